@@ -3,6 +3,7 @@
     python -m benchmarks              all of them
     python -m benchmarks tiny         one
     python -m benchmarks profile      where the time of a run goes
+    python -m benchmarks silicon      presets beside the chips that they are named after (--write: docs/silicon.md)
 
 Exit status: 0 all limits hold (or were skipped for a missing peer), 1 one is broken, 2 wrong usage.
 """
@@ -27,6 +28,10 @@ def main() -> int:
 
         profile(options.model, options.hw)
         return 0
+    if options.name == "silicon":
+        from benchmarks.silicon.run import silicon
+
+        return silicon(options.write)
     rows: list[Row] = []
     skipped: list[str] = []
     faults: list[str] = []
@@ -47,13 +52,14 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks", description="Measure npusim beside its peers."
     )
     parser.add_argument(
-        "name", nargs="?", choices=[*BENCHMARKS, "profile"], help="one of them [default: all]"
+        "name", nargs="?", choices=[*BENCHMARKS, "profile", "silicon"], help="one of them [default: all]"
     )
     parser.add_argument("--rounds", type=_positive, default=5, metavar="N", help="measurements of each [5]")
     parser.add_argument(
         "--model", default="mobilenet_v2", help="what profile runs: a file or a built-in model"
     )
     parser.add_argument("--hw", default="edge-128", help="what profile runs it on: a preset or a file")
+    parser.add_argument("--write", action="store_true", help="silicon: write docs/silicon.md")
     return parser
 
 

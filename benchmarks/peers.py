@@ -35,6 +35,14 @@ def model(name: str) -> Path:
     return file
 
 
+def shared(*parts: str, must: bool = True) -> Path:
+    """A file of the folder ../shared beside the checkout. Raises Missing if there is none and there `must` be."""
+    file = Path(__file__).resolve().parents[2].joinpath("shared", *parts)
+    if must and not file.is_file():
+        raise Missing(f"no {'/'.join(parts)} in ../shared")
+    return file
+
+
 def require_litert() -> None:
     """Raise Missing unless the peer's version of LiteRT is installed in this environment."""
     _require_version("ai-edge-litert", LITERT_VERSION, _installed("ai-edge-litert"))
@@ -46,17 +54,17 @@ def vela_compile(network: Path) -> Sample:
         return run_fresh(_vela_command(network, folder))
 
 
-def vela_cycles(network: Path) -> int:
-    """The cycles that Vela estimates for a network on an Ethos-U55-128 (weights in 0.5 GB/s flash, 500 MHz)."""
+def vela_cycles(network: Path, accelerator: str = "ethos-u55-128") -> int:
+    """The cycles that Vela estimates for a network on an Ethos-U55 (weights in 0.5 GB/s flash, 500 MHz)."""
     with tempfile.TemporaryDirectory() as folder:
-        run_fresh(_vela_command(network, folder))
+        run_fresh(_vela_command(network, folder, accelerator))
         (summary,) = Path(folder).glob("*_summary_*.csv")
         with summary.open(newline="") as file:
             return round(float(next(csv.DictReader(file))["cycles_total"]))
 
 
-def _vela_command(network: Path, folder: str) -> list[str]:
-    return [str(_vela()), str(network), "--accelerator-config", "ethos-u55-128", "--output-dir", folder]
+def _vela_command(network: Path, folder: str, accelerator: str = "ethos-u55-128") -> list[str]:
+    return [str(_vela()), str(network), "--accelerator-config", accelerator, "--output-dir", folder]
 
 
 def require_vela() -> None:

@@ -22,13 +22,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from npusim.isa.base.fields import Section
-from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_dict
+from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory
 from npusim.verification import litert
@@ -58,6 +58,8 @@ NNADAPTER_PAGE = ROOT / "docs" / "nnadapter.md"
 """The document with the table of NNAdapter's functions, and that of properties."""
 
 NNEF_PAGE = ROOT / "docs" / "nnef.md"
+CONVERT_PAGE = ROOT / "docs" / "convert.md"
+FORMATS_PAGE = ROOT / "docs" / "formats.md"
 """The document with the table of the rules of NNEF's language."""
 
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
@@ -118,12 +120,19 @@ _PRESETS = "What the presets set, where they differ:"
 
 def _sections() -> Iterator[str]:
     yield from _section("Top level", "", [each for each in parameters() if "." not in each.path])
-    for name, field in Hardware.model_fields.items():
-        table = field.annotation
-        if inspect.isclass(table) and issubclass(table, Section):
-            keys = [each for each in parameters() if each.path.startswith(f"{name}.")]
-            yield from _section(f"[{name}]", inspect.getdoc(table) or "", keys)
+    for path, table in _tables(Hardware):
+        keys = [each for each in parameters() if each.path.rpartition(".")[0] == path]
+        yield from _section(f"[{path}]", inspect.getdoc(table) or "", keys)
     yield from _section("[[memory]]", inspect.getdoc(FurtherMemory) or "", list(memory_parameters()))
+
+
+def _tables(table: type[Section], prefix: str = "") -> Iterator[tuple[str, type[Section]]]:
+    """The tables of a hardware file by path, each before those in it; one that may be absent, too."""
+    for name, field in table.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if inspect.isclass(kind) and issubclass(kind, Section):
+                yield prefix + name, kind
+                yield from _tables(kind, f"{prefix}{name}.")
 
 
 def _section(title: str, text: str, keys: list[Parameter]) -> Iterator[str]:
@@ -146,7 +155,7 @@ def _default(key: Parameter) -> str:
 
 
 def _preset_table() -> Iterator[str]:
-    presets = [_flat(to_dict(hardware(name))) for name in list_presets()]
+    presets = [to_flat(hardware(name)) for name in list_presets()]
     paths = [
         key.path
         for key in parameters()
@@ -154,17 +163,6 @@ def _preset_table() -> Iterator[str]:
     ]
     rows = [(f"`{path}`", *(_toml(preset.get(path, "")) for preset in presets)) for path in paths]
     yield from _table(("key", *list_presets()), rows)
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= (
-            {f"{key}.{inner}": item for inner, item in value.items()}
-            if isinstance(value, dict)
-            else {key: value}
-        )
-    return flat
 
 
 def _toml(value: object) -> str:
@@ -233,6 +231,71 @@ def with_rules_of_nnef(text: str) -> str:
     from npusim.frontends.nnef.rules import RULES
 
     return _with_part(text, "rules", _table(("id", "rule"), [*RULES.items()]))
+
+
+def with_formats(text: str) -> str:
+    """A document with the formats of `npusim convert` written anew, and the operators that each has."""
+    from npusim.frontends.targets import TARGETS
+    from npusim.kernels.table import NAMES
+
+    formats = []
+    for row in TARGETS:
+        suffixes = ", ".join(f"`{suffix}`" for suffix in row.suffixes)
+        takes = f"`npusim[{row.extra}]`" if row.extra else "nothing"
+        formats.append((f"`--to {row.name}`", row.title, suffixes, takes))
+    has = [(row.title, ", ".join(f"`{name}`" for name in NAMES if name in row.operators)) for row in TARGETS]
+    text = _with_part(text, "formats", _table(("option", "format", "files", "takes"), formats))
+    return _with_part(text, "operators", _table(("format", "operators that it has"), has))
+
+
+# docs/formats.md
+
+
+def with_doors(text: str) -> str:
+    """A document with the doors and their operations written anew, from the rows of the doors."""
+    import tflite
+
+    from npusim.frontends.frontend import DOORS
+    from npusim.frontends.nn_hal.operations.table import OPERATIONS
+    from npusim.frontends.nnef.language.standard import OPERATIONS as STANDARD
+    from npusim.frontends.nnef.operations import table as nnef
+    from npusim.frontends.onnx.operations import table as onnx
+    from npusim.frontends.tflite.control import DECIDING
+    from npusim.frontends.tflite.operators import OPERATORS
+
+    builtin = {name for name in vars(tflite.BuiltinOperator) if name[0].isupper()} - {"CUSTOM"}
+    counts = {
+        "TensorFlow Lite": len(OPERATORS) + len(DECIDING),
+        "NN HAL": len(OPERATIONS),
+        "NNEF": len(nnef.ROWS),
+        "ONNX": len(onnx.ROWS),
+    }
+    doors = [
+        (
+            door.name,
+            ", ".join(f"`{suffix}`" for suffix in door.suffixes)
+            + (", folders" if door.name == "NNEF" else ""),
+            door.layout.name,
+            str(counts[door.name]),
+        )
+        for door in DOORS
+    ]
+    text = _with_part(text, "doors", _table(("format", "files", "images are", "operations"), doors))
+    without = builtin - set(OPERATORS) - set(DECIDING)
+    in_nnef = {row.name for row in nnef.ROWS} | {"external", "variable", "constant"}
+    missing = {row.name for row in STANDARD.values() if not row.body} - in_nnef
+    quantizing = {name for name in STANDARD if name.endswith("_quantize")}
+    rows = [
+        ("TensorFlow Lite", "has not", _names(name for name in without if not name.startswith("STABLEHLO"))),
+        ("NNEF", "has not", _names(missing - quantizing)),
+        ("ONNX", "has, also on codes", _names(row.kind for row in onnx.ROWS if row.groups)),
+        ("ONNX", "has, not on codes of a QDQ group", _names(row.kind for row in onnx.ROWS if not row.groups)),
+    ]
+    return _with_part(text, "operations", _table(("format", "", "operations"), rows))
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def with_functions(text: str) -> str:
@@ -369,6 +432,8 @@ if __name__ == "__main__":
     CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
     HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
     NNEF_PAGE.write_text(with_rules_of_nnef(NNEF_PAGE.read_text("utf-8")), "utf-8")
+    CONVERT_PAGE.write_text(with_formats(CONVERT_PAGE.read_text("utf-8")), "utf-8")
+    FORMATS_PAGE.write_text(with_doors(FORMATS_PAGE.read_text("utf-8")), "utf-8")
     NNADAPTER_PAGE.write_text(with_functions(NNADAPTER_PAGE.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
         if document == NEEDS_LITERT and not litert.installed():

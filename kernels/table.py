@@ -76,6 +76,7 @@ FILES: tuple[str, ...] = (
     "normalization.layer_normalization",
     "normalization.lp_normalization",
     # look-up tables
+    "tables.look_up",
     "tables.logistic",
     "tables.tanh",
     "tables.relu",
@@ -127,6 +128,7 @@ FILES: tuple[str, ...] = (
     "movement.concatenation",
     "movement.split",
     "movement.dequantize",
+    "movement.dynamic_quantize",
     "movement.transpose",
     "movement.slice",
     "movement.strided_slice",
@@ -146,12 +148,14 @@ FILES: tuple[str, ...] = (
     "movement.channel_shuffle",
     "movement.gather",
     "movement.gather_nd",
+    "movement.scatter_nd",
     "movement.embedding_lookup",
     "movement.hashtable_lookup",
     # images of other sizes
     "resize.resize_bilinear",
     "resize.resize_nearest_neighbor",
     "resize.grid_sample",
+    "resize.interpolate",
     # sequences
     "sequence.lstm",
     "sequence.unidirectional_sequence_lstm",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
     from npusim.kernels.graph.graph import Graph
+    from npusim.quantization.quantization import quantize
+    from npusim.quantization.result import Quantized
     from npusim.session.api import compile, hardware, load, load_program, save_program
     from npusim.session.states import reset_states, states
     from npusim.verification.verification import Verification, verify
@@ -37,6 +39,7 @@ __all__ = [
     "Hardware",
     "NpusimError",
     "Program",
+    "Quantized",
     "RunResult",
     "Verification",
     "WhatIf",
@@ -46,6 +49,7 @@ __all__ = [
     "hardware",
     "load",
     "load_program",
+    "quantize",
     "reset_states",
     "run",
     "save_program",
@@ -61,6 +65,7 @@ _HOMES = {
     "Hardware": "npusim.isa.hardware.hardware",
     "NpusimError": "npusim.isa.base.errors",
     "Program": "npusim.isa.program.program",
+    "Quantized": "npusim.quantization.result",
     "RunResult": "npusim.views.run",
     "Verification": "npusim.verification.verification",
     "WhatIf": "npusim.views.what_if",
@@ -69,6 +74,7 @@ _HOMES = {
     "hardware": "npusim.session.api",
     "load": "npusim.session.api",
     "load_program": "npusim.session.api",
+    "quantize": "npusim.quantization.quantization",
     "reset_states": "npusim.session.states",
     "run": "npusim.views.run",
     "save_program": "npusim.session.api",

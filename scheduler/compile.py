@@ -141,7 +141,7 @@ def _arranged(network: Network, residents: Residents) -> _Arranged:
     for _ in range(_ATTEMPTS):
         chains = plan_chains(residents, hardware)
         inside = residents.roots.union(*(chain.links for chain in chains.values()))
-        weaves = plan_weaves(residents, chains)
+        weaves = plan_weaves(residents, chains) if hardware.overlap == "all" else {}
         residents.woven = {index for weave in weaves.values() for index in weave.items}
         together = [chain.items for chain in chains.values()] + [weave.items for weave in weaves.values()]
         layout = MemoryLayout(

@@ -1,7 +1,8 @@
 """Which instructions of a program touch the same bytes without one certainly being over before the other begins.
 
 Written from the definition, with one entry per byte of memory, and not with what the scheduler uses: order comes
-from the waits of the instructions and from units executing their own in program order, and from nothing else.
+from the waits of the instructions, from units executing their own in program order, and from barriers, behind which
+nothing is dispatched before their waits are met; and from nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.hardware.units import PRODUCERS
+from npusim.isa.hardware.units import PRODUCERS, Unit
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.table import decode_all
@@ -33,11 +34,17 @@ def certain_completions(instructions: Sequence[Instruction]) -> NDArray[np.int64
     """[instruction, unit]: how many instructions of a unit are over for certain when an instruction starts."""
     certain = np.zeros((len(instructions), UNITS), np.int64)
     of_unit: list[list[int]] = [[] for _ in range(UNITS)]
+    held = np.zeros(UNITS, np.int64)
     for index, each in enumerate(instructions):
-        mine = of_unit[each.unit]
-        known = np.zeros(UNITS, np.int64)
+        known = held.copy()
         for unit, count in each.waits:
-            known[unit] = count
+            known[unit] = max(known[unit], count)
+        if each.unit == Unit.FRONT_END:
+            for unit in np.flatnonzero(known).tolist():
+                known = np.maximum(known, certain[of_unit[unit][known[unit] - 1]])
+            certain[index] = held = known
+            continue
+        mine = of_unit[each.unit]
         if mine:
             known = np.maximum(known, certain[mine[-1]])
         known[each.unit] = len(mine)
@@ -103,7 +110,7 @@ def races(program: Program, instructions: Sequence[Instruction] | None = None) -
 
 def _ordinals(instructions: Sequence[Instruction]) -> list[int]:
     """The position of each instruction among those of its unit."""
-    counts = [0] * UNITS
+    counts = [0] * len(Unit)
     found = []
     for each in instructions:
         found.append(counts[each.unit])

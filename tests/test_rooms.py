@@ -57,6 +57,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.nnadapter.c": ("npusim.nnadapter",),
     "npusim.nnadapter": ("npusim.nnadapter.hal", "npusim.nnadapter.cache", "npusim.reports"),
     "npusim.verification": ("npusim.session",),
+    "npusim.quantization": ("npusim.session",),
     "npusim.litert": ("npusim.hal", "npusim.nnadapter", "npusim.views"),
     "npusim.study": ("npusim.session",),
     "npusim.comparison": ("npusim.numbers",),
@@ -69,9 +70,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.reports": ("npusim.reports.run",),
     "npusim.views": ("npusim.reports.notebook",),
     "npusim.explore": ("npusim.views",),
-    "npusim.cli": ("npusim.reports", "npusim.reports.notebook", "npusim.verification", "npusim.nnadapter"),
+    "npusim.cli": (
+        "npusim.reports",
+        "npusim.reports.notebook",
+        "npusim.verification",
+        "npusim.quantization",
+        "npusim.nnadapter",
+    ),
     "npusim.__main__": ("npusim.cli",),
-    "npusim": ("npusim.explore", "npusim.verification"),
+    "npusim": ("npusim.explore", "npusim.verification", "npusim.quantization"),
 }
 """The rooms, and below each the rooms it stands on: it may import from them, and from whatever they stand on.
 

@@ -30,6 +30,12 @@ def quantise(
     return clamped(np.rint(reals / np.float32(scale)) + np.float32(zero_point), low, high, dtype)
 
 
+def sum_in_order(values: NDArray[Any]) -> NDArray[Any]:
+    """Sums along the last axis, one after the other and in the type of the values; the axis stays, with one element."""
+    total: NDArray[Any] = np.add.accumulate(values, axis=-1)[..., -1:]
+    return total
+
+
 def clamped(steps: Float32Array, low: int, high: int, dtype: DTypeLike) -> Codes:
     """Whole numbers in float32 as codes within low..high, and of no number the smallest of the type."""
     least = np.float32(np.iinfo(np.dtype(dtype)).min)

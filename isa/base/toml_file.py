@@ -13,6 +13,7 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import replaced
 
+MOST_CHARACTERS_LISTED = 1200
 MOST_FAULTS_LISTED = 40
 LONGEST_VALUE = 40
 
@@ -62,8 +63,11 @@ def _over(below: Any, item: Any) -> Any:
 def listed(faults: Mapping[str, str]) -> str:
     """All faults in one line, by path."""
     lines = [f"{printable(path)}: {text}" for path, text in sorted(faults.items())]
-    more = len(lines) - MOST_FAULTS_LISTED
-    shown = lines[:MOST_FAULTS_LISTED] + ([f"and {more} more"] if more > 0 else [])
+    count = min(len(lines), MOST_FAULTS_LISTED)
+    while count > 1 and sum(map(len, lines[:count])) > MOST_CHARACTERS_LISTED:
+        count -= 1
+    more = len(lines) - count
+    shown = lines[:count] + ([f"and {more} more"] if more > 0 else [])
     return f"{len(lines)} fault{'s' if len(lines) > 1 else ''}: {'; '.join(shown)}"
 
 

@@ -39,8 +39,23 @@ PEM = Kind("a PEM file", 1 << 20)
 PARTITION = Kind("a partition file", 1 << 20)
 COMPILED = Kind("a compiled model", 8 << 30)
 DOCUMENT = Kind("the text of an NNEF model", 1 << 25)
+SAMPLES = Kind("an npz file of samples", 4 << 30)
 
-KINDS = (MODEL, PROGRAM, ASSEMBLY, HARDWARE, SPACE, RESULT, STUDY, POINTS, PEM, PARTITION, COMPILED, DOCUMENT)
+KINDS = (
+    MODEL,
+    PROGRAM,
+    ASSEMBLY,
+    HARDWARE,
+    SPACE,
+    RESULT,
+    STUDY,
+    POINTS,
+    PEM,
+    PARTITION,
+    COMPILED,
+    DOCUMENT,
+    SAMPLES,
+)
 """Every kind of file but the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""
 
 MAPPED_FROM_BYTES = 1 << 26

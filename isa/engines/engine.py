@@ -20,7 +20,7 @@ EDGE = Cause(
     "inside the MAC array: rows, columns or pixels that a tile does not fill",
     ("mac_array.rows", "mac_array.columns"),
 )
-"""The first cause of every kind; it also has what rounding leaves."""
+"""The first cause of an array of rows and columns."""
 
 
 class Problem(NamedTuple):
@@ -35,6 +35,8 @@ class Problem(NamedTuple):
     stride_width: int = 1
     dilation_width: int = 1
     by_channel: bool = False
+    stride_height: int = 1
+    dilation_height: int = 1
 
     @property
     def pixels(self) -> int:
@@ -111,7 +113,7 @@ class Engine(ABC):
     """One kind of MAC array.
 
     kind:   its name in hardware files.
-    causes: what its cycles beyond the useful ones are lost to; the first is `EDGE`.
+    causes: what its cycles beyond the useful ones are lost to; the first also has what rounding leaves.
     rules:  what its parameters must keep.
     """
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from npusim.isa.base.nearest import nearest
+from npusim.isa.engines.bit_serial.bit_serial import BitSerial
+from npusim.isa.engines.block.block import Block
 from npusim.isa.engines.engine import Engine
 from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.engines.systolic.systolic import Systolic
 
-ENGINES: tuple[Engine, ...] = (Systolic(),)
+ENGINES: tuple[Engine, ...] = (Systolic(), Block(), BitSerial())
 
 _BY_KIND = {engine.kind: engine for engine in ENGINES}
 

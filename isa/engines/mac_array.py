@@ -6,7 +6,110 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from npusim.isa.base.fields import MORE, Capacity, Positive, Section
+from npusim.isa.base.fields import MORE, MORE_OR_LESS, Capacity, Cycles, Positive, Section
+
+MOST_BITS = 8
+"""Bits of a weight at most."""
+
+
+class Blocks(Section):
+    """Of the kind `block`: outputs are made block by block in an internal buffer, a block micro-block by micro-block.
+
+    In a step each micro-block takes `step_cycles` for a number of products of each of its outputs. The next block is
+    computed while the output stage empties the last one.
+    """
+
+    micro_height: Positive = Field(default=1, le=64, description="output rows of a micro-block")
+    micro_width: Positive = Field(default=2, le=64, description="output columns of a micro-block")
+    micro_channels: Positive = Field(default=8, le=256, description="output channels of a micro-block")
+    step_cycles: Positive = Field(default=4, le=256, description="cycles of a micro-block in a step")
+    depth_first_channels: Positive = Field(
+        default=32, le=1024, description="input channels of a step depth first, of one kernel element"
+    )
+    part_kernel_elements: Positive = Field(
+        default=4,
+        le=64,
+        description="kernel elements of a step part-kernel first, each of so many fewer input channels",
+    )
+    part_kernel_channels: Positive = Field(
+        default=16, le=1024, description="input channels that lie in the buffer at a time, part-kernel first"
+    )
+    depthwise_elements: Positive = Field(
+        default=4, le=64, description="kernel elements of a step of a depthwise convolution, of one channel"
+    )
+    kernel_side: Positive = Field(
+        default=8,
+        le=64,
+        description="rows and columns of a kernel at most; a larger one is computed in pieces",
+    )
+    lone_step_cycles: Cycles = Field(
+        default=2, le=256, description="cycles more of a step where the plane of a block is one micro-block"
+    )
+    most_height: Positive = Field(default=32, le=1024, description="output rows of a block at most")
+    most_width: Positive = Field(default=64, le=1024, description="output columns of a block at most")
+    most_channels: Positive = Field(default=128, le=4096, description="output channels of a block at most")
+    split_channels: Positive = Field(
+        default=16, le=256, description="a block with some of the channels only has a multiple of so many"
+    )
+    buffer_kib: Capacity = Field(
+        default=20, le=65_536, description="buffer of two input blocks and two blocks of int32 accumulators"
+    )
+    input_grain_kib: Positive = Field(
+        default=4, le=1024, description="the part of the buffer for input blocks is a multiple of it"
+    )
+    accumulator_grain_kib: Positive = Field(
+        default=8, le=1024, description="the part of the buffer for accumulators is a multiple of it"
+    )
+    brick_channels: Positive = Field(
+        default=16, le=256, description="channels of feature maps that pass the port together, used or not"
+    )
+    few_channels_factor: Positive = Field(
+        default=4, le=64, description="bytes that pass for one of a pixel with fewer channels, up to a brick"
+    )
+    output_cycles: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE_OR_LESS)] = Field(
+        default=0.5, le=1024, description="cycles of the output stage per element that it writes"
+    )
+    access_cycles: Cycles = Field(
+        default=32,
+        le=10_000,
+        description="cycles from a request of a block to its first byte, or its last one",
+    )
+    command_share: Positive = Field(
+        default=4,
+        le=64,
+        description="a block takes no less than its transfers in and out, its products and its outputs together, "
+        "divided by this",
+    )
+
+
+class BitSerial(Section):
+    """Of the kind `bit_serial`: blocks of output pixels and channels, whose weights pass one bit a cycle."""
+
+    side: Positive = Field(default=3, le=64, description="rows and columns of output pixels of a block")
+    strided_side: Positive = Field(default=2, le=64, description="the same of a kernel with a stride")
+    channels: Positive = Field(default=32, le=1024, description="output channels of a block")
+    input_channels: Positive = Field(default=16, le=1024, description="input channels of a step")
+    depthwise_channels: Positive = Field(
+        default=16, le=1024, description="channels of a step of a depthwise convolution"
+    )
+    kernel_side: Positive = Field(
+        default=3, le=16, description="rows and columns of the kernel that it has beside 1 x 1"
+    )
+    start_cycles: Cycles = Field(
+        default=6, le=1024, description="cycles before the first pixel of a step, of which one comes a cycle"
+    )
+    point_start_cycles: Cycles = Field(default=10, le=1024, description="the same of kernels of 1 x 1")
+    step_cycles: Cycles = Field(
+        default=14, le=1024, description="cycles of a step beside its pixels and its products"
+    )
+    output_cycles: Cycles = Field(
+        default=66, le=100_000, description="cycles of the output stage for a block with all channels"
+    )
+    core_macs_per_cycle: Annotated[float, Field(ge=1e-3, json_schema_extra=MORE)] = Field(
+        default=10.0,
+        le=1e6,
+        description="MACs per cycle of the cores beside it, which have the other kernels",
+    )
 
 
 class MacArray(Section):
@@ -42,3 +145,25 @@ class MacArray(Section):
     float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=1024, description="likewise float32"
     )
+    weight_bits: int = Field(
+        default=MOST_BITS,
+        ge=2,
+        le=MOST_BITS,
+        description="bits of a weight that a bit-serial array takes time for; no value of a weight changes",
+    )
+    block: Blocks | None = Field(default=None, description="of the kind `block`")
+    bit_serial: BitSerial | None = Field(default=None, description="of the kind `bit_serial`")
+
+    @property
+    def blocks(self) -> Blocks:
+        """What the kind `block` goes by."""
+        return self.block or _BLOCKS
+
+    @property
+    def bit_serials(self) -> BitSerial:
+        """What the kind `bit_serial` goes by."""
+        return self.bit_serial or _BIT_SERIAL
+
+
+_BLOCKS = Blocks()
+_BIT_SERIAL = BitSerial()

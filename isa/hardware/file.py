@@ -60,7 +60,7 @@ def list_presets() -> tuple[str, ...]:
 
     def family_and_size(name: str) -> tuple[str, int]:
         family, _, size = name.rpartition("-")
-        return family, int(size) if size.isdigit() else 0
+        return (family, int(size)) if size.isdigit() else (name, 0)
 
     return tuple(sorted((file.stem for file in PRESETS.glob("*.toml")), key=family_and_size))
 
@@ -124,16 +124,22 @@ def _plain(value: Any) -> Any:
 def to_toml(value: Hardware) -> str:
     """Every parameter as a hardware file; reading it gives an equal Hardware."""
     plain = to_dict(value)
-    tables = [(f"[{key}]", table) for key, table in plain.items() if isinstance(table, dict)]
-    tables += [(f"[[{MEMORY}]]", table) for table in plain.get(MEMORY, ())]
-    lines = [
-        f"{key} = {toml_value(item)}"
-        for key, item in plain.items()
-        if key != MEMORY and not isinstance(item, dict)
-    ]
-    for head, table in tables:
-        lines += ["", head] + [f"{name} = {toml_value(item)}" for name, item in table.items()]
+    memories = plain.pop(MEMORY, ())
+    lines = list(_table_lines(plain, ""))
+    for table in memories:
+        lines += ["", f"[[{MEMORY}]]", *_table_lines(table, MEMORY)]
     return "\n".join(lines) + "\n"
+
+
+def _table_lines(table: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The keys of a table, then the tables in it."""
+    for key, item in table.items():
+        if not isinstance(item, dict):
+            yield f"{key} = {toml_value(item)}"
+    for key, item in table.items():
+        if isinstance(item, dict):
+            below = f"{path}.{key}" if path else key
+            yield from ("", f"[{below}]", *_table_lines(item, below))
 
 
 def change(value: Hardware, changes: Mapping[str, Any], source: str = "hardware") -> Hardware:
@@ -329,7 +335,8 @@ def _without(values: Mapping[str, Any], faults: Mapping[str, str], prefix: str =
 
 def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
     for key, field in schema["properties"].items():
-        table = field.get("$ref", "").rpartition("/")[2]
+        own = field["anyOf"][0] if "anyOf" in field else field  # a table may be absent
+        table = own.get("$ref", "").rpartition("/")[2]
         if field.get("type") == "array" and "$ref" in field["items"]:
             rows = tables[field["items"]["$ref"].rpartition("/")[2]]
             yield from _parameters(rows, tables, f"{prefix}{key}.{ANY_NAME}.")

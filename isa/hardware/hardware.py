@@ -52,6 +52,12 @@ class FrontEnd(Section):
     decode_cycles: Cycles = Field(
         default=1, le=1024, description="cycles to decode and dispatch one instruction"
     )
+    layer_cycles: Cycles = Field(
+        default=0,
+        le=10_000_000,
+        description="cycles before each layer in which code on a core prepares it and nothing is dispatched; with "
+        "overlap other than all they begin when everything dispatched before has ended",
+    )
 
 
 class Dma(Section):
@@ -159,6 +165,11 @@ class Technology(Section):
     dram: Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
         default="lpddr4", description="DRAM row of the energy table"
     )
+    system_pj_per_cycle: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        default=None,
+        description="clock tree, buses, controller and whatever else of the chip is awake, each cycle at the nominal "
+        "voltage; the energy table's if absent",
+    )
 
 
 _OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
@@ -179,6 +190,12 @@ class Hardware(Section):
     float32_rescale: bool = Field(
         default=True,
         description="output stage and vector lanes also take codes to other scales in float32, as ONNX does",
+    )
+    overlap: Literal["all", "loads", "reloads", "none"] = Field(
+        default="all",
+        description="what goes on at the same time: whatever data allow; one computation, and loads for it and the "
+        "operator behind it; the same, but weights that are read once, and more slowly than computed with, wait for "
+        "their operator; one computation, and loads for it only",
     )
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()

@@ -51,17 +51,21 @@ class Call(Instruction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier(Instruction):
-    """Hold the front end until the waits are satisfied; nothing behind it is dispatched before."""
+    """Hold the front end until the waits are satisfied, and so many cycles more; nothing behind it is dispatched
+    before: what code on a core does for a layer takes that time.
+    """
 
     mnemonic: ClassVar[str] = "ctl.barrier"
     opcode: ClassVar[int] = 0x01
     home: ClassVar[Unit] = Unit.FRONT_END
     specs: ClassVar[tuple[FieldSpec, ...]]
 
+    cycles: int = bits(24, "cycles behind the waits")
+
     def execute(self, memory: Memory) -> list[Write]:
         """Nothing is written."""
         return []
 
     def cost(self, context: Context) -> Cost:
-        """No occupancy beyond decode."""
-        return Cost(0, {})
+        """Its cycles."""
+        return Cost(self.cycles, {})

@@ -149,14 +149,15 @@ def _pairs(number: int, a: Scaled, b: Scaled, output: Scaled, low: int, high: in
 class FloatBinary(Grid):
     """Elementwise function in float32 of two operands of rows x columns; an operand may repeat its rows or its columns.
 
-    Operand strides of zero repeat. Both operands and the output may differ in type.
+    Operand strides of zero repeat. Both operands and the output may differ in type. The first fields are those of
+    `vec.binary`.
     """
 
     mnemonic: ClassVar[str] = "vec.float_binary"
     opcode: ClassVar[int] = 0x3C
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    function: int = bits(5, "what is computed", choices=FLOAT_NAMES)
+    function: int = bits(4, "what is computed", choices=FLOAT_NAMES)
     a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
     b: int = bits(ADDRESS_BITS, "of the second operand")
     output: int = bits(ADDRESS_BITS, "of the output")

@@ -114,6 +114,10 @@ class Instruction:
         needed = cycles_of(self.demand(context), resource.per_cycle(context.hardware))
         return {self.causes[0].name: self.cost(context).cycles - needed}
 
+    def rereads(self, context: Context) -> bool:
+        """Whether it reads some of its constants more than once; what has few of them says so."""
+        return True
+
     def encode(self) -> bytes:
         """The instruction word. Raises ProgramError when a value does not fit its field."""
         fault = wait_fault(self.waits)

@@ -120,6 +120,8 @@ class _Window(Instruction):
             self.stride_width,
             self.dilation_width,
             self._by_channel,
+            self.stride_height,
+            self.dilation_height,
         )
 
     def misfits(self, context: Context) -> list[str]:
@@ -242,6 +244,11 @@ class _Window(Instruction):
         engine = engine_of(array)
         lost = engine.split(array, self._problem, self._layout)
         return {cause.name: cycles for cause, cycles in zip(engine.causes, lost, strict=True)}
+
+    def rereads(self, context: Context) -> bool:
+        """Whether blocks of pixels come one behind the other that each need all weights."""
+        array, problem = context.hardware.mac_array, self._problem
+        return engine_of(array).use(array, problem, self._layout).weight_values > problem.weights
 
     def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
         """The output stage: bias, rescale, zero point, clamp."""

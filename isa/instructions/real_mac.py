@@ -119,6 +119,8 @@ class _RealWindow(Instruction):
             self.stride_width,
             self.dilation_width,
             self._by_channel,
+            self.stride_height,
+            self.dilation_height,
         )
 
     @property

@@ -47,13 +47,17 @@ Tap = tuple[tuple[slice, slice], tuple[slice, slice]]
 
 def window_taps(windows: Instruction) -> Iterator[Tap]:
     """For each element of a window, row by row, the outputs for which it lies inside the feature map."""
-    down, across = _axis(windows, "height"), _axis(windows, "width")
-    for ky in _reaching(down):
-        rows = _inside(ky, down)
-        for kx in _reaching(across):
-            columns = _inside(kx, across)
-            if rows is not None and columns is not None:
-                yield (rows[0], columns[0]), (rows[1], columns[1])
+    across = axis_taps(windows, "width")
+    for rows in axis_taps(windows, "height"):
+        for columns in across:
+            yield (rows[0], columns[0]), (rows[1], columns[1])
+
+
+def axis_taps(windows: Instruction, name: str) -> list[tuple[slice, slice]]:
+    """For each row ("height") or column ("width") of a window the outputs that see it, and which inputs these are."""
+    axis = _axis(windows, name)
+    inside = [_inside(element, axis) for element in _reaching(axis)]
+    return [taps for taps in inside if taps is not None]
 
 
 def _reaching(axis: _Axis) -> range:

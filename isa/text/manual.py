@@ -101,7 +101,8 @@ def full_hardware() -> Hardware:
     """A machine with every option: no number of it is zero where zero would mean that something is not there."""
     options = {each.path: 1 for each in parameters() if type(each.default) is int and each.default == 0}
     columns = dict.fromkeys(("mac_array.float16_columns", "mac_array.float32_columns"), 4)  # some to halve
-    return change(Hardware(name="full"), options | columns)
+    blocks = {"mac_array.block.micro_height": 1, "mac_array.bit_serial.side": 3}  # the tables are there
+    return change(Hardware(name="full"), options | columns | blocks)
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:

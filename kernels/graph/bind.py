@@ -146,7 +146,9 @@ def _unknown(tensor: Tensor, sizes: Sizes) -> str:
         written = [] if shape == UNRANKED else ["N" if size == UNKNOWN else str(size) for size in shape]
         named, option = "", f"{tensor.name}={','.join(written) or 'N,...'}"
         argument = f'{{"{tensor.name}": [{", ".join(written) or "N, ..."}]}}'
-    near = nearest(tensor.name, [name for name in sizes if name not in names_of(tensor)])
+    known = [name.lower() for name in names_of(tensor)]
+    strangers = [name for name in sizes if name not in names_of(tensor)]
+    near = next((name for name in strangers if name.lower() in known or nearest(name.lower(), known)), None)
     hint = f" (is {quoted(near)} meant?)" if near else ""
     what = "an unknown shape" if shape == UNRANKED else f"shape {list(shape)} with an unknown size"
     return (

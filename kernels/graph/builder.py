@@ -64,6 +64,10 @@ class GraphBuilder:
         self.tensors.append(Tensor(name, type, data))
         return len(self.tensors) - 1
 
+    def rename(self, tensor: int, name: str) -> None:
+        """Gives a tensor another name."""
+        self.tensors[tensor] = replace(self.tensors[tensor], name=name)
+
     def reshape(self, tensor: int, shape: tuple[int, ...]) -> None:
         """Gives a tensor a shape that neither it nor its operands say."""
         kind = self.tensors[tensor].type

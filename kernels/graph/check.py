@@ -55,8 +55,16 @@ def check_bound(graph: Graph) -> Graph:
 
 
 def _check_sizes(graph: Graph) -> None:
+    """Tensors that nothing reads or writes any more need no size: shapes that were computed leave some behind."""
+    used: set[int | None] = {
+        *graph.inputs,
+        *graph.outputs,
+        *(each for state in graph.states for each in state),
+    }
+    for node in graph.nodes:
+        used |= {*node.inputs, *node.outputs}
     for number, tensor in enumerate(graph.tensors):
-        if not tensor.bound:
+        if number in used and not tensor.bound:
             raise GraphError(
                 f"{graph.origin(number).value} {quoted(tensor.name)}: shape {shape_text(tensor)} has an unknown size; "
                 "bind the graph to sizes (npusim.kernels.graph.bind), or convert the model with a fixed shape"

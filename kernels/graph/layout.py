@@ -112,6 +112,13 @@ class LayoutBuilder(GraphBuilder):
                 self.tensors[number] = replace(self.tensors[number], type=said)
         return node
 
+    def rename(self, tensor: int, name: str) -> None:
+        """As `GraphBuilder.rename`, of the image too that is written in its place."""
+        image = self._turned[tensor, self._layout.image] if tensor in self._only_turned else tensor
+        if self.tensors[image].name == self.tensors[tensor].name:  # else a tensor of its own
+            super().rename(image, name)
+        super().rename(tensor, name)
+
     def graph(self, outputs: Sequence[int]) -> Graph:
         """As `GraphBuilder.graph`, with the outputs in the door's order."""
         for number in (*outputs, *(state.after for state in self.states)):
@@ -135,7 +142,18 @@ class LayoutBuilder(GraphBuilder):
             return _Call([image] * len(inputs), parameters, images=True)
         if op == "transpose":
             return self._transposed(inputs, parameters)
+        if op == "reshape":
+            return self._renamed(inputs, parameters)
         return self._by_axis(op, inputs, parameters)
+
+    def _renamed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call | None:
+        """A reshape to the same shape, whose result only has another name or scale."""
+        how: Any = parameters
+        (source,) = inputs
+        if source is None or how.shape != self.shape(source) or not self._has_order(source):
+            return None
+        image = self._layout.image
+        return _Call([image], how.changed(shape=tuple(how.shape[axis] for axis in image)), images=True)
 
     def _is_turned(self, number: int) -> bool:
         """Whether a tensor that is computed, or an input, is there in NHWC."""
@@ -202,7 +220,7 @@ class LayoutBuilder(GraphBuilder):
     def _image(self, number: int) -> int:
         """The tensor in NHWC that is written instead of one in the door's order."""
         tensor = self.tensors[number]
-        known = tensor.type if tensor.type.shape == UNRANKED else permuted(tensor.type, self._layout.image)
+        known = permuted(tensor.type, self._layout.image)
         image = self.tensor(tensor.name, known)
         self._turned[number, self._layout.image] = image
         self._only_turned.add(number)
@@ -348,11 +366,12 @@ def _still(shape: Sequence[int], order: Order) -> bool:
 
 
 def permuted(kind: TensorType, order: Order) -> TensorType:
-    """The type of a tensor whose axes are brought into an order, that of its scales, too."""
+    """The type of a tensor whose axes are brought into an order, that of its scales, too; its shape may be open."""
     scaling = kind.quantization
     if scaling is not None and scaling.axis is not None:
         scaling = replace(scaling, axis=order.index(scaling.axis))
-    return replace(kind, shape=tuple(kind.shape[axis] for axis in order), quantization=scaling)
+    shape = kind.shape if kind.shape == UNRANKED else tuple(kind.shape[axis] for axis in order)
+    return replace(kind, shape=shape, quantization=scaling)
 
 
 def permuted_tensor(tensor: Tensor, order: Order) -> Tensor:

@@ -101,6 +101,12 @@ def _axes(how: Any, order: Order, shape: Sequence[int]) -> Axes:
     return Axes(how.changed(axes=tuple(sorted(order.index(axis) for axis in how.axes))))
 
 
+def _in_pairs(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
+    """Of axes that have operands each, in their order, which stays or the call does."""
+    axes = tuple(order.index(axis) for axis in how.axes)
+    return Axes(how.changed(axes=axes)) if list(axes) == sorted(axes) else None
+
+
 def _reduced(how: Any, order: Order, shape: Sequence[int]) -> Axes:
     kept = None if how.keep_dims else [axis for axis in order if axis not in how.axes]
     return _axes(how, order, shape)._replace(kept=kept)
@@ -152,6 +158,7 @@ BY_AXIS: Mapping[str, ByAxis] = {
         ("local_response_normalization", "batch_normalization", "group_normalization"),
         ByAxis(_axis, alone=True),
     ),
+    "interpolate": ByAxis(_in_pairs, alone=True),
     **dict.fromkeys(("arg_max", "arg_min", "unpack"), ByAxis(_dropped_axis, alone=True)),
     **dict.fromkeys(
         ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any"),

@@ -6,7 +6,12 @@ _LONGEST_SHOWN = 60
 
 
 def quoted(name: str) -> str:
-    """A name for a message; the middle of those that converters paste together is left out."""
+    """A name for a message; the middle of those that converters paste together is left out.
+
+    What is no printable character is escaped, so that a message stays one line.
+    """
+    if not name.isprintable():
+        name = name.encode("unicode_escape").decode()
     half = _LONGEST_SHOWN // 2
     return f'"{name}"' if len(name) <= _LONGEST_SHOWN else f'"{name[:half]}...{name[-half:]}"'
 

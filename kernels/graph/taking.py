@@ -10,7 +10,8 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.operator.element_types import fits
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Call, call_in_reals
+from npusim.kernels.operator.parameters import NONE, Parameters
 from npusim.kernels.table import operator
 
 
@@ -26,8 +27,14 @@ def takes(
     are wrong are taken: whoever adds the node says what is wrong with them.
     """
     entry = operator(op)
-    if not fits(entry.types, inputs, results):
-        return False
+    kinds = Call(
+        Parameters(rescale=parameters.get("rescale", NONE.rescale)), tuple(inputs), tuple(results), {}
+    )
+    if entry.owned(kinds) is None:
+        if kinds.parameters.rescale not in entry.rescales:
+            kinds = call_in_reals(kinds)
+        if not fits(entry.types, kinds.inputs, kinds.outputs):
+            return False
     if op in SPATIAL:
         return True
     try:

@@ -119,7 +119,7 @@ def _stage(call: Call) -> OutputStage:
     numbers = parameters_of(np.zeros(9 * units, np.uint8) if unknown else np.asarray(block), units)
     low, high = (call.parameters.low, call.parameters.high) if codes else (0, 0)
     bias = None if unknown else numbers.bias
-    return OutputStage(bias, numbers.multiplier, numbers.shift, low, high, "double")
+    return OutputStage(bias, (numbers.multiplier, numbers.shift), low, high, "double")
 
 
 class Parameters(NamedTuple):

@@ -11,10 +11,12 @@ import numpy as np
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
+from npusim.isa.instructions.float_sums import FloatPool
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.real import bits_of
+from npusim.isa.instructions.reduction import Pool
 from npusim.kernels.lowering.elementwise import Grid, broadcast_on_npu, strides, works
-from npusim.kernels.lowering.vector import lower_table, signed
+from npusim.kernels.lowering.vector import lower_table, pool_parts, signed
 from npusim.kernels.lowering.work import Parts, Tile, TileAddresses
 from npusim.kernels.operator.fused import bounds, one_scale, product_factor, sum_factors
 from npusim.kernels.operator.operands import input_type, quantization
@@ -100,6 +102,27 @@ FUSED_SUM, FUSED_PRODUCT = (
     Lowering("vector", (on_codes, broadcast_on_npu), lower, (float32_rescale,), ("fused",))
     for lower in (_lower_fused_sum, _lower_fused_product)
 )
+
+
+def lower_float_average(call: Call, hardware: Hardware) -> Parts:
+    """Averages over windows, literal or fused."""
+    low, high = bounds(call)
+    fields: dict[str, Any] = {
+        **scaling("input", input_type(call)),
+        **scaling("output", call.outputs[0]),
+        "low": low,
+        "high": high,
+        "fused": int(call.parameters.rescale == "fused"),
+        "by_columns": int(call.parameters.rescale == "float32" and call.parameters.by_columns),
+    }
+    return pool_parts(call, lambda window: FloatPool(**window, **fields))
+
+
+def lower_largest_code(call: Call, hardware: Hardware) -> Parts:
+    """The largest code of each window, of codes with one scale: the bounds are those of float32."""
+    low, high = bounds(call)
+    fields: dict[str, Any] = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype), "maximum": 1}
+    return pool_parts(call, lambda window: Pool(**window, **fields))
 
 
 def varying(call: Call) -> int | None:

@@ -24,6 +24,7 @@ from npusim.kernels.lowering.mac import (
     channel_step,
     convolution_stage,
     fastest_layout,
+    in_bytes,
     output_major,
     window_of,
 )
@@ -68,7 +69,7 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
                     ifm=at.inputs[0] + first // channels * depth,
                     parameters=at.constants + parameters,
                     weights=at.constants + weights + (first - tile.first_channel) * inner,
-                    ofm=ofm_address + first - tile.first_channel,
+                    ofm=ofm_address + (first - tile.first_channel) * stage.result_bytes,
                     ofm_row_stride=ofm_row_stride,
                     ofm_pixel_stride=ofm_pixel_stride,
                     **fastest_layout(hardware, inside.problem(part)),
@@ -91,7 +92,7 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
         alike=alike(call, hardware, "groups", window, count, stage.per_channel),
         **needs.fields(),
     )
-    return (work,)
+    return (in_bytes(work, stage.result_bytes),)
 
 
 def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> int:
@@ -112,6 +113,8 @@ def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> in
             window.strides[1],
             window.dilations[1],
             False,
+            window.strides[0],
+            window.dilations[0],
         )
         array = hardware.mac_array
         engine = engine_of(array)

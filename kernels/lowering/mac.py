@@ -55,8 +55,43 @@ def _absent(size_bytes: Callable[[int, int], int], first: int, last: int) -> Con
 
 def convolution_stage(call: Call) -> OutputStage:
     """The output stage of a convolution."""
-    multipliers = convolution_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
-    return output_stage(call, multipliers, "double")
+    return output_stage(call, convolution_multipliers, "double")
+
+
+def in_bytes(work: Work, size: int) -> Work:
+    """A work whose results have so many bytes each, as the scheduler counts: a channel to it is a byte of a result, and
+    results are not cut through.
+    """
+    if size == 1:
+        return work
+
+    def emit(tile: Tile, at: TileAddresses) -> Instruction | tuple[Instruction, ...]:
+        first, last = tile.first_channel // size, tile.last_channel // size
+        return work.emit(replace(tile, first_channel=first, last_channel=last), at)
+
+    def counted(of: Callable[[int, int], Any]) -> Callable[[int, int], Any]:
+        return lambda first, last: of(first // size, last // size)
+
+    larger = [
+        replace(
+            rows,
+            row_bytes=rows.row_bytes * size,
+            offset_bytes=rows.offset_bytes * size,
+            entry_bytes=rows.entry_bytes * size,
+        )
+        for rows in work.outputs
+    ]
+    return replace(
+        work,
+        channels=work.channels * size,
+        channel_step=work.channel_step * size,
+        last_resort=work.last_resort * size,
+        outputs=tuple(larger),
+        constants=counted(work.constants),
+        constant_bytes=counted(work.constant_bytes),
+        fetches=None if work.fetches is None else counted(work.fetches),
+        emit=emit,
+    )
 
 
 _BESIDE_A_ROW = {"ifm_height": 1, "stride_height": 2, "dilation_height": 2, "pad_top": 1}
@@ -120,6 +155,8 @@ class Window:
             self.strides[1],
             self.dilations[1],
             by_channel,
+            self.strides[0],
+            self.dilations[0],
         )
 
     def maps(self) -> tuple[Rows, Rows]:
@@ -202,7 +239,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
         alike=alike(call, hardware, "convolution", window, stage.per_channel),
         **_supply(call, stage, inner, output_major(inner), _taken(_output_major, call, stage)),
     )
-    return (work,)
+    return (in_bytes(work, stage.result_bytes),)
 
 
 def output_major(inner: int) -> Boxes:
@@ -229,7 +266,8 @@ def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: i
 def alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
     """What tiles of a call cost follows from `what`, its batch, and how far its weights pack, where they do."""
     packs = hardware.dma.decoder_bytes_per_cycle and call.constants.get(1) is not SIZE_ONLY
-    return None if packs else (*what, input_type(call).shape[0])
+    how = call.parameters.rescale, call.outputs[0].element.bits
+    return None if packs else (*what, *how, input_type(call).shape[0])
 
 
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
@@ -316,8 +354,7 @@ ONE_COLUMN = dict.fromkeys(
 
 def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
-    multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
-    stage = output_stage(call, multipliers, "single")
+    stage = output_stage(call, fully_connected_multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
     common: dict[str, Any] = {
@@ -355,4 +392,4 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
         alike=alike(call, hardware, "matrix product", rows, inner, units, stage.per_channel),
         **_supply(call, stage, inner, output_major(inner), _taken(_output_major, call, stage)),
     )
-    return (work,)
+    return (in_bytes(work, stage.result_bytes),)

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npusim.isa.arithmetic.integer import Int64Array
+from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.blocks import bias_only
-from npusim.kernels.lowering.mac import ONE_COLUMN, channel_step, fastest_layout, product
+from npusim.kernels.lowering.mac import ONE_COLUMN, channel_step, fastest_layout, in_bytes, product
 from npusim.kernels.lowering.stage import OutputStage, common_fields, output_stage
-from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work, same_rows
-from npusim.kernels.operator.operands import code_range, input_type
+from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work, one_row, same_rows
+from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, fully_connected_multipliers
 
@@ -28,6 +30,11 @@ class Factors(NamedTuple):
     inner: int
     columns: int
     transposed: tuple[bool, bool]
+
+
+def _multipliers(ifm: TensorType, weights: TensorType, ofm: TensorType) -> tuple[Int64Array, Int64Array]:
+    multiplier, shift = batch_matmul_multiplier(ifm, weights, ofm)
+    return np.array([multiplier]), np.array([shift])
 
 
 class _Run(NamedTuple):
@@ -61,31 +68,23 @@ def lower_products(call: Call, factors: Factors, hardware: Hardware) -> Parts:
 
     What both factors share is one larger product: several first factors with one second one.
     """
-    multiplier, shift = batch_matmul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
-    stage = OutputStage(
-        np.zeros(factors.columns, np.int32),
-        np.array([multiplier], np.int32),
-        np.array([shift], np.int8),
-        *code_range(call.outputs[0].dtype),
-        "double",
-    )
+    stage = output_stage(call, _multipliers, "double")
     batches = input_type(call).shape[:-2], input_type(call, 1).shape[:-2]
     works, done = [], 0
     for run in _runs(batches, call.outputs[0].shape[:-2]):
-        works.append(_work(call, factors, run, done, stage, hardware))
+        works.append(in_bytes(_work(call, factors, run, done, stage, hardware), stage.result_bytes))
         done += run.products
     return tuple(works)
 
 
 def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer whose weights are an activation: one product with its second factor transposed."""
-    multipliers = fully_connected_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
     units, inner = input_type(call, 1).shape
     factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
-    stage = output_stage(call, multipliers, "single")
+    stage = output_stage(call, fully_connected_multipliers, "single")
     work = _work(call, factors, _Run(1, (0, 0), (0, 0)), 0, stage, hardware)
     bias = bias_only(call, stage)
-    return (replace(work, **bias.fields()),)
+    return (in_bytes(replace(work, **bias.fields()), stage.result_bytes),)
 
 
 def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage, hardware: Hardware) -> Work:
@@ -96,6 +95,8 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
         rows, entries, entry = rows * entries, 1, (0, 0)
     first = _matrix(0, rows, inner, transposed[0], run.first[0] * factors.rows * inner, entry[0])
     weights = _matrix(1, columns, inner, not transposed[1], run.first[1] * columns * inner, entry[1])
+    words = stage.result_bytes > 1  # then the second factor stays whole: to the scheduler channels are bytes
+    whole = Rows(("in", 1), 1, columns * inner, weights.offset_bytes, weights.entry_bytes), one_row
     output = Rows(("out", 0), rows, columns, done * factors.rows * columns, rows * columns)
     common: dict[str, Any] = {
         **common_fields(call, stage),
@@ -113,8 +114,8 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
             ifm_pixel_stride=row_bytes if transposed[0] else inner,
             ifm_height=tile.rows,
             parameters=at.constants,
-            weights=at.weights,
-            weight_stride=0 if transposed[1] else at.weight_row_bytes,
+            weights=at.inputs[1] if words else at.weights,
+            weight_stride=0 if transposed[1] else columns if words else at.weight_row_bytes,
             ofm=ofm_address,
             ofm_row_stride=ofm_row_stride,
             ofm_pixel_stride=ofm_pixel_stride,
@@ -127,15 +128,15 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
     return Work(
         rows=rows,
         channels=columns,
-        channel_step=channel_step(hardware),
-        inputs=((first, same_rows),),
+        channel_step=0 if words else channel_step(hardware),
+        inputs=((first, same_rows), *((whole,) if words else ())),
         outputs=(output,),
         constants=stage.constants,
         constant_bytes=stage.parameter_bytes,
         emit=emit,
-        last_resort=1,
+        last_resort=0 if words else 1,
         entries=entries,
-        weights=weights,
+        weights=None if words else weights,
     )
 
 

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.float_sums import LARGEST_EXACT, SUMS, FloatReduce
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import REDUCTIONS, Reduce
+from npusim.kernels.lowering.float_codes import float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.real import lower_real_reduction, on_real_lanes
 from npusim.kernels.lowering.vector import rescaled, signed
 from npusim.kernels.lowering.work import (
@@ -24,9 +26,11 @@ from npusim.kernels.lowering.work import (
     same_rows,
 )
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.axes import Along, Reduction, axis_of
+from npusim.kernels.operator.axes import Along, Reduction, axis_of, combined
+from npusim.kernels.operator.fused import mean_factor
 from npusim.kernels.operator.operands import code_range, input_type
-from npusim.kernels.operator.operator import Call, Lowering, Need
+from npusim.kernels.operator.operator import Call, Lowering, Need, Rule
+from npusim.kernels.operator.parameters import Rescale
 from npusim.kernels.operator.rescale import Multiplier
 
 
@@ -113,7 +117,7 @@ _reals_at_once = _at_once(_axes, lambda call: 1, lambda call: input_type(call).n
 _positions_at_once = _at_once(_axis, _position_bytes)
 
 
-def selection_lowering(function: str) -> Lowering:
+def selection_lowering(function: str, *more: Rule, rescale: Rescale = "fixed_point") -> Lowering:
     """Of an operator that gives the largest or the smallest element over axes ("max" or "min")."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
@@ -121,7 +125,9 @@ def selection_lowering(function: str) -> Lowering:
         fields = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
         return _lower(call, function, _axes(call), fields)
 
-    return Lowering("vector", (codes_or_truths, something, few_places), lower, (_codes_at_once,))
+    return Lowering(
+        "vector", (codes_or_truths, something, few_places, *more), lower, (_codes_at_once,), (rescale,)
+    )
 
 
 def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
@@ -149,25 +155,34 @@ def position_lowering(function: str) -> Lowering:
 def _lower(
     call: Call, function: str, axes: Sequence[int], fields: dict[str, Any], result_bytes: int = 1
 ) -> Parts:
-    """Tiles of outer indices; where none fits and each is one part of codes, of some inner indices side by side."""
+    number = REDUCTIONS.index(function)
+    return _parts(call, axes, lambda tile: Reduce(function=number, **tile, **fields), result_bytes)
+
+
+def _parts(
+    call: Call, axes: Sequence[int], make: Callable[[dict[str, Any]], Instruction], result_bytes: int = 1
+) -> Parts:
+    """Tiles of outer indices; where none fits and each is one part of codes, of some inner indices side by side.
+
+    `make` gives the instruction for the places and sizes of a tile.
+    """
     found = nest(input_type(call).shape, axes)
     if found is None:
         raise ValueError("the axes lie in too many places; the operator's rules should refuse")
-    number = REDUCTIONS.index(function)
     outer, parts, middle, terms, inner = found
     sliced = parts == 1 and result_bytes == 1
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return Reduce(
-            function=number,
-            input=at.inputs[0],
-            output=at.output,
-            outer=tile.rows,
-            parts=parts,
-            middle=middle,
-            count=terms,
-            inner=tile.channels if sliced else inner,
-            **fields,
+        return make(
+            {
+                "input": at.inputs[0],
+                "output": at.output,
+                "outer": tile.rows,
+                "parts": parts,
+                "middle": middle,
+                "count": terms,
+                "inner": tile.channels if sliced else inner,
+            }
         )
 
     width = middle * inner * result_bytes
@@ -185,6 +200,27 @@ def _lower(
         sliced=sliced,
     )
     return (work,)
+
+
+def float_sum_lowering(function: str) -> Lowering:
+    """Of an operator on codes in float32 that adds numbers up over axes ("mean" or "sum"), or fused ("fused_mean")."""
+    number = SUMS.index(function)
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        ifm, ofm = input_type(call), call.outputs[0]
+        factor = float(mean_factor(call)) if function == "fused_mean" else None
+        low, high = code_range(ofm.dtype)
+        fields = {**scaling("input", ifm), **scaling("output", ofm, factor), "low": low, "high": high}
+        return _parts(call, _axes(call), lambda tile: FloatReduce(function=number, **tile, **fields))
+
+    rows = (on_codes, something, few_places, _few_terms)
+    rescale: Rescale = "fused" if function == "fused_mean" else "float32"
+    return Lowering("vector", rows, lower, (float32_rescale, _codes_at_once), (rescale,))
+
+
+def _few_terms(call: Call[Reduction]) -> bool:
+    """on the NPU fewer than 2**21 elements are added up"""
+    return combined(call) < LARGEST_EXACT
 
 
 def real_reduction_lowering(function: str) -> Lowering:

@@ -9,13 +9,12 @@ from typing import NamedTuple
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.kernels.lowering.work import (
+    Constants,
     Parts,
     Rows,
     Tile,
     TileAddresses,
     Work,
-    no_constant_bytes,
-    no_constants,
     same_rows,
 )
 from npusim.kernels.operator.axes import Along, axis_of
@@ -46,13 +45,32 @@ def rows_at_once(call: Call[Along], hardware: Hardware) -> bool:
 
 def row_work(call: Call[Along], make: Callable[[RowFields], Instruction]) -> Parts:
     """A function of rows along an axis: tiles of rows, or of groups of rows that lie beside each other."""
+    return row_work_by_table(call, lambda fields, table: make(fields), b"")
+
+
+def row_work_by_table(
+    call: Call[Along], make: Callable[[RowFields, int], Instruction], table: bytes
+) -> Parts:
+    """The same with a table that every tile needs; `make` is told its address."""
     shape, axis, inner = input_type(call).shape, axis_of(call), _inner(call)
     depth, outer = shape[axis], prod(shape[:axis])
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return make(RowFields(at.inputs[0], at.output, tile.rows, depth, inner - 1))
+        return make(RowFields(at.inputs[0], at.output, tile.rows, depth, inner - 1), at.constants)
 
     width = depth * inner
     source, target = Rows(("in", 0), outer, width), Rows(("out", 0), outer, width)
     inputs = ((source, same_rows),)
-    return (Work(outer, width, 0, inputs, (target,), no_constants, no_constant_bytes, emit, (0,)),)
+    return (
+        Work(
+            rows=outer,
+            channels=width,
+            channel_step=0,
+            inputs=inputs,
+            outputs=(target,),
+            constants=lambda first, last: Constants(table),
+            constant_bytes=lambda first, last: len(table),
+            emit=emit,
+            overwrites=(0,),
+        ),
+    )

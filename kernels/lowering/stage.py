@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import Rounding
+from npusim.isa.arithmetic.integer import Int64Array, Rounding
 from npusim.isa.base.tensor import SIZE_ONLY, TensorType
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.mac import RESULTS
+from npusim.isa.instructions.output_stage import parameter_bytes
 from npusim.kernels.lowering.work import Constants
-from npusim.kernels.operator.activation import act_range
+from npusim.kernels.operator.activation import act_range, activation_of, float32_bounds
 from npusim.kernels.operator.operands import input_type, quantization, weight_zero
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.rescale import float32_scales
+
+Multipliers = Callable[[TensorType, TensorType, TensorType], tuple[Int64Array, Int64Array]]
+"""The multipliers and shifts of feature map, weights and output."""
+
+_ONE = np.array([1 << 30], np.int32), np.array([1], np.int8)
+"""Multiplier and shift of 1, which rounded once leave a sum as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +32,32 @@ class OutputStage:
     """What happens to an accumulator: bias, rescale, clamp. Arrays have one entry, or one per output channel.
 
     bias: one value per output channel; None where it is known by its size only.
+    scales: multipliers (int32) and shifts (int8), or float32 scales.
+    result_bytes: 1 for codes, 4 for words, which are not clamped.
     """
 
     bias: NDArray[np.int32] | None
-    multiplier: NDArray[np.int32]
-    shift: NDArray[np.int8]
+    scales: tuple[NDArray[np.int32], NDArray[np.int8]] | tuple[NDArray[np.float32]]
     low: int
     high: int
     rounding: Rounding
+    result_bytes: int = 1
 
     @property
     def per_channel(self) -> bool:
         """Whether each channel has a scale of its own."""
-        return len(self.multiplier) > 1
+        return len(self.scales[0]) > 1
+
+    @property
+    def in_float32(self) -> bool:
+        """Whether scales are float32."""
+        return len(self.scales) == 1
 
     def parameters(self, first: int, last: int) -> bytes:
         """The parameter block of channels [first, last), for a bias that is known."""
         assert self.bias is not None
         part = slice(first, last) if self.per_channel else slice(None)
-        return b"".join(
-            (
-                self.bias[first:last].astype("<i4").tobytes(),
-                self.multiplier[part].astype("<i4").tobytes(),
-                self.shift[part].astype(np.int8).tobytes(),
-            )
-        )
+        return b"".join([_little(self.bias[first:last]), *(_little(each[part]) for each in self.scales)])
 
     def constants(self, first: int, last: int) -> Constants:
         """That block, or its size, as constants of work whose weights are none."""
@@ -55,23 +67,48 @@ class OutputStage:
 
     def parameter_bytes(self, first: int, last: int) -> int:
         """Bytes of that block."""
-        return 9 * (last - first) if self.per_channel else 4 * (last - first) + 5
+        return parameter_bytes(last - first, self.per_channel, self.in_float32)
 
 
-def output_stage(
-    call: Call, multipliers: tuple[NDArray[np.int64], NDArray[np.int64]], rounding: Rounding
-) -> OutputStage:
-    """The output stage of a call with a bias as third input, or none; equal scales of all channels become one."""
-    multiplier, shift = multipliers
+def _little(values: NDArray[Any]) -> bytes:
+    return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def float32_rescale(call: Call, hardware: Hardware) -> bool:
+    """the hardware rescales in float32 (float32_rescale)"""
+    return hardware.float32_rescale or _words(call)
+
+
+def _words(call: Call) -> bool:
+    """Whether a call gives sums as they are."""
+    return call.outputs[0].dtype == "int32"
+
+
+def output_stage(call: Call, multipliers: Multipliers, rounding: Rounding) -> OutputStage:
+    """The output stage of a call with a bias as third input, or none; equal scales of all channels become one.
+
+    `multipliers` and `rounding` are those of fixed point.
+    """
     channels = call.outputs[0].shape[-1]
     bias = call.constants.get(2)
     values = np.zeros(channels, np.int32) if bias is None else None
     if bias is not None and bias is not SIZE_ONLY:
         values = bias.astype(np.int32).reshape(channels)
-    if len(multiplier) > 1 and (multiplier == multiplier[0]).all() and (shift == shift[0]).all():
-        multiplier, shift = multiplier[:1], shift[:1]
-    low, high = act_range(call.parameters.activation, call.outputs[0])
-    return OutputStage(values, multiplier.astype(np.int32), shift.astype(np.int8), low, high, rounding)
+    maps = input_type(call), input_type(call, 1), call.outputs[0]
+    if _words(call):
+        return OutputStage(values, _ONE, 0, 0, "single", result_bytes=4)
+    if call.parameters.rescale == "float32":
+        bounds = float32_bounds(activation_of(call), call.outputs[0])
+        return OutputStage(values, (_shared(float32_scales(*maps))[0],), *bounds, "double")
+    multiplier, shift = _shared(*multipliers(*maps))
+    bounds = act_range(activation_of(call), call.outputs[0])
+    return OutputStage(values, (multiplier.astype(np.int32), shift.astype(np.int8)), *bounds, rounding)
+
+
+def _shared(*arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """The arrays with one entry where all entries are equal."""
+    alike = all((array == array[0]).all() for array in arrays)
+    return tuple([array[:1] for array in arrays]) if alike else arrays
 
 
 def _signed(tensor: TensorType) -> int:
@@ -81,14 +118,18 @@ def _signed(tensor: TensorType) -> int:
 def common_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
     """The fields that all tiles of a call share."""
     ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
+    words = stage.result_bytes > 1
     return {
         "ifm_zero": quantization(ifm).zero_point,
         "weight_zero": weight_zero(call),
-        "ofm_zero": quantization(ofm).zero_point,
+        "ofm_zero": 0 if words else quantization(ofm).zero_point,
         "low": stage.low,
         "high": stage.high,
         "signed": _signed(ifm),
         "weights_signed": _signed(weights),
         "rounding": int(stage.rounding == "single"),
         "per_channel": int(stage.per_channel),
+        **({"wide": RESULTS.index("32_bits")} if words else {}),
+        "rescale": int(stage.in_float32),
+        "other_sign": int(not words and _signed(ifm) != _signed(ofm)),
     }

@@ -21,7 +21,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.blocks import Blocks, Box, blocks
-from npusim.kernels.lowering.mac import alike, channel_step, convolution_stage, fastest_layout
+from npusim.kernels.lowering.mac import alike, channel_step, convolution_stage, fastest_layout, in_bytes
 from npusim.kernels.lowering.stage import common_fields
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work
 from npusim.kernels.operator.operands import input_type, weight_zero
@@ -130,7 +130,7 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
         alike=alike(call, hardware, "transposed", y_axis, x_axis, depth, inner, channels, stage.per_channel),
         **needs.fields(),
     )
-    return (work,)
+    return (in_bytes(work, stage.result_bytes),)
 
 
 def _without_dilations(call: Call) -> Call:
@@ -222,7 +222,10 @@ class _Emitter(NamedTuple):
                 Tile(tile.first_row, tile.last_row, first, last, tile.entry),
                 at.inputs[0] + first // self.boxes.channels * self.boxes.depth,
                 at.constants + begin,
-                (at.outputs[0][0] + first - tile.first_channel, *at.outputs[0][1:]),
+                (
+                    at.outputs[0][0] + (first - tile.first_channel) * self.needs.stage.result_bytes,
+                    *at.outputs[0][1:],
+                ),
             )
             if not whole:
                 found.append(self._bias(part, at.constants))

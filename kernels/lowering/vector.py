@@ -122,8 +122,14 @@ def lower_max_pool(call: Call, hardware: Hardware) -> Parts:
 
 
 def _lower_pool(call: Call, maximum: bool) -> Parts:
-    """A pool: tiles of rows, image by image."""
-    clamp = act_range(call.parameters.activation, call.outputs[0])
+    low, high = act_range(call.parameters.activation, call.outputs[0])
+    fields: dict[str, Any] = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
+    fields["maximum"] = int(maximum)
+    return pool_parts(call, lambda window: Pool(**window, **fields))
+
+
+def pool_parts(call: Call, make: Callable[[dict[str, Any]], Instruction]) -> Parts:
+    """A pool: tiles of rows, image by image; `make` gives the instruction for the fields of a tile's windows."""
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
     kernel_height, kernel_width = call.parameters.filter
@@ -136,26 +142,24 @@ def _lower_pool(call: Call, maximum: bool) -> Parts:
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         first, last = needed(tile.first_row, tile.last_row)
-        return Pool(
-            maximum=int(maximum),
-            ifm=at.inputs[0],
-            ifm_row_stride=ifm_width * depth,
-            ifm_height=last - first,
-            ifm_width=ifm_width,
-            depth=depth,
-            ofm=at.output,
-            ofm_row_stride=ofm_width * depth,
-            ofm_height=tile.rows,
-            ofm_width=ofm_width,
-            kernel_height=kernel_height,
-            kernel_width=kernel_width,
-            stride_height=stride_height,
-            stride_width=stride_width,
-            pad_top=first - (tile.first_row * stride_height - pad_top),
-            pad_left=pad_left,
-            low=clamp[0],
-            high=clamp[1],
-            signed=signed(call.outputs[0].dtype),
+        return make(
+            {
+                "ifm": at.inputs[0],
+                "ifm_row_stride": ifm_width * depth,
+                "ifm_height": last - first,
+                "ifm_width": ifm_width,
+                "depth": depth,
+                "ofm": at.output,
+                "ofm_row_stride": ofm_width * depth,
+                "ofm_height": tile.rows,
+                "ofm_width": ofm_width,
+                "kernel_height": kernel_height,
+                "kernel_width": kernel_width,
+                "stride_height": stride_height,
+                "stride_width": stride_width,
+                "pad_top": first - (tile.first_row * stride_height - pad_top),
+                "pad_left": pad_left,
+            }
         )
 
     ifm_row, ofm_row = ifm_width * depth, ofm_width * depth

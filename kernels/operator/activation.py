@@ -22,6 +22,12 @@ REAL_RANGES: dict[Activation, tuple[float, float]] = {
 """What each activation limits real values to."""
 
 
+def activation_of(call: Call) -> Activation:
+    """That of a call; of an operator that has none "none"."""
+    found: Activation = getattr(call.parameters, "activation", "none")
+    return found
+
+
 def activation_in_32_bits(call: Call[Activated]) -> bool:
     """the bounds of the fused activation, divided by the output's scale, fit 32 bits"""
     ofm, bounds = call.outputs[0], REAL_RANGES[call.parameters.activation]
@@ -56,6 +62,18 @@ def _steps(real: float, ofm: TensorType) -> float:
     """real / output scale, divided in float32; infinite for a scale so small that float32 cannot hold the quotient."""
     with np.errstate(over="ignore"):
         return float(np.float32(real) / np.float32(quantization(ofm).scale))
+
+
+def float32_bounds(activation: Activation, ofm: TensorType) -> tuple[int, int]:
+    """The same with the rescale "float32": bounds are divided in float32 too, but rounded half to even."""
+    low, high = code_range(ofm.dtype)
+    zero = quantization(ofm).zero_point
+    smallest, largest = (
+        _steps(bound, ofm) if abs(bound) < inf else bound for bound in REAL_RANGES[activation]
+    )
+    first = low if smallest < low - zero else round(smallest) + zero
+    last = high if largest > high - zero else round(largest) + zero
+    return min(max(first, low), high), min(max(last, low), high)
 
 
 def limited(activation: Activation, values: NDArray[Any]) -> NDArray[Any]:

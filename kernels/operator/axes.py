@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.operands import elementwise, input_type
-from npusim.kernels.operator.operator import Call, Rule, Shapes
+from npusim.kernels.operator.operands import elementwise, input_type, input_value
+from npusim.kernels.operator.operator import Call, Rule, Shapes, Values
 from npusim.kernels.operator.parameters import Sizes, Step
 
 MOST_CODES = 1 << 23
@@ -81,6 +81,12 @@ def in_order(call: Call[Reduction], x: NDArray[Any]) -> NDArray[Any]:
     axes = call.parameters.axes
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     return x.transpose(*axes, *kept).reshape(combined(call), prod(x.shape[axis] for axis in kept))
+
+
+def wide_sums(call: Call[Reduction], values: Values) -> NDArray[np.float64]:
+    """Real numbers added up over the axes in float64."""
+    x: Any = input_value(values)
+    return np.asarray(x.sum(axis=call.parameters.axes, dtype=np.float64))
 
 
 def accumulated(call: Call[Reduction], x: NDArray[Any], combine: np.ufunc) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npusim.isa.arithmetic.float_codes import Codes, clamped, multiply_add
+from npusim.isa.arithmetic.float_codes import Codes, Float32Array, clamped, multiply_add
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.activation import REAL_RANGES
 from npusim.kernels.operator.in_reals import codes_of_results
@@ -68,11 +68,38 @@ def fused_product(call: Call, values: Values) -> list[Array]:
     return [finish_steps(call, np.rint(steps + np.float32(quantization(call.outputs[0]).zero_point)))]
 
 
+@np.errstate(all="ignore")
+def mean_factor(call: Call) -> np.float32:
+    """f32(scale / f32(output scale * number of elements)) of a mean over axes."""
+    source, output = quantization(input_type(call)), quantization(call.outputs[0])
+    divisor = np.float32(output.scale) * np.float32(input_type(call).elements // call.outputs[0].elements)
+    return np.float32(source.scale) / divisor
+
+
+@np.errstate(all="ignore")
+def fused_mean(call: Call, values: Values) -> list[Array]:
+    """QLinearGlobalAveragePool: rint(f32(f32(sum of codes less their zero points) * factor)) + output zero."""
+    codes = np.asarray(input_value(values)).astype(np.int64)
+    terms = input_type(call).elements // call.outputs[0].elements
+    sums = codes.sum(axis=call.parameters.axes) - terms * quantization(input_type(call)).zero_point
+    steps = np.rint(sums.astype(np.float32) * mean_factor(call))
+    output = call.outputs[0]
+    return [finish_steps(call, steps + np.float32(quantization(output).zero_point)).reshape(output.shape)]
+
+
+@np.errstate(all="ignore")
+def fused_average(call: Call, averages: Float32Array) -> list[Array]:
+    """QLinearAveragePool: float32 averages become rint(f32(f32(average / scale) + zero))."""
+    output = quantization(call.outputs[0])
+    steps = averages / np.float32(output.scale) + np.float32(output.zero_point)
+    return [finish_steps(call, np.rint(steps))]
+
+
 def _codes(values: Values) -> list[Codes]:
     return [np.asarray(input_value(values, position)) for position in (0, 1)]
 
 
-def finish_steps(call: Call, steps: np.ndarray) -> Array:
+def finish_steps(call: Call, steps: Float32Array) -> Array:
     """Whole steps that hold the zero point as codes of the output, within what the activation lets through."""
     output = call.outputs[0]
     return np.asarray(clamped(steps, *bounds(call), output.numpy_dtype))

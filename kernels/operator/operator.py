@@ -108,9 +108,11 @@ class Lowering(NamedTuple):
     @property
     def conditions(self) -> list[str]:
         """Its rules and needs in words."""
-        return [text(rule).removeprefix("on the NPU ") for rule in self.rules] + [
-            text(need) for need in self.needs
-        ]
+        how = (
+            [] if "fixed_point" in self.rescales else [f"codes are rescaled in {' or '.join(self.rescales)}"]
+        )
+        rules = [text(rule).removeprefix("on the NPU ") for rule in self.rules]
+        return how + rules + [text(need) for need in self.needs]
 
     def refusal(self, call: Call, hardware: Hardware) -> str | None:
         """The first rule that a call breaks or need that a machine lacks; None where there is none."""
@@ -120,6 +122,18 @@ class Lowering(NamedTuple):
         if broken is not None:  # needs count on the rules
             return broken
         return next((text(need) for need in self.needs if not need(call, hardware)), None)
+
+
+class Own(NamedTuple):
+    """What an operator does of its own with codes whose rescale is "float32", where that is not what it gives on the
+    reals that they stand for.
+
+    types, rules, reference: as those of the operator, in their place. Calls of other types compute on reals.
+    """
+
+    types: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    reference: Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,7 @@ class Operator:
     rescales:  the ways to make codes of results that rules and reference know. Of "float32" an operator need not know:
                it then computes on the reals that codes stand for.
     in_reals:  what then computes on them, where it is not the reference: functions and sums, rounded to float32 once.
+    own:       what it does with codes whose rescale is "float32", where that is something else.
     """
 
     name: str
@@ -163,18 +178,31 @@ class Operator:
     defined: Callable[[Sequence[Array]], list[Array]] | None = None
     rescales: tuple[Rescale, ...] = FIXED_POINT
     in_reals: Reference | None = None
+    own: Own | None = None
+
+    def owned(self, call: Call) -> Own | None:
+        """What the operator does of its own with a call; None where it is like others."""
+        if self.own is None or call.parameters.rescale != "float32":
+            return None
+        return self.own if fits(self.own.types, call.inputs, call.outputs) else None
 
     def compute(self, call: Call, values: Values) -> list[Array]:
         """What a call that keeps the rules gives, in numpy."""
+        if (own := self.owned(call)) is not None:
+            return own.reference(call, values)
         if call.parameters.rescale in self.rescales:
             return self.reference(call, values)
-        return compute_in_reals(self.in_reals or self.reference, call, values)
+        first = call_in_reals(call).inputs[0]
+        of_reals = first is not None and first.dtype == "float32"
+        return compute_in_reals((of_reals and self.in_reals) or self.reference, call, values)
 
     def broken_rule(self, call: Call) -> str | None:
         """The first rule that a call breaks, its element types included; None if it can be executed.
 
         The element types of operands that the rules would miss do not count: those rules say it better.
         """
+        if (own := self.owned(call)) is not None:
+            return next((text(rule) for rule in own.rules if not rule(call)), None)
         if (rescale := call.parameters.rescale) not in self.rescales:
             if rescale != "float32":
                 return f"codes are rescaled in {' or '.join((*self.rescales, 'float32'))}, not {rescale}"

@@ -44,7 +44,8 @@ Rescale = Literal["fixed_point", "float32", "fused"]
 
 fixed_point: by integer multipliers and shifts, as TFLite's kernels do.
 float32:     as ONNX writes it: codes become float32, the operator computes on them, the result is divided by its
-             scale, rounded half to even, the zero point added. Weighted sums are exact, and rescaled by one product.
+             scale, rounded half to even, the zero point added. Weighted sums are exact, and rescaled by one product;
+             their int32 output is the sum itself (`npusim.kernels.operators.convolution.exact_sum`).
 fused:       as the operators of com.microsoft do, where they differ from that.
 """
 

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier, quantize_multipliers, requantise
 from npusim.isa.base.tensor import Array, TensorType
@@ -91,6 +92,24 @@ def fully_connected_multipliers(
     """Multipliers and shifts of fully_connected, one of each per scale of the weights; float64 throughout."""
     product = quantization(ifm).scale * np.array(quantization(weights).scales)
     return quantize_multipliers(product / quantization(ofm).scale)
+
+
+def products_of_scales(ifm: TensorType, weights: TensorType) -> NDArray[np.float32]:
+    """What sums of products of codes are multiplied by to be reals: scale times scale, in float32.
+
+    One for each scale of the weights; where the feature map has several, rows of them, one for each.
+    """
+    of_maps, of_weights = (np.array(quantization(each).scales, np.float32) for each in (ifm, weights))
+    with np.errstate(over="ignore", under="ignore"):
+        found: NDArray[np.float32] = (of_maps[:, np.newaxis] if len(of_maps) > 1 else of_maps) * of_weights
+    return found
+
+
+def float32_scales(ifm: TensorType, weights: TensorType, ofm: TensorType) -> NDArray[np.float32]:
+    """What they are multiplied by to be codes, with the rescale "float32": that over the output's scale, in float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        found: NDArray[np.float32] = products_of_scales(ifm, weights) / np.float32(quantization(ofm).scale)
+    return found
 
 
 def batch_matmul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -72,12 +72,15 @@ class Archive:
         return flat.reshape(shape, order="F" if columns_first else "C")
 
 
-@contextmanager
-def opened(path: Path, wanted_bytes: int) -> Iterator[Archive]:
+def opened(path: Path, wanted_bytes: int) -> AbstractContextManager[Archive]:
     """The archive at `path`, whose wanted arrays have so many bytes. Raises NpusimError that names the path."""
-    kind = user_file.Kind(
-        f"an npz file of inputs that have {wanted_bytes} bytes", SPARE_FACTOR * wanted_bytes + SPARE_BYTES
-    )
+    noun = f"an npz file of inputs that have {wanted_bytes} bytes"
+    return opened_as(path, user_file.Kind(noun, SPARE_FACTOR * wanted_bytes + SPARE_BYTES))
+
+
+@contextmanager
+def opened_as(path: Path, kind: user_file.Kind) -> Iterator[Archive]:
+    """The archive at `path`, a file of a kind. Raises NpusimError that names the path."""
     with user_file.opened(path, kind) as file:
         try:
             if file.read(6) == b"\x93NUMPY":

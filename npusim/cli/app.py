@@ -13,6 +13,7 @@ from npusim.cli import catalogue as cli_catalogue
 from npusim.cli import compare as cli_compare
 from npusim.cli import convert as cli_convert
 from npusim.cli import program as cli_program
+from npusim.cli import quantize as cli_quantize
 from npusim.cli import run as cli_run
 from npusim.cli import study as cli_explore
 from npusim.cli import verify as cli_verify
@@ -53,6 +54,7 @@ def options(
 cli_run.register(app)
 cli_program.register(app)
 cli_convert.register(app)
+cli_quantize.register(app)
 cli_catalogue.register(app)
 cli_compare.register(app)
 cli_explore.register(app)

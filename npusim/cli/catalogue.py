@@ -112,18 +112,20 @@ def operators(
         ),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="DOOR", help="nnadapter: what its 96 operations become.")
+        str, typer.Option("--format", metavar="DOOR", help="nnadapter, onnx: what its operations become.")
     ] = "",
 ) -> None:
     """The operators: what each model format calls them, which element types run where, and on which conditions."""
-    from npusim.cli.coverage import chosen, coverage, standard
+    from npusim.cli.coverage import chosen, coverage, of_onnx, standard
     from npusim.isa.base.errors import NpusimError
     from npusim.reports.run.coverage import details, standard_table, table
 
     rows = coverage()
     if format == "nnadapter":
         say(standard_table(standard(rows, names or ())))
+    elif format == "onnx":
+        say(standard_table(of_onnx(rows, names or ())))
     elif format:
-        raise NpusimError(f"--format {format}: may be nnadapter")
+        raise NpusimError(f"--format {format}: may be nnadapter or onnx")
     else:
         say("\n\n".join(details(row) for row in chosen(rows, names)) if names else table(rows))

@@ -85,6 +85,26 @@ def standard(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standa
     return [made[name.upper()] for name in names] if names else list(made.values())
 
 
+def of_onnx(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
+    """The operations of ONNX, those of other domains with them: those with these names, or all.
+
+    Raises NpusimError for a name that none has, with the nearest.
+    """
+    by_op = {row.op: row for row in rows}
+    made = {
+        row.kind.lower(): Standard(
+            None, row.kind, row.inputs, row.operators, by_op[row.operators[0]] if row.operators else None
+        )
+        for row in onnx.ROWS
+    }
+    for name in names:
+        if name.lower() not in made:
+            near = nearest(name.lower(), made)
+            hint = f"did you mean {made[near].name}? " if near else ""
+            raise NpusimError(f"{name}: no operation of ONNX; {hint}npusim ops --format onnx lists them")
+    return [made[name.lower()] for name in names] if names else list(made.values())
+
+
 _DEFAULT = re.compile(r"(?<=[\w?])=[-(\d]\S*")
 """What methods take where an argument is not given, in the text of a row."""
 

@@ -9,6 +9,7 @@ import typer
 
 from npusim.base.console import say
 from npusim.cli.base import EXIT_OUR_FAULT, HardwareOption, Progress, ShapeOption, hardware_inputs, sizes_of
+from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
     from npusim.verification.verification import Difference, Verification
@@ -27,9 +28,16 @@ def register(app: typer.Typer) -> None:
 
 def verify(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A .tflite file or a built-in model (npusim models).")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A model file: .tflite, .onnx, NNEF; or a built-in model (npusim models)."
+        ),
     ],
     hw: HardwareOption = None,
+    input: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="F.npz", help="Inputs, by tensor name or as in0, in1, ..."),
+    ] = None,
     inputs: Annotated[
         int, typer.Option("--inputs", metavar="N", min=1, help="On how many sets of random inputs.")
     ] = 1,
@@ -37,17 +45,20 @@ def verify(
     shape: ShapeOption = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write every tensor.")] = None,
 ) -> None:
-    """Compare npusim with LiteRT's reference kernels, layer by layer, and say where the first byte differs.
+    """Compare npusim with who else computes the model, layer by layer, and say where the first byte differs.
 
-    Needs LiteRT (pip install ai-edge-litert==2.3.0).
+    That is LiteRT (pip install ai-edge-litert==2.3.0) with its reference kernels for TFLite, ONNX Runtime (pip install
+    onnx onnxruntime) for ONNX, and the Khronos runtime (pip install nnef) for NNEF.
     """
     from npusim.base import files
     from npusim.verification import verification as verifying
 
-    files.check_outputs({"--json": json}, {"MODEL": Path(model), **hardware_inputs(hw)})
+    files.check_outputs({"--json": json}, {"MODEL": Path(model), "--input": input, **hardware_inputs(hw)})
+    if input and inputs > 1:
+        raise NpusimError(f"--inputs {inputs}: draws inputs at random; --input gives one set")
     with Progress(f"verifying {model}") as progress:
         found = verifying.verify(
-            model, hw, samples=inputs, seed=seed, sizes=sizes_of(shape), progress=progress
+            model, hw, input, samples=inputs, seed=seed, sizes=sizes_of(shape), progress=progress
         )
     try:
         for line in lines(found):
@@ -67,13 +78,14 @@ def lines(found: Verification) -> list[str]:
     from npusim.verification.verification import VERDICTS
 
     head = (
-        f"{show.printable(found.model)} on {show.printable(found.hardware)} and in LiteRT {found.litert} "
-        f"(BUILTIN_REF), {show.plural(found.samples, 'set')} of inputs"
+        f"{show.printable(found.model)} on {show.printable(found.hardware)} and in {found.other} {found.version} "
+        f"({found.kernels}), {show.plural(found.samples, 'set')} of inputs"
     )
     words = {
-        "close": "close (floats, within 1e-5 of the largest)",
+        "close": f"close (floats, within {found.close:.0e} of the largest)".replace("e-0", "e-"),
+        "rounded": f"rounded ({show.plural(_codes(found), 'code')} one apart, where {found.other} adds up in float32)",
         "follows": "different only because what goes in is",
-        "not kept": "not kept by LiteRT",
+        "not kept": f"not kept by {found.other}",
     }
     counts = [
         f"{found.count(verdict)} {words.get(verdict, verdict)}"
@@ -82,7 +94,7 @@ def lines(found: Verification) -> list[str]:
     ]
     body = [
         f"  layers   {show.plural(len(found.tensors), 'tensor')}: {', '.join(counts)}; "
-        f"{show.plural(found.compared_bytes, 'byte')} compared with LiteRT",
+        f"{show.plural(found.compared_bytes, 'byte')} compared with {found.other}",
         f"  machine  {show.plural(found.outputs, 'output')}: {show.plural(found.output_bytes, 'byte')} compared "
         "with the layers",
     ]
@@ -95,16 +107,20 @@ def lines(found: Verification) -> list[str]:
     ]
     if len(worst) > MOST_ROWS:
         rows.append(f"  and {len(worst) - MOST_ROWS} more")
-    return [head, *body, *rows, _first(found.first)]
+    return [head, *body, *rows, _first(found.first, found.other)]
 
 
-def _first(difference: Difference) -> str:
+def _codes(found: Verification) -> int:
+    return sum(row.differing for row in found.tensors if row.verdict == "rounded")
+
+
+def _first(difference: Difference, other: str) -> str:
     from npusim.reports.words import quantities as show
 
-    ours, theirs = ("npusim", "LiteRT") if difference.place == "layer" else ("the machine", "the reference")
+    ours, theirs = ("npusim", other) if difference.place == "layer" else ("the machine", "the reference")
     place = ", ".join(map(str, difference.index))
     return (
         f'first difference: inputs {difference.sample}, layer "{show.printable(difference.layer)}" ({difference.op}), '
         f'tensor "{show.printable(difference.tensor)}" [{place}]: {ours} gives {difference.npusim}, {theirs} '
-        f"{difference.litert}; {show.whole(difference.differing)} of {show.whole(difference.elements)} elements differ"
+        f"{difference.other}; {show.whole(difference.differing)} of {show.whole(difference.elements)} elements differ"
     )

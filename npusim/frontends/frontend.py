@@ -77,7 +77,7 @@ def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
     """
     path = Path(path)
     try:
-        door = _door_of(path)
+        door = door_of(path)
         builder = layouts.builder(path.stem, door.layout, sizes)
         graph = check(door.read(path, builder))
         builder.check_sizes()
@@ -99,22 +99,23 @@ def _say(path: Path, notes: Sequence[str]) -> None:
         warnings.warn(ModelWarning(f"{path}: {note}"), stacklevel=3)
 
 
-def _door_of(path: Path) -> Door:
+def door_of(path: Path) -> Door:
+    """The door of a file or folder, by its content or else its suffix. Raises FormatError without the path."""
     if not path.exists():
         raise FormatError("no such file")
     head = b""
     if not path.is_dir():
         with user_file.opened(path, user_file.MODEL, FormatError, "") as file:
             head = file.read(_HEAD_BYTES)
-    for door in DOORS:
+    by_suffix = [door for door in DOORS if path.suffix.lower() in door.suffixes]
+    for door in dict.fromkeys((*by_suffix, *DOORS)):  # the likely one first: each is imported to be asked
         if door.recognises(path, head):
             return door
     if path.is_dir():
         raise FormatError("is a folder, not a model file")
     if not head:
         raise FormatError("is empty")
-    for door in DOORS:
-        if path.suffix.lower() in door.suffixes:
-            return door
+    if by_suffix:
+        return by_suffix[0]
     known = ", ".join(f"{door.name} ({', '.join(door.suffixes)})" for door in DOORS)
     raise FormatError(f"neither content nor suffix {path.suffix!r} is of a known model format: {known}")

@@ -21,6 +21,10 @@ class Refusals:
         """One more layer."""
         self._layers.setdefault(reason, []).append(name)
 
+    def has(self, name: str) -> bool:
+        """Whether a layer is among them."""
+        return any(name in names for names in self._layers.values())
+
     def check(self) -> None:
         """Raise GraphError with all reasons, and the layers of each by their names, if there are some."""
         if self._layers:
@@ -33,12 +37,18 @@ def _layers(names: Sequence[str]) -> str:
     return f"layer{'s' if len(names) > 1 else ''} {shown}{more}"
 
 
-def for_every_node(graph: Graph, convert: Callable[[Node], None]) -> None:
-    """Convert the nodes in order. Raises GraphError that names all nodes for which `convert` raises one, and why."""
-    refusals = Refusals()
+def for_every_node(graph: Graph, convert: Callable[[Node], None], refusals: Refusals | None = None) -> None:
+    """Convert the nodes in order. Raises GraphError that names all nodes for which `convert` raises one, and why.
+
+    With refusals these are added to them instead, and nodes that are among them already are passed over.
+    """
+    found = Refusals() if refusals is None else refusals
     for node in graph.nodes:
+        if found.has(node.name):
+            continue
         try:
             convert(node)
         except GraphError as fault:
-            refusals.add(node.name, str(fault))
-    refusals.check()
+            found.add(node.name, str(fault))
+    if refusals is None:
+        found.check()

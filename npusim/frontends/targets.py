@@ -19,9 +19,9 @@ class Target:
     """A format: its name on the command line, what it is called, its suffixes, and the module that writes it, imported
     when it does.
 
-    The module's functions are `written(graph) -> bytes`, or for a suffix the one that `by_suffix` names; GraphError
-    names the layers that the format cannot express. `caveat` names the module's function graph -> what to know of the
-    file, "" for nothing. `extra` is the extra with the packages that it takes.
+    The module's functions: `written(graph) -> bytes`, or for a suffix the one that `by_suffix` names, whose GraphError
+    names the layers that the format cannot express, and `operators() -> frozenset[str]`. `caveat` names the function
+    graph -> what to know of its file, "" for nothing. `extra` is the extra with the packages that it takes.
     """
 
     name: str
@@ -38,6 +38,12 @@ class Target:
         content: bytes = getattr(import_module(self.module), next(names, "written"))(graph)
         return content
 
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators that the format has, where their parameters and types allow it."""
+        names: frozenset[str] = import_module(self.module).operators()
+        return names
+
     def caveats(self, graph: Graph) -> str:
         """What to know of the file of a graph; "" for nothing."""
         return str(getattr(import_module(self.module), self.caveat)(graph)) if self.caveat else ""
@@ -48,7 +54,9 @@ TARGETS: tuple[Target, ...] = (
         *("nnef", "NNEF", (".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.export"),
         by_suffix={".tar": "unpacked"},
     ),
+    Target("onnx", "ONNX", (".onnx",), "npusim.frontends.onnx.export", caveat="caveat", extra="onnx"),
     Target("tflite", "TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.export"),
+    Target("hal", "NN HAL", (".hal",), "npusim.frontends.nn_hal.export"),
 )
 
 

@@ -227,7 +227,10 @@ class Launch:
     def _barrier(self, index: int) -> Generator[simpy.Event, Any, None]:
         self.dispatched[index] = self.at_head[index] = self.env.now
         yield from self._await(index)
-        self.ready[index] = self.started[index] = self.ended[index] = self.env.now
+        self.ready[index] = self.started[index] = self.env.now
+        if self.costs[index].cycles:
+            yield self.env.timeout(self.costs[index].cycles)
+        self.ended[index] = self.env.now
         self._count(index)
 
     # Units.

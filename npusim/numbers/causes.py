@@ -73,8 +73,8 @@ STALLS = (
         "stall_front_end",
         "wait: front end",
         "#5f6971",
-        "nothing computes: the instruction being waited for is not yet fetched and decoded",
-        ("front_end.decode_cycles", "front_end.fetch_instructions"),
+        "nothing computes: the instruction being waited for is not yet fetched and decoded, or its layer not prepared",
+        ("front_end.decode_cycles", "front_end.fetch_instructions", "front_end.layer_cycles"),
     ),
 )
 

@@ -244,7 +244,8 @@ def _voltage_factor(hardware: Hardware) -> float:
 
 
 def _system_pj_per_cycle(hardware: Hardware) -> float:
-    pj: float = _table()["terms"]["system_pj_per_cycle"][_column(hardware)]
+    given = hardware.technology.system_pj_per_cycle
+    pj: float = _table()["terms"]["system_pj_per_cycle"][_column(hardware)] if given is None else given
     return pj * _voltage_factor(hardware)
 
 

@@ -1,6 +1,5 @@
 """The Python interface: load a model, describe a machine, compile, simulate; or all of it in one call.
 
-import npusim
 result = npusim.run("model.tflite", hw="edge-128")
 print(result.latency_ms, result.energy_uj, result.performance_info)
 """

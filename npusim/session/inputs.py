@@ -23,6 +23,9 @@ Inputs = Sequence[ArrayLike] | Mapping[str, ArrayLike]
 def draw(placements: Sequence[Placement], seed: int = 0) -> list[Array]:
     """Random values over the full range of each input's type (floats: -1 to 1), in the order of the inputs.
 
+    Whole numbers of 32 or 64 bits that are no codes are 0 or 1: most often they are indices, of words or classes, and
+    any list that is worth one has two entries.
+
     One generator, `numpy.random.default_rng(seed)`, draws all of them: the same seed, the same values.
     """
     generator = np.random.default_rng(seed)
@@ -31,7 +34,7 @@ def draw(placements: Sequence[Placement], seed: int = 0) -> list[Array]:
 
 def _draw_one(generator: np.random.Generator, wanted: TensorType) -> Array:
     dtype = wanted.numpy_dtype
-    if dtype.kind == "b":
+    if dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize >= 4 and wanted.quantization is None):
         return generator.integers(0, 2, wanted.shape, np.int64).astype(dtype)
     if dtype.kind in "iu":
         limits: Any = np.iinfo(dtype.name)
@@ -43,7 +46,7 @@ def _draw_one(generator: np.random.Generator, wanted: TensorType) -> Array:
 def bind(placements: Sequence[Placement], inputs: Inputs) -> list[Array]:
     """The given values in the order of the inputs, checked. Raises SimulationError that names the input."""
     if isinstance(inputs, Mapping):
-        keys = _keys(placements, inputs)
+        keys = keys_of(placements, inputs)
         return [_checked(place, inputs[key], key) for place, key in zip(placements, keys, strict=True)]
     if isinstance(inputs, np.ndarray):
         raise SimulationError(
@@ -65,7 +68,7 @@ def read_npz(path: Path, placements: Sequence[Placement]) -> list[Array]:
     Names are checked before any array is read, and no pickled object is ever loaded.
     """
     with npz.opened(path, sum(map(_most_bytes, placements))) as archive:
-        keys = _keys(placements, archive.keys)
+        keys = keys_of(placements, archive.keys)
         return [
             _checked(place, archive.array(key, partial(_require_type, place, key)), key)
             for place, key in zip(placements, keys, strict=True)
@@ -77,15 +80,18 @@ def _most_bytes(place: Placement) -> int:
     return 4 * place.type.elements if place.from_reals else place.type.size_bytes
 
 
-def _keys(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
-    """The key that holds each input: its tensor name where only one input has it, or in<position>."""
+def keys_of(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
+    """The key that holds each input: its tensor name where only one input has it, or in<position>.
+
+    Raises SimulationError for a key that is no input's, an input without a key, and one with two.
+    """
     given = list(given)
     names = [place.name for place in placements]
-    keys_of = [
+    names_of = [
         ((place.name, f"in{i}") if names.count(place.name) == 1 else (f"in{i}",))
         for i, place in enumerate(placements)
     ]
-    known = [key for keys in keys_of for key in keys]
+    known = [key for keys in names_of for key in keys]
     for key in given:
         if key not in known:
             near = nearest(key, known)
@@ -95,7 +101,7 @@ def _keys(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
                 f"it has {_count(placements)}: {_listing(placements)}"
             )
     chosen = []
-    for i, keys in enumerate(keys_of):
+    for i, keys in enumerate(names_of):
         present = [key for key in dict.fromkeys(keys) if key in given]
         if not present:
             raise SimulationError(

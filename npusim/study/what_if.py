@@ -73,9 +73,7 @@ def what_if(
     base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
     if isinstance(opened, Graph):
         opened = api.placing(host, partition).of(opened, base)
-    tried = [
-        _changed(base, parameter, factor) for parameter in parameters(base) for factor in parameter.what_if
-    ]
+    tried = [_changed(base, parameter, factor) for parameter in _there(base) for factor in parameter.what_if]
     runs = [each for each in tried if isinstance(each, _Try)]
     job = Job(_space(base, runs, api.schedules_of_effort(effort)), (Workload(opened.name, opened),))
     here = InProcess(job)
@@ -94,6 +92,12 @@ def what_if(
         **now._asdict(),
         variants=tuple(sorted(variants, key=_gain)),
     )
+
+
+def _there(base: Hardware) -> list[Parameter]:
+    """The parameters of the tables that a machine has: not those of another kind of array."""
+    tables = {path.rpartition(".")[0] for path in to_flat(base)}
+    return [each for each in parameters(base) if each.path.rpartition(".")[0] in tables]
 
 
 def _base(model: Graph | Program, chosen: Hardware | None) -> Hardware:

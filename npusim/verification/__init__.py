@@ -1,1 +1,1 @@
-"""npusim beside LiteRT: a model on both, layer by layer."""
+"""npusim beside LiteRT, ONNX Runtime and the Khronos runtime: a model on both, layer by layer."""

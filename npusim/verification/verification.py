@@ -1,60 +1,59 @@
-"""Whether npusim computes what LiteRT computes: a model on both, layer by layer.
+"""Whether npusim computes what another program computes: a model on both, layer by layer.
 
-Two things are compared, both byte by byte:
+The other is LiteRT, ONNX Runtime or the Khronos runtime (`peers`). Two things are
+compared:
 
 **Layers.** Every layer is computed with its operator's numpy reference from npusim's own values, and each of its
-results is compared with the tensor that LiteRT's reference kernels (BUILTIN_REF) leave. A layer that differs is
-computed once more from LiteRT's values: if it then agrees, only what went in was different, and it `follows` an earlier
+results is compared with the tensor of the same name or number that the other leaves. A layer that differs is computed
+once more from the other's values: if it then agrees, only what went in was different, and it `follows` an earlier
 layer.
 
-**Outputs.** The compiled program is executed by the machine; its outputs are compared with those of the references. So
-a fault of the compiler or of the machine shows here, and one of the arithmetic there. Where outputs differ, the network
-is compiled once more with every tensor as an output, which says at which layer the machine's bytes part.
+**Outputs.** The compiled program is executed by the machine; its outputs are compared with those of the references,
+byte by byte. So a fault of the compiler or of the machine shows here, and one of the arithmetic there. Where outputs
+differ, the network is compiled once more with every tensor as an output, which says at which layer the machine's bytes
+part.
 
-Sums of floats depend on their order. A float32 tensor whose elements are within `CLOSE` times the largest magnitude of
-LiteRT's is `close`; it does not count as a difference, and neither does what follows from it.
+Integers must be equal. Sums of floats depend on their order: a float tensor whose elements are within a share of the
+largest magnitude of the other's is `close`; it does not count as a difference, and neither does what follows from it.
+ONNX Runtime adds up codes between DequantizeLinear and QuantizeLinear as float32; npusim adds them up exactly and
+rounds once. Few codes that are one apart are `rounded` then, and do not count either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
-from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from npusim.frontends.tflite import reader as tflite
-from npusim.isa.base import user_file
-from npusim.isa.base.errors import CompileError, FormatError, NpusimError
+from npusim.isa.base.errors import CompileError, NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.layout import NCHW
 from npusim.kernels.graph.reference import beginning, results
 from npusim.kernels.table import operator
 from npusim.session import inputs as values
 from npusim.session.api import DEFAULT_HARDWARE, compile_program, hardware, simulate
-from npusim.session.opening import PROGRAM_SUFFIX
-from npusim.verification import litert as litert_reference
+from npusim.verification import peers
+from npusim.verification.comparing import bytewise, close, count_differing, distance, one_apart, same
+from npusim.verification.peers import Named, Peer
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
     from npusim.session.inputs import Inputs
 
-CLOSE = 1e-5
-"""How far floats may be from LiteRT's, as a share of the largest magnitude in the tensor."""
+Verdict = Literal["equal", "close", "rounded", "follows", "different", "not kept"]
+"""What comes of a tensor: the same bytes; floats that are close; codes of which few are one apart, for the other's sums
+are rounded on the way; different only because what went in is; different; the other keeps no value of it."""
 
-Verdict = Literal["equal", "close", "follows", "different", "not kept"]
-"""What comes of a tensor: the same bytes; floats within `CLOSE`; different only because what went in is; different;
-LiteRT keeps no value of it."""
-
-VERDICTS: tuple[Verdict, ...] = ("equal", "close", "follows", "different", "not kept")
+VERDICTS: tuple[Verdict, ...] = ("equal", "close", "rounded", "follows", "different", "not kept")
 
 Values = Mapping[int, Array]
-"""Values of tensors by their number in the file."""
+"""Values of tensors by their number in the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +61,9 @@ class Difference:
     """The first element of a tensor that differs.
 
     sample:  which inputs, from 0.
-    place:   "layer" where a reference and LiteRT differ, "machine" where machine and reference do.
+    place:   "layer" where a reference and the other differ, "machine" where machine and reference do.
     index:   of the element, one number per axis.
-    npusim, litert: the two values; where `place` is "machine", the machine's and the reference's.
+    npusim, other: the two values; where `place` is "machine", the machine's and the reference's.
     differing: how many of the tensor's `elements` differ.
     """
 
@@ -75,14 +74,27 @@ class Difference:
     tensor: str
     index: tuple[int, ...]
     npusim: int | float | bool
-    litert: int | float | bool
+    other: int | float | bool
     differing: int
     elements: int
+
+    @property
+    def litert(self) -> int | float | bool:
+        """The other's value, which is LiteRT's for TFLite files."""
+        return self.other
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {"litert": self.other}
 
 
 @dataclass(frozen=True, slots=True)
 class TensorVerdict:
-    """What came of one result of a layer, over all inputs; `bytes` is its size."""
+    """What came of one result of a layer, over all inputs.
+
+    bytes:     its size.
+    differing: elements that are not the other's, over all inputs; of a tensor that is rounded, for the same operands.
+    """
 
     layer: str
     op: str
@@ -90,13 +102,15 @@ class TensorVerdict:
     dtype: str
     bytes: int
     verdict: Verdict
+    differing: int = 0
 
 
 @dataclass(frozen=True)
 class Verification:
     """What came of a model.
 
-    litert:    the version of LiteRT.
+    other, version, kernels: the other program, which one, and the choice of its kernels in words.
+    close:     how far floats may be from the other's, as a share of the largest magnitude in the tensor.
     samples:   on how many inputs.
     tensors:   a row per result of a layer, in the order of the layers; the worst verdict over all inputs.
     outputs:   how many outputs of the machine were compared with the references, over all inputs.
@@ -106,7 +120,10 @@ class Verification:
 
     model: str
     hardware: str
-    litert: str
+    other: str
+    version: str
+    kernels: str
+    close: float
     samples: int
     tensors: tuple[TensorVerdict, ...]
     outputs: int
@@ -115,8 +132,13 @@ class Verification:
 
     @property
     def equal(self) -> bool:
-        """Whether npusim computes what LiteRT computes, floats within `CLOSE`."""
+        """Whether npusim computes what the other computes."""
         return self.first is None
+
+    @property
+    def litert(self) -> str:
+        """The version of the other program, which is LiteRT for TFLite files."""
+        return self.version
 
     @property
     def compared_tensors(self) -> int:
@@ -134,7 +156,8 @@ class Verification:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        plain = asdict(self)
+        plain = asdict(self) | {"first": None if self.first is None else self.first.to_dict()}
+        plain["litert"] = self.version
         sums = {
             "equal": self.equal,
             "compared_tensors": self.compared_tensors,
@@ -149,41 +172,37 @@ Progress = Callable[[int, int], None]
 def verify(
     path: str | Path,
     hw: str | Path | Hardware | None = None,
-    inputs: Inputs | None = None,
+    inputs: Inputs | Path | None = None,
     *,
     samples: int = 1,
     seed: int = 0,
     sizes: Sizes | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare npusim with LiteRT on a TFLite file or built-in model, layer by layer.
+    """Compare npusim with who else computes a model file or built-in model, layer by layer.
 
     hw:       the machine: a preset, a file, or a Hardware; edge-128 if None.
-    inputs:   as for `npusim.run`; if None, `samples` sets of random ones, as `npusim.run` draws them for the seeds
-              from `seed` on.
+    inputs:   as for `npusim.run`, or an npz file of them; if None, `samples` sets of random ones, as `npusim.run` draws
+              them for the seeds from `seed` on.
     sizes:    that the file leaves open, as for `npusim.load`.
     progress: called with (sets of inputs done, all).
 
-    Raises NpusimError if LiteRT is not installed, for a file that is no TFLite model, one that npusim or LiteRT
+    Raises NpusimError if the other is not installed, for a file that no other reads, one that npusim or the other
     refuses, and inputs that do not fit.
     """
-    litert_reference.require()
     if samples < 1:
         raise NpusimError(f"{samples} sets of inputs; may be 1 or more")
-    data, graph = _model(path, sizes)
-    machine = hw if hw is not None and not isinstance(hw, str | Path) else hardware(hw or DEFAULT_HARDWARE)
-    program = compile_program(graph, machine)
-    drawn: list[list[Array]] = (
-        [values.draw(program.inputs, seed + i) for i in range(samples)]
-        if inputs is None
-        else [values.bind(program.inputs, inputs)]
-    )
-    walk = _Walk(graph, program)
-    with litert_reference.apart(data, len(graph.tensors)) as litert:
+    with peers.opened(path, sizes) as (graph, peer):
+        machine = (
+            hw if hw is not None and not isinstance(hw, str | Path) else hardware(hw or DEFAULT_HARDWARE)
+        )
+        program = compile_program(graph, machine)
+        drawn = _drawn(program, inputs, samples, seed)
+        walk = _Walk(graph, program, peer)
         for sample, each in enumerate(drawn):
             try:
-                theirs = litert.run(each)
-            except litert_reference.LiteRTError as refusal:
+                theirs = peer.run(each)
+            except NpusimError as refusal:
                 raise type(refusal)(f"{path}: {refusal}") from None
             walk.compare(sample, each, theirs)
             if progress:
@@ -191,7 +210,10 @@ def verify(
     return Verification(
         model=graph.name,
         hardware=machine.name,
-        litert=_litert_version(),
+        other=peer.name,
+        version=peer.version,
+        kernels=peer.how,
+        close=peer.close,
         samples=len(drawn),
         tensors=tuple(walk.rows.values()),
         outputs=len(drawn) * len(graph.outputs),
@@ -200,101 +222,114 @@ def verify(
     )
 
 
-def _model(path: str | Path, sizes: Sizes | None) -> tuple[bytes | mmap, Graph]:
-    """The bytes of a model, read once so that both sides have the same, and its graph."""
-    from npusim import models
-
-    file = Path(path)
-    data: bytes | mmap
-    if not file.exists() and str(path) in models.names():
-        data = models.path_or_bytes(str(path))
-        return data, tflite.parse(data, str(path), sizes)
-    if file.suffix.lower() == PROGRAM_SUFFIX:
-        raise NpusimError(f"{path}: is a compiled program; LiteRT needs the model that it was compiled from")
-    data = user_file.mapped(file, user_file.MODEL, FormatError)
-    if not tflite.recognises(file, data[:64]):
-        raise FormatError(f"{path}: is not a TensorFlow Lite file, which is what LiteRT reads")
-    try:
-        return data, tflite.parse(data, file.stem, sizes)
-    except NpusimError as fault:
-        raise type(fault)(f"{path}: {fault}") from fault
-
-
-def _litert_version() -> str:
-    try:
-        return version("ai-edge-litert")
-    except PackageNotFoundError:
-        return "unknown"
+def _drawn(program: Program, inputs: Inputs | Path | None, samples: int, seed: int) -> list[list[Array]]:
+    """Sets of inputs: those that are given, or random ones."""
+    if inputs is None:
+        return [values.draw(program.inputs, seed + i) for i in range(samples)]
+    if isinstance(inputs, Path):
+        return [values.read_npz(inputs, program.inputs)]
+    return [values.bind(program.inputs, inputs)]
 
 
 class _Walk:
     """Walks a graph for one set of inputs after the other, and keeps the worst verdict of every result."""
 
-    _ORDER: tuple[Verdict, ...] = ("not kept", "equal", "close", "follows", "different")
+    _ORDER: tuple[Verdict, ...] = ("not kept", "equal", "close", "rounded", "follows", "different")
 
-    def __init__(self, graph: Graph, program: Program) -> None:
-        self.graph, self.program = graph, program
+    def __init__(self, graph: Graph, program: Program, peer: Peer) -> None:
+        self.graph, self.program, self.peer = graph, program, peer
         self.rows: dict[int, TensorVerdict] = {}
         self.first: Difference | None = None
 
-    def compare(self, sample: int, inputs: Sequence[Array], litert: Values) -> None:
-        """Compare layers with LiteRT and the machine with the layers."""
+    def compare(self, sample: int, inputs: Sequence[Array], named: Named) -> None:
+        """Compare layers with the other and the machine with the layers."""
         ours = beginning(self.graph) | dict(zip(self.graph.inputs, inputs, strict=True))
-        # LiteRT keeps one tensor per state; after a run it holds the next value.
-        after = {state.after: litert[state.before] for state in self.graph.states if state.before in litert}
-        litert = {**litert, **after}
         for node in self.graph.nodes:
             ours |= zip(node.outputs, results(self.graph, node, ours), strict=True)
-            self._judge(sample, node, ours, litert)
+        theirs = by_number(self.graph, named, ours)
+        # LiteRT keeps one tensor per state; after a run it holds the next value.
+        theirs |= {state.after: theirs[state.before] for state in self.graph.states if state.before in theirs}
+        for node in self.graph.nodes:
+            self._judge(sample, node, ours, theirs)
         self._machine(sample, inputs, ours)
 
-    def _judge(self, sample: int, node: Node, ours: Values, litert: Values) -> None:
+    def _judge(self, sample: int, node: Node, ours: Values, theirs: Values) -> None:
         """Verdicts of the results of one layer."""
-        apart = [i for i in node.outputs if i in litert and not _same(ours[i], litert[i])]
+        apart = [i for i in node.outputs if i in theirs and not same(ours[i], theirs[i])]
         if not apart:
             for index in node.outputs:
-                self._note(node, index, "equal" if index in litert else "not kept")
+                self._note(node, index, "equal" if index in theirs else "not kept")
             return
         part = operator(node.op).defined
-        if part is not None and all(index in litert for index in node.outputs):
+        if part is not None and all(index in theirs for index in node.outputs):
             defined = zip(
-                part([ours[i] for i in node.outputs]), part([litert[i] for i in node.outputs]), strict=True
+                part([ours[i] for i in node.outputs]), part([theirs[i] for i in node.outputs]), strict=True
             )
             kept = dict(zip(node.outputs, defined, strict=True))
         else:
-            kept = {i: (ours[i], litert[i]) for i in node.outputs if i in litert}
-        alone: dict[int, Array] | None = None
+            kept = {i: (ours[i], theirs[i]) for i in node.outputs if i in theirs}
+        alone: tuple[dict[int, Array], bool] | None = None
         for index in node.outputs:
             if index not in kept:
                 self._note(node, index, "not kept")
                 continue
             found, expected = kept[index]
-            verdict: Verdict = "equal" if _same(found, expected) else "close"
-            if not _close(found, expected):
-                alone = self._alone(node, litert) if alone is None else alone
-                agrees = index in alone and _close(alone[index], litert[index])
-                verdict = "follows" if agrees else "different"
+            verdict: Verdict = "equal" if same(found, expected) else "close"
+            differing = count_differing(found, expected)
+            if not self._close(found, expected):
+                alone = self._alone(node, theirs) if alone is None else alone
+                verdict = self._verdict(alone[0], index, expected, alone[1])
+                if verdict == "rounded":
+                    differing = count_differing(alone[0][index], expected)
             if verdict == "different":
-                self._differs(_difference(sample, "layer", self.graph, node, index, found, expected))
-            self._note(node, index, verdict)
+                self._differs(
+                    _difference(sample, "layer", self.graph, node, index, found, expected, self.peer.name)
+                )
+            self._note(node, index, verdict, differing)
 
-    def _alone(self, node: Node, litert: Values) -> dict[int, Array]:
-        """The results of a layer from LiteRT's values; nothing if LiteRT lacks one."""
-        known = beginning(self.graph) | dict(litert)
-        if any(i is not None and i not in known for i in node.inputs):
-            return {}
-        # Constants and states are ours: LiteRT's states are those after the run.
-        known |= beginning(self.graph)
-        return dict(zip(node.outputs, results(self.graph, node, known), strict=True))
+    def _verdict(self, alone: dict[int, Array], index: int, expected: Array, in_float32: bool) -> Verdict:
+        """What comes of a result that differs, from its value for what went into the other's layer."""
+        if index not in alone:
+            return "different"
+        if self._close(alone[index], expected):
+            return "follows"
+        in_sums = in_float32 and self.graph.tensors[index].name in self.peer.sums_in_floats
+        rounded = in_sums and one_apart(alone[index], expected)
+        return "rounded" if rounded else "different"
 
-    def _note(self, node: Node, index: int, verdict: Verdict) -> None:
+    def _close(self, a: Array, b: Array) -> bool:
+        return close(a, b, self.peer.close)
+
+    def _alone(self, node: Node, theirs: Values) -> tuple[dict[int, Array], bool]:
+        """The results of a layer from the other's values, and whether codes are rescaled in float32 on the way there.
+
+        What the other does not keep is computed from what it keeps before. Nothing if it lacks an input.
+        """
+        # Constants and states are ours: the other's states are those after the run.
+        known = {**theirs, **beginning(self.graph)}
+        needed, nodes = {number for number in node.inputs if number is not None}, [node]
+        for before in reversed(self.graph.nodes[: self.graph.nodes.index(node)]):
+            if any(number in needed and number not in known for number in before.outputs):
+                nodes.append(before)
+                needed.update(number for number in before.inputs if number is not None)
+        made = {number for each in nodes for number in each.outputs}
+        if any(number not in known and number not in made for number in needed):
+            return {}, False
+        for each in reversed(nodes):
+            known |= zip(each.outputs, results(self.graph, each, known), strict=True)
+        in_float32 = any(each.parameters.rescale == "float32" for each in nodes)
+        return {number: known[number] for number in node.outputs}, in_float32
+
+    def _note(self, node: Node, index: int, verdict: Verdict, differing: int = 0) -> None:
         tensor = self.graph.tensors[index]
-        row = TensorVerdict(
-            node.name, node.op, tensor.name, tensor.type.dtype, tensor.type.size_bytes, verdict
-        )
         before = self.rows.get(index)
-        if before is None or self._ORDER.index(verdict) > self._ORDER.index(before.verdict):
-            self.rows[index] = row
+        if before is not None:
+            differing += before.differing
+            verdict = max(verdict, before.verdict, key=self._ORDER.index)
+        size = tensor.type.size_bytes
+        self.rows[index] = TensorVerdict(
+            node.name, node.op, tensor.name, tensor.type.dtype, size, verdict, differing
+        )
 
     def _differs(self, difference: Difference) -> None:
         if self.first is None:
@@ -308,12 +343,21 @@ class _Walk:
         wrong = [
             (index, found)
             for index, found in zip(self.graph.outputs, outputs, strict=True)
-            if not _same(found, ours[index])
+            if not same(found, ours[index])
         ]
         if wrong:
             index, found = self._where(inputs, ours) or wrong[0]
             self._differs(
-                _difference(sample, "machine", self.graph, self._writer(index), index, found, ours[index])
+                _difference(
+                    sample,
+                    "machine",
+                    self.graph,
+                    self._writer(index),
+                    index,
+                    found,
+                    ours[index],
+                    "the reference",
+                )
             )
 
     def _writer(self, index: int) -> Node:
@@ -329,23 +373,26 @@ class _Walk:
         except CompileError:
             return None
         found = zip(computed, simulate(program, list(inputs), states={}).outputs, strict=True)
-        return next(((index, value) for index, value in found if not _same(value, ours[index])), None)
+        return next(((index, value) for index, value in found if not same(value, ours[index])), None)
 
 
-def _same(a: Array, b: Array) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
+    """The other's values by the numbers of tensors.
 
-
-def _close(a: Array, b: Array) -> bool:
-    """The same bytes, or floats within `CLOSE` of the largest magnitude (NaN beside NaN, infinities equal)."""
-    if _same(a, b):
-        return True
-    if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind != "f":
-        return False
-    with np.errstate(all="ignore"):
-        finite = np.abs(b[np.isfinite(b)].astype(np.float64))
-        allowed = CLOSE * max(float(finite.max(initial=0.0)), float(np.finfo(np.float32).tiny))
-        return bool(np.allclose(a.astype(np.float64), b.astype(np.float64), 0.0, allowed, equal_nan=True))
+    Where they go by names, a tensor of the graph may hold the value with the channels last. Where both orders have its
+    shape, that is taken which is nearer to the value that npusim has.
+    """
+    found = {number: value for number, value in named.items() if isinstance(number, int)}
+    texts = {name: value for name, value in named.items() if isinstance(name, str)}
+    for number, tensor in enumerate(graph.tensors if texts else ()):
+        value = None if tensor.constant else texts.get(tensor.name)
+        if value is None or value.dtype != tensor.type.numpy_dtype or number not in ours:
+            continue
+        orders = [value, value.transpose(NCHW.image)] if value.ndim == len(NCHW.image) else [value]
+        fitting = [np.array(order, order="C") for order in orders if order.shape == tensor.type.shape]
+        if fitting:
+            found[number] = min(fitting, key=lambda order: distance(ours[number], order))
+    return found
 
 
 def _difference(
@@ -356,15 +403,16 @@ def _difference(
     index: int,
     found: Array,
     expected: Array,
+    other: str,
 ) -> Difference:
     """The first element at which two values of a tensor have other bytes."""
     name = graph.tensors[index].name
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         raise NpusimError(
             f'{graph.name}: layer "{node.name}" ({node.op}): tensor "{name}" is {found.dtype} {list(found.shape)}, '
-            f"LiteRT computes {expected.dtype} {list(expected.shape)}: the file says what its operators do not give"
+            f"{other} computes {expected.dtype} {list(expected.shape)}: the file says what its operators do not give"
         )
-    apart = (_bytewise(found) != _bytewise(expected)).any(axis=1)
+    apart = (bytewise(found) != bytewise(expected)).any(axis=1)
     at = int(np.flatnonzero(apart)[0])
     return Difference(
         sample=sample,
@@ -374,12 +422,7 @@ def _difference(
         tensor=name,
         index=tuple(int(i) for i in np.unravel_index(at, found.shape)),
         npusim=found.reshape(-1)[at].item(),
-        litert=expected.reshape(-1)[at].item(),
+        other=expected.reshape(-1)[at].item(),
         differing=int(apart.sum()),
         elements=found.size,
     )
-
-
-def _bytewise(array: Array) -> Array:
-    """The bytes of each element: -0.0 and 0.0 differ, a NaN equals itself."""
-    return np.frombuffer(array.tobytes(), np.uint8).reshape(-1, array.itemsize)

@@ -65,14 +65,15 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """One standard operation of NNAdapter.
+    """One standard operation of a door.
 
+    code:      its number, where operations have some.
     arguments: inputs and outputs as its row has them, without defaults.
     operators: what it becomes, the main one first; none where it is known before anything runs.
     main:      how that one is computed.
     """
 
-    code: int
+    code: int | None
     name: str
     arguments: str
     operators: tuple[str, ...]
@@ -112,16 +113,18 @@ def details(row: Coverage) -> str:
 
 
 def standard_table(rows: Sequence[Standard]) -> str:
-    """A line per operation of NNAdapter, further lines for further units of its main operator, and the counts."""
+    """A line per operation of a door, further lines for further units of its main operator, and the counts."""
     lines: list[tuple[str, ...]] = []
     for row in rows:
-        head: tuple[str, ...] = (str(row.code), row.name, row.operators[0] if row.operators else "-")
+        number = () if row.code is None else (str(row.code),)
+        head: tuple[str, ...] = (*number, row.name, row.operators[0] if row.operators else "-")
         for place in _places(row):
             lines.append((*head, *place))
             head = ("",) * len(head)
-    titles = ("code", "operation", "becomes", "runs on", "of")
+    coded = any(row.code is not None for row in rows)
+    titles = (*(("code",) if coded else ()), "operation", "becomes", "runs on", "of")
     note = "Where a condition does not hold the host computes; npusim ops OP says which there are."
-    return f"{columns(titles, lines, right=(0,))}\n\n{_standard_counts(rows)}\n{note}"
+    return f"{columns(titles, lines, right=(0,) if coded else ())}\n\n{_standard_counts(rows)}\n{note}"
 
 
 def _places(row: Standard) -> list[tuple[str, str]]:

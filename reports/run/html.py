@@ -352,6 +352,12 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
     values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
     sections = {name: value for name, value in values.items() if isinstance(value, Section)}
     several = {"memory": hardware.memory}
+    sections |= {
+        f"{title} {name}": inner
+        for title, section in list(sections.items())
+        for name, inner in section
+        if isinstance(inner, Section)
+    }
     sections |= {f"{name} {each.name}": each for name, value in several.items() for each in value}
     return [
         (
@@ -359,7 +365,8 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
             [
                 (name, _plain(getattr(section, name)), field.description or "")
                 for name, field in type(section).model_fields.items()
-                if name not in ("name", "description") and (title or name not in {*sections, *several})
+                if name not in ("name", "description", *several)
+                and not isinstance(getattr(section, name), Section)
             ],
         )
         for title, section in {"": hardware, **sections}.items()

@@ -8,11 +8,12 @@ out what really happens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.dma import Copy, Unpack
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
@@ -91,15 +92,23 @@ class DoesNotFit(Exception):
 
 @dataclass(slots=True)
 class Timeline:
-    """Instructions in program order with the layer each works for."""
+    """Instructions in program order with the layer each works for.
+
+    behind: positions of instructions that one waits for although they share no data, by its own position.
+    """
 
     instructions: list[Instruction] = field(default_factory=list)
     layers: list[int] = field(default_factory=list)
+    behind: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def add(self, instruction: Instruction, layer: int, buffers: Sequence[Buffer] = ()) -> None:
+    def add(
+        self, instruction: Instruction, layer: int, buffers: Sequence[Buffer] = (), behind: Iterable[int] = ()
+    ) -> None:
         """Append an instruction that uses some buffers."""
         for buffer in buffers:
             buffer.instructions.append(len(self.instructions))
+        if behind:
+            self.behind[len(self.instructions)] = tuple(behind)
         self.instructions.append(instruction)
         self.layers.append(layer)
 
@@ -194,18 +203,28 @@ def arrange(
         ended[slot.item] = dispatched + slot.cycles
         now = max(now, ended[slot.item])
         steps.append(slot)
-    return _written(steps)
+    return _written(steps, hardware.overlap == "all")
 
 
-def _written(steps: Sequence[Load | Slot]) -> Timeline:
-    """The instructions of loads and slots in order, made when all buffers have found their places."""
+def _written(steps: Sequence[Load | Slot], overlap: bool) -> Timeline:
+    """The instructions of loads and slots in order, made when all buffers have found their places.
+
+    Without `overlap` each instruction of a slot waits for those of the slots before it, and a load for those of the
+    slots before the earliest that it may precede.
+    """
     timeline = Timeline()
+    ends: dict[Unit, int] = {}
+    before: list[Mapping[Unit, int]] = []
     for step in steps:
         if isinstance(step, Load):
-            _issue(timeline, step)
+            at = before[step.earliest_slot] if step.earliest_slot < len(before) else ends
+            _issue(timeline, step, () if overlap else at.values())
             continue
+        before.append({} if overlap else dict(ends))
         for instruction in step.emit():
-            timeline.add(instruction, step.layer, step.buffers)
+            waits = () if overlap else [end for unit, end in ends.items() if unit != instruction.unit]
+            ends[instruction.unit] = len(timeline.instructions)
+            timeline.add(instruction, step.layer, step.buffers, waits)
         if step.after is not None:
             for copy in step.after():
                 timeline.add(copy, step.layer, step.buffers)
@@ -230,7 +249,7 @@ def _place(load: Load, slot: int, memory: Allocator, spare_results: bool) -> boo
     return True
 
 
-def _issue(timeline: Timeline, load: Load) -> None:
+def _issue(timeline: Timeline, load: Load, behind: Iterable[int]) -> None:
     if load.weights:
         unpack = Unpack(
             channel=LOAD_CHANNEL,
@@ -242,7 +261,7 @@ def _issue(timeline: Timeline, load: Load) -> None:
             weights=load.weights,
             zero=load.zero_point,
         )
-        timeline.add(unpack, load.layer, (load.buffer,))
+        timeline.add(unpack, load.layer, (load.buffer,), behind)
         return
     counts, *strides = load.runs or Runs((load.size_bytes,), (), ())
     copy = strided_copy(
@@ -252,4 +271,4 @@ def _issue(timeline: Timeline, load: Load) -> None:
         counts,
         (strides[0], strides[1]),
     )
-    timeline.add(copy, load.layer, (load.buffer,))
+    timeline.add(copy, load.layer, (load.buffer,), behind)

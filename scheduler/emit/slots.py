@@ -106,7 +106,15 @@ class SlotBuilder:
                 slots[plan.first] = self._pick_slot(index, item, item.body)
             else:
                 slots[plan.first] = self._host_slot(index, item)
+        if self.hardware.overlap != "all":
+            for load in self.loads:
+                load.earliest_slot = max(load.earliest_slot, self._earliest(load.needed_slot))
         return [slots[number] for number in range(len(slots))]
+
+    def _earliest(self, slot: int) -> int:
+        """The first slot beside which a load for a slot may run where not all may: of its item, or the one before."""
+        index = self.item_of_slot[slot]
+        return self._plans[index if self.residents.loads_alone(index) else max(index - 1, 0)].first
 
     def _plan_alone(self, index: int, item: Item) -> None:
         first = len(self.item_of_slot)

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from npusim.isa.hardware.units import PRODUCERS
@@ -25,6 +26,8 @@ from npusim.scheduler.fit.spans import Spans
 
 _RECENT = 128
 """So many accesses are looked through one by one; what lies further back is found by its addresses."""
+
+_NOTHING: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
 _Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
@@ -150,12 +153,23 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
 
     What a barrier waits for was dispatched before it, so holding up the front end cannot lock anything.
     """
-    waits = synchronise(timeline.instructions, context)
-    if all(len(each) <= WAITS for each in waits):
+    waits = synchronise(timeline.instructions, context, timeline.behind)
+    layer_cycles = context.hardware.front_end.layer_cycles
+    if not layer_cycles and all(len(each) <= WAITS for each in waits):
         return Ordered(timeline.instructions, timeline.layers, waits, [])
     found = Ordered([], [], [], [])
+    prepared: set[int] = set()
+    completed = [0] * len(PRODUCERS)
     for position, needed in enumerate(waits):
         layer, kept = timeline.layers[position], max(len(needed) - WAITS, 0)
+        if layer_cycles and layer not in prepared:
+            prepared.add(layer)
+            apart = context.hardware.overlap != "all"
+            before = [(unit, count) for unit, count in enumerate(completed) if count and apart]
+            for barrier, counts in _preparation(before, layer_cycles):
+                found.append(barrier, layer, counts)
+                found.barriers.append(position)
+        completed[int(timeline.instructions[position].unit)] += 1
         for first in range(0, kept, WAITS):
             found.append(Barrier(), layer, needed[first : min(first + WAITS, kept)])
             found.barriers.append(position)
@@ -163,8 +177,18 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
     return found
 
 
-def synchronise(instructions: Sequence[Instruction], context: Context) -> list[Waits]:
-    """The waits of all instructions, however many each has."""
+def _preparation(before: Sequence[tuple[int, int]], cycles: int) -> Iterator[tuple[Barrier, Waits]]:
+    """The barriers in which a layer is prepared, behind what it waits for."""
+    groups = [tuple(before[first : first + WAITS]) for first in range(0, len(before), WAITS)] or [()]
+    for counts in groups[:-1]:
+        yield Barrier(), counts
+    yield Barrier(cycles=cycles), groups[-1]
+
+
+def synchronise(
+    instructions: Sequence[Instruction], context: Context, behind: Mapping[int, tuple[int, ...]] = _NOTHING
+) -> list[Waits]:
+    """The waits of all instructions, however many each has; `behind`: see `Timeline`."""
     width = len(PRODUCERS)
     of_unit: list[list[int]] = [[] for _ in range(width)]
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
@@ -181,6 +205,7 @@ def synchronise(instructions: Sequence[Instruction], context: Context) -> list[W
         clashes = {
             *_clashes(writes_of, (*reads, *writes), unit, certain),
             *_clashes(reads_of, writes, unit, certain),
+            *behind.get(index, ()),
         }
         waits: dict[int, int] = {}
         for earlier in sorted(clashes, reverse=True):

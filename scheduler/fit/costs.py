@@ -51,6 +51,7 @@ class TileCosts:
         self._bands: dict[tuple[int, int], tuple[int, int]] = {}
         self._channels: dict[tuple[int, int], _Channels] = {}
         self._traffic: dict[bool, float] = {}
+        self._streams: dict[bool, bool] = {}
         self._cuts: dict[tuple[bool, int], list[list[Cut]]] = {}
 
     @cached_property
@@ -67,6 +68,24 @@ class TileCosts:
             made = self._instructions(rows, channels)
             found = self._cycles[key] = sum([each.cost(context).cycles for each in made])
         return found
+
+    def streams_constants(self, pack: bool) -> bool:
+        """Whether the constants are read once and more slowly than computed with: nothing is gained by having them in
+        the scratchpad before the work begins but time of the work before it. One that is not cut by channels needs
+        them all.
+        """
+        if pack not in self._streams:
+            self._streams[pack] = self._find_streams(pack)
+        return self._streams[pack]
+
+    def _find_streams(self, pack: bool) -> bool:
+        work, context = self.work, Context(self.hardware)
+        if not work.channel_step or not work.constant_bytes(0, work.channels):
+            return False
+        if any(each.rereads(context) for each in self._instructions(work.rows, work.channels)):
+            return False
+        arriving = self.transfers.cycles(self.transfers.constants, self.constant_traffic(pack))
+        return arriving > self.cycles(work.rows, work.channels)
 
     def _instructions(self, rows: int, channels: int) -> tuple[Instruction, ...]:
         """A tile of this size, at no address in particular."""

@@ -151,17 +151,31 @@ class Residents:
             raise ValueError(f"item {index} is no work")
         packs, residency = self.packs(index), self.residency(index)
         like = index if work.alike is None else work.alike
-        end = End(index == self._works[0], index == self._works[-1])
+        alone = self.loads_alone(index)
+        end = End(alone or index == self._works[0], alone or index == self._works[-1])
         key = (like, residency, depth, packs, index in self._last_resort, end)
         search = self._known_searches.get(key)
         if search is None:
-            costs = self._known_costs.get(like)
-            if costs is None:
-                costs = self._known_costs[like] = TileCosts(work, self.hardware)
+            costs = self._costs(index, work)
             search = self._known_searches[key] = TileSearch(
                 work, residency, self.hardware, depth, packs, end, costs, index in self._last_resort
             )
         return search
+
+    def _costs(self, index: int, work: Work) -> TileCosts:
+        """What the tiles of a work cost; the same for all that are alike."""
+        like = index if work.alike is None else work.alike
+        costs = self._known_costs.get(like)
+        if costs is None:
+            costs = self._known_costs[like] = TileCosts(work, self.hardware)
+        return costs
+
+    def loads_alone(self, index: int) -> bool:
+        """Whether loads of an item wait for the items before it (`overlap`)."""
+        work = self.items[index].body
+        if self.hardware.overlap != "reloads" or not isinstance(work, Work):
+            return self.hardware.overlap == "none"
+        return self._costs(index, work).streams_constants(self.packs(index))
 
     def depth(self, index: int) -> Depth:
         """How many buffers per operand the tiles of an item are sized for."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from npusim import models
+from npusim.frontends.inexpressible import Refusals
 from npusim.frontends.tflite import reader as tflite
 from npusim.frontends.tflite.export.conversion import subgraphs_of
 from npusim.frontends.tflite.export.rewrites import expressible
@@ -262,7 +263,8 @@ def _fields(rng: random.Random, seed: int) -> bytes:
         graph = random_graph(
             lambda low, high: int(generator.integers(low, high + 1)), most_steps=4, portable=True
         )
-        [model] = subgraphs_of(expressible(graph))
+        refusals = Refusals()
+        [model] = subgraphs_of(expressible(graph, refusals), refusals)
     else:
         code = rng.choice(list(ROWS))
         sample = Sample(code, rng.choice(ROWS[code].dtypes), seed)

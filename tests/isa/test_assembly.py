@@ -81,7 +81,7 @@ def test_every_row_round_trips(row: type[Instruction]) -> None:
         ("?", f'"?" is not an instruction, known are {", ".join(BY_MNEMONIC)}'),
         ("dma.copy szie=4", 'dma.copy: "szie" is not a field, did you mean size?'),
         ("host.call zzz=4", 'host.call: "zzz" is not a field, known are index'),
-        ("ctl.barrier size=4", 'ctl.barrier: "size" is not a field, known are none'),
+        ("ctl.barrier size=4", 'ctl.barrier: "size" is not a field, known are cycles'),
         ("dma.copy size", 'dma.copy: "size" is not FIELD=VALUE'),
         ("dma.copy size=four", 'dma.copy: size = "four" is not a whole number'),
         ("dma.copy size=", 'dma.copy: size = "" is not a whole number'),
@@ -281,7 +281,7 @@ def test_a_program_written_by_hand() -> None:
         (
             "\n.x\n",
             'line 2: ".x" is not a directive, known are .program, .hardware, .for, .constants, .input, .output, '
-            ".layer, .host_call, .buffer, .image, .state, .area, .end",
+            ".layer, .host_call, .buffer, .image, .state, .area, .note, .end",
         ),
         (HEAD + "dma.cpy size=4\n", 'line 4: "dma.cpy" is not an instruction, did you mean dma.copy?'),
         (HEAD + "\n\ndma.copy size=0\n", "line 6: dma.copy: size is 0; it may be 1 or more"),

@@ -14,6 +14,8 @@ from npusim.isa.hardware.file import change
 from npusim.isa.instructions.choice import RELATIONS, SCALES, Compare, Select
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
+from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
+from npusim.isa.instructions.float_sums import SUMS, FloatPool, FloatReduce, FloatSoftmax
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.reduction import Mean, Pool
 from npusim.isa.instructions.vector import Lookup, Rescale, Softmax
@@ -353,6 +355,8 @@ CHIP = change(
         "vector.lanes": 4, "vector.startup_cycles": 10, "vector.add_cycles": 3, "vector.mul_cycles": 5,
         "vector.max_cycles": 2, "vector.requantise_cycles": 7, "vector.pool_cycles": 4, "vector.reduce_cycles": 6,
         "vector.divide_cycles": 9, "vector.lut_cycles": 8, "vector.exp_cycles": 11,
+        "vector.literal_cycles": 12, "vector.literal_divide_cycles": 13, "vector.fused_cycles": 14,
+        "vector.dequantise_cycles": 15, "vector.quantise_cycles": 16,
     },
 )  # fmt: skip
 R, W = "scratchpad_read_byte", "scratchpad_write_byte"
@@ -379,6 +383,64 @@ PER_ROW = 2 + (11 + 6) + (11 + 7)
         (Select(rows=1, columns=5), 10 + 2 * 2, {"vector_max": 5, R: 15, W: 5}),
         (Binary(function=FUNCTION["max"], rows=1, columns=1), 10 + 2, {"vector_max": 1, R: 2, W: 1}),
         (Binary(function=FUNCTION["min"], rows=1, columns=1), 10 + 2, {"vector_max": 1, R: 2, W: 1}),
+        (
+            FloatBinary(function=FLOAT_NAMES.index("mul"), rows=1, columns=5),
+            10 + 2 * 12,
+            {"vector_literal_mul": 5, R: 10, W: 5},
+        ),
+        (
+            FloatBinary(function=FLOAT_NAMES.index("div"), rows=1, columns=4),
+            10 + 13,
+            {"vector_literal_divide": 4, R: 8, W: 4},
+        ),
+        (
+            FloatBinary(function=FLOAT_NAMES.index("fused_add"), rows=1, columns=5),
+            10 + 2 * 14,
+            {"vector_fused": 5, R: 10, W: 5},
+        ),
+        # 2 x 3 pixels of two groups of 4 channels: 4 elements of 15 cycles, and the end
+        (
+            FloatPool(ofm_height=2, ofm_width=3, depth=5, kernel_height=2, kernel_width=2),
+            10 + 6 * 2 * (4 * 15 + 16),
+            {"vector_dequantise": 120, "vector_quantise": 30, R: 120, W: 30},
+        ),
+        # 10 results in groups of 4, 3 elements each
+        (
+            FloatReduce(outer=2, parts=1, middle=1, count=3, inner=5),
+            10 + 3 * (3 * 15 + 16),
+            {"vector_dequantise": 30, "vector_quantise": 10, R: 30, W: 10},
+        ),
+        (
+            FloatReduce(function=SUMS.index("fused_mean"), outer=2, parts=1, middle=1, count=3, inner=5),
+            10 + 3 * (3 * 6 + 14),
+            {"vector_add_i32": 30, "vector_fused": 10, R: 30, W: 10},
+        ),
+        # per row of 5 two groups: compare 2, to float32 twice, exponentials of twice the bits twice, the quotient
+        (
+            FloatSoftmax(rows=2, depth=5),
+            10 + 2 * 2 * (2 + 2 * 15 + 4 * 11 + 16),
+            {
+                "vector_max": 10,
+                "vector_dequantise": 20,
+                "vector_exp": 40,
+                "vector_quantise": 10,
+                R: 30,
+                W: 10,
+            },
+        ),
+        # a table of 1024 bytes; two look-ups of 4 bytes
+        (
+            FloatSoftmax(function=1, rows=2, depth=5),
+            10 + 1024 // 4 + 2 * 2 * (2 + 8 * 8 + 14 + 16),
+            {
+                "vector_max": 10,
+                "vector_lut": 80,
+                "vector_fused": 10,
+                "vector_quantise": 10,
+                R: 30 + 1024,
+                W: 10,
+            },
+        ),
         # 2 x 3 pixels of one group of 4 channels: 4 steps of 4 cycles, for averages one division of 9
         (replace(POOL, maximum=1), 10 + 6 * 4 * 4, {"vector_pool_step": 96, R: 96, W: 24}),
         (POOL, 10 + 6 * (4 * 4 + 9), {"vector_pool_step": 96, "vector_divide": 24, R: 96, W: 24}),

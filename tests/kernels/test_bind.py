@@ -73,6 +73,14 @@ def test_compile_takes_bound_graphs() -> None:
     )
 
 
+def test_what_nothing_uses_needs_no_size() -> None:
+    """Shapes that a reader computes leave the tensors behind that they were computed in."""
+    bound = bind(graph(), {"batch": 2})
+    left = replace(bound.tensors[0], name="left", type=replace(bound.tensors[0].type, shape=UNRANKED))
+    with_left = replace(bound, tensors=(*bound.tensors, left))
+    assert np.array_equal(npusim.compile(with_left).code, npusim.compile(bound).code)
+
+
 @pytest.mark.parametrize(
     ("sizes", "text"),
     [
@@ -176,6 +184,11 @@ def test_inputs_that_are_added_share_the_sizes_with_names() -> None:
             {"imag": (1, 2)},
             'input "image": has shape [-1, 2] with an unknown size; give --shape image=N,2, in Python '
             'sizes={"image": [N, 2]} (is "imag" meant?)',
+        ),
+        (
+            {"IMAGE": (1, 2)},
+            'input "image": has shape [-1, 2] with an unknown size; give --shape image=N,2, in Python '
+            'sizes={"image": [N, 2]} (is "IMAGE" meant?)',
         ),
         (
             {"image": (1, 2), "imag": (1, 2)},

@@ -14,7 +14,7 @@ from npusim.kernels.graph.layout import NCHW, NHWC, Layout, builder
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d
-from npusim.kernels.operators.movement import concatenation
+from npusim.kernels.operators.movement import concatenation, reshape
 from npusim.kernels.operators.pooling import max_pool_2d
 
 CODES = Quantization((0.05,), (3,))
@@ -95,6 +95,29 @@ def test_only_ends_are_transposed() -> None:
         ("bias", (4,)), ("depthwise", (1, 3, 3, 4)), ("moved", (1, 1, 1, 4)), ("weights", (4, 3, 3, 3))
     ]  # fmt: skip
     assert [graph.tensors[number].type.shape for number in graph.outputs] == [(1, 8, 5, 4), (1, 4, 6, 5)]
+
+
+def test_codes_of_another_scale_stay_where_they_are() -> None:
+    """A reshape to the same shape gives the same bytes another meaning: no image goes through the door's order."""
+    make = builder("net", NCHW)
+    (x,) = make.node(
+        "max_pool_2d",
+        (make.input("image", TensorType("int8", stored(IMAGE, NCHW, "image").shape, CODES)),),
+        [unshaped("int8", CODES)],
+        max_pool_2d.Parameters(filter=(2, 2)),
+    )
+    other = Quantization((0.5,), (0,))
+    (y,) = make.node("reshape", (x,), [unshaped("int8", other)], reshape.Parameters(shape=make.shape(x)))
+    (z,) = make.node("max_pool_2d", (y,), [unshaped("int8", other)], max_pool_2d.Parameters(filter=(2, 2)))
+    graph = check_bound(make.graph([z]))
+    assert [node.op for node in graph.nodes] == [
+        *("transpose", "max_pool_2d", "reshape", "max_pool_2d", "transpose")
+    ]
+    found = evaluate(graph, [stored(IMAGE, NCHW, "image")])[graph.outputs[0]]
+    wanted = IMAGE[:, :4, :3].copy()
+    for row, column in np.ndindex(4, 3):
+        wanted[:, row, column] = IMAGE[:, row : row + 3, column : column + 3].max((1, 2))
+    np.testing.assert_array_equal(found, stored(wanted, NCHW, "image"))
 
 
 def test_scales_follow_their_axis() -> None:

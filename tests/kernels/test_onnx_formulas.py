@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,13 +122,93 @@ UNARY: dict[str, Callable[[Case], Array]] = {
 }
 
 
+def pool(name: str, rescale: str) -> Callable[[Case], Array]:
+    """A pool of images in NCHW."""
+
+    def compute(case: Case) -> Array:
+        how, codes = case.attributes, case.operands[0]
+        assert isinstance(codes, Codes)
+        if codes.data.ndim != 4 or how.get("ceil_mode", 0) or max(how.get("dilations", [1])) > 1:
+            return case.result.data
+        if how.get("auto_pad", b"NOTSET") != b"NOTSET" or how.get("channels_last", 0):
+            return case.result.data
+        top, left, bottom, right = how.get("pads", [0] * 4)
+        padding = ((top, bottom), (left, right))
+        strides = tuple(how.get("strides", (1, 1)))
+        more: dict[str, object] = {}
+        if name == "average_pool_2d":
+            more["counted"] = padding if how.get("count_include_pad", 0) else ((0, 0), (0, 0))
+            more["by_columns"] = rescale == "float32" and case.opset < 19 and strides[1] <= 2
+        case.operands[:] = [replace(codes, data=codes.data.transpose(0, 2, 3, 1))]
+        result = replace(case.result, data=case.result.data.transpose(0, 2, 3, 1))
+        found = computed(
+            replace(case, result=result), name, rescale=rescale, filter=tuple(how["kernel_shape"]),
+            strides=strides, padding=padding, **more,
+        )  # fmt: skip
+        return found.transpose(0, 3, 1, 2)
+
+    return compute
+
+
+def reduction(name: str, rescale: str) -> Callable[[Case], Array]:
+    """Over the axes that an attribute or the second operand says, or over space."""
+
+    def compute(case: Case) -> Array:
+        codes, *others = case.operands
+        assert isinstance(codes, Codes)
+        rank = codes.data.ndim
+        if "GlobalAveragePool" in case.op:
+            last = case.attributes.get("channels_last", 0)
+            axes, keep = list(range(1, rank - 1) if last else range(2, rank)), True
+        else:
+            axes = case.attributes.get("axes") or ([] if not others else np.ravel(others[0]).tolist())
+            keep = bool(case.attributes.get("keepdims", 1))
+        case.operands[1:] = []
+        axes = sorted(axis % rank for axis in axes) or list(range(rank))
+        return computed(case, name, rescale=rescale, axes=axes, keep_dims=keep)
+
+    return compute
+
+
+def softmax(rescale: str) -> Callable[[Case], Array]:
+    """Before version 13 all axes from one on are one."""
+
+    def compute(case: Case) -> Array:
+        codes = case.operands[0]
+        assert isinstance(codes, Codes)
+        shape = codes.data.shape
+        opset = case.attributes.get("opset", case.opset)
+        axis = case.attributes.get("axis", -1 if opset >= 13 else 1) % len(shape)
+        if opset < 13:
+            flat = (int(np.prod(shape[:axis])), int(np.prod(shape[axis:])))
+            result = replace(case.result, data=case.result.data.reshape(flat))
+            case = replace(case, operands=[replace(codes, data=codes.data.reshape(flat))], result=result)
+            axis = 1
+        return computed(case, "softmax", rescale=rescale, axis=axis).reshape(shape)
+
+    return compute
+
+
+SUMS: dict[str, Callable[[Case], Array]] = {
+    "qdq.AveragePool": pool("average_pool_2d", "float32"),
+    "ms.QLinearAveragePool": pool("average_pool_2d", "fused"),
+    "qdq.MaxPool": pool("max_pool_2d", "float32"),
+    "qdq.GlobalAveragePool": reduction("mean", "float32"),
+    "ms.QLinearGlobalAveragePool": reduction("mean", "fused"),
+    "qdq.ReduceMean": reduction("mean", "float32"),
+    "qdq.ReduceSum": reduction("sum", "float32"),
+    "qdq.Softmax": softmax("float32"),
+    "ms.QLinearSoftmax": softmax("fused"),
+    "qdq.ReduceMax": reduction("reduce_max", "float32"),
+}
+
 KNOWN = {"qdq.Swish": 1, "ms.QLinearSigmoid": 1}
 """Wrong codes: the exponential of ONNX Runtime is not float64's rounded once."""
 
 
-@pytest.mark.parametrize("family", [*FUSED, *LITERAL, *UNARY])
+@pytest.mark.parametrize("family", [*FUSED, *LITERAL, *UNARY, *SUMS])
 def test_family(family: str) -> None:
-    compute = (FUSED | LITERAL | UNARY)[family]
+    compute = (FUSED | LITERAL | UNARY | SUMS)[family]
     wrong = number = 0
     for case in cases(family):
         found = compute(case)

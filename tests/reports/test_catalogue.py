@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from npusim.cli.coverage import chosen, coverage, operations, standard
+from npusim.cli.coverage import chosen, coverage, of_onnx, operations, standard
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
@@ -109,6 +109,20 @@ def test_table_of_nnadapter() -> None:
         "3 operations, 1 on the NPU, 1 on the host only, 1 known before anything runs.",
         "Where a condition does not hold the host computes; npusim ops OP says which there are.",
     ]
+
+
+def test_operations_of_onnx() -> None:
+    found = {row.name: row for row in of_onnx(coverage())}
+    assert found["Conv"].operators[0] == "conv_2d"
+    assert found["Shape"].main is None
+    assert "com.microsoft.QLinearAdd" in found
+    assert [row.name for row in of_onnx(coverage(), ["conv"])] == ["Conv"]
+    assert standard_table([found["Shape"]]).splitlines()[:2] == [
+        "operation  becomes  runs on  of",
+        "Shape      -        nothing  constants: known before anything runs",
+    ]
+    with pytest.raises(NpusimError, match="no operation of ONNX; did you mean Conv"):
+        of_onnx(coverage(), ["convv"])
 
 
 def test_operations_of_nnadapter() -> None:

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions.choice import RELATIONS, SCALES, Compare, Select
 from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
+from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
+from npusim.isa.instructions.float_sums import SUMS, FloatPool, FloatReduce
 from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.real import bits_of
 from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
 from npusim.isa.instructions.resize import Resize
 from npusim.isa.instructions.vector import Lookup, Rescale
@@ -50,6 +53,11 @@ def draw_hardware(rng: np.random.Generator, lanes: int) -> Hardware:
         reduce_cycles=cycles(),
         divide_cycles=cycles(),
         lut_cycles=cycles(),
+        literal_cycles=cycles(),
+        literal_divide_cycles=cycles(),
+        fused_cycles=cycles(),
+        dequantise_cycles=cycles(),
+        quantise_cycles=cycles(),
     )
     return Hardware(name="rtl", vector=vector)
 
@@ -344,6 +352,70 @@ def _select(rng: np.random.Generator) -> Select:
     )
 
 
+def _real_scale(rng: np.random.Generator, usual: float) -> int:
+    """The bits of a scale; often a power of two, so that halves are many, or a tenth; sometimes any number."""
+    if rng.random() < 0.03:
+        return int(rng.integers(0, 1 << 32))
+    scale = rng.choice(
+        [2.0 ** float(rng.integers(-3, 4)), float(rng.integers(1, 10)) / 10, rng.random() + 0.01]
+    )
+    return bits_of(float(usual * scale))
+
+
+def _float_operand(rng: np.random.Generator, name: str, usual: float) -> dict[str, int]:
+    """Scale, zero point and type."""
+    signed = int(rng.integers(0, 2))
+    said = {f"{name}_scale": _real_scale(rng, usual), f"{name}_zero": _zero(rng, signed)}
+    return {**said, f"{name}_signed": signed}
+
+
+def _float_output(rng: np.random.Generator, usual: float) -> dict[str, int]:
+    """Scale, zero point, type and bounds."""
+    return {**_clamp(rng, int(rng.integers(0, 2))), "output_scale": _real_scale(rng, usual)}
+
+
+def _float_binary(rng: np.random.Generator) -> FloatBinary:
+    columns = draw_size(rng, 300)
+    rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
+    a_row, a_column, a_bytes = _operand(rng, rows, columns)
+    b_row, b_column, b_bytes = _operand(rng, rows, columns)
+    a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
+    function = int(rng.integers(0, len(FLOAT_NAMES)))
+    usual = {"mul": 50.0, "prelu": 20.0, "div": 0.05, "fused_mul": 0.01}.get(FLOAT_NAMES[function], 1.0)
+    return FloatBinary(
+        function=function,
+        a=a,
+        b=b,
+        output=output,
+        rows=rows,
+        columns=columns,
+        a_row_stride=a_row,
+        b_row_stride=b_row,
+        a_column_stride=a_column,
+        b_column_stride=b_column,
+        **_float_operand(rng, "a", 1.0),
+        **_float_operand(rng, "b", 1.0),
+        **_float_output(rng, usual),
+    )
+
+
+def _float_pool(rng: np.random.Generator) -> FloatPool:
+    pool = _pool(rng)
+    same = {spec.name: getattr(pool, spec.name) for spec in FloatPool.specs if hasattr(pool, spec.name)}
+    how = {"by_columns": int(rng.integers(0, 2)), "fused": int(rng.integers(0, 2))}
+    return FloatPool(**{**same, **how, **_float_operand(rng, "input", 1.0), **_float_output(rng, 1.0)})
+
+
+def _float_reduce(rng: np.random.Generator) -> FloatReduce:
+    reduce = _reduce(rng)
+    same = {spec.name: getattr(reduce, spec.name) for spec in FloatReduce.specs if hasattr(reduce, spec.name)}
+    function = int(rng.integers(0, len(SUMS)))
+    terms = reduce.parts * reduce.count
+    usual = {"mean": 1.0, "sum": terms**0.5, "fused_mean": 1 / terms}[SUMS[function]]
+    scaled = {**_float_operand(rng, "input", 1.0), **_float_output(rng, usual)}
+    return FloatReduce(**{**same, **scaled, "function": function})
+
+
 KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
     "binary": _binary,
     "pool": _pool,
@@ -354,6 +426,9 @@ KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
     "select": _select,
     "reduce": _reduce,
     "resize": _resize,
+    "float_binary": _float_binary,
+    "float_pool": _float_pool,
+    "float_reduce": _float_reduce,
 }
 
 

@@ -152,9 +152,87 @@ float unary(unsigned function, float x, float alpha) {
     }
 }
 
+// Whole steps as a code within bounds; of no number the smallest code of the type.
+unsigned code_of_steps(float steps, int low, int high, int least) {
+    if (std::isnan(steps)) return unsigned(least) & 255;
+    return unsigned(int(between(steps, float(low), float(high)))) & 255;
+}
+
+float real_of(int code, unsigned scale, int zero) { return float(code - zero) * real(scale); }
+
+float literal(unsigned function, float a, float b) {
+    switch (function) {
+        case PAIRS_ADD: return a + b;
+        case PAIRS_SUB: return a - b;
+        case PAIRS_MUL: return a * b;
+        case PAIRS_DIV: return a / b;
+        case PAIRS_MAX: return larger(a, b);
+        case PAIRS_MIN: return smaller(a, b);
+        default: return a < 0 ? a * b : a;  // prelu
+    }
+}
+
+// Two float32 in 64 bits.
+uint64_t both(float low, float high) { return uint64_t(bits(high)) << 32 | bits(low); }
+
 }  // namespace
 
 extern "C" {
+
+unsigned float_pair(unsigned function, int a, int b, unsigned a_scale, unsigned b_scale, unsigned output_scale,
+                    int a_zero, int b_zero, int output_zero, int low, int high, int least) {
+    float steps;
+    if (function == PAIRS_FUSED_ADD) {
+        steps = std::nearbyintf(
+            std::fmaf(real(a_scale), float(a), std::fmaf(real(b_scale), float(b), real(output_scale))));
+    } else if (function == PAIRS_FUSED_MUL) {
+        const float product = float((a - a_zero) * (b - b_zero)) * real(output_scale);
+        steps = std::nearbyintf(product + float(output_zero));
+    } else {
+        const float value = literal(function, real_of(a, a_scale, a_zero), real_of(b, b_scale, b_zero));
+        steps = std::nearbyintf(value / real(output_scale)) + float(output_zero);
+    }
+    return code_of_steps(steps, low, high, least);
+}
+
+// The sum so far in the low half, that of the column in the high half.
+unsigned long long float_pool_step(unsigned by_columns, unsigned first, unsigned opens, unsigned covered,
+                                   unsigned long long gathered, int x, unsigned scale, int zero) {
+    float sum = first ? 0 : real(uint32_t(gathered));
+    float column = first ? 0 : real(uint32_t(gathered >> 32));
+    if (by_columns && opens) {
+        sum += column;
+        column = 0;
+    }
+    if (covered) (by_columns ? column : sum) += real_of(x, scale, zero);
+    return both(sum, column);
+}
+
+unsigned float_pool_result(unsigned fused, unsigned long long gathered, unsigned number, unsigned scale, int zero,
+                           int low, int high, int least) {
+    const float sum = real(uint32_t(gathered)) + real(uint32_t(gathered >> 32));
+    const float steps = sum / float(number) / real(scale);
+    const float rounded = fused ? std::nearbyintf(steps + float(zero)) : std::nearbyintf(steps) + float(zero);
+    return code_of_steps(rounded, low, high, least);
+}
+
+unsigned long long float_reduce_step(unsigned function, unsigned first, unsigned long long gathered, int x,
+                                     unsigned scale, int zero) {
+    const double before = first ? 0 : wide(gathered);
+    return wide_bits(before + (function == SUMS_FUSED_MEAN ? double(x - zero) : double(real_of(x, scale, zero))));
+}
+
+unsigned float_reduce_result(unsigned function, unsigned long long gathered, unsigned number, unsigned scale, int zero,
+                             int low, int high, int least) {
+    const double sum = wide(gathered);
+    float steps;
+    if (function == SUMS_FUSED_MEAN) {
+        steps = std::nearbyintf(float(sum) * real(scale));
+    } else {
+        steps = std::nearbyintf(float(function == SUMS_MEAN ? sum / number : sum) / real(scale));
+    }
+    return code_of_steps(steps + float(zero), low, high, least);
+}
 
 unsigned real_widened(unsigned stored, unsigned word) {
     switch (stored) {

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from npusim.isa.hardware.hardware import Dma, FrontEnd, Hardware, MacArray, Vector
 from npusim.isa.hardware.memories import Dram, Scratchpad
 from npusim.isa.program.program import Program
+from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.compile import compile_graph
 
@@ -105,6 +106,22 @@ def _pooled() -> Graph:
     return sketch.graph()
 
 
+def _in_float32() -> Graph:
+    """Convolutions rescaled in float32, with results of the other sign, and a product whose sums stay as they are."""
+    sketch = Sketch("in_float32", "uint8", 10)
+    image = sketch.input(1, 12, 12, 10)
+    kind = unshaped("int8", sketch.quantization(2.0, "int8"))
+    weights = sketch.weights((20, 3, 3, 10), 0, True)
+    features = sketch.node("conv_2d", (image, weights), kind, padding=SAME, rescale="float32")
+    kind = unshaped("uint8", sketch.quantization(3.0, "uint8"))
+    weights = sketch.weights((1, 3, 3, 20), 3, False)
+    how = {"strides": (2, 2), "padding": SAME, "rescale": "float32"}
+    features = sketch.node("depthwise_conv_2d", (features, weights), kind, **how)
+    weights = sketch.weights((24, 20), 0, True)
+    sketch.node("fully_connected", (features, weights), unshaped("int32"), rescale="float32")
+    return sketch.graph()
+
+
 NETWORKS: tuple[Callable[[], Graph], ...] = (
     _conv,
     _strided_conv,
@@ -116,6 +133,7 @@ NETWORKS: tuple[Callable[[], Graph], ...] = (
     _classifier,
     _residual,
     _pooled,
+    _in_float32,
 )
 
 

@@ -29,6 +29,11 @@ def vector_straps(vector: Vector, lanes: int) -> tuple[int, ...]:
         vector.reduce_cycles,
         vector.divide_cycles,
         vector.lut_cycles,
+        vector.literal_cycles,
+        vector.literal_divide_cycles,
+        vector.fused_cycles,
+        vector.dequantise_cycles,
+        vector.quantise_cycles,
     )
 
 

@@ -9,6 +9,8 @@ from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
 from npusim.isa.instructions import real_reduction
 from npusim.isa.instructions.choice import RELATIONS, SCALES
 from npusim.isa.instructions.elementwise import FUNCTIONS
+from npusim.isa.instructions.float_codes import FLOAT_NAMES
+from npusim.isa.instructions.float_sums import SUMS
 from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import HALVINGS_BITS
@@ -30,6 +32,9 @@ _VECTOR = (
     "vec.compare",
     "vec.select",
     "vec.lstm",
+    "vec.float_binary",
+    "vec.float_pool",
+    "vec.float_reduce",
 )
 """Vector instructions that are described: those that the registers execute, and the step of cells."""
 _REAL = ("vec.real_binary", "vec.real_unary", "vec.real_reduce", "vec.real_pool", "vec.real_convert")
@@ -41,6 +46,8 @@ _FUNCTIONS = {
     "pool": real_reduction.POOLS,
     "activation": ACTIVATIONS,
     "stored": STORED_TYPES,
+    "pairs": FLOAT_NAMES,
+    "sums": SUMS,
 }
 """Values of the fields of instructions on real numbers, by what they choose."""
 

@@ -303,6 +303,7 @@ ROWS: dict[str, Row] = {
          "erf", "mish", "selu", "celu", "thresholded_relu", "reciprocal"),
         one_operand(),
     ),
+    "look_up": one_operand(entries=tuple(range(-128, 128))),
     "hard_sigmoid": one_operand(alpha=0.2, beta=0.5),
     "leaky_relu": one_operand(alpha=0.1),
     "logistic": to_scale(1 / 256, -128),
@@ -322,6 +323,7 @@ ROWS: dict[str, Row] = {
     "cast": to_type("int16"),
     "quantize": lambda m, n: m.node([m.x(n, 64)], m.result("int8", (1 / 8, 3))),
     "dequantize": to_type("float32"),
+    "dynamic_quantize": lambda m, n: m.node([m.x(n, 64)], *map(m.result, ("uint8", "float32", "uint8"))),
     "reshape": one_operand(shape=(-1, 32)),
     "squeeze": lambda m, n: m.node([m.x(n, 1, 64)], axes=(1,)),
     "pad": one_operand(**BORDERED),
@@ -346,6 +348,7 @@ ROWS: dict[str, Row] = {
     "channel_shuffle": one_operand(groups=4, axis=1),
     "gather": lambda m, n: m.node([m.x(30, 64), m.c(n, of="int32", below=30)]),
     "gather_nd": lambda m, n: m.node([m.x(30, 64), m.c(n, 1, of="int32", below=30)]),
+    "scatter_nd": lambda m, n: m.node([m.x(8 * n, 64), m.c(n, 1, of="int32", below=8), m.x(n, 64)]),
     "embedding_lookup": lambda m, n: m.node([m.x(n, of="int32"), m.x(30, 64)]),
     "hashtable_lookup": lambda m, n: m.node(
         [m.x(n, of="int32"), m.x(30, of="int32"), m.x(30, 64)], m.result(), unshaped("uint8")
@@ -353,6 +356,9 @@ ROWS: dict[str, Row] = {
     "resize_bilinear": lambda m, n: m.node([m.x(1, 2 * n, 8, 8)], size=(3 * n, 12)),
     "resize_nearest_neighbor": lambda m, n: m.node([m.x(1, 2 * n, 8, 8)], size=(3 * n, 12)),
     "grid_sample": lambda m, n: m.node([m.x(1, 8, 8, 8), m.x(1, 3 * n, 12, 2)]),
+    "interpolate": lambda m, n: m.node(
+        [m.x(8, 64), m.c(3 * n, 2, of="int64", below=8), m.c(3 * n, 2, of="float32")], axes=(0,)
+    ),
     "lstm": lstm,
     "quantized_lstm": lstm,
     "unidirectional_sequence_lstm": sequence_lstm,

@@ -72,7 +72,7 @@ TABLES: dict[str, dict[str, object]] = {
     "swish": {"beta": 1.7},
     "quantize": {},
 }
-del TABLES["logical_not"]
+del TABLES["logical_not"], TABLES["look_up"]
 
 
 def random_functions(pick: Pick) -> Graph:
@@ -91,6 +91,40 @@ def random_functions(pick: Pick) -> Graph:
 @given(graphs(random_functions), st.sampled_from([EDGE, SMALL]))
 @examples(80)
 def test_functions_of_one_operand(graph: Graph, chosen: object) -> None:
+    on_npu(graph)
+    check(graph, chosen)  # type: ignore[arg-type]
+
+
+def random_sums(pick: Pick) -> Graph:
+    """Pools, means and sums over axes, and softmax, literal or fused, of any types."""
+    sketch = Sketch("random", seed=pick(0, 1 << 20))
+    dtypes = [("int8", "uint8")[pick(0, 1)] for _ in range(2)]
+    rescale = ("float32", "fused")[pick(0, 1)]
+    if rescale == "fused":
+        dtypes[1] = dtypes[0]
+    kind = pick(0, 2)
+    shape = (pick(1, 2), pick(1, 12), pick(1, 12), pick(1, 20))
+    source = operand(pick, sketch, shape, dtypes[0], False)
+    output = unshaped(dtypes[1], quantization(pick, dtypes[1]))
+    if kind == 0:
+        sizes = tuple(pick(1, min(5, size)) for size in shape[1:3])
+        padding = tuple((pick(0, size - 1), pick(0, size - 1)) for size in sizes)
+        counted = padding if pick(0, 1) else ((0, 0), (0, 0))
+        how = {"filter": sizes, "strides": (pick(1, 3), pick(1, 3)), "padding": padding, "counted": counted}
+        how["activation"] = ACTIVATIONS[pick(0, 3)]
+        if rescale == "float32":
+            how["by_columns"] = bool(pick(0, 1))
+        return sketch.graph([sketch.node("average_pool_2d", [source], output, rescale=rescale, **how)])
+    if kind == 1:
+        axes = [axis for axis in range(4) if pick(0, 1)]
+        name = "mean" if rescale == "fused" else ("mean", "sum")[pick(0, 1)]
+        return sketch.graph([sketch.node(name, [source], output, rescale=rescale, axes=axes)])
+    return sketch.graph([sketch.node("softmax", [source], output, rescale=rescale, axis=pick(0, 3))])
+
+
+@given(graphs(random_sums), st.sampled_from([EDGE, SMALL]))
+@examples(150)
+def test_sums(graph: Graph, chosen: object) -> None:
     on_npu(graph)
     check(graph, chosen)  # type: ignore[arg-type]
 

@@ -296,7 +296,7 @@ def test_what_is_for_programs_only_says_so(tmp_path: object) -> None:
 
 def test_unknown_operators_of_all_parts_are_named_at_once_or_timed() -> None:
     turn = Sketch("turn", CODES, FLAGS)
-    turned = turn.graph(turn.node("scatter_nd", [turn.add(0, 0)], [CODES])[0], turn.shifted(1))
+    turned = turn.graph(turn.node("rfft2d", [turn.add(0, 0)], [CODES])[0], turn.shifted(1))
     test = Sketch("test", CODES, FLAGS)
     made = Sketch("net", CODES, FLAGS)
     y, _ = made.node(
@@ -305,7 +305,7 @@ def test_unknown_operators_of_all_parts_are_named_at_once_or_timed() -> None:
     graph = made.graph(made.add(y, y))
     with pytest.raises(
         GraphError,
-        match=r"^net: 2 operators are not known to npusim: SCATTER_ND \(1\), WHERE \(1\); --unknown host times them ",
+        match=r"^net: 2 operators are not known to npusim: RFFT2D \(1\), WHERE \(1\); --unknown host times them ",
     ):
         npusim.compile(graph)
     timed = npusim.compile(graph, unknown="host")

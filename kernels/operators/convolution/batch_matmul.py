@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve
-from npusim.isa.arithmetic.integer import requantise
+from npusim.isa.arithmetic.integer import Int32Array, requantise
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
@@ -28,8 +28,9 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Own, Shapes, Values
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
+from npusim.kernels.operators.convolution import exact_sum
 
 
 class Parameters(parameters.Parameters):
@@ -114,19 +115,10 @@ def _integers(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
-    x, y = _ordered(call, values)
-    factors, ofm = _factors(call), call.outputs[0]
-    batch = ofm.shape[:-2]
-    count = prod(batch)
-    xs = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(count, 1, *x.shape[-2:])
-    ys = np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(count, y.shape[-2], 1, 1, y.shape[-1])
-    zeros = quantization(input_type(call)).zero_point, quantization(input_type(call, 1)).zero_point
-    sums = np.empty((count, factors.rows, factors.columns), np.int32)
-    for number in range(count):
-        sums[number] = convolve(xs[number], ys[number], *zeros, output_shape=(1, factors.rows))[0]
+    ofm = call.outputs[0]
     multiplier, shift = batch_matmul_multiplier(input_type(call), input_type(call, 1), ofm)
     found = requantise(
-        sums,
+        _sums(call, *_ordered(call, values)),
         np.array([multiplier]),
         np.array([shift]),
         quantization(ofm).zero_point,
@@ -134,7 +126,53 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
         ofm.numpy_dtype,
         "double",
     )
-    return [found.reshape(ofm.shape)]
+    return [found]
+
+
+def _sums(call: Call[Parameters], x: Any, y: Any) -> Int32Array:
+    """The sums of ordered 8-bit operands, in the shape of the output."""
+    factors, batch = _factors(call), call.outputs[0].shape[:-2]
+    count = prod(batch)
+    xs = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(count, 1, *x.shape[-2:])
+    ys = np.broadcast_to(y, (*batch, *y.shape[-2:])).reshape(count, y.shape[-2], 1, 1, y.shape[-1])
+    zeros = quantization(input_type(call)).zero_point, quantization(input_type(call, 1)).zero_point
+    sums = np.empty((count, factors.rows, factors.columns), np.int32)
+    for number in range(count):
+        sums[number] = convolve(xs[number], ys[number], *zeros, output_shape=(1, factors.rows))[0]
+    return sums.reshape(call.outputs[0].shape)
+
+
+def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
+    """Rescaled in float32."""
+
+    def of_codes(x: Any, y: Any) -> Any:
+        return _sums(call, *_ordered(call, [x, y]))
+
+    def of_reals(x: Any, y: Any) -> Any:
+        first, second = _ordered(call, [x, y])
+        return np.matmul(first, np.swapaxes(second, -1, -2))
+
+    simple = _one_row_scale(call) and _FITS(call)
+    sums = exact_sum.exact_sums(call, values, of_reals, of_codes if simple else None)
+    return [exact_sum.finish(call, sums, None)]
+
+
+def _products(call: Call) -> int:
+    return _factors(call).inner
+
+
+_FITS = exact_sum.sums_in_32_bits(_products, None)
+
+
+def _scaled(call: Call[Parameters]) -> bool:
+    """the first operand has one scale and zero point or one per row, the second one or one per column"""
+    how = call.parameters
+    return exact_sum.scaled(call, row_axis=-1 if how.adj_x else -2, channel_axis=-2 if how.adj_y else -1)
+
+
+def _one_row_scale(call: Call) -> bool:
+    """on the NPU the first operand has one scale and zero point"""
+    return quantization(input_type(call)).axis is None
 
 
 def _workload(call: Call) -> Workload:
@@ -158,6 +196,9 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
 
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int32": _integers, "float32": _reals})
 
+_SHAPES = (_two_operands, _matching, _output_shape)
+_MAC = Lowering("mac", (rules.eight_bit, _sizes_on_npu), _lower)
+
 OPERATOR = Operator(
     name="batch_matmul",
     parameters=Parameters,
@@ -173,5 +214,10 @@ OPERATOR = Operator(
     infer=_infer,
     reference=by_type(REFERENCES),
     workload=_workload,
-    lowerings=(Lowering("mac", (rules.eight_bit, _sizes_on_npu), _lower),),
+    lowerings=(_MAC, exact_sum.with_room(exact_sum.on_npu(_MAC, _FITS, _one_row_scale))),
+    own=Own(
+        exact_sum.PRODUCT_TYPES,
+        (*_SHAPES, _scaled, exact_sum.sound_scales, exact_sum.sums_in_53_bits(_products)),
+        _exactly,
+    ),
 )

@@ -20,7 +20,7 @@ from npusim.kernels.lowering.mac import lower_convolution, lower_groups_of_one
 from npusim.kernels.lowering.real_mac import lower_real_convolution, lower_real_groups, on_float_columns
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
-from npusim.kernels.operators.convolution import convolution, weighted_sum
+from npusim.kernels.operators.convolution import convolution, exact_sum, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, groups
 
 Parameters = convolution.Convolution
@@ -70,6 +70,13 @@ def _workload(call: Call) -> Workload:
     return weighted_sum.workload(call, "gemm", height * width * channels)
 
 
+_MAC = (
+    Lowering("mac", (*convolution.NPU_RULES, _one_group), lower_convolution),
+    Lowering("mac", (*convolution.NPU_RULES, _groups_of_one), lower_groups_of_one),
+    Lowering("mac", convolution.NPU_RULES, lower_groups),
+)
+_FITS = convolution.fits_on_npu(channel_axis=0)
+
 OPERATOR = Operator(
     name="conv_2d",
     parameters=Parameters,
@@ -81,10 +88,18 @@ OPERATOR = Operator(
     border=convolution.border,
     window=convolution.window,
     lowerings=(
-        Lowering("mac", (*convolution.NPU_RULES, _one_group), lower_convolution),
-        Lowering("mac", (*convolution.NPU_RULES, _groups_of_one), lower_groups_of_one),
-        Lowering("mac", convolution.NPU_RULES, lower_groups),
+        *_MAC,
+        exact_sum.on_npu(_MAC[0], _FITS),
+        exact_sum.on_npu(_MAC[1], _FITS, exact_sum.codes_only),
+        exact_sum.on_npu(_MAC[2], _FITS),
         on_float_columns(lower_real_convolution, *convolution.NPU_RULES[1:], _one_group),
         on_float_columns(lower_real_groups, *convolution.NPU_RULES[1:]),
+    ),
+    own=convolution.own(
+        _filters,
+        channel_axis=0,
+        of_codes=lambda call: _by_groups(call, convolve),
+        of_reals=lambda call: _by_groups(call, convolve_float),
+        taken=lambda weights: weights,
     ),
 )

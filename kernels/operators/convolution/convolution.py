@@ -7,7 +7,8 @@ from typing import TypedDict
 
 import numpy as np
 
-from npusim.isa.arithmetic.integer import Int64Array
+from npusim.isa.arithmetic.convolution import Float64Array
+from npusim.isa.arithmetic.integer import Int32Array, Int64Array
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.geometry import (
@@ -19,10 +20,10 @@ from npusim.kernels.operator.geometry import (
     window_shape,
 )
 from npusim.kernels.operator.operands import input_type, input_value, quantization, weight_zero
-from npusim.kernels.operator.operator import Call, Rule, Shapes, SlidingWindow, Values
+from npusim.kernels.operator.operator import Call, Own, Rule, Shapes, SlidingWindow, Values
 from npusim.kernels.operator.parameters import Pair
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
-from npusim.kernels.operators.convolution import weighted_sum
+from npusim.kernels.operators.convolution import exact_sum, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
@@ -66,15 +67,8 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
     `channel_axis` is the dimension of the weights that holds the output channels.
     """
 
-    def output_shape(call: Call) -> bool:
-        """the output has the shape that kernel, strides, dilations and padding give, a channel per filter"""
-        return infer(call, channel_axis) == (call.outputs[0].shape,)
-
     return (
-        weighted_sum.three_operands,
-        image_ranks,
-        filters,
-        output_shape,
+        *_shapes(filters, channel_axis),
         weighted_sum.one_scale_per_map,
         weighted_sum.weights_scaled_by_channel(channel_axis),
         sound_scales,
@@ -82,6 +76,14 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
         moved_in_32_bits("the scale of a product over that of the output", _multipliers),
         activation_in_32_bits,
     )
+
+
+def _shapes(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
+    def output_shape(call: Call) -> bool:
+        """the output has the shape that kernel, strides, dilations and padding give, a channel per filter"""
+        return infer(call, channel_axis) == (call.outputs[0].shape,)
+
+    return weighted_sum.three_operands, image_ranks, filters, output_shape
 
 
 def _multipliers(call: Call) -> tuple[Int64Array, Int64Array]:
@@ -107,23 +109,75 @@ def of_codes(
     call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
 ) -> list[Array]:
     """A convolution of 8-bit codes; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
-    zeros = quantization(input_type(call)).zero_point, weight_zero(call)
-    sums = np.empty(call.outputs[0].shape, np.int32)
-    for image, target in zip(input_value(values), sums, strict=True):
-        target[...] = convolve(image, weights, *zeros, **geometry(call))
+    sums = _sums_of_codes(call, input_value(values), weights, convolve)
     return [
         weighted_sum.finish_codes(call, sums, weighted_sum.bias_value(values), _multipliers(call), "double")
     ]
+
+
+def _sums_of_codes(call: Call, images: Array, weights: Array, convolve: Callable[..., Array]) -> Int32Array:
+    zeros = quantization(input_type(call)).zero_point, weight_zero(call)
+    sums = np.empty(call.outputs[0].shape, np.int32)
+    for image, target in zip(images, sums, strict=True):
+        target[...] = convolve(image, weights, *zeros, **geometry(call))
+    return sums
 
 
 def of_reals(
     call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
 ) -> list[Array]:
     """A convolution of real numbers; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
-    sums = np.empty(call.outputs[0].shape, np.float64)
-    for image, target in zip(input_value(values), sums, strict=True):
-        target[...] = convolve(image, weights, **geometry(call))
+    sums = _sums_of_reals(call, input_value(values), weights, convolve)
     return [weighted_sum.finish_reals(call, sums, weighted_sum.bias_value(values))]
+
+
+def _sums_of_reals(call: Call, images: Array, weights: Array, convolve: Callable[..., Array]) -> Float64Array:
+    sums = np.empty(call.outputs[0].shape, np.float64)
+    for image, target in zip(images, sums, strict=True):
+        target[...] = convolve(image, weights, **geometry(call))
+    return sums
+
+
+Primitive = Callable[[Call], Callable[..., Array]]
+"""A call -> a primitive of `npusim.isa.arithmetic.convolution` for it."""
+
+
+def own(
+    filters: Rule,
+    channel_axis: int,
+    of_codes: Primitive,
+    of_reals: Primitive,
+    taken: Callable[[Array], Array],
+) -> Own:
+    """What a convolution does with codes whose rescale is "float32"; `taken`: weights as the primitives have them."""
+    fits = exact_sum.sums_in_32_bits(products, channel_axis)
+
+    def reference(call: Call, values: Values) -> list[Array]:
+        sums = exact_sum.exact_sums(
+            call,
+            values,
+            lambda x, w: _sums_of_reals(call, x, taken(w), of_reals(call)),
+            (lambda x, w: _sums_of_codes(call, x, taken(w), of_codes(call))) if fits(call) else None,
+        )
+        return [exact_sum.finish(call, sums, weighted_sum.bias_value(values))]
+
+    return Own(exact_sum.TYPES, own_rules(filters, channel_axis), reference)
+
+
+def products(call: Call) -> int:
+    """Most products that a weighted sum of a convolution adds up; weights are [., height, width, .]."""
+    weights = input_type(call, WEIGHTS)
+    return weights.elements // max(call.outputs[0].shape[3], 1)
+
+
+def own_rules(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
+    """The rules of a convolution of such codes."""
+    return (*_shapes(filters, channel_axis), *exact_sum.rules(products, channel_axis))
+
+
+def fits_on_npu(channel_axis: int) -> Rule:
+    """The rule that sums of such codes do not wrap."""
+    return exact_sum.sums_in_32_bits(products, channel_axis)
 
 
 def border(call: Call) -> int:

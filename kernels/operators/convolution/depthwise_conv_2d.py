@@ -14,7 +14,7 @@ from npusim.kernels.lowering.real_mac import lower_real_depthwise, on_float_colu
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Size
-from npusim.kernels.operators.convolution import convolution, weighted_sum
+from npusim.kernels.operators.convolution import convolution, exact_sum, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
@@ -49,6 +49,8 @@ def _workload(call: Call) -> Workload:
     return weighted_sum.workload(call, "depthwise", height * width)
 
 
+_MAC = Lowering("mac", (*convolution.NPU_RULES, _multiplier_on_npu), lower_depthwise)
+
 OPERATOR = Operator(
     name="depthwise_conv_2d",
     parameters=Parameters,
@@ -60,7 +62,15 @@ OPERATOR = Operator(
     border=convolution.border,
     window=convolution.window,
     lowerings=(
-        Lowering("mac", (*convolution.NPU_RULES, _multiplier_on_npu), lower_depthwise),
+        _MAC,
+        exact_sum.on_npu(_MAC, convolution.fits_on_npu(channel_axis=3), exact_sum.codes_only),
         on_float_columns(lower_real_depthwise, *convolution.NPU_RULES[1:], _multiplier_on_npu),
+    ),
+    own=convolution.own(
+        _filters,
+        channel_axis=3,
+        of_codes=lambda call: depthwise_convolve,
+        of_reals=lambda call: depthwise_convolve_float,
+        taken=lambda weights: weights[0],
     ),
 )

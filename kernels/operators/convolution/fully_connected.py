@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve
+from npusim.isa.arithmetic.integer import Int32Array
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
@@ -25,10 +26,10 @@ from npusim.kernels.operator.operands import (
     weight_zero,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Own, Shapes, Values
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import fully_connected_multipliers, sound_scales
-from npusim.kernels.operators.convolution import weighted_sum
+from npusim.kernels.operators.convolution import exact_sum, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
@@ -74,16 +75,37 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
         input_type(call).elements // weights.shape[1], weights.shape[1]
     )
     ifm, ofm = input_type(call), call.outputs[0]
-    accumulators = convolve(  # one row of pixels, a filter of one by one
-        vectors[None],
-        weights[:, None, None],
-        quantization(ifm).zero_point,
-        weight_zero(call),
-        output_shape=(1, len(vectors)),
-    )
+    accumulators = _sums(call, vectors, weights)
     bias = weighted_sum.bias_value(values)
     multipliers = fully_connected_multipliers(ifm, input_type(call, WEIGHTS), ofm)
     return [weighted_sum.finish_codes(call, accumulators, bias, multipliers, "single").reshape(ofm.shape)]
+
+
+def _sums(call: Call[Parameters], vectors: Any, weights: Any) -> Int32Array:
+    """One row of pixels, filters of one by one."""
+    zeros = quantization(input_type(call)).zero_point, weight_zero(call)
+    return convolve(vectors[None], weights[:, None, None], *zeros, output_shape=(1, len(vectors)))
+
+
+def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
+    """Vectors by units, rescaled in float32."""
+    size = input_type(call, WEIGHTS).shape[1]
+
+    def of_codes(x: Any, w: Any) -> Any:
+        return _sums(call, x.reshape(-1, size), w)
+
+    def of_reals(x: Any, w: Any) -> Any:
+        return np.matmul(x.reshape(-1, size), w.T)
+
+    sums = exact_sum.exact_sums(call, values, of_reals, of_codes if _FITS(call) else None)
+    return [exact_sum.finish(call, sums, weighted_sum.bias_value(values)).reshape(call.outputs[0].shape)]
+
+
+def _products(call: Call) -> int:
+    return input_type(call, WEIGHTS).shape[1]
+
+
+_FITS = exact_sum.sums_in_32_bits(_products, 0)
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
@@ -111,15 +133,16 @@ def _computed_weights(call: Call) -> bool:
 
 
 _NPU_RULES = (weighted_sum.quantized_maps, _vectors_on_npu)
+_SHAPES = (weighted_sum.three_operands, _matrix, _output_shape)
+_CONSTANT = Lowering("mac", (*_NPU_RULES, _constant_weights), lower_matrix_product)
+_COMPUTED = Lowering("mac", (*_NPU_RULES, _computed_weights), lower_with_computed_weights)
 
 OPERATOR = Operator(
     name="fully_connected",
     parameters=Parameters,
     types=weighted_sum.TYPES,
     rules=(
-        weighted_sum.three_operands,
-        _matrix,
-        _output_shape,
+        *_SHAPES,
         weighted_sum.one_scale_per_map,
         weighted_sum.weights_scaled_by_channel(0),
         sound_scales,
@@ -130,8 +153,11 @@ OPERATOR = Operator(
     reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
     workload=_workload,
     lowerings=(
-        Lowering("mac", (*_NPU_RULES, _constant_weights), lower_matrix_product),
-        Lowering("mac", (*_NPU_RULES, _computed_weights), lower_with_computed_weights),
+        _CONSTANT,
+        _COMPUTED,
+        exact_sum.on_npu(_CONSTANT, _FITS),
+        exact_sum.with_room(exact_sum.on_npu(_COMPUTED, _FITS)),
         on_float_columns(lower_real_product, *_NPU_RULES[1:]),
     ),
+    own=Own(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),
 )

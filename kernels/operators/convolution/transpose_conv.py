@@ -27,10 +27,10 @@ from npusim.kernels.operator.operands import (
     weight_zero,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Own, Shapes, Values
 from npusim.kernels.operator.parameters import Count, Pair
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
-from npusim.kernels.operators.convolution import weighted_sum
+from npusim.kernels.operators.convolution import exact_sum, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, groups
 
 
@@ -112,6 +112,21 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     return [weighted_sum.finish_codes(call, sums, bias, _multipliers(call), "double")]
 
 
+def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
+    """Rescaled in float32; 8-bit codes go the same way as others here."""
+    sums = exact_sum.exact_sums(call, values, lambda x, w: _sums(call, x, w))
+    return [exact_sum.finish(call, sums, weighted_sum.bias_value(values))]
+
+
+def _products(call: Call) -> int:
+    """Most that a sum adds up: those of all taps."""
+    _, height, width, depth = input_type(call, WEIGHTS).shape
+    return height * width * depth
+
+
+_FITS = exact_sum.sums_in_32_bits(_products, 0)
+
+
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     pixels, weights = (input_value(values, at).astype(np.float64) for at in (0, WEIGHTS))
     return [weighted_sum.finish_reals(call, _sums(call, pixels, weights), weighted_sum.bias_value(values))]
@@ -141,15 +156,19 @@ def _extent_on_npu(call: Call[Parameters]) -> bool:
     return all((k - 1) * d + 1 <= 255 for k, d in zip(kernel, call.parameters.dilations, strict=True))
 
 
+_SHAPES = (weighted_sum.three_operands, image_ranks, _filters, _output_shape)
+_MAC = Lowering(
+    "mac",
+    (weighted_sum.quantized_maps, _extent_on_npu, maps_on_npu, _steps_on_npu, _dilated_on_npu),
+    lower_transposed,
+)
+
 OPERATOR = Operator(
     name="transpose_conv",
     parameters=Parameters,
     types=weighted_sum.TYPES,
     rules=(
-        weighted_sum.three_operands,
-        image_ranks,
-        _filters,
-        _output_shape,
+        *_SHAPES,
         weighted_sum.one_scale_per_map,
         weighted_sum.weights_scaled_by_channel(0),
         sound_scales,
@@ -160,17 +179,6 @@ OPERATOR = Operator(
     infer=_infer,
     reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
     workload=_workload,
-    lowerings=(
-        Lowering(
-            "mac",
-            (
-                weighted_sum.quantized_maps,
-                _extent_on_npu,
-                maps_on_npu,
-                _steps_on_npu,
-                _dilated_on_npu,
-            ),
-            lower_transposed,
-        ),
-    ),
+    lowerings=(_MAC, exact_sum.on_npu(_MAC, _FITS)),
+    own=Own(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array, Quantization
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.lowering.float_codes import table_lowering
 from npusim.kernels.lowering.real import lower_real_convert, on_real_lanes, real_inputs
 from npusim.kernels.lowering.vector import lower_quantize
@@ -64,10 +64,15 @@ class Parameters(parameters.Parameters):
 
 def _literal(call: Call[Parameters], values: Values) -> list[Array]:
     """Reals, or the reals of codes, divided by the scale and rounded half to even."""
-    ifm, ofm, bits = input_type(call), call.outputs[0], call.parameters.bits
-    reals = reals_of_codes(input_value(values), ifm)
-    low, high = code_range(ofm.dtype)
-    return [codes_of_results(reals, ofm, (low >> 8 - bits, high >> 8 - bits) if bits else None)]
+    reals = reals_of_codes(input_value(values), input_type(call))
+    return [codes_of_results(reals, call.outputs[0], _limits(call))]
+
+
+def _limits(call: Call[Parameters]) -> tuple[int, int]:
+    """The smallest and the largest code."""
+    low, high = code_range(call.outputs[0].dtype)
+    unused = 8 - call.parameters.bits if call.parameters.bits else 0
+    return low >> unused, high >> unused
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
@@ -119,6 +124,26 @@ def _as_litert(call: Call[Parameters]) -> bool:
 
 
 def _expand(call: Call[Parameters]) -> Expansion | None:
+    """For lanes of reals, which have the rescaling of LiteRT."""
+    if call.parameters.rescale == "float32":
+        return _literal_steps(call) if input_type(call).dtype == "float32" and _one_scale(call) else None
+    return _limited(call)
+
+
+def _literal_steps(call: Call[Parameters]) -> Expansion:
+    """Reals to whole steps within the codes, which then are codes that count."""
+    steps, ofm = RealSteps(call), call.outputs[0]
+    scaling = quantization(ofm)
+    number = steps.function("round", steps.pair("div", 0, steps.number(scaling.scale)))
+    if scaling.zero_point:
+        number = steps.pair("add", number, steps.number(scaling.zero_point))
+    low, high = _limits(call)
+    number = steps.pair("minimum", steps.pair("maximum", number, steps.number(low)), steps.number(high))
+    counted = TensorType(ofm.dtype, ofm.shape, Quantization((1.0,), (0,)))
+    return steps.result(steps.step("quantize", [number], ofm.shape, Parameters(), counted))
+
+
+def _limited(call: Call[Parameters]) -> Expansion | None:
     """Reals limited to where 32 bits hold them in steps, which is where nothing is left to saturate."""
     ofm, ifm = call.outputs[0], input_type(call)
     if call.parameters.truncate or not (call.parameters.saturating and ifm.real and _one_scale(call)):

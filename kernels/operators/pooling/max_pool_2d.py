@@ -6,7 +6,9 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp
 from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.float_codes import lower_largest_code
 from npusim.kernels.lowering.vector import lower_max_pool
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, code_range, input_type, input_value, with_halves
@@ -45,5 +47,9 @@ OPERATOR = Operator(
     workload=pooling.workload,
     window=pooling.window,
     border=_border,
-    lowerings=(pooling.npu_lowering(lower_max_pool), pooling.on_lanes("maximum")),
+    lowerings=(
+        pooling.npu_lowering(lower_max_pool),
+        pooling.on_lanes("maximum"),
+        pooling.npu_lowering(lower_largest_code, rules.same_codes, rescales=("float32",)),
+    ),
 )

@@ -18,6 +18,7 @@ from npusim.kernels.lowering.real import lower_real_pool, on_real_lanes
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import activation_in_32_bits
+from npusim.kernels.operator.fused import in_fixed_point
 from npusim.kernels.operator.geometry import (
     Window,
     image_ranks,
@@ -27,8 +28,8 @@ from npusim.kernels.operator.geometry import (
     window_shape,
 )
 from npusim.kernels.operator.operands import elementwise, input_type, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Rule, Shapes, SlidingWindow
-from npusim.kernels.operator.parameters import NO_BORDERS, Border, Borders, Pair
+from npusim.kernels.operator.operator import FIXED_POINT, Call, Lowering, Need, Rule, Shapes, SlidingWindow
+from npusim.kernels.operator.parameters import NO_BORDERS, Border, Borders, Pair, Rescale
 from npusim.kernels.operator.rescale import sound_scales
 
 
@@ -70,7 +71,7 @@ RULES: tuple[Rule, ...] = (
     _output_shape,
     _padding_below_filter,
     sound_scales,
-    one_scale,
+    in_fixed_point(one_scale),
     activation_in_32_bits,
 )
 
@@ -90,9 +91,14 @@ def rows_fit(call: Call[Pooling], hardware: Hardware) -> bool:
     return rows * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes
 
 
-def npu_lowering(lower: Callable[[Call, Hardware], Parts], *more: Rule) -> Lowering:
+def npu_lowering(
+    lower: Callable[[Call, Hardware], Parts],
+    *more: Rule,
+    needs: tuple[Need, ...] = (),
+    rescales: tuple[Rescale, ...] = FIXED_POINT,
+) -> Lowering:
     """A pool of codes on the vector unit."""
-    return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit,))
+    return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit, *needs), rescales)
 
 
 def combine_windows(values: NDArray[Any], call: Call[Pooling], combine: np.ufunc) -> NDArray[Any]:
@@ -129,6 +135,39 @@ def combine_runs(
         begun |= chosen
         position[chosen] += 1 << digit
     return np.moveaxis(result, 0, axis)
+
+
+def sums_in_order(values: NDArray[np.float32], call: Call[Pooling], by_columns: bool) -> NDArray[np.float32]:
+    """The elements of each window that lie in the image, added up in float32 one after the other: row by row, or each
+    column from the top and then the columns from the left.
+    """
+    images, rows, columns, channels = call.outputs[0].shape
+    result = np.zeros((images, rows, columns, channels), np.float32)
+    down, across = (_taps(call, axis) for axis in (1, 2))
+    if not by_columns:
+        for windows, lines in down:
+            for places, pixels in across:
+                result[np.ix_(np.arange(images), windows, places)] += values[:, lines][:, :, pixels]
+        return result
+    for places, pixels in across:
+        column = np.zeros((images, rows, len(places), channels), np.float32)
+        for windows, lines in down:
+            column[:, windows] += values[:, lines][:, :, pixels]
+        result[:, :, places] += column
+    return result
+
+
+def _taps(call: Call[Pooling], axis: int) -> list[tuple[IntArray, IntArray]]:
+    """For each element of a window along an axis the windows that see it in the image, and where it lies."""
+    window, size = call.parameters, input_type(call).shape[axis]
+    begin = np.arange(call.outputs[0].shape[axis]) * window.strides[axis - 1] - window.padding[axis - 1][0]
+    least, most = max(0, -int(begin.max())), min(window.filter[axis - 1], size - int(begin.min()))
+    found: list[tuple[IntArray, IntArray]] = []
+    for element in range(least, most):
+        places = begin + element
+        seen_by = np.flatnonzero((places >= 0) & (places < size))
+        found.append((seen_by, places[seen_by]))
+    return found
 
 
 def elements_seen(call: Call[Pooling], counted: Borders = NO_BORDERS) -> NDArray[np.int32]:

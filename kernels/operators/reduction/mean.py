@@ -9,7 +9,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.reduction import real_reduction_lowering, sum_lowering
+from npusim.kernels.lowering.reduction import float_sum_lowering, real_reduction_lowering, sum_lowering
 from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
@@ -20,8 +20,10 @@ from npusim.kernels.operator.axes import (
     all_read,
     combined,
     reduced,
+    wide_sums,
 )
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.fused import fused_mean, in_fixed_point, only_codes
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -46,6 +48,11 @@ def _some(call: Call) -> bool:
     return combined(call) > 0
 
 
+def _some_if_fused(call: Call) -> bool:
+    """fused, at least one element is averaged"""
+    return call.parameters.rescale != "fused" or combined(call) > 0
+
+
 def _fits(call: Call, hardware: Hardware) -> bool:
     """the scratchpad holds the elements of one mean"""
     return combined(call) < hardware.scratchpad_bytes
@@ -59,7 +66,16 @@ def _of_nothing(call: Call, values: Values) -> list[Array]:
 
 
 def _reference(call: Call, values: Values) -> list[Array]:
+    if call.parameters.rescale == "fused":
+        return fused_mean(call, values)
     return (by_type(REFERENCES) if combined(call) else _of_nothing)(call, values)
+
+
+def _in_reals(call: Call[Parameters], values: Values) -> list[Array]:
+    """Added up and divided in float64, rounded once."""
+    with np.errstate(all="ignore"):
+        means = wide_sums(call, values) / combined(call)
+        return [means.astype(np.float32).reshape(call.outputs[0].shape)]
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
@@ -106,7 +122,9 @@ OPERATOR = Operator(
         *REDUCTION_RULES,
         _count,
         sound_scales,
-        moved_in_32_bits("input scale / output scale", _multiplier),
+        in_fixed_point(moved_in_32_bits("input scale / output scale", _multiplier)),
+        only_codes,
+        _some_if_fused,
     ),
     infer=reduced,
     reference=_reference,
@@ -115,5 +133,9 @@ OPERATOR = Operator(
         Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean, (_fits,)),
         sum_lowering(_multiplier),
         real_reduction_lowering("mean"),
+        float_sum_lowering("mean"),
+        float_sum_lowering("fused_mean"),
     ),
+    rescales=("fixed_point", "fused"),
+    in_reals=_in_reals,
 )

@@ -24,6 +24,8 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
     largest: the largest element wins, not the smallest; of truths that is whether any is true.
     """
 
+    function = "max" if largest else "min"
+
     def reference(call: Call[Reduction], values: Values) -> list[Array]:
         x: Any = input_value(values)
         neutral = _last_choice(input_type(call), largest)
@@ -41,8 +43,10 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
         infer=reduced,
         reference=reference,
         workload=all_read,
-        lowerings=tuple(
-            made("max" if largest else "min") for made in (selection_lowering, real_reduction_lowering)
+        lowerings=(
+            selection_lowering(function),
+            real_reduction_lowering(function),
+            selection_lowering(function, rules.same_codes, rescale="float32"),
         ),
     )
 

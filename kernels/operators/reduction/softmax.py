@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from math import floor
+from math import floor, log
 from typing import NamedTuple
 
 import numpy as np
 
+from npusim.isa.arithmetic.float_codes import sum_in_order
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.float_sums import SOFTMAXES, FloatSoftmax
 from npusim.isa.instructions.vector import Softmax
+from npusim.kernels.lowering.float_codes import float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.real import real_softmax_lowering
-from npusim.kernels.lowering.rows import row_work, rows_at_once
+from npusim.kernels.lowering.rows import row_work, row_work_by_table, rows_at_once
 from npusim.kernels.lowering.vector import signed
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.fused import finish_steps, in_fixed_point, only_codes
 from npusim.kernels.operator.operands import (
     by_type,
+    code_range,
     elementwise,
+    input_type,
     input_value,
     like_input,
     quantization,
@@ -102,6 +108,82 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     return [(shares + quantization(output).zero_point).astype(output.numpy_dtype)]
 
 
+def _in_reals(call: Call[Parameters], values: Values) -> list[Array]:
+    """Exponentials and their sum in float64, one after the other; the quotients are rounded once."""
+    x, axis = np.moveaxis(input_value(values).astype(np.float64), axis_of(call), -1), axis_of(call)
+    if not x.size:
+        return [np.zeros(call.outputs[0].shape, np.float32)]
+    with np.errstate(all="ignore"):
+        exponentials = np.exp((x - x.max(axis=-1, keepdims=True)) * float(np.float32(call.parameters.beta)))
+        shares = (exponentials / sum_in_order(exponentials)).astype(np.float32)
+    return [np.ascontiguousarray(np.moveaxis(shares, -1, axis))]
+
+
+def fused_table(call: Call[Parameters]) -> Float32Array:
+    """The exponentials of QLinearSoftmax, of the codes from 255 below the largest of a row on: [256].
+
+    f32(exp((i - 255 + room) * scale)) in float64, where room leaves the sum of a row's in float32; its logarithm is one
+    of float32.
+    """
+    scale = float(np.float32(quantization(input_type(call)).scale))
+    share = np.finfo(np.float32).max / np.float32(input_type(call).shape[axis_of(call)])
+    room = max(0.0, float(np.float32(log(share))) - 5) / scale
+    with np.errstate(all="ignore"):
+        table: Float32Array = np.exp((np.arange(256) - 255 + room) * scale).astype(np.float32)
+    return table
+
+
+def fused_factor(call: Call[Parameters]) -> np.float32:
+    """floor(f32(1 / output scale)): the largest result in steps of the output."""
+    with np.errstate(all="ignore"):
+        return np.float32(np.floor(np.float32(1) / np.float32(quantization(call.outputs[0]).scale)))
+
+
+def _fused(call: Call[Parameters], values: Values) -> list[Array]:
+    """QLinearSoftmax: rint(e * factor / sum) + zero, the sum in float32 one after the other, the rest in float64."""
+    axis, output = axis_of(call), call.outputs[0]
+    codes = np.moveaxis(np.asarray(input_value(values)), axis, -1).astype(np.int64)
+    if not codes.size:
+        return [input_value(values)]
+    exponentials = fused_table(call)[255 - (codes.max(axis=-1, keepdims=True) - codes)]
+    with np.errstate(all="ignore"):
+        total = sum_in_order(exponentials).astype(np.float64)
+        steps = np.rint(exponentials.astype(np.float64) * fused_factor(call) / total)
+    results = finish_steps(call, (steps + quantization(output).zero_point).astype(np.float32))
+    return [np.ascontiguousarray(np.moveaxis(results, -1, axis))]
+
+
+def _reference(call: Call[Parameters], values: Values) -> list[Array]:
+    return (_fused if call.parameters.rescale == "fused" else _FIXED_POINT)(call, values)
+
+
+def _beta_of_one(call: Call[Parameters]) -> bool:
+    """in float32 beta is 1"""
+    return call.parameters.beta == 1
+
+
+def _fused_beta(call: Call[Parameters]) -> bool:
+    """fused, beta is 1"""
+    return call.parameters.rescale != "fused" or call.parameters.beta == 1
+
+
+def _lower_float(call: Call[Parameters], hardware: Hardware) -> Parts:
+    """In floating point, literal or fused."""
+    fused, output = call.parameters.rescale == "fused", call.outputs[0]
+    low, high = code_range(output.dtype)
+    fields = {
+        **scaling("input", input_type(call)),
+        **scaling("output", output, float(fused_factor(call)) if fused else None),
+        "function": SOFTMAXES.index("fused" if fused else "literal"),
+        "low": low,
+        "high": high,
+    }
+    table = fused_table(call).astype("<f4").tobytes() if fused else b""
+    return row_work_by_table(
+        call, lambda rows, place: FloatSoftmax(**rows._asdict(), table=place, **fields), table
+    )
+
+
 def _probabilities(call: Call) -> bool:
     """an 8-bit output has the scale 1/256 and the smallest code as zero point"""
     output = call.outputs[0]
@@ -120,6 +202,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
 
 
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})
+_FIXED_POINT = by_type(REFERENCES)
 
 OPERATOR = Operator(
     name="softmax",
@@ -132,12 +215,26 @@ OPERATOR = Operator(
         sound_scales,
         an_axis,
         positive_beta,
-        _probabilities,
-        representable_scale,
-        short_axis,
+        in_fixed_point(_probabilities),
+        in_fixed_point(representable_scale),
+        in_fixed_point(short_axis),
+        only_codes,
+        _fused_beta,
     ),
     infer=like_input,
-    reference=by_type(REFERENCES),
+    reference=_reference,
     workload=elementwise,
-    lowerings=(Lowering("vector", (rules.eight_bit,), _lower, (rows_at_once,)), real_softmax_lowering()),
+    lowerings=(
+        Lowering("vector", (rules.eight_bit,), _lower, (rows_at_once,)),
+        real_softmax_lowering(),
+        Lowering(
+            "vector",
+            (on_codes, _beta_of_one),
+            _lower_float,
+            (float32_rescale, rows_at_once),
+            ("float32", "fused"),
+        ),
+    ),
+    rescales=("fixed_point", "fused"),
+    in_reals=_in_reals,
 )

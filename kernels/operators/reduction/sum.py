@@ -6,7 +6,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.reduction import real_reduction_lowering, sum_lowering
+from npusim.kernels.lowering.reduction import float_sum_lowering, real_reduction_lowering, sum_lowering
 from npusim.kernels.operator.axes import (
     MOST_CODES,
     REDUCTION_RULES,
@@ -15,6 +15,7 @@ from npusim.kernels.operator.axes import (
     all_read,
     combined,
     reduced,
+    wide_sums,
 )
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import (
@@ -50,6 +51,12 @@ def _numbers(call: Call[Parameters], values: Values) -> list[Array]:
     return [accumulated(call, input_value(values), np.add)]
 
 
+def _in_reals(call: Call[Parameters], values: Values) -> list[Array]:
+    """Added up in float64, rounded once."""
+    with np.errstate(all="ignore"):
+        return [wide_sums(call, values).astype(np.float32).reshape(call.outputs[0].shape)]
+
+
 def _multiplier(call: Call) -> Multiplier:
     return quantize_multiplier_of(input_type(call), call.outputs[0])
 
@@ -76,5 +83,6 @@ OPERATOR = Operator(
     infer=reduced,
     reference=by_type(REFERENCES),
     workload=all_read,
-    lowerings=(sum_lowering(_multiplier), real_reduction_lowering("sum")),
+    lowerings=(sum_lowering(_multiplier), real_reduction_lowering("sum"), float_sum_lowering("sum")),
+    in_reals=_in_reals,
 )

@@ -6,7 +6,7 @@ A file of sections (`npusim.isa.base.sections`; docs/hal.md): `model` is JSON of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from enum import IntEnum
 from itertools import accumulate, pairwise
@@ -56,17 +56,26 @@ def save(model: Model, path: str | Path) -> None:
 
     Raises HalError for a model that breaks a rule, NpusimError where the file cannot be written.
     """
+    pieces = _pieces(model)
+    files.write(Path(path), lambda file: file.writelines(pieces))
+
+
+def dumps(model: Model) -> bytes:
+    """The bytes of the file of a model. Raises HalError likewise."""
+    return b"".join(_pieces(model))
+
+
+def _pieces(model: Model) -> Iterable[bytes | memoryview]:
     checked = check_model(model)
     if isinstance(checked, Fault):
         raise HalError(checked.message, checked.status)
-    pieces = _FILE.pieces(
+    return _FILE.pieces(
         {
             _MODEL: to_json(_model_fields(checked)).encode("ascii"),
             _VALUES: checked.values.data,
             _POOLS: b"".join(pool.tobytes() for pool in checked.pools),
         }
     )
-    files.write(Path(path), lambda file: file.writelines(pieces))
 
 
 def load(path: str | Path) -> Model:

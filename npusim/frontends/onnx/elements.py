@@ -10,6 +10,8 @@ def type_name(code: int) -> str:
     """What npusim or numpy calls the element type of a number of TensorProto.DataType."""
     import onnx
 
+    if code not in onnx.TensorProto.DataType.values():
+        return f"number {code}"
     name: str = onnx.TensorProto.DataType.Name(code).lower()
     return {"float": "float32", "double": "float64"}.get(name, name)
 

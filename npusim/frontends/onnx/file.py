@@ -2,72 +2,197 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from npusim.base.extras import missing
 from npusim.frontends.onnx.elements import NARROW, held_type, type_name
+from npusim.frontends.onnx.functions import nodes_of, written_out
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
+from npusim.frontends.onnx.order import in_order
+from npusim.frontends.onnx.tensors import array_of, dense, line
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.names import quoted
 
 OLDEST_OPSET = 11
-"""Of ONNX's own operations; older ones mean other things by the same names."""
+"""Of ONNX's own operations; older ones mean other things by some of the names."""
+
+MOST_DEEP = 16
+"""Graphs within nodes of graphs."""
 
 
-def parsed(path: Path) -> Network:
-    """The network of a file. Raises FormatError for a file that is none, or whose data lie elsewhere."""
+def parsed(path: Path, known: Callable[[str, str], bool]) -> Network:
+    """The network of a file; `known` says of a domain and a name whether npusim has the operation.
+
+    Raises FormatError for a file that is none, or whose data lie elsewhere.
+    """
     onnx = _library()
     model = onnx.ModelProto()
     try:
         model.ParseFromString(user_file.contents(path, user_file.MODEL, FormatError, ""))
+    except FormatError:
+        raise
     except Exception as fault:  # protobuf has several errors of its own
-        raise FormatError(f"is no ONNX model: {_line(fault)}") from None
-    if not model.HasField("graph") or not model.graph.node:
+        raise FormatError(f"is no ONNX model: {line(fault)}") from None
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FormatError("is no ONNX model: it has no graph with nodes")
     opsets = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
-    _check_opset(opsets.get(STANDARD), onnx.defs.onnx_opset_version())
-    return _network(model.graph, opsets, path.parent)
+    _check_opset(opsets.get(STANDARD), model.graph)
+    _check_texts(model)
+    model = written_out(model, known)
+    return _File(path.parent, opsets).network(model.graph)
 
 
 def _library() -> Any:
     try:
         import onnx
     except ImportError:
-        raise FormatError("is an ONNX model, which takes: pip install 'npusim[onnx]'") from None
+        raise FormatError(f"is an ONNX model; {missing('reading one', 'onnx')}") from None
     return onnx
 
 
-def _check_opset(version: int | None, newest: int) -> None:
+def _check_texts(model: Any) -> None:
+    """Raises FormatError for names that are no UTF-8, which protobuf gives as bytes."""
+    texts = [entry.domain for entry in model.opset_import]
+    texts += [text for function in model.functions for text in (function.domain, function.name)]
+    for graph in (model.graph, *model.functions):
+        for node in nodes_of(graph):
+            texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            texts += [attribute.name for attribute in node.attribute]
+            inner = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            texts += [text for each in inner for text in _named_in(each)]
+    if any(isinstance(text, bytes) for text in (*texts, *_named_in(model.graph))):
+        raise FormatError("is damaged: a name in it is no UTF-8 text")
+
+
+def _named_in(graph: Any) -> list[str | bytes]:
+    values = (*graph.input, *graph.output, *graph.initializer)
+    sizes = [size.dim_param for value in graph.input for size in value.type.tensor_type.shape.dim]
+    return [graph.name, *sizes, *(value.name for value in values)]
+
+
+def _check_opset(version: int | None, graph: Any) -> None:
     if version is None:
         raise FormatError("says no version of ONNX's operations (opset_import)")
-    if not OLDEST_OPSET <= version <= newest:
-        raise FormatError(
-            f"has operations of version {version} (opset_import); npusim and the onnx that is installed read "
-            f"{OLDEST_OPSET} to {newest}"
-        )
+    newest = _library().defs.onnx_opset_version()
+    said = f"has operations of version {version} (opset_import)"
+    reads = f"npusim and the onnx that is installed read {OLDEST_OPSET} to {newest}"
+    if not 0 < version <= newest:
+        raise FormatError(f"{said}; {reads}")
+    changed = next(_changed(graph, version), None) if version < OLDEST_OPSET else None
+    if changed is not None:
+        raise FormatError(f"{said}, and {changed} was another one then; {reads}")
+
+
+def _changed(graph: Any, version: int) -> Iterator[str]:
+    """ONNX's own operations of a graph that are not those of the oldest version that is read."""
+    defs = _library().defs
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _changed(attribute.g, version)
+        if _domain(node.domain) != STANDARD:
+            continue
+        try:
+            then, now = (
+                defs.get_schema(node.op_type, number, "").since_version for number in (version, OLDEST_OPSET)
+            )
+        except defs.SchemaError:
+            then, now = 0, 1
+        if then != now:
+            yield quoted(node.op_type)
 
 
 def _domain(name: str) -> str:
     return STANDARD if name == "ai.onnx" else name
 
 
-def _network(graph: Any, opsets: dict[str, int], folder: Path) -> Network:
-    constants = {tensor.name: _array(tensor, folder) for tensor in graph.initializer}
-    inputs = tuple(_value(each) for each in graph.input if each.name not in constants)
-    read = [_node(each, number, opsets, folder) for number, each in enumerate(graph.node)]
-    constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
-    nodes = tuple(node for node in read if not _is_constant(node))
-    outputs = tuple(each.name for each in graph.output)
-    return Network(graph.name, nodes, constants, inputs, outputs, opsets, narrow=_narrow(graph))
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the graphs of a file have in common: the folder of the file, the versions of the operations by domain."""
+
+    folder: Path
+    opsets: dict[str, int]
+
+    def network(self, graph: Any, deep: int = 0) -> Network:
+        """The plain values of a graph."""
+        if deep > MOST_DEEP:
+            raise FormatError(f"has graphs within graphs, more than {MOST_DEEP} deep")
+        constants = self._constants(graph)
+        typed = _value if not deep else _named
+        inputs = tuple(typed(value) for value in graph.input if value.name not in constants)
+        read = [self._node(node, number, deep) for number, node in enumerate(graph.node)]
+        _check_names([*constants, *(value.name for value in inputs)], read)
+        constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
+        nodes = in_order([node for node in read if not _is_constant(node)])
+        outputs = tuple(value.name for value in graph.output)
+        return Network(graph.name, nodes, constants, inputs, outputs, self.opsets, narrow=_narrow(graph))
+
+    def _constants(self, graph: Any) -> dict[str, Array]:
+        constants: dict[str, Array] = {}
+        for tensor in graph.initializer:
+            if tensor.name in constants:
+                raise FormatError(f"constant {quoted(tensor.name)}: is there twice")
+            constants[tensor.name] = array_of(tensor, self.folder)
+        for tensor in graph.sparse_initializer:
+            constants[tensor.values.name] = dense(tensor, self.folder)
+        return constants
+
+    def _node(self, node: Any, number: int, deep: int) -> Node:
+        name = node.name or (node.output[0] if node.output else "") or f"{node.op_type}_{number}"
+        attributes: dict[str, Any] = {}
+        for attribute in node.attribute:
+            try:
+                attributes[attribute.name] = self._attribute(attribute, deep)
+            except ValueError as fault:
+                raise FormatError(
+                    f"node {quoted(name)}: attribute {quoted(attribute.name)}: {line(fault)}"
+                ) from None
+        return Node(
+            node.op_type, _domain(node.domain), name, tuple(node.input), tuple(node.output), attributes
+        )
+
+    def _attribute(self, attribute: Any, deep: int) -> Any:
+        """Numbers, texts and lists of them; tensors as arrays, graphs as networks, other things as they are."""
+        import onnx
+
+        kinds = onnx.AttributeProto
+        if attribute.type == kinds.TENSOR:
+            return array_of(attribute.t, self.folder)
+        if attribute.type == kinds.SPARSE_TENSOR:
+            return dense(attribute.sparse_tensor, self.folder)
+        if attribute.type == kinds.GRAPH:
+            return self.network(attribute.g, deep + 1)
+        value = onnx.helper.get_attribute_value(attribute)
+        plain = (kinds.INTS, kinds.FLOATS, kinds.STRINGS)
+        return [_text(item) for item in value] if attribute.type in plain else _text(value)
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _check_names(given: list[str], nodes: list[Node]) -> None:
+    """Raises FormatError where two things give a value its name."""
+    counts = Counter(given)
+    counts.update(name for node in nodes for name in node.outputs if name)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise FormatError(
+            f"value {quoted(twice)} is written {counts[twice]} times; every value has one writer"
+        )
 
 
 def _narrow(graph: Any) -> dict[str, int]:
     """How many bits constants and inputs have whose elements are less than a byte."""
-    types = {each.name: each.type.tensor_type.elem_type for each in graph.input}
+    types = {value.name: value.type.tensor_type.elem_type for value in graph.input}
     types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
     for node in graph.node:
         for attribute in node.attribute:
@@ -77,59 +202,33 @@ def _narrow(graph: Any) -> dict[str, int]:
     return {name: how[1] for name, how in held.items() if how is not None}
 
 
-def _node(node: Any, number: int, opsets: dict[str, int], folder: Path) -> Node:
-    import onnx
-
-    attributes: dict[str, Any] = {}
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.TENSOR:
-            attributes[attribute.name] = _array(attribute.t, folder)
-        elif attribute.type == onnx.AttributeProto.GRAPH:
-            attributes[attribute.name] = _network(attribute.g, opsets, folder)
-        else:
-            value = onnx.helper.get_attribute_value(attribute)
-            attributes[attribute.name] = _plain(value)
-    name = node.name or (node.output[0] if node.output else "") or f"{node.op_type}_{number}"
-    return Node(node.op_type, _domain(node.domain), name, tuple(node.input), tuple(node.output), attributes)
-
-
 def _is_constant(node: Node) -> bool:
     """Whether a node is an array and nothing else."""
     kind = (node.domain, node.operation)
-    return kind == (STANDARD, "Constant") and isinstance(node.attributes.get("value"), np.ndarray)
+    return (
+        kind == (STANDARD, "Constant")
+        and len(node.outputs) == 1
+        and isinstance(node.attributes.get("value"), np.ndarray)
+    )
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, (int, float, str)):
-        return value
-    return [_plain(item) for item in value]
-
-
-def _array(tensor: Any, folder: Path) -> Array:
-    import onnx
-
-    try:
-        array = onnx.numpy_helper.to_array(tensor, str(folder))
-    except Exception as fault:  # the package raises what it comes across
-        raise FormatError(f"constant {quoted(tensor.name)}: {_line(fault)}") from None
-    held = NARROW.get(array.dtype.name)
-    return np.ascontiguousarray(array.astype(held[0]) if held else array).reshape(array.shape)
+def _named(value: Any) -> Value:
+    """An input of a graph within a node: what it is, its operand says."""
+    return Value(value.name, "", None)
 
 
 def _value(value: Any) -> Value:
-    kind = value.type.tensor_type
+    where = f"input {quoted(value.name)}"
     if not value.type.HasField("tensor_type"):
-        raise FormatError(f"input {quoted(value.name)} is no tensor")
+        kind = value.type.WhichOneof("value") or "nothing"
+        raise FormatError(f"{where} is {kind.removesuffix('_type')} and no tensor; npusim has tensors alone")
+    kind = value.type.tensor_type
     sizes = None
     if kind.HasField("shape"):
         sizes = tuple(
             int(size.dim_value) if size.HasField("dim_value") else str(size.dim_param)
             for size in kind.shape.dim
         )
+        if any(isinstance(size, int) and size < 0 for size in sizes):
+            raise FormatError(f"{where} has shape {list(sizes)}, with a size below 0")
     return Value(value.name, held_type(kind.elem_type)[0], sizes)
-
-
-def _line(fault: Exception) -> str:
-    return " ".join(str(fault).split())[:200] or type(fault).__name__

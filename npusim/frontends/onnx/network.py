@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.plain_values import printable
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.names import quoted
 
@@ -39,7 +40,7 @@ class Node:
     @property
     def place(self) -> str:
         """What messages call it."""
-        return f"node {quoted(self.name)} ({self.kind})"
+        return f"node {quoted(self.name)} ({printable(self.kind)})"
 
     def fault(self, text: str) -> GraphError:
         """The error to raise for it."""

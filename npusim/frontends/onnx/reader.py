@@ -2,50 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from npusim.frontends.onnx import file, groups
-from npusim.frontends.onnx.groups import Codes
+import numpy as np
+
+from npusim.frontends.onnx import file, groups, limits
+from npusim.frontends.onnx.codes import DEQUANTIZE, QUANTIZE, Codes
 from npusim.frontends.onnx.network import MICROSOFT, Network, Node, Value
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.table import row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import TensorType
-from npusim.kernels.graph.builder import GraphBuilder
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.graph.names import quoted
 
-_QUANTIZING = (groups.QUANTIZE, groups.DEQUANTIZE)
+_MOST_MADE = 1 << 26
+"""Elements of constants that are made while a file is read, all together."""
+
+_VERSION, _NEWEST_VERSION = 0x08, 32
+"""The first byte of a ModelProto, and the most that one may say in the second."""
+_TEXTS = (0x12, 0x1A, 0x22)
+"""Field numbers and types of what may follow: producer, its version, domain,"""
+_PARTS = (0x3A, 0x42)
+"""the graph, the versions of operations."""
+
+_QUANTIZING = (QUANTIZE, DEQUANTIZE)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """No: files of ONNX begin with nothing of their own; the suffix tells."""
-    return False
+    """Whether the file begins as a ModelProto does: a version of its format, then who made it, the graph or opsets."""
+    if len(head) < 4 or head[0] != _VERSION or not 3 <= head[1] <= _NEWEST_VERSION:
+        return False
+    if head[2] in _TEXTS:
+        text = head[4 : 4 + head[3]]
+        return len(head) > 4 and text.isascii() and text.decode().isprintable()
+    return head[2] in _PARTS and head[3] > 0
 
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
     """The graph of a file. Raises FormatError or GraphError."""
-    return graph_of(file.parsed(path), builder)
+    return graph_of(file.parsed(path, has), builder)
+
+
+def has(domain: str, name: str) -> bool:
+    """Whether there is a row for an operation."""
+    return _row_of(Node(name, "" if domain == "ai.onnx" else domain, "", (), (), {})) is not None
 
 
 def graph_of(network: Network, builder: GraphBuilder) -> Graph:
     """The graph of a network. Raises GraphError, with the node's place, for what npusim does not have."""
-    return _Reading(network, builder).graph()
+    network = _folded(network)
+    return _Reading(network, builder, groups.plan(network, network.constants, _groupable)).graph()
 
 
 class _Reading:
     """The reading of a network."""
 
-    def __init__(self, network: Network, builder: GraphBuilder) -> None:
+    def __init__(
+        self, network: Network, builder: GraphBuilder, plan: groups.Plan, outer: _Reading | None = None
+    ) -> None:
+        """outer: of the network that this one is a part of, whose values it sees."""
         self.builder = builder
+        self._outer = outer
+        self._made = 0
+        self.makers: dict[int, int] = {}
         self._network = network
+        self._plan = plan
         self._numbers: dict[str, int] = {}
         self._codes: dict[str, int] = {}
-        self._plan = groups.plan(network, network.constants, _groupable)
+        self._named_already: set[int] = set()
 
     @property
     def opsets(self) -> Mapping[str, int]:
@@ -53,16 +83,18 @@ class _Reading:
 
     def graph(self) -> Graph:
         network = self._network
-        for note in (*network.notes, *self._plan.notes):
+        for note in network.notes:
             self.builder.note(note)
         for value in network.inputs:
             self._numbers[value.name] = self._input(value)
         for node in network.nodes:
-            if node not in self._plan.skipped:
-                self._node(node)
+            if node not in self._plan.gone:
+                self.add(node)
+        for note in groups.summary(self._plan.reasons):
+            self.builder.note(note)
         return self.builder.graph([self._output(name) for name in network.outputs])
 
-    # What conversions ask
+    # What conversions ask, and what is asked of a reading
 
     def number(self, name: str) -> int:
         if name in self._numbers:
@@ -73,22 +105,61 @@ class _Reading:
         elif name in self._codes:
             node = Node("DequantizeLinear", "", name, (), (name,), {})
             self._numbers[name] = Conversion(node, "", self).as_real(self._codes[name])
+        elif self._outer is not None:
+            return self._outer.number(name)
         else:
             raise GraphError(f"value {quoted(name)} is read, and nothing before writes it")
         return self._numbers[name]
 
     def codes(self, name: str) -> int | None:
+        if name not in self._codes and name not in self._numbers and self._outer is not None:
+            return self._outer.codes(name)
         return self._codes.get(name)
 
     def dequantized(self, name: str, codes: int) -> None:
         self._codes[name] = codes
 
+    def afford(self, elements: int) -> bool:
+        if self._outer is not None:
+            return self._outer.afford(elements)
+        self._made += elements
+        return self._made <= _MOST_MADE
+
     def bits(self, name: str) -> int:
         return self._network.narrow.get(name, 0)
 
     def result(self, name: str) -> Codes | None:
-        found = self._plan.results.get(name)
-        return None if found is None else found[1]
+        return self._plan.results.get(name)
+
+    def sums(self, node: Node) -> bool:
+        return node in self._plan.sums
+
+    def in_reals(self, node: Node, reason: str) -> None:
+        self._plan.reasons.append((reason, node))
+
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+        network = replace(network, constants={**self._network.constants, **network.constants})
+        plan = groups.plan(network, network.constants, _groupable, self._held())
+        inner = _Reading(network, self.builder, plan, self)
+        inner.makers = self.makers
+        inner._numbers.update(zip([value.name for value in network.inputs], operands, strict=True))
+        inner._named_already.update(operands)
+        for node in network.nodes:
+            if node not in plan.gone:
+                inner.add(node)
+        self._plan.reasons += [reason for reason in plan.reasons if reason not in self._plan.reasons]
+        return [inner.number(name) for name in network.outputs]
+
+    def _held(self) -> dict[str, groups.Seen]:
+        """The values in codes, those from outside among them."""
+        held = {} if self._outer is None else self._outer._held()
+        for name, number in self._codes.items():
+            kind, constant = self.builder.type(number), self.builder.tensors[number].constant
+            if kind.quantization is not None:
+                codes = Codes(kind.dtype, kind.quantization)
+                held[name] = groups.Seen(codes, kind.shape if constant else None)
+        return held
 
     # Parts of the network
 
@@ -103,25 +174,68 @@ class _Reading:
         names = tuple(size or "" for size in value.sizes if not isinstance(size, int))
         return self.builder.input(value.name, TensorType(value.dtype, shape), names)
 
-    def _node(self, node: Node) -> None:
+    def add(self, node: Node) -> None:
+        """Adds what a node becomes. Raises GraphError for one that npusim does not have."""
         entry = _row_of(node)
+        if entry is not None and not any(node.outputs):
+            raise node.fault("has no output")
         if entry is None:
             raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
-        numbers = entry.convert(Conversion(node, entry.inputs, self))
+        numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
+        if numbers is None:
+            try:
+                numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+                said = " ".join(str(fault).split())[:120]
+                raise node.fault(
+                    f"its inputs or attributes are none that the operation takes ({said})"
+                ) from None
         for name, number in zip(node.outputs, numbers, strict=False):
-            if not name or number is None:
-                continue
-            if name in self._plan.results:
-                for quantized in self._plan.results[name][0]:
-                    self._numbers[quantized] = self._named(quantized, number)
-            else:
-                self._numbers[name] = self._named(name, number)
+            if name and number is not None:
+                coded = name in self._plan.results and self.builder.type(number).quantization is not None
+                (self._codes if coded else self._numbers)[name] = self._named(name, number, final=not coded)
 
-    def _named(self, name: str, number: int) -> int:
-        """A result under its own name, if it is nothing else already."""
+    def _looked_up(self, node: Node) -> Sequence[int] | None:
+        """The result of what is one function of codes; None for other nodes."""
+        region = self._plan.tables.get(node)
+        if region is None:
+            return None
+        codes, name = self.codes(region.source), node.outputs[0]
+        assert codes is not None
+        kind, target = self.builder.type(codes), self._plan.results[name]
+        reading = _Reading(self._network, GraphBuilder(""), groups.Plan({name: target}))
+        every = np.arange(256, dtype=np.uint8).view(kind.numpy_dtype)
+        reading._codes[region.source] = reading.builder.constant("", every, kind.quantization)
+        for each in region.nodes:
+            reading.add(each)
+        result, bare = unshaped(target.dtype, target.quantization), replace(node, inputs=())
+        made = reading._codes[name] if name in reading._codes else reading.number(name)
+        entries = reading.builder.tensors[Conversion(bare, "", reading).in_codes(made, result)].array
+        assert entries is not None
+        how = Conversion(bare, "", self)
+        return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
+
+    def _limited(self, node: Node) -> Sequence[int] | None:
+        """The result of a Relu or Clip on the codes that it has already; None where it takes a node of its own."""
+        bounds = self._plan.bounds.get(node)
+        codes = None if bounds is None else self.codes(node.inputs[0])
+        if bounds is None or codes is None:
+            return None
+        if limits.lets_all_through(self.builder.type(codes), bounds):
+            return [codes]
+        maker = self.makers.get(codes)
+        if maker is None or not limits.fused(self.builder, maker, bounds):
+            return None
+        self._named_already.discard(codes)  # it is what comes behind the bounds now
+        return [codes]
+
+    def _named(self, name: str, number: int, *, final: bool) -> int:
+        """A result under its own name, if it is nothing else already; a name that is not final may give way."""
         held = self.builder.tensors[number]
-        if not held.constant and number not in self._numbers.values():
-            self.builder.tensors[number] = replace(held, name=name)
+        if not held.constant and number not in self._named_already and number not in self.builder.inputs:
+            self.builder.rename(number, name)
+            if final:
+                self._named_already.add(number)
         return number
 
     def _output(self, name: str) -> int:
@@ -132,7 +246,7 @@ class _Reading:
         if taken:
             how = Conversion(Node("Identity", "", name, (), (name,), {}), "", self)
             number = how.node("reshape", [number], how.like(number), shape=held.type.shape)
-            self.builder.tensors[number] = replace(self.builder.tensors[number], name=name)
+            self.builder.rename(number, name)
         return number
 
 
@@ -146,3 +260,34 @@ def _row_of(node: Node) -> Row | None:
     if node.domain == MICROSOFT and node.operation in _QUANTIZING:
         return row("", node.operation)
     return row(node.domain, node.operation)
+
+
+def _folded(network: Network) -> Network:
+    """A network without the nodes that follow from its constants; what they give are constants.
+
+    What DequantizeLinear gives stays with its codes.
+    """
+    builder = GraphBuilder(network.name)
+    reading = _Reading(network, builder, groups.Plan())
+    constants, nodes = dict(network.constants), []
+    for node in network.nodes:
+        values = _values(node, reading) if all(name in constants for name in node.inputs if name) else None
+        if values is None:
+            nodes.append(node)
+        else:
+            constants.update(values)
+    return replace(network, nodes=tuple(nodes), constants=constants)
+
+
+def _values(node: Node, reading: _Reading) -> dict[str, Array] | None:
+    """What a node on constants gives; None where only a run does, or it is a fault."""
+    entry = _row_of(node)
+    if entry is None or node.operation == DEQUANTIZE or groups.captured(node):
+        return None
+    try:
+        reading.add(node)
+    except GraphError:
+        return None
+    arrays = {name: reading.builder.tensors[reading.number(name)].array for name in node.outputs if name}
+    values = {name: array for name, array in arrays.items() if array is not None}
+    return values if len(values) == len(arrays) else None

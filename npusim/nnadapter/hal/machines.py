@@ -67,6 +67,10 @@ def _effort(text: str) -> str:
 def _macs(hardware: Hardware, macs: int) -> Mapping[str, Any]:
     """Columns, and what goes with a column."""
     array = hardware.mac_array
+    if array.kind != "systolic":
+        raise InvalidParameter(
+            f"{hardware.name}: an array of the kind {array.kind} has no columns; name another machine with HW"
+        )
     columns, rest = divmod(macs, array.rows)
     if rest or not columns:
         raise InvalidParameter(

@@ -61,6 +61,10 @@ COMMANDS: dict[str, list[str]] = {
         "<model:model.tflite", "--hw", "<hw:chip.toml", "-o", ">output", "--partition", "<partition:force.txt",
     ],
     "convert": ["<model:model.tflite", "-o", ">output"],
+    "convert#onnx": ["<model:model.tflite", "--to", "onnx", "-o", ">output"],
+    "convert#tflite": ["<model:model.tflite", "--to", "tflite", "-o", ">output"],
+    "convert#hal": ["<model:model.tflite", "--to", "hal", "-o", ">output"],
+    "quantize": ["<model:float.tflite", "--data", "<data:samples.npz", "-o", ">output", "--json", ">json"],
     "asm": ["<source:program.asm", "-o", ">output"],
     "disasm": ["<program:program.npu", "-o", ">output"],
     "capabilities": ["--hw", "<hw:chip.toml", "--json", ">json"],
@@ -73,7 +77,7 @@ COMMANDS: dict[str, list[str]] = {
         "--dask-tls-key", "<dask_tls_key:ca.pem",
     ],
     "study": ["+folder:done.study"],
-    "verify": ["<model:model.tflite", "--hw", "<hw:chip.toml", "--json", ">json"],
+    "verify": ["<model:model.tflite", "--input", "<input:in.npz", "--hw", "<hw:chip.toml", "--json", ">json"],
     "hw show": ["<name:chip.toml"],
     "hw check": ["<file:chip.toml"],
     "hw list": [], "models": [], "ops": [],
@@ -92,6 +96,8 @@ PLAIN = {
     "unknown",
     "host",
     "decide",
+    "form",
+    "outside",
 }
 """Parameters of text that name no file."""
 
@@ -160,6 +166,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "base.toml").write_text('extends = "edge-64"\n')
     (tmp_path / "chip.toml").write_text('extends = "base.toml"\n')
     (tmp_path / "force.txt").write_text("# nothing\n")
+    (tmp_path / "float.tflite").write_bytes(_float_model("net"))
+    np.savez(tmp_path / "samples.npz", in0=np.ones((2, 4, 4, 2), np.float32))
     np.savez(tmp_path / "in.npz", in0=models.digits_test()[0][:1])
     program = api.prepare(tmp_path / "model.tflite")[0]
     api.save_program(program, tmp_path / "program.npu")
@@ -373,18 +381,18 @@ def _names(command: str) -> list[str]:
 EVIL = "evil\x1b]0;title\x07\x1b[31m\u202e\u200b\u2066\x9b\r\nINJECTED\x7f\u00ad"
 
 
-def _evil_model() -> bytes:
-    writer = ModelWriter(EVIL)
-    image = writer.input(EVIL, TensorType("float32", (1, 4, 4, 2)))
+def _float_model(name: str) -> bytes:
+    writer = ModelWriter(name)
+    image = writer.input(name, TensorType("float32", (1, 4, 4, 2)))
     return writer.finish(
-        [writer.operator("RELU", (image,), TensorType("float32", (1, 4, 4, 2)), name=f"result {EVIL}")]
+        [writer.operator("RELU", (image,), TensorType("float32", (1, 4, 4, 2)), name=f"result {name}")]
     )
 
 
 @pytest.fixture
 def evil(folder: Path) -> Path:
     """The same files, with names that a terminal would obey."""
-    (folder / "model.tflite").write_bytes(_evil_model())
+    (folder / "model.tflite").write_bytes(_float_model(EVIL))
     program = api.prepare(folder / "model.tflite")[0]
     layers = tuple(replace(layer, name=EVIL, op=EVIL) for layer in program.layers)
     program = replace(program, name=EVIL, layers=layers)
@@ -424,6 +432,7 @@ def test_names_are_shown_not_obeyed(evil: Path) -> None:
     assert "INJECTED" in shown("disasm", "program.npu")
     assert "INJECTED" in shown("compare", "a.json", "b.json")
     assert "INJECTED" in shown("hw", "show", "chip.toml")
+    assert "INJECTED" in shown("quantize", "model.tflite", "--data", "samples.npz", "-o", "q.tflite")
     shown("run", "model.tflite", "--what-if")
     shown("compile", "model.tflite", "-o", "p.npu")
     shown("compare", "a.json", "b.json", "--fail-if", "latency_ms>-5%")
@@ -448,7 +457,7 @@ def test_names_of_files_are_shown_not_obeyed(evil: Path) -> None:
                 continue
             missing = line(command, **{f"at{slot.at}": f"{name}{Path(slot.file).suffix}"})
             assert "INJECTED" in shown(*missing)
-    (evil / f"{name}.tflite").write_bytes(_evil_model())
+    (evil / f"{name}.tflite").write_bytes(_float_model(EVIL))
     assert "INJECTED" in shown("compile", f"{name}.tflite", "-o", f"{name}.npu")
     assert "INJECTED" in shown("run", f"{name}.npu")
     space = (

@@ -33,9 +33,10 @@ CASES = sorted(path.stem for path in REFERENCE.glob("ops_litert_ref/*.npz")) or 
 
 
 def said(node: Node) -> dict[str, Any]:
-    """The parameters of a node by name, those with their default included, as plain values."""
+    """The parameters of a node by name, those with their default included, as plain values; all rescale as TFLite."""
     values = node.parameters.values if isinstance(node.parameters, Unchecked) else vars(node.parameters)
     plain: dict[str, Any] = json.loads(json.dumps(values))
+    assert plain.pop("rescale", "fixed_point") == "fixed_point"
     return plain
 
 
@@ -712,7 +713,7 @@ def test_read_goes_by_content_before_suffix(tmp_path: Path) -> None:
         ("bare.tflite", serialize(table("Model", Version=3)), "the model has no subgraph, needs one"),
         ("table.xlsx", b"plain text",
          "neither content nor suffix '.xlsx' is of a known model format: TensorFlow Lite (.tflite, .lite), NN HAL "
-         "(.hal), NNEF (.nnef, .tgz, .tar.gz, .tar)"),
+         "(.hal), NNEF (.nnef, .tgz, .tar.gz, .tar), ONNX (.onnx)"),
     ],
 )  # fmt: skip
 def test_faults_of_a_file(tmp_path: Path, name: str, content: bytes | None, text: str) -> None:

@@ -262,6 +262,14 @@ def test_properties_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         assert machine.macs_per_cycle == macs
 
 
+def test_multipliers_of_blocks_are_no_columns() -> None:
+    device = nna.Device.acquire("ethos-u55-128")
+    with pytest.raises(
+        nna.InvalidParameter, match="ethos-u55-128: an array of the kind block has no columns"
+    ):
+        nna.Context([device], "ETHOS_U55_128_MACS=256")
+
+
 def test_a_key_that_no_device_knows_is_a_warning() -> None:
     device = nna.Device.acquire("npusim")
     with pytest.warns(

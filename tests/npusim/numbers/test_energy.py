@@ -173,6 +173,24 @@ def test_voltage_scales_on_chip_dynamic_energy_only() -> None:
     )
 
 
+def test_the_rest_of_the_chip_may_be_given() -> None:
+    """So many picojoules in each cycle at the nominal voltage; the table's 39.99 at 22 nm if nothing is said."""
+    actions = {"mac_int8": 1000.0}
+    table, given, low = (
+        chip(**changes)
+        for changes in (
+            {},
+            {"technology__system_pj_per_cycle": 104.0},
+            {"technology__system_pj_per_cycle": 104.0, "technology__vdd_v": 0.65},
+        )
+    )
+    more = energy(actions, 10_000, given).total - energy(actions, 10_000, table).total
+    assert more == pytest.approx((104.0 - 39.99) * 0.01)
+    assert energy(actions, 10_000, given).by_component["system"] == pytest.approx(1.04)
+    assert energy(actions, 10_000, low).by_component["system"] == pytest.approx(1.04 * (0.65 / 0.8) ** 2)
+    assert floor_mw(given) - floor_mw(table) == pytest.approx((104.0 - 39.99) * 0.5)
+
+
 def test_dram_prices_follow_kind_row_and_width() -> None:
     lpddr4 = chip(technology__dram="lpddr4", dram__row_bytes=2048)
     assert prices(lpddr4)["dram_read_byte"] == 65.0
@@ -198,7 +216,9 @@ def test_parts_and_components_add_up(name: str) -> None:
     assert spent.total == pytest.approx(sum(spent.by_component.values()))
     assert spent.host == spent.by_component["host"] == 17.5
     assert spent.dram == spent.by_component["dram"]
-    assert set(spent.by_component) == {action.component for action in ACTIONS} | {"system", "host"}
+    memories = {memory.name for memory in hardware(name).memory}
+    parts = {action.component for action in ACTIONS}
+    assert set(spent.by_component) == parts | memories | {"system", "host"}
 
 
 @pytest.mark.parametrize("name", list_presets())

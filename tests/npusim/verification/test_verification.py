@@ -21,7 +21,7 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.graph import reference as graph_reference
 from npusim.kernels.operator.operator import Call, Operator
 from npusim.verification import litert as litert_reference
-from npusim.verification import verification
+from npusim.verification import peers, verification
 
 from ...litert.live import needs_litert
 from ...litert.rows import model
@@ -161,7 +161,7 @@ def test_without_litert_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 def test_files_that_it_does_not_take(tmp_path: Path) -> None:
     program, text = tmp_path / "p.npu", tmp_path / "text.tflite"
     npusim.save_program(npusim.compile(npusim.load(MODEL)), program)
-    with pytest.raises(NpusimError, match=r"LiteRT needs the model that it was compiled from$"):
+    with pytest.raises(NpusimError, match=r"give the model that it was compiled from$"):
         npusim.verify(program)
     text.write_text("not a model")
     with pytest.raises(FormatError, match=r"is not a TensorFlow Lite file, which is what LiteRT reads$"):
@@ -172,9 +172,9 @@ def test_files_that_it_does_not_take(tmp_path: Path) -> None:
 
 @needs_litert
 def test_a_model_that_litert_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "_model", lambda path, sizes: (b"nothing", npusim.load(MODEL)))
-    with pytest.raises(litert_reference.LiteRTError, match=r"^x: LiteRT refuses the model: "):
-        npusim.verify("x")
+    monkeypatch.setattr(peers, "_model", lambda path, sizes: (b"nothing", npusim.load(MODEL)))
+    with pytest.raises(litert_reference.LiteRTError, match=rf"^{MODEL}: LiteRT refuses the model: "):
+        npusim.verify(MODEL)
 
 
 @needs_litert

@@ -52,6 +52,60 @@ package npu_reals;
     int unsigned x
   );
 
+  // Of codes in float32: scales are bits of float32, `least` is the smallest code of the output's type.
+  import "DPI-C" function int unsigned float_pair(
+    int unsigned function_number,
+    int a,
+    int b,
+    int unsigned a_scale,
+    int unsigned b_scale,
+    int unsigned output_scale,
+    int a_zero,
+    int b_zero,
+    int output_zero,
+    int low,
+    int high,
+    int least
+  );
+  import "DPI-C" function longint unsigned float_pool_step(
+    int unsigned by_columns,
+    int unsigned first,
+    int unsigned opens,
+    int unsigned covered,
+    longint unsigned gathered,
+    int x,
+    int unsigned scale,
+    int zero
+  );
+  import "DPI-C" function int unsigned float_pool_result(
+    int unsigned fused,
+    longint unsigned gathered,
+    int unsigned number,
+    int unsigned scale,
+    int zero,
+    int low,
+    int high,
+    int least
+  );
+  import "DPI-C" function longint unsigned float_reduce_step(
+    int unsigned function_number,
+    int unsigned first,
+    longint unsigned gathered,
+    int x,
+    int unsigned scale,
+    int zero
+  );
+  import "DPI-C" function int unsigned float_reduce_result(
+    int unsigned function_number,
+    longint unsigned gathered,
+    int unsigned number,
+    int unsigned scale,
+    int zero,
+    int low,
+    int high,
+    int least
+  );
+
   // Bytes of a stored type.
   function automatic logic [31:0] stored_bytes(logic [1:0] stored);
     case (32'(stored))

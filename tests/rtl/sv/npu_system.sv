@@ -19,7 +19,7 @@ module npu_system
 ) (
     input  logic                     clk,
     input  logic                     reset,
-    input  logic     [29:0][31:0]    straps,
+    input  logic     [34:0][31:0]    straps,
     input  logic                     start,
     input  logic     [31:0]          code_address,
     input  logic     [31:0]          instructions,
@@ -66,7 +66,7 @@ module npu_system
           decode_cycles: straps[17]
       };
   vector_straps_t vector_straps;
-  for (genvar k = 0; k < 10; k++) assign vector_straps[32*(9-k)+:32] = straps[18+k];
+  for (genvar k = 0; k < VECTOR_STRAPS; k++) assign vector_straps[32*(VECTOR_STRAPS-1-k)+:32] = straps[18+k];
 
   // Units and their queues.
   logic [PRODUCERS-1:0] room, dispatch, running, done, unit_start;
@@ -156,7 +156,7 @@ module npu_system
   bank_decoder decoder (
       .enable(dispatch != '0),
       .word,
-      .bank_bytes(straps[28]),
+      .bank_bytes(straps[18+VECTOR_STRAPS]),
       .banks(word_banks)
   );
   bank_ports #(
@@ -164,7 +164,7 @@ module npu_system
   ) arbiter (
       .clk,
       .reset(reset || start),
-      .ports(straps[29]),
+      .ports(straps[19+VECTOR_STRAPS]),
       .ready,
       .wanted(unit_banks),
       .running(running[USERS-1:0]),

@@ -39,7 +39,13 @@ package npu_types;
     count_t reduce_cycles;
     count_t divide_cycles;
     count_t lut_cycles;
+    count_t literal_cycles;
+    count_t literal_divide_cycles;
+    count_t fused_cycles;
+    count_t dequantise_cycles;
+    count_t quantise_cycles;
   } vector_straps_t;
+  localparam int VECTOR_STRAPS = 15;
 
   // Of the real lanes.
   typedef struct packed {
@@ -59,6 +65,7 @@ package npu_types;
     logic     last;
     logic     final_step;     // of the instruction
     logic     covered;        // by the feature map: not in the padding of a pool
+    logic     opens;          // a column, of a pool that adds columns up
     address_t target;         // of lane 0; of table entries the index
     count_t   used;           // lanes
   } step_t;

@@ -94,6 +94,7 @@ module real_fetch
     now.valid = busy;
     now.table_entries = 0;
     now.first = window_row == 0 && window_column == 0;
+    now.opens = 0;
     now.last = window_ends;
     now.final_step = all_ends;
     now.used = line - element < lanes ? line - element : lanes;

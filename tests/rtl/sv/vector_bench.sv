@@ -10,7 +10,7 @@ module vector_bench
 ) (
     input  logic              clk,
     input  logic              reset,
-    input  logic [9:0][31:0]  straps,
+    input  logic [VECTOR_STRAPS-1:0][31:0] straps,
     input  logic              start,
     input  logic [575:0]      word,
     output logic              done,
@@ -25,7 +25,7 @@ module vector_bench
   address_t [LANES-1:0] a_address, b_address, c_address, write_address;
   code_t [LANES-1:0] a_data, b_data, c_data, write_data;
   vector_straps_t unit_straps;
-  for (genvar k = 0; k < 10; k++) assign unit_straps[32*(9-k)+:32] = straps[k];
+  for (genvar k = 0; k < VECTOR_STRAPS; k++) assign unit_straps[32*(VECTOR_STRAPS-1-k)+:32] = straps[k];
   assign array_active = 0;
 
   vector_unit #(

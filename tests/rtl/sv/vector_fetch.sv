@@ -44,6 +44,11 @@ module vector_fetch
   assign reduce = reduce_t'(word[VECTOR_OFFSET+:$bits(reduce_t)]);
   assign resize = resize_t'(word[VECTOR_OFFSET+:$bits(resize_t)]);
 
+  // Instructions in float32 begin with the fields of their kin.
+  logic pools, by_columns;
+  assign pools = opcode == POOL_OPCODE || opcode == FLOAT_POOL_OPCODE;
+  assign by_columns = opcode == FLOAT_POOL_OPCODE && pool.maximum;
+
   // The instructions on rows x columns: what they read through each port, in the order of their operands.
   typedef struct packed {
     address_t    address;
@@ -97,8 +102,8 @@ module vector_fetch
     window_rows = 1;
     window_columns = 1;
     case (opcode)
-      BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: line = grid_rows * grid_columns;
-      POOL_OPCODE: begin
+      BINARY_OPCODE, FLOAT_BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: line = grid_rows * grid_columns;
+      POOL_OPCODE, FLOAT_POOL_OPCODE: begin
         rows = 32'(pool.ofm_height);
         columns = 32'(pool.ofm_width);
         line = 32'(pool.depth);
@@ -110,7 +115,7 @@ module vector_fetch
         line = 32'(mean.inner);
         window_rows = 32'(mean.count);
       end
-      REDUCE_OPCODE: begin
+      REDUCE_OPCODE, FLOAT_REDUCE_OPCODE: begin
         line = 32'(reduce.outer) * 32'(reduce.middle) * 32'(reduce.inner);
         window_rows = 32'(reduce.parts);
         window_columns = 32'(reduce.count);
@@ -174,8 +179,8 @@ module vector_fetch
   );
 
   always_comb begin
-    row_ends = window_column + 1 == window_columns;
-    window_ends = row_ends && window_row + 1 == window_rows;
+    row_ends = by_columns ? window_row + 1 == window_rows : window_column + 1 == window_columns;
+    window_ends = row_ends && (by_columns ? window_column + 1 == window_columns : window_row + 1 == window_rows);
     line_ends = element + lanes >= line;
     column_ends = column + 1 == columns;
     all_ends = window_ends && line_ends && column_ends && row + 1 == rows;
@@ -184,18 +189,19 @@ module vector_fetch
     now.valid = busy;
     now.table_entries = table_entries;
     now.first = window_row == 0 && window_column == 0;
+    now.opens = window_row == 0;
     now.last = window_ends;
     now.final_step = all_ends && !table_entries;
     now.used = line - element < lanes ? line - element : lanes;
-    now.covered = opcode != POOL_OPCODE || (ifm_row >= 0 && ifm_row < 32'(pool.ifm_height) &&
+    now.covered = !pools || (ifm_row >= 0 && ifm_row < 32'(pool.ifm_height) &&
         ifm_column >= 0 && ifm_column < 32'(pool.ifm_width));
     case (opcode)
-      BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: now.target = grid_output + address_t'(element);
-      POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
+      BINARY_OPCODE, FLOAT_BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: now.target = grid_output + address_t'(element);
+      POOL_OPCODE, FLOAT_POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
           address_t'(column * line) + address_t'(element);
       MEAN_OPCODE: now.target = mean.output_ + address_t'(row * line) + address_t'(element);
       RESIZE_OPCODE: now.target = resize.output_ + address_t'(element);
-      REDUCE_OPCODE: now.target = reduce.output_ + address_t'(element * result_bytes(word));
+      REDUCE_OPCODE, FLOAT_REDUCE_OPCODE: now.target = reduce.output_ + address_t'(element * result_bytes(word));
       default: now.target = address_t'(element) + (table_entries ? 0 : unary.output_);
     endcase
     for (int lane = 0; lane < LANES; lane++) begin
@@ -204,11 +210,11 @@ module vector_fetch
       b_address[lane] = at_place(b_operand, places[lane]);
       c_address[lane] = at_place(c_operand, places[lane]);
       case (opcode)
-        BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: a_address[lane] = at_place(a_operand, places[lane]);
-        POOL_OPCODE: a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
+        BINARY_OPCODE, FLOAT_BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: a_address[lane] = at_place(a_operand, places[lane]);
+        POOL_OPCODE, FLOAT_POOL_OPCODE: a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
             address_t'(ifm_column * line) + across;
         MEAN_OPCODE: a_address[lane] = mean.input_ + address_t'((row * window_rows + window_row) * line) + across;
-        REDUCE_OPCODE: a_address[lane] = reduced[lane];
+        REDUCE_OPCODE, FLOAT_REDUCE_OPCODE: a_address[lane] = reduced[lane];
         RESIZE_OPCODE: a_address[lane] = resized[lane];
         LOOKUP_OPCODE:
         a_address[lane] = table_entries ? look_up.table_ + across : unary.input_ + (across >> look_up.entry);
@@ -231,8 +237,13 @@ module vector_fetch
     end else if (busy && advance) begin
       if (all_ends && !table_entries) busy <= 0;
       table_entries <= table_entries && !all_ends;
-      window_column <= row_ends ? 0 : window_column + 1;
-      if (row_ends) window_row <= window_ends ? 0 : window_row + 1;
+      if (by_columns) begin
+        window_row <= row_ends ? 0 : window_row + 1;
+        if (row_ends) window_column <= window_ends ? 0 : window_column + 1;
+      end else begin
+        window_column <= row_ends ? 0 : window_column + 1;
+        if (row_ends) window_row <= window_ends ? 0 : window_row + 1;
+      end
       if (window_ends) begin
         element <= line_ends ? 0 : element + lanes;
         place <= next_place;

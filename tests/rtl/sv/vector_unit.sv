@@ -8,6 +8,7 @@
 module vector_unit
   import npu_types::*;
   import npu_arithmetic::*;
+  import npu_reals::*;
   import isa_words::*;
 #(
     parameter int LANES = 8,
@@ -60,7 +61,7 @@ module vector_unit
   assign a_enable = advance ? enable : '0;
   logic has_b, has_c;
   assign has_c = held[7:0] == SELECT_OPCODE;
-  assign has_b = held[7:0] == BINARY_OPCODE || held[7:0] == COMPARE_OPCODE || has_c;
+  assign has_b = held[7:0] == BINARY_OPCODE || held[7:0] == FLOAT_BINARY_OPCODE || held[7:0] == COMPARE_OPCODE || has_c;
   assign b_enable = has_b ? a_enable : '0;
   assign c_enable = has_c ? a_enable : '0;
 
@@ -97,6 +98,13 @@ module vector_unit
       default: return straps.max_cycles;
     endcase
   endfunction
+  function automatic count_t pair_cycles(logic [3:0] pair_function);
+    case (32'(pair_function))
+      PAIRS_DIV: return straps.literal_divide_cycles;
+      PAIRS_FUSED_ADD, PAIRS_FUSED_MUL: return straps.fused_cycles;
+      default: return straps.literal_cycles;
+    endcase
+  endfunction
   binary_t binary;
   pool_t pool;
   reduce_t reduce;
@@ -122,6 +130,11 @@ module vector_unit
       REDUCE_OPCODE: stays = reduce.function_ == R_SUM ?
           straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0) :
           straps.max_cycles + (step.last ? result_bytes(held) - 1 : 0);
+      FLOAT_BINARY_OPCODE: stays = pair_cycles(binary.function_);
+      FLOAT_POOL_OPCODE: stays = straps.dequantise_cycles + (step.last ? straps.quantise_cycles : 0);
+      FLOAT_REDUCE_OPCODE: stays = 32'(reduce.function_) == SUMS_FUSED_MEAN ?
+          straps.reduce_cycles + (step.last ? straps.fused_cycles : 0) :
+          straps.dequantise_cycles + (step.last ? straps.quantise_cycles : 0);
       RESIZE_OPCODE: stays = resize.bilinear ? straps.mul_cycles : straps.lut_cycles;
       RESCALE_OPCODE: stays = straps.requantise_cycles;
       default: stays = step.table_entries ? 1 : straps.lut_cycles;
@@ -137,6 +150,10 @@ module vector_unit
   count_t number, number_now;
   assign number_now = (step.first ? 0 : number) + 32'(step.covered);
   // A result of several bytes leaves byte by byte, the last in the cycle in which the step does.
+  wide_t [LANES-1:0] floats, floats_now;  // gathered in float32 or float64
+  logic in_floats;
+  assign in_floats = held[7:0] == FLOAT_BINARY_OPCODE || held[7:0] == FLOAT_POOL_OPCODE ||
+      held[7:0] == FLOAT_REDUCE_OPCODE;
   logic reduces, resizes, writes;
   count_t byte_index;
   count_t [LANES-1:0] position, positions;  // of extremes
@@ -145,7 +162,7 @@ module vector_unit
   assign writes = step.valid && stayed + result_bytes(held) >= stays;
   assign byte_index = stayed + result_bytes(held) - stays;
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
-    code_t code, extreme, pixel;
+    code_t code, extreme, pixel, of_floats;
     sum_t lane_gathers, reduce_gathers, resize_gathers;
     logic [9:0] entry_byte;  // a lane gives one byte of an entry
     assign entry_byte = (10'(a[lane]) << look_up.entry) |
@@ -183,12 +200,25 @@ module vector_unit
         .gathers(resize_gathers),
         .code(pixel)
     );
+    float_lane in_float32 (
+        .word(held),
+        .first(step.first),
+        .opens(step.opens),
+        .covered(step.covered),
+        .a(a[lane]),
+        .b(b[lane]),
+        .gathered(floats[lane]),
+        .number(number_now),
+        .gathers(floats_now[lane]),
+        .code(of_floats)
+    );
     assign gathers[lane] = reduces ? reduce_gathers : resizes ? resize_gathers : lane_gathers;
     assign write[lane] = writes && step.last && !step.table_entries &&
         count_t'(lane) < step.used;
     assign write_address[lane] = step.target + address_t'(32'(lane) * result_bytes(held) + byte_index);
     always_comb begin
-      if (resizes) write_data[lane] = pixel;
+      if (in_floats) write_data[lane] = of_floats;
+      else if (resizes) write_data[lane] = pixel;
       else if (!reduces) write_data[lane] = code;
       else if (result_bytes(held) == 1) write_data[lane] = extreme;
       else write_data[lane] = byte_index < 4 ? positions[lane][8*byte_index[1:0]+:8] : 0;
@@ -200,6 +230,7 @@ module vector_unit
     else if (step.valid) stayed <= stayed + 1;
     if (leaves) begin
       gathered <= gathers;
+      floats <= floats_now;
       position <= positions;
       number <= number_now;
       for (int lane = 0; lane < LANES; lane++) begin

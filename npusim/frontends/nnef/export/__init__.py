@@ -31,6 +31,11 @@ def unpacked(graph: Graph) -> bytes:
     return writer.packed(*network_of(graph), is_compressed=False)
 
 
+def operators() -> frozenset[str]:
+    """The operators that become operations of NNEF, where their parameters allow it."""
+    return frozenset(CONVERT)
+
+
 def network_of(graph: Graph) -> tuple[Network, dict[str, bytes]]:
     """The network of a graph, and its data files by label. Raises GraphError likewise."""
     if graph.states:

@@ -7,11 +7,10 @@ from math import prod
 from typing import Any
 
 from npusim.frontends.nnef.export.conversion import LIMITS, TO_CHANNELS_FIRST, Export
-from npusim.frontends.nnef.network import Operand
+from npusim.frontends.nnef.export.parts import PARTS, bias_of
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import Quantization as Scaling
 from npusim.isa.base.tensor import TensorType
-from npusim.kernels.graph.graph import Node, Tensor
+from npusim.kernels.graph.graph import Node
 from npusim.kernels.graph.layout import permuted_tensor
 
 _ELEMENTWISE = {
@@ -32,6 +31,7 @@ _ELEMENTWISE = {
     "square": "sqr",
     "swish": "silu",
     "logical_not": "not",
+    **{name: name for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")},
     "select_v2": "select",
     "quantize": "copy",
     "dequantize": "copy",
@@ -83,21 +83,6 @@ def _reshaped(e: Export, number: int, name: str, shape: Sequence[int]) -> str:
     )
 
 
-def _bias(e: Export, node: Node) -> Operand:
-    number = node.inputs[2] if len(node.inputs) > 2 else None
-    if number is None:
-        return 0.0
-    tensor = e.graph.tensors[number]
-    scaling = tensor.type.quantization
-    if scaling is not None and scaling.axis is not None:
-        scaling = Scaling(scaling.scales, scaling.zero_points, 1)
-    shape = (1, prod(tensor.type.shape))
-    row = Tensor(tensor.name, TensorType(tensor.type.dtype, shape, scaling), tensor.data)
-    if tensor.array is None:
-        return _reshaped(e, number, e.last(number), shape)
-    return e.variable(number, row, tensor.array.reshape(shape))
-
-
 def _filter(e: Export, node: Node, order: tuple[int, ...]) -> str:
     number = node.inputs[1]
     assert number is not None
@@ -124,7 +109,7 @@ def _convolution(e: Export, node: Node) -> None:
         groups, order = 0, (3, 0, 1, 2)
     else:
         groups, order = e.kind(image).shape[3] // e.kind(weights).shape[3], TO_CHANNELS_FIRST
-    operands = (e.first(image), _filter(e, node, order), _bias(e, node))
+    operands = (e.first(image), _filter(e, node, order), bias_of(e, node))
     e.result(node, "conv", *operands, first=True, border="constant", **_steps(how), groups=groups)
 
 
@@ -137,7 +122,7 @@ def _vectors(e: Export, node: Node) -> None:
     name = e.last(image)
     if e.kind(image).shape != shape:
         name = _reshaped(e, image, name, shape)
-    operands = (name, e.last(weights), _bias(e, node))
+    operands = (name, e.last(weights), bias_of(e, node))
     wanted = e.kind(node.outputs[0]).shape
     if wanted != (shape[0], units):
         raise GraphError(f"NNEF's linear gives matrices, not shape {list(wanted)}")
@@ -297,6 +282,7 @@ def _resize(e: Export, node: Node) -> None:
 
 
 CONVERT: dict[str, Callable[[Export, Node], None]] = {
+    **PARTS,
     **dict.fromkeys((*_ELEMENTWISE, *LIMITS, "leaky_relu", "elu"), _elements),
     **dict.fromkeys(("conv_2d", "depthwise_conv_2d"), _convolution),
     **dict.fromkeys(("average_pool_2d", "max_pool_2d"), _pool),
@@ -311,6 +297,8 @@ CONVERT: dict[str, Callable[[Export, Node], None]] = {
     "reduce_min": _reduction("min_reduce"),
     "arg_max": _reduction("argmax_reduce"),
     "arg_min": _reduction("argmin_reduce"),
+    "reduce_all": _reduction("all_reduce"),
+    "reduce_any": _reduction("any_reduce"),
     "softmax": _softmax,
     "concatenation": _along_axis("concat"),
     "pack": _along_axis("stack"),

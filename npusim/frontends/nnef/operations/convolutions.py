@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from npusim.frontends.images import filters_by_group
 from npusim.frontends.nnef.operations.conversion import Conversion
 from npusim.frontends.nnef.operations.products import bias_of
 from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.windows import NO_BORDER, Window, padded, per_axis, window_of
-from npusim.isa.base.tensor import Quantization
 from npusim.kernels.operator.parameters import Border
 
 
@@ -160,7 +160,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
     bias = bias_of(c, channels, image, weights)
     made = c.node(
         "transpose_conv",
-        [image, _by_group(c, weights, groups), bias],
+        [image, filters_by_group(c, weights, groups), bias],
         size=(*ones, *extents),
         strides=(*ones, *window.stride),
         dilations=(*ones, *window.dilation),
@@ -168,23 +168,6 @@ def _transposed(c: Conversion) -> Sequence[int]:
         activation=c.activation,
     )
     return [c.reshaped(made, (shape[0], channels, *extents))]
-
-
-def _by_group(c: Conversion, weights: int, groups: int) -> int:
-    """A filter [C, D / groups, H, W] as [C / groups, D, H, W]: those of each group, side by side."""
-    if groups == 1:
-        return weights
-    depth, channels, *kernel = c.shape(weights)
-    held = c.builder.tensors[weights]
-    scaling = held.type.quantization
-    apart, order = (groups, depth // groups, channels, *kernel), (1, 0, 2, 3, 4)
-    shape = (depth // groups, groups * channels, *kernel)
-    if held.array is not None:
-        if scaling is not None and scaling.axis is not None:
-            c.require(scaling.axis == 1, "scales of a filter lie along its input channels")
-            scaling = Quantization(scaling.scales * groups, scaling.zero_points * groups, 1)
-        return c.constant(held.array.reshape(apart).transpose(order).reshape(shape), scaling)
-    return c.reshaped(c.transposed(c.reshaped(weights, apart), order), shape)
 
 
 # In two steps

@@ -9,19 +9,11 @@ from math import prod
 
 import numpy as np
 
+from npusim.frontends.images import by_pairs, on_images
 from npusim.frontends.nnef.operations.conversion import Conversion
 from npusim.frontends.nnef.operations.convolutions import unwound
 from npusim.frontends.nnef.operations.row import Row
-from npusim.frontends.nnef.operations.windows import (
-    LOWEST,
-    NO_BORDER,
-    Window,
-    by_pairs,
-    on_images,
-    padded,
-    sized,
-    window_of,
-)
+from npusim.frontends.nnef.operations.windows import LOWEST, NO_BORDER, Window, padded, sized, window_of
 from npusim.kernels.graph.builder import unshaped
 
 _REAL = unshaped("float32")

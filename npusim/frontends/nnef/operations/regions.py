@@ -25,7 +25,7 @@ def _regions(c: Conversion) -> tuple[list[int], tuple[int, int]]:
     return [*operands, c.tensor("batch_index")], (size[0], size[1])
 
 
-def _pooled(c: Conversion, **how: bool) -> Sequence[int]:
+def _pooled(c: Conversion, **how: Any) -> Sequence[int]:
     operands, size = _regions(c)
     return [c.node("roi_pooling", operands, size=size, height_stride=1.0, width_stride=1.0, **how)]
 

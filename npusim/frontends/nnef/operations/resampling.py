@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from npusim.frontends.images import by_pairs, on_images
 from npusim.frontends.nnef.operations.conversion import Conversion
 from npusim.frontends.nnef.operations.row import Row
-from npusim.frontends.nnef.operations.windows import NO_BORDER, by_pairs, on_images, padded
+from npusim.frontends.nnef.operations.windows import NO_BORDER, padded
 
 
 def _factors(c: Conversion) -> list[int]:

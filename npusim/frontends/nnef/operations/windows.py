@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Any
 
 from npusim.frontends.nnef.operations.conversion import Conversion
 from npusim.kernels.operator.geometry import positions, same_padding
@@ -102,24 +100,3 @@ def padded(c: Conversion, tensor: int, pairs: Sequence[Border], border: str, val
         least, most = kind.element.limits
         return c.moved("pad", [tensor], paddings=pairs, pad_value=min(max(step, least), most))[0]
     return c.moved("pad", [tensor], paddings=pairs, pad_value=value)[0]
-
-
-def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
-    """What a function of images [N, C, H, W] gives for one or two axes of a tensor, as its height and width."""
-    shape = c.shape(tensor)
-    if len(shape) == 4 and list(axes) == [2, 3]:
-        return function(tensor)
-    others = [axis for axis in range(len(shape)) if axis not in axes]
-    order = [*others, *axes]
-    sizes = [shape[axis] for axis in others]
-    outer = sizes if len(sizes) == 2 else [1, prod(sizes)]
-    inner = [*(1,) * (2 - len(axes)), *(shape[axis] for axis in axes)]
-    image = c.reshaped(c.transposed(tensor, order), (*outer, *inner))
-    made = function(image)
-    result: Any = (*sizes, *c.shape(made)[4 - len(axes) :])
-    return c.transposed(c.reshaped(made, result), [order.index(axis) for axis in range(len(shape))])
-
-
-def by_pairs(axes: Sequence[int]) -> list[list[int]]:
-    """Axes two by two, the last ones together."""
-    return [list(axes[max(end - 2, 0) : end]) for end in range(len(axes), 0, -2)]

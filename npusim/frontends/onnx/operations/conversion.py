@@ -5,93 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.groups import Codes
-from npusim.frontends.onnx.network import Node
+from npusim.frontends.onnx.operations.folding import folded
+from npusim.frontends.onnx.operations.real_sums import SUMS, has_own_bias, real_sum
+from npusim.frontends.onnx.operations.said import Said, keeps_codes
+from npusim.frontends.onnx.operations.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
-from npusim.kernels.operator.operator import Call
-from npusim.kernels.table import file_of, operator
+from npusim.kernels.table import operator
 
-_KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min"})
-"""Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
+_FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})
+"""Operators whose other operands are no data."""
 
-_MOST_FOLDED = 1 << 24
-"""Elements of a constant that is computed here; larger ones are left to the machine."""
+ITSELF = Quantization((1.0,), (0,))
+"""Of codes that stand for the numbers that they are."""
 
+MOST_MADE = 1 << 26
+"""Elements of a tensor that a few bytes of a file can ask for, and that a run makes."""
 
-class Surroundings(Protocol):
-    """Where a conversion finds tensors and says what it makes."""
-
-    @property
-    def builder(self) -> GraphBuilder:
-        """What the nodes go to."""
-
-    @property
-    def opsets(self) -> Mapping[str, int]:
-        """Versions of the operations by domain."""
-
-    def number(self, name: str) -> int:
-        """The tensor of a value, in reals where a DequantizeLinear makes it."""
-
-    def codes(self, name: str) -> int | None:
-        """The tensor of the codes that a DequantizeLinear makes a value of; None where there is none."""
-
-    def dequantized(self, name: str, codes: int) -> None:
-        """Says that a value is what these codes stand for."""
-
-    def bits(self, name: str) -> int:
-        """How many bits the elements of a value have, where that is not all of their type; otherwise 0."""
-
-    def result(self, name: str) -> Codes | None:
-        """The codes that a QuantizeLinear makes of a value at once; None where it stays real."""
+MOST_CONSTANT = 1 << 24
+"""Of one that is made when the file is read."""
 
 
-class Conversion:
+class Conversion(Said):
     """One node on its way into a graph. What npusim cannot express raises GraphError, with the node's place."""
-
-    def __init__(self, node: Node, inputs: str, around: Surroundings) -> None:
-        """`inputs` as a row has them."""
-        self.onnx = node
-        self._around = around
-        self.builder = around.builder
-        self._names = _dealt(node, inputs)
-
-    # What the node says
-
-    @property
-    def opset(self) -> int:
-        """The version of the node's operation."""
-        return self._around.opsets.get(self.onnx.domain, 1)
-
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute, or what it is where the node does not say it."""
-        return self.onnx.attributes.get(name, default)
-
-    def require(self, holds: bool, text: str) -> None:
-        """Raises GraphError with a text where something does not hold."""
-        if not holds:
-            raise self.onnx.fault(text)
-
-    def has(self, name: str) -> bool:
-        """Whether an input is there."""
-        return bool(self._names.get(name) and self._names[name][0])
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of the outputs, "" for one that is left out."""
-        return self.onnx.outputs
 
     # Operands
 
     def tensor(self, name: str) -> int:
-        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals."""
+        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals.
+
+        Whole numbers are codes only for what moves them.
+        """
         return self._tensor(self._name(name))
 
     def optional(self, name: str) -> int | None:
@@ -102,76 +54,21 @@ class Conversion:
         """The tensors of an input of which there may be several."""
         return [self._tensor(each) for each in self._names[name]]
 
-    def real(self, name: str) -> int:
-        """The tensor of an input, never as codes."""
-        return self._around.number(self._name(name))
-
     def _tensor(self, name: str) -> int:
-        if self.makes_codes:
+        if self.on_codes:
             codes = self._around.codes(name)
             if codes is not None:
                 return codes
-        return self._around.number(name)
-
-    def _name(self, name: str) -> str:
-        self.require(self.has(name), f"input {name} is left out, it must be there")
-        return self._names[name][0]
-
-    def known(self, name: str) -> Array | None:
-        """The value of an input that is fixed before anything runs; None for others."""
-        return self.builder.tensors[self.real(name)].array
-
-    def value(self, name: str) -> Array:
-        """The value of an input that decides shapes or parameters. Raises GraphError where only a run gives it."""
-        array = self.known(name)
-        if array is None:
-            raise self.onnx.fault(
-                f"input {name} decides shapes or parameters, so it must be a constant, or follow from constants and "
-                "shapes"
-            )
-        return array
-
-    def bits(self, name: str) -> int:
-        """How many bits the elements of an input have, where that is not all of their type; otherwise 0."""
-        return self._around.bits(self._name(name)) if self.has(name) else 0
-
-    def wholes(self, name: str) -> list[int]:
-        """Such a value as whole numbers."""
-        return [int(number) for number in self.value(name).reshape(-1)]
+        number = self._around.number(name)
+        if self._moves or self.on_codes:
+            return number
+        if number not in self._bare:
+            self._bare[number] = self.plainly(number)
+        return self._bare[number]
 
     def shape(self, tensor: str | int) -> tuple[int, ...]:
         """The shape of a tensor, or of an input."""
         return self.builder.shape(self.tensor(tensor) if isinstance(tensor, str) else tensor)
-
-    def axis(self, axis: int, rank: int, name: str = "axis") -> int:
-        """An axis counted from the front. Raises GraphError for one that is none."""
-        self.require(-rank <= axis < rank, f"{name} is {axis}, must be {-rank}..{rank - 1}")
-        return axis % rank
-
-    # Results
-
-    @property
-    def makes_codes(self) -> bool:
-        """Whether all outputs are quantised at once: the node is a group with what surrounds it."""
-        return all(self._around.result(name) is not None for name in self.onnx.outputs if name)
-
-    def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
-        """The type of an output: its codes, or `dtype`."""
-        codes = self._around.result(self.onnx.outputs[index])
-        return unshaped(dtype) if codes is None else unshaped(codes.dtype, codes.quantization)
-
-    def plain(self, dtype: str) -> TensorType:
-        """A type without codes."""
-        return unshaped(dtype)
-
-    def like(self, tensor: int) -> TensorType:
-        """The type of a tensor, without its shape."""
-        kind = self.builder.type(tensor)
-        return unshaped(kind.dtype, kind.quantization)
-
-    def dequantized(self, codes: int) -> None:
-        """Says that the first output is what these codes stand for."""
-        self._around.dequantized(self.onnx.outputs[0], codes)
 
     # Nodes
 
@@ -197,13 +94,13 @@ class Conversion:
         held = self.builder.tensors[tensor]
         if held.type.quantization is None:
             return tensor
-        if held.array is not None:
-            return self.builder.constant(held.name, held.array)
         return self._renamed(tensor, None)
 
     def _renamed(self, tensor: int, quantization: Quantization | None) -> int:
-        kind = self.builder.type(tensor)
-        return self._nodes("reshape", [tensor], [unshaped(kind.dtype, quantization)], {"shape": kind.shape})[
+        held, shape = self.builder.tensors[tensor], self.builder.shape(tensor)
+        if held.array is not None:
+            return self.builder.constant(held.name, held.array, quantization)
+        return self._nodes("reshape", [tensor], [unshaped(held.type.dtype, quantization)], {"shape": shape})[
             0
         ]
 
@@ -249,7 +146,7 @@ class Conversion:
         if kind is None:
             first = next((number for number in inputs if number is not None), None)
             dtype = "float32"
-            if first is not None and not (self.builder.type(first).quantization and self.makes_codes):
+            if first is not None and not (self.builder.type(first).quantization and self.on_codes):
                 dtype = self.builder.type(first).dtype
             kind = self.kind(0, dtype)
         return self.nodes(op, inputs, [kind], **parameters)[0]
@@ -264,19 +161,154 @@ class Conversion:
         """
         kinds = [None if number is None else self.builder.type(number) for number in inputs]
         scalings = [kind.quantization for kind in (*kinds, *results) if kind is not None]
-        if not any(scalings) or "rescale" in parameters:
+        if not any(scalings):
+            return self._plain(op, inputs, results, parameters)
+        if "rescale" in parameters:
             return self._nodes(op, inputs, results, parameters)
-        if not self.makes_codes and not any(kind.quantization for kind in results):
+        if not self.on_codes and not any(kind.quantization for kind in results):
             return self._on_bytes(op, inputs, results, parameters)
-        data = [kind.quantization for kind in (kinds[:1] if op in _FIRST_ONLY else kinds) if kind is not None]
-        if not (_keeps_codes(op) and len({*data, *(kind.quantization for kind in results)}) == 1):
+        if keeps_codes(op):
+            inputs = self._alike(op, inputs, results)
+            kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        else:
             parameters = {**parameters, "rescale": "float32"}
+        if op in SUMS and (results[0].real or has_own_bias(kinds)):
+            real = real_sum(self, op, inputs, parameters)
+            if real is not None:
+                return (self.in_codes(real, results[0]),)
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
+        self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
         reals = [None if number is None else self.as_real(number) for number in inputs]
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
         return tuple([self.in_codes(number, kind) for number, kind in zip(made, results, strict=True)])
+
+    def _alike(
+        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType]
+    ) -> list[int | None]:
+        """The operands of a move in the codes of its results, where these are the same of all."""
+        target = results[0]
+        data = slice(0, 1) if op in _FIRST_ONLY else slice(0, None)
+        scaling = target.quantization
+        if scaling is None or scaling.axis is not None or any(kind != target for kind in results):
+            return list(inputs)
+        places = range(*data.indices(len(inputs)))
+        return [
+            self.in_codes(number, target) if place in places and number is not None else number
+            for place, number in enumerate(inputs)
+        ]
+
+    def _plain(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node on plain numbers; whole ones of a type that the operator does not have go by way of a wider one."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        if chooses(op) and any(kind is not None and kind.dtype in BYTES for kind in kinds):
+            return self._of_bytes(op, inputs, results, parameters)
+        if op in ORDERED and kinds[0] is not None and kinds[0].dtype == "uint64":
+            return self._by_order(op, inputs, results, parameters)
+        wide = wider(op, kinds, results)
+        if wide is None:
+            return self._nodes(op, inputs, results, parameters)
+        narrow = next(kind.dtype for kind in kinds if kind is not None)
+        if narrow == "float64":
+            self.builder.note("computes in float32 what the model has in float64")
+        operands = [
+            self.cast(number, wide)
+            if number is not None and kind is not None and kind.dtype == narrow
+            else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [unshaped(wide) if kind.dtype == narrow else kind for kind in results]
+        made = self._nodes(op, operands, types, parameters)
+        return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, results, strict=True)])
+
+    def _by_order(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node that compares numbers without sign of 64 bits: less 2**63 they have a sign and the same order."""
+
+        def turned(number: int, dtype: str) -> int:
+            signed = self.cast(number, "int64")
+            return self.cast(self.step("add", [signed, self.scalar(-(2**63), signed)]), dtype)
+
+        operands = [None if number is None else turned(number, "int64") for number in inputs]
+        types = [unshaped("int64") if kind.dtype == "uint64" else kind for kind in results]
+        made = self._nodes(op, operands, types, parameters)
+        return tuple(
+            [
+                turned(number, "uint64") if kind.dtype == "uint64" else number
+                for number, kind in zip(made, results, strict=True)
+            ]
+        )
+
+    def _of_bytes(
+        self,
+        op: str,
+        inputs: Sequence[int | None],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Any],
+    ) -> tuple[int, ...]:
+        """A node that chooses among numbers of a byte: where it wants codes, they are those of themselves."""
+        kinds = [None if number is None else self.builder.type(number) for number in inputs]
+        if op not in SPATIAL and takes(op, kinds, results, parameters):
+            return self._nodes(op, inputs, results, parameters)
+        coded = [
+            number
+            if number is None or kind is None
+            else self._renamed(number, ITSELF)
+            if kind.dtype in BYTES
+            else number
+            for number, kind in zip(inputs, kinds, strict=True)
+        ]
+        types = [replace(kind, quantization=ITSELF) if kind.dtype in BYTES else kind for kind in results]
+        made = self._nodes(op, coded, types, parameters)
+        return tuple([self.plainly(number) for number in made])
+
+    def cast(self, tensor: int, dtype: str) -> int:
+        """The same numbers in another element type."""
+        if self.builder.type(tensor).dtype == dtype:
+            return tensor
+        return self._nodes("cast", [tensor], [unshaped(dtype)], {})[0]
+
+    def step(self, op: str, inputs: Sequence[int | None], dtype: str | None = None, **parameters: Any) -> int:
+        """Adds a node on the way to a result: on plain numbers, whatever codes the node makes.
+
+        dtype: the element type of its result, where that is not the first operand's.
+        """
+        if dtype is None:
+            dtype = next(self.builder.type(number).dtype for number in inputs if number is not None)
+        return self.nodes(op, inputs, [unshaped(dtype)], **parameters)[0]
+
+    def scalar(self, value: float, like: int) -> int:
+        """A constant number of the element type of a tensor."""
+        return self.constant(np.array(value, self.builder.type(like).numpy_dtype))
+
+    def filled(self, shape: Sequence[int], value: Any, dtype: str) -> int:
+        """A constant of one value."""
+        count = prod(self.small(shape, MOST_CONSTANT))
+        self.require(
+            self._around.afford(count), f"makes {count:,} elements more than npusim makes of one file"
+        )
+        return self.constant(np.full(tuple(shape), value, np.dtype(dtype)))
+
+    def small(self, shape: Sequence[int], most: int = MOST_MADE) -> tuple[int, ...]:
+        """A shape. Raises GraphError for one of more elements than a model may have npusim make."""
+        count = prod(shape)
+        self.require(
+            min(shape, default=0) >= 0 and count <= most,
+            f"makes a tensor of shape {list(shape)}, and npusim makes {most:,} elements at most",
+        )
+        return tuple(shape)
 
     def _on_bytes(
         self,
@@ -291,15 +323,15 @@ class Conversion:
         scaling = data[0].quantization
         coded = [replace(kind, quantization=scaling) for kind in results]
         alike = len({(kind.dtype, kind.quantization) for kind in (*data, *coded)}) == 1
-        moves = alike and scaling is not None and scaling.axis is None and _keeps_codes(op)
+        moves = alike and scaling is not None and scaling.axis is None and keeps_codes(op)
         if moves and takes(op, kinds, coded, parameters):
             return self._nodes(op, inputs, coded, parameters)
         bytes_ = [None if number is None else self.plainly(number) for number in inputs]
-        return self._nodes(op, bytes_, results, parameters)
+        return self._plain(op, bytes_, results, parameters)
 
     def in_codes(self, tensor: int, kind: TensorType) -> int:
-        """Reals in the codes of a type; other types stay."""
-        if kind.quantization is None:
+        """Reals, or other codes, in the codes of a type; other types stay."""
+        if kind.quantization is None or self.like(tensor) == unshaped(kind.dtype, kind.quantization):
             return tensor
         return self._nodes("quantize", [tensor], [kind], {"rescale": "float32"})[0]
 
@@ -319,6 +351,8 @@ class Conversion:
             node = builder.add(
                 op, inputs, outputs, operator(op).parameters(**parameters), name=self.onnx.name
             )
+            if builder.nodes and builder.nodes[-1] is node:
+                self._around.makers.update(dict.fromkeys(outputs, len(builder.nodes) - 1))
             call = call_of(builder, node)
             if all(kind is None or min(kind.shape, default=0) >= 0 for kind in call.inputs):
                 broken = operator(node.op).broken_rule(call)
@@ -335,72 +369,15 @@ class Conversion:
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...] | None:
         """The results of a node on constants, which are constants."""
-        tensors = [None if number is None else self.builder.tensors[number] for number in inputs]
-        values = [None if tensor is None else tensor.array for tensor in tensors]
-        if any(tensor is not None and tensor.array is None for tensor in tensors):
-            return None
-        entry = operator(op)
-        kinds = tuple([None if tensor is None else tensor.type for tensor in tensors])
-        constants = {place: value for place, value in enumerate(values) if value is not None}
+        operands = [None if number is None else self.builder.tensors[number] for number in inputs]
         try:
-            call = Call(entry.parameters(**parameters), kinds, tuple(results), constants)
-            shapes = entry.infer(call)
-            if sum(map(prod, shapes)) > _MOST_FOLDED:
-                return None
-            shaped = tuple([replace(kind, shape=shape) for kind, shape in zip(results, shapes, strict=True)])
-            call = replace(call, outputs=shaped)
-            broken = entry.broken_rule(call)
-            self.require(broken is None, f"{op}: {broken}")
-            with np.errstate(all="ignore"):
-                made = entry.compute(call, values)
+            made = folded(op, operands, results, parameters, self._around.afford)
         except GraphError as fault:
             raise self._located(fault) from None
-        except (LookupError, TypeError, ValueError, ArithmeticError):
-            raise self.onnx.fault(f"{op} does not take operands of shapes {_shapes(kinds)}") from None
-        return tuple(
-            [
-                self.builder.constant(
-                    self.onnx.name, np.ascontiguousarray(data).reshape(kind.shape), kind.quantization
-                )
-                for data, kind in zip(made, shaped, strict=True)
-            ]
-        )
-
-    def _located(self, fault: GraphError) -> GraphError:
-        text = str(fault)
-        return fault if text.startswith(self.onnx.place) else self.onnx.fault(text)
+        if made is None:
+            return None
+        return tuple([self.builder.constant(self.onnx.name, data, kind.quantization) for data, kind in made])
 
 
-def _keeps_codes(op: str) -> bool:
-    return op in _KEEP_CODES or file_of(op).startswith("movement.")
-
-
-_FIRST_ONLY = frozenset({"gather", "gather_nd", "pad", "slice", "strided_slice", "tile", "reshape"})
-"""Operators whose other operands are no data."""
-
-
-def _shapes(kinds: Sequence[TensorType | None]) -> str:
-    return ", ".join("-" if kind is None else str(list(kind.shape)) for kind in kinds)
-
-
-def _dealt(node: Node, inputs: str) -> dict[str, tuple[str, ...]]:
-    """The values of a node by the names of its row. Raises GraphError where they are too many or too few."""
-    names = inputs.split()
-    least = sum(not name.endswith(("?", "*")) for name in names)
-    several = bool(names) and names[-1].endswith("*")
-    count = len(node.inputs)
-    if count < least or (count > len(names) and not several):
-        may = (
-            f"{least} or more"
-            if several
-            else f"{least} to {len(names)}"
-            if least < len(names)
-            else str(least)
-        )
-        raise node.fault(f"has {count} inputs, must have {may}: {' '.join(names)}")
-    dealt = {}
-    for place, name in enumerate(names):
-        dealt[name.rstrip("?*")] = (
-            node.inputs[place:] if name.endswith("*") else node.inputs[place : place + 1]
-        )
-    return dealt
+def _kinds(kinds: Sequence[TensorType | None]) -> str:
+    return ", ".join("-" if kind is None else kind.dtype for kind in kinds)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.reductions import axes_of
 from npusim.frontends.onnx.operations.row import Row
+from npusim.kernels.operator.parameters import MOST
 
 
 def _reshape(c: Conversion) -> Sequence[int]:
@@ -26,7 +29,7 @@ def _reshape(c: Conversion) -> Sequence[int]:
     c.require(
         min(sizes, default=0) >= 0 and prod(sizes) == prod(own), f"{list(own)} cannot have shape {sizes}"
     )
-    return [c.node("reshape", [data], c.kind(0, c.like(data).dtype), shape=tuple(sizes))]
+    return [c.node("reshape", [data], shape=tuple(sizes))]
 
 
 def _flatten(c: Conversion) -> Sequence[int]:
@@ -35,37 +38,265 @@ def _flatten(c: Conversion) -> Sequence[int]:
     c.require(-len(own) <= axis <= len(own), f"axis is {axis}, must be {-len(own)}..{len(own)}")
     axis = axis % len(own) if axis < 0 else axis
     sizes = prod(own[:axis]), prod(own[axis:])
-    return [c.node("reshape", [data], c.kind(0, c.like(data).dtype), shape=sizes)]
+    return [c.node("reshape", [data], shape=sizes)]
 
 
 def _transpose(c: Conversion) -> Sequence[int]:
     data, rank = c.tensor("data"), len(c.shape("data"))
-    perm = tuple(c.attribute("perm") or range(rank - 1, -1, -1))
-    return [c.node("transpose", [data], c.kind(0, c.like(data).dtype), perm=perm)]
+    perm = [int(axis) for axis in c.attribute("perm") or range(rank - 1, -1, -1)]
+    c.require(sorted(perm) == list(range(rank)), f"perm {perm} does not name each of {rank} axes once")
+    return [c.node("transpose", [data], perm=tuple(perm))]
 
 
 def _identity(c: Conversion) -> Sequence[int]:
-    data = c.tensor("input")
-    return [c.node("reshape", [data], c.kind(0, c.like(data).dtype), shape=c.shape(data))]
+    return [c.tensor("input")]
 
 
-def _constant(c: Conversion) -> Sequence[int]:
-    numbers = {
-        "value_float": np.float32,
-        "value_int": np.int64,
-        "value_floats": np.float32,
-        "value_ints": np.int64,
+def _squeeze(c: Conversion) -> Sequence[int]:
+    data, own = c.tensor("data"), c.shape("data")
+    said = c.attribute("axes") is not None or c.has("axes")
+    axes = axes_of(c, len(own)) if said else [axis for axis, size in enumerate(own) if size == 1]
+    for axis in axes:
+        c.require(own[axis] == 1, f"axis {axis} has {own[axis]} elements, not 1")
+    shape = tuple(size for axis, size in enumerate(own) if axis not in axes)
+    return [c.node("reshape", [data], shape=shape)]
+
+
+def _unsqueeze(c: Conversion) -> Sequence[int]:
+    """Axes are those of the result."""
+    data = c.tensor("data")
+    said = c.attribute("axes") or c.wholes("axes")
+    shape = list(c.shape(data))
+    for axis in axes_of(c, len(shape) + len(said)):
+        shape.insert(axis, 1)
+    return [c.node("reshape", [data], shape=tuple(shape))]
+
+
+def _concat(c: Conversion) -> Sequence[int]:
+    tensors = c.tensors("inputs")
+    c.require(bool(tensors), "has no inputs")
+    rank = len(c.shape(tensors[0]))
+    axis = c.axis(int(c.attribute("axis", 0)), rank)
+    c.require(
+        all(len(c.shape(tensor)) == rank for tensor in tensors),
+        f"inputs have shapes {[list(c.shape(tensor)) for tensor in tensors]}, not of one rank",
+    )
+    if len(tensors) == 1:
+        return [c.node("reshape", tensors, shape=c.shape(tensors[0]))]
+    return [c.node("concatenation", tensors, axis=axis)]
+
+
+def _split(c: Conversion) -> Sequence[int]:
+    """Into parts of said sizes, or as many of equal size as there are outputs, the last of what is left."""
+    data, own = c.tensor("input"), c.shape("input")
+    axis, count = c.axis(int(c.attribute("axis", 0)), len(own)), len(c.outputs)
+    sizes = [int(size) for size in c.attribute("split") or (c.wholes("split") if c.has("split") else ())]
+    if not sizes:
+        count = int(c.attribute("num_outputs", count))
+        c.require(count == len(c.outputs), f"num_outputs is {count}, there are {len(c.outputs)} outputs")
+        part = -(-own[axis] // count)
+        sizes = [min(part, max(own[axis] - part * place, 0)) for place in range(count)]
+    c.require(
+        len(sizes) == count and min(sizes) >= 0 and sum(sizes) == own[axis],
+        f"split {sizes} does not make {count} parts of {own[axis]} elements",
+    )
+    if count == 1:
+        return [c.node("reshape", [data], shape=own)]
+    kinds = [c.kind(place, c.like(data).dtype) for place in range(count)]
+    return c.nodes("split", [data], kinds, axis=axis, sizes=tuple(sizes))
+
+
+def _slice(c: Conversion) -> Sequence[int]:
+    """Bounds below 0 count from the end, those beyond an axis are its ends; a step below 0 goes backwards."""
+    data, shape = c.tensor("data"), c.shape("data")
+    starts, ends = c.wholes("starts"), c.wholes("ends")
+    axes = c.wholes("axes") if c.has("axes") else list(range(len(starts)))
+    steps = c.wholes("steps") if c.has("steps") else [1] * len(starts)
+    c.require(
+        len(starts) == len(ends) == len(axes) == len(steps),
+        f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(axes)} and {len(steps)} items",
+    )
+    axes = [c.axis(axis, len(shape), "axes") for axis in axes]
+    c.require(len(set(axes)) == len(axes), f"axes {axes} name an axis twice")
+    c.require(0 not in steps, "a step is 0")
+    chosen = [range(extent) for extent in shape]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        chosen[axis] = (
+            range(*slice(start, end, step).indices(shape[axis]))
+            if end > -(2**62) or step > 0
+            else range(*slice(start, None, step).indices(shape[axis]))
+        )
+    return [c.node("strided_slice", [data], **_box(chosen))]
+
+
+def _box(chosen: Sequence[range]) -> dict[str, Any]:
+    return {
+        "begin": tuple(along.start if len(along) else 0 for along in chosen),
+        "size": tuple(map(len, chosen)),
+        "strides": tuple(along.step if len(along) > 1 else 1 for along in chosen),
     }
-    for name, dtype in numbers.items():
-        if c.attribute(name) is not None:
-            return [c.constant(np.array(c.attribute(name), dtype))]
-    c.require(c.attribute("value") is not None, "has no value that npusim knows")
-    return [c.constant(c.attribute("value"))]
 
 
-def _shape(c: Conversion) -> Sequence[int]:
-    own = c.shape(c.real("data"))
-    return [c.constant(np.array(own[c.attribute("start", 0) : c.attribute("end", len(own))], np.int64))]
+def _tile(c: Conversion) -> Sequence[int]:
+    shape, repeats = c.shape("input"), c.wholes("repeats")
+    fits = len(repeats) == len(shape) and min(repeats, default=0) >= 0
+    c.require(fits, f"repeats {repeats} are not one number for each axis of {list(shape)}")
+    c.small([size * times for size, times in zip(shape, repeats, strict=True)])
+    return [c.node("tile", [c.tensor("input")], multiples=tuple(repeats))]
+
+
+def _expand(c: Conversion) -> Sequence[int]:
+    shape, wanted = c.shape("input"), c.wholes("shape")
+    try:
+        whole = np.broadcast_shapes(shape, wanted)
+    except ValueError:
+        raise c.onnx.fault(f"{list(shape)} does not broadcast to {wanted}") from None
+    return [c.node("broadcast_to", [c.tensor("input")], shape=c.small(whole))]
+
+
+def _pad(c: Conversion) -> Sequence[int]:
+    """Pads below 0 take away."""
+    x, shape, pads = c.tensor("data"), c.shape("data"), c.wholes("pads")
+    axes = (
+        [c.axis(axis, len(shape), "axes") for axis in c.wholes("axes")]
+        if c.has("axes")
+        else range(len(shape))
+    )
+    c.require(len(pads) == 2 * len(axes), f"pads {pads} are not two numbers for each of {len(axes)} axes")
+    pairs = [(0, 0)] * len(shape)
+    for place, axis in enumerate(axes):
+        pairs[axis] = pads[place], pads[len(axes) + place]
+    c.small([size + sum(pair) for size, pair in zip(shape, pairs, strict=True)])
+    mode = c.attribute("mode", "constant")
+    c.require(mode in ("constant", "reflect", "edge", "wrap"), f"mode is {mode!r}")
+    if any(min(pair) < 0 for pair in pairs):
+        x, pairs = _cropped(c, x, pairs)
+    borders = tuple(pairs)
+    if mode == "wrap":
+        return [_wrapped(c, x, borders)]
+    if mode == "edge":
+        return [c.node("edge_pad", [x], paddings=borders)]
+    if mode == "reflect":
+        return [_reflected(c, x, borders)]
+    return [_surrounded(c, x, borders)]
+
+
+def _cropped(c: Conversion, x: int, pairs: Sequence[tuple[int, int]]) -> tuple[int, list[tuple[int, int]]]:
+    shape = c.shape(x)
+    begin = tuple(max(-before, 0) for before, _ in pairs)
+    size = tuple(
+        extent - max(-before, 0) - max(-behind, 0)
+        for extent, (before, behind) in zip(shape, pairs, strict=True)
+    )
+    c.require(min(size) >= 0, f"pads take away more than {list(shape)} has")
+    kept = c.nodes("strided_slice", [x], [c.like(x)], begin=begin, size=size, strides=(1,) * len(size))
+    return kept[0], [(max(before, 0), max(behind, 0)) for before, behind in pairs]
+
+
+def _surrounded(c: Conversion, x: int, borders: Any) -> int:
+    """With one value: a parameter, in codes that of the result."""
+    kind = c.builder.type(x)
+    if not c.has("constant_value"):
+        return c.node("pad", [x], paddings=borders)
+    number = c.value("constant_value").reshape(-1)[0]
+    result = c.kind(0, kind.dtype)
+    if result.quantization is not None:
+        if kind.quantization != result.quantization:
+            x = c.in_codes(x, result)
+        scaling = result.quantization
+        least, most = result.element.limits
+        code = int(np.rint(np.float32(number) / np.float32(scaling.scale))) + scaling.zero_point
+        return c.node("pad", [x], paddings=borders, pad_value=min(max(code, least), most))
+    if not np.isfinite(number):
+        return surrounded_by(c, x, borders, number)
+    return c.node("pad", [x], paddings=borders, pad_value=number.item())
+
+
+def surrounded_by(c: Conversion, x: int, borders: Any, number: Any) -> int:
+    """A tensor with borders of a number that parameters cannot hold: tensors side by side."""
+    for axis, border in enumerate(borders):
+        sizes = [(*c.shape(x)[:axis], count, *c.shape(x)[axis + 1 :]) for count in border]
+        around = [c.filled(size, number, c.builder.type(x).dtype) if size[axis] else None for size in sizes]
+        parts = [part for part in (around[0], x, around[1]) if part is not None]
+        if len(parts) > 1:
+            x = c.step("concatenation", parts, axis=axis)
+    return x
+
+
+def _reflected(c: Conversion, x: int, borders: Any) -> int:
+    """Borders wider than what there is to mirror are mirrored again and again: places of each axis."""
+    shape = c.shape(x)
+    if all(max(pair) < max(extent, 1) for extent, pair in zip(shape, borders, strict=True)):
+        return c.node("mirror_pad", [x], paddings=borders, mode="reflect")
+    return _by_places(c, x, borders, lambda places, extent: _mirrored(places, extent))
+
+
+def _mirrored(places: Any, extent: int) -> Any:
+    period = max(2 * (extent - 1), 1)
+    along = np.abs(places) % period
+    return np.minimum(along, period - along) if extent > 1 else np.zeros_like(places)
+
+
+def _wrapped(c: Conversion, x: int, borders: Any) -> int:
+    return _by_places(c, x, borders, lambda places, extent: places % extent)
+
+
+def _by_places(c: Conversion, x: int, borders: Any, place_of: Any) -> int:
+    shape = c.shape(x)
+    c.require(0 not in shape, f"{list(shape)} has no elements to repeat")
+    for axis, (extent, (before, behind)) in enumerate(zip(shape, borders, strict=True)):
+        if before or behind:
+            places = place_of(np.arange(-before, extent + behind, dtype=np.int64), extent)
+            [x] = c.nodes("gather", [x, c.constant(places)], [c.like(x)], axis=axis)
+    return c.node("reshape", [x], shape=c.shape(x))
+
+
+def _blocks(op: str):  # type: ignore[no-untyped-def]
+    def convert(c: Conversion) -> Sequence[int]:
+        x, shape = c.tensor("input"), c.shape("input")
+        block = int(c.attribute("blocksize", 0))
+        c.require(len(shape) == 4 and 0 < block <= MOST, f"input {list(shape)} or blocksize {block} is none")
+        mode = c.attribute("mode", "DCR")
+        c.require(mode in ("DCR", "CRD"), f"mode is {mode!r}, must be 'DCR' or 'CRD'")
+        if op == "depth_to_space":
+            return [_apart(c, x, shape, block)]
+        c.require(shape[2] % block == shape[3] % block == 0, f"blocks of {block} do not divide {list(shape)}")
+        if mode == "DCR":
+            return [c.node(op, [x], block_size=block)]
+        [made] = c.nodes(op, [x], [c.like(x)], block_size=block)
+        sizes = c.shape(made)
+        split = c.reshaped(made, (shape[0], block * block, *shape[1:2], *sizes[2:]))
+        return [c.node("reshape", [c.transposed(split, (0, 2, 1, 3, 4))], shape=sizes)]
+
+    return convert
+
+
+def _apart(c: Conversion, x: int, shape: Sequence[int], block: int) -> int:
+    """Channels of a block are the outer axis (DCR) or the inner one (CRD)."""
+    c.require(shape[1] % block**2 == 0, f"{shape[1]} channels do not fall into blocks of {block} by {block}")
+    if c.attribute("mode", "DCR") == "DCR":
+        return c.node("depth_to_space", [x], block_size=block)
+    depth = shape[1] // block**2
+    split = c.reshaped(x, (shape[0], depth, block * block, *shape[2:]))
+    turned = c.reshaped(c.transposed(split, (0, 2, 1, 3, 4)), shape)
+    return c.node("depth_to_space", [turned], block_size=block)
+
+
+def _reversed(c: Conversion) -> Sequence[int]:
+    """The first elements of each sequence backwards, as many as a constant says: places along its axis."""
+    x, lengths = c.real("input"), c.wholes("sequence_lens")
+    shape, batch, time = c.shape(x), int(c.attribute("batch_axis", 1)), int(c.attribute("time_axis", 0))
+    c.require({batch, time} == {0, 1} and len(shape) > 1, "batch_axis and time_axis are not 0 and 1")
+    c.require(
+        len(lengths) == shape[batch] and all(0 <= length <= shape[time] for length in lengths),
+        f"sequence_lens {lengths} do not fit {list(shape)}",
+    )
+    places = np.tile(np.arange(shape[time], dtype=np.int64), (shape[batch], 1))
+    for row, length in enumerate(lengths):
+        places[row, :length] = places[row, :length][::-1]
+    turned = c.transposed(x, (1, 0, *range(2, len(shape)))) if batch == 1 else x
+    [made] = c.nodes("gather", [turned, c.constant(places)], [c.like(x)], axis=1, batch_dims=1)
+    return [c.transposed(made, (1, 0, *range(2, len(shape)))) if batch == 1 else made]
 
 
 ROWS: tuple[Row, ...] = (
@@ -73,6 +304,20 @@ ROWS: tuple[Row, ...] = (
     Row("Flatten", "input", _flatten, ("reshape",)),
     Row("Transpose", "data", _transpose, ("transpose",)),
     Row("Identity", "input", _identity, ("reshape",)),
-    Row("Constant", "", _constant, (), groups=False),
-    Row("Shape", "data", _shape, (), groups=False),
+    Row("Squeeze", "data axes?", _squeeze, ("reshape",)),
+    Row("Unsqueeze", "data axes?", _unsqueeze, ("reshape",)),
+    Row("Concat", "inputs*", _concat, ("concatenation", "reshape")),
+    Row("Split", "input split?", _split, ("split", "reshape")),
+    Row("Slice", "data starts ends axes? steps?", _slice, ("strided_slice",)),
+    Row("Tile", "input repeats", _tile, ("tile",)),
+    Row("Expand", "input shape", _expand, ("broadcast_to",)),
+    Row(
+        "Pad",
+        "data pads constant_value? axes?",
+        _pad,
+        ("pad", "mirror_pad", "edge_pad", "gather", "strided_slice", "quantize"),
+    ),
+    Row("DepthToSpace", "input", _blocks("depth_to_space"), ("depth_to_space", "transpose", "reshape")),
+    Row("SpaceToDepth", "input", _blocks("space_to_depth"), ("space_to_depth",)),
+    Row("ReverseSequence", "input sequence_lens", _reversed, ("gather", "transpose"), groups=False),
 )

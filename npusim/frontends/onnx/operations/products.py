@@ -12,9 +12,16 @@ import numpy as np
 from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.convolutions import convolved
-from npusim.frontends.onnx.operations.quantization import dynamically
+from npusim.frontends.onnx.operations.quantization import dynamically, steps_of
 from npusim.frontends.onnx.operations.row import Row
-from npusim.frontends.onnx.operations.scaled import codes, quantization, result
+from npusim.frontends.onnx.operations.scaled import (
+    channels_as_they_were,
+    channels_first,
+    codes,
+    quantization,
+    result,
+)
+from npusim.frontends.onnx.operations.windows import window_of
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 
@@ -26,11 +33,11 @@ _REAL = unshaped("float32")
 
 
 def _qlinear_conv(c: Conversion) -> Sequence[int]:
-    image = codes(c, "x", "x_scale", "x_zero_point")
+    image = channels_first(c, codes(c, "x", "x_scale", "x_zero_point"))
     weights = codes(c, "w", "w_scale", "w_zero_point", axis=0)
     bias = _bias(c, c.real("B"), image, weights) if c.has("B") else None
     kind = result(c, image, "y_scale", "y_zero_point")
-    return [convolved(c, image, weights, bias, kind=kind, rescale="float32")]
+    return [channels_as_they_were(c, convolved(c, image, weights, bias, kind=kind, rescale="float32"))]
 
 
 def _bias(c: Conversion, bias: int, x: int, weights: int) -> int:
@@ -46,19 +53,28 @@ def _bias(c: Conversion, bias: int, x: int, weights: int) -> int:
 def _conv_integer(c: Conversion) -> Sequence[int]:
     """Zero points that follow from data are taken off the sum: that of the image times the sums of the weights."""
     x, w = c.plainly(c.real("x")), c.plainly(c.real("w"))
-    zero, weights_zero = _zero(c, "x_zero_point"), _zero(c, "w_zero_point")
-    c.require(
-        isinstance(weights_zero, np.ndarray), "w_zero_point follows from data; npusim has constant ones"
-    )
+    zero: Any = _zero(c, "x_zero_point")
+    weights_zero: Any = c.value("w_zero_point") if c.has("w_zero_point") else np.zeros(1, np.int64)
     weights = c.coded(w, _counted(weights_zero, 0))
     if isinstance(zero, np.ndarray):
         c.require(zero.size == 1, "x_zero_point must be one number")
         return [convolved(c, c.coded(x, _counted(zero)), weights, None, kind=_WHOLE, rescale="float32")]
-    nothing = _counted(np.zeros(1))
-    sums = convolved(c, c.coded(x, nothing), weights, None, kind=_WHOLE, rescale="float32")
-    ones = np.ones((1, *c.shape(x)[1:]), c.builder.type(x).numpy_dtype)
-    behind = convolved(c, c.constant(ones, nothing), weights, None, kind=_WHOLE, rescale="float32")
+    sums = convolved(c, c.coded(x, _counted(0)), weights, None, kind=_WHOLE, rescale="float32")
+    behind = c.constant(_weights_seen(c, c.shape(x), c.value("w"), weights_zero))
     return [_less(c, sums, _times(c, c.reshaped(_whole(c, zero), ()), behind))]
+
+
+def _weights_seen(c: Conversion, shape: Sequence[int], weights: Any, zero: Any) -> Array:
+    """The sums of those weights that lie on the image, for each window: [1, channels, ...], in int32."""
+    window = window_of(c, shape[2:], weights.shape[2:])
+    by_channel = zero.reshape(-1, *(1,) * (weights.ndim - 1)).astype(np.int64)
+    sums: Any = (weights.astype(np.int64) - by_channel).sum(1)
+    for axis, (extent, count) in enumerate(zip(shape[2:], window.positions(shape[2:]), strict=True)):
+        places = np.arange(count)[:, None] * window.stride[axis] - window.padding[axis][0]
+        taps = places + np.arange(window.size[axis]) * window.dilation[axis]
+        inside = ((taps >= 0) & (taps < extent)).astype(np.int64)
+        sums = np.moveaxis(np.tensordot(inside, sums, (1, axis + 1)), 0, axis + 1)
+    return np.asarray(sums[None].astype(np.int32))
 
 
 # Products of matrices
@@ -97,73 +113,70 @@ def _less(c: Conversion, a: int, b: int) -> int:
     return c.node("sub", [a, b], _WHOLE)
 
 
-def _sums(c: Conversion, a: _Factor, b: _Factor) -> int:
-    """The sums of products in int32, [..., rows, columns]."""
-    known = isinstance(a.zero, np.ndarray) and isinstance(b.zero, np.ndarray)
-    if known and np.size(a.zero) == 1:
-        if _layer(c, b.codes, b.zero):
-            weights = c.coded(c.transposed(b.codes, (1, 0)), _counted(b.zero, 0))
-            return _layered(c, c.coded(a.codes, _counted(a.zero)), weights, None, _WHOLE)
-        if np.size(b.zero) == 1:
-            return _multiplied(c, c.coded(a.codes, _counted(a.zero)), c.coded(b.codes, _counted(b.zero)))
-    return _corrected(c, a, b)
+def _sums(c: Conversion, a: _Factor, b: _Factor, bias: int | None = None) -> int:
+    """The sums of products in int32, [..., rows, columns]; the bias is whole numbers that broadcast with them.
+
+    The array takes off one known number of each matrix. Zero points by row or column, and those that follow from
+    data, are taken off the sums: sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb.
+    """
+    first, rows = _taken_off(c, a, -2)
+    second, columns = _taken_off(c, b, -1)
+    sums = _products(c, a.codes, first, b.codes, second, bias)
+    if rows is not None:
+        sums = _less(c, sums, _times(c, rows, _added(c, b.codes, second, -2)))
+    if columns is not None:
+        off = _added(c, a.codes, first, -1)
+        if rows is not None:
+            inner = c.constant(np.array(c.shape(a.codes)[-1], np.int32))
+            off = _less(c, off, _times(c, inner, rows))
+        sums = _less(c, sums, _times(c, off, columns))
+    return sums
+
+
+def _products(c: Conversion, a: int, first: int, b: int, second: int, bias: int | None) -> int:
+    x = c.coded(a, _counted(first))
+    layer = _layer(c, b, second)
+    biased = bias is not None and c.shape(bias) == c.shape(b)[-1:] and layer
+    if layer:
+        weights = c.coded(c.transposed(b, (1, 0)), _counted(second))
+        sums = _layered(c, x, weights, bias if biased else None, _WHOLE)
+    else:
+        sums = c.node("batch_matmul", [x, c.coded(b, _counted(second))], _WHOLE, rescale="float32")
+    return sums if bias is None or biased else c.node("add", [sums, bias], _WHOLE)
 
 
 def _layer(c: Conversion, b: int, zero: Any) -> bool:
-    """Whether a matrix is that of a layer with weights: constant, with one zero point for each column."""
+    """Whether a matrix is that of a layer with weights: constant, with the same zero point everywhere."""
     shape = c.shape(b)
-    fits = len(shape) == 2 and min(shape) > 0 and np.size(zero) in (1, shape[-1])
-    return c.builder.tensors[b].constant and fits
+    return c.builder.tensors[b].constant and len(shape) == 2 and min(shape) > 0 and np.unique(zero).size == 1
 
 
 def _layered(c: Conversion, x: int, weights: int, bias: int | None, kind: TensorType) -> int:
     return c.node("fully_connected", [x, weights, bias], kind, keep_num_dims=True, rescale="float32")
 
 
-def _multiplied(c: Conversion, a: int, b: int) -> int:
-    return c.node("batch_matmul", [a, b], _WHOLE, rescale="float32")
-
-
-def _corrected(c: Conversion, a: _Factor, b: _Factor) -> int:
-    """sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb, with zero points by row and column."""
-    nothing = _counted(np.zeros(1))
-    inner = c.shape(a.codes)[-1]
-    if _layer(c, b.codes, 0):
-        weights = c.coded(c.transposed(b.codes, (1, 0)), nothing)
-        sums = _layered(c, c.coded(a.codes, nothing), weights, None, _WHOLE)
-    else:
-        sums = _multiplied(c, c.coded(a.codes, nothing), c.coded(b.codes, nothing))
-    rows, columns = _by_axis(c, a, -2), _by_axis(c, b, -1)
-    if rows is not None:
-        sums = _less(c, sums, _times(c, rows, _added(c, b.codes, -2)))
-    if columns is not None:
-        off = _added(c, a.codes, -1)
-        if rows is not None:
-            off = _less(c, off, _times(c, c.constant(np.array(inner, np.int32)), rows))
-        sums = _less(c, sums, _times(c, off, columns))
-    return sums
-
-
-def _by_axis(c: Conversion, factor: _Factor, axis: int) -> int | None:
-    """Zero points in int32 as they broadcast along rows (axis -2) or columns (-1); None where all are 0."""
+def _taken_off(c: Conversion, factor: _Factor, axis: int) -> tuple[int, int | None]:
+    """What the array takes off, and what is left to take off rows (axis -2) or columns (-1), in int32."""
     zero = factor.zero
     if isinstance(zero, np.ndarray):
-        if not zero.any():
-            return None
+        if np.unique(zero).size == 1:
+            return int(zero.flat[0]), None
         zero = c.constant(zero.astype(np.int32))
     zero = _whole(c, zero)
     shape = c.shape(zero)
     if prod(shape) == 1:
-        return c.reshaped(zero, ())
+        return 0, c.reshaped(zero, ())
     if len(shape) > 1:
-        return zero
+        return 0, zero
     c.require(shape[0] == c.shape(factor.codes)[axis], f"{shape[0]} zero points do not fit the matrix")
-    return c.reshaped(zero, (*shape, 1) if axis == -2 else shape)
+    return 0, c.reshaped(zero, (*shape, 1) if axis == -2 else shape)
 
 
-def _added(c: Conversion, tensor: int, axis: int) -> int:
+def _added(c: Conversion, tensor: int, zero: int, axis: int) -> int:
+    """The sums along an axis, without the zero point."""
     wide, rank = _whole(c, tensor), len(c.shape(tensor))
-    return c.node("sum", [wide], _WHOLE, axes=(rank + axis,), keep_dims=True)
+    sums = c.node("sum", [wide], _WHOLE, axes=(rank + axis,), keep_dims=True)
+    return _less(c, sums, c.constant(np.array(zero * c.shape(tensor)[axis], np.int32))) if zero else sums
 
 
 def _factors(c: Conversion, a: int, b: int) -> tuple[int, int, tuple[int, ...]]:
@@ -185,10 +198,15 @@ def _matmul_integer(c: Conversion) -> Sequence[int]:
 
 
 def _scaled_sums(c: Conversion, sums: int, *factors: int) -> int:
-    """f32(f32(sums) * f32(product of factors))."""
+    """f32(f32(sums) * f32(product of factors)); by known factors sums are codes of theirs."""
     factor = factors[0]
     for other in factors[1:]:
         factor = c.node("mul", [factor, other], _REAL)
+    known, shape = c.builder.tensors[factor].array, c.shape(sums)
+    if known is not None and (known.size == 1 or known.shape == shape[-1:]):
+        axis = None if known.size == 1 else len(shape) - 1
+        scales = tuple(map(float, known.reshape(-1)))
+        return c.as_real(c.coded(sums, Quantization(scales, (0,) * known.size, axis)))
     return c.node("mul", [c.node("cast", [sums], _REAL), factor], _REAL)
 
 
@@ -202,11 +220,7 @@ def _in_codes(c: Conversion, reals: int, kind: TensorType) -> int:
 
 def _by_column(c: Conversion, name: str) -> int:
     """A scale in float32: one number, or one for each column."""
-    number = c.real(name)
-    c.require(
-        c.builder.type(number).dtype == "float32",
-        f"{name} is {c.builder.type(number).dtype}, must be float32",
-    )
+    number = c.cast(c.real(name), "float32")
     return c.reshaped(number, ()) if prod(c.shape(number)) == 1 else number
 
 
@@ -217,11 +231,11 @@ def _by_row(c: Conversion, name: str) -> int:
 
 def _qlinear_matmul(c: Conversion) -> Sequence[int]:
     a, b, shape = _factors(c, c.plainly(c.real("a")), c.plainly(c.real("b")))
-    kind = result(c, a, "y_scale", "y_zero_point")
-    scales: Any = c.known("a_scale"), c.known("b_scale")
-    zeros = _zero(c, "a_zero_point"), _zero(c, "b_zero_point")
+    scales: Any = [c.known(f"{name}_scale") for name in "aby"]
+    zeros = [_zero(c, f"{name}_zero_point") for name in "aby"]
     known = all(isinstance(array, np.ndarray) for array in (*scales, *zeros))
     if known and np.size(scales[0]) == np.size(zeros[0]) == 1 and _columns(c, b, scales[1], zeros[1]):
+        kind = result(c, a, "y_scale", "y_zero_point")
         x = c.coded(a, quantization(c, "a_scale", "a_zero_point"))
         if _layer(c, b, zeros[1]):
             weights = c.coded(c.transposed(b, (1, 0)), quantization(c, "b_scale", "b_zero_point", 0))
@@ -229,10 +243,13 @@ def _qlinear_matmul(c: Conversion) -> Sequence[int]:
         y = c.coded(b, quantization(c, "b_scale", "b_zero_point"))
         return [c.reshaped(c.node("batch_matmul", [x, y], kind, rescale="float32"), shape)]
     sums = _sums(c, _Factor(a, zeros[0]), _Factor(b, zeros[1]))
-    assert kind.quantization is not None
     factor = c.node("mul", [_by_row(c, "a_scale"), _by_column(c, "b_scale")], _REAL)
-    factor = c.node("div", [factor, c.constant(np.array(kind.quantization.scale, np.float32))], _REAL)
-    return [c.reshaped(_in_codes(c, _scaled_sums(c, sums, factor), kind), shape)]
+    steps = _scaled_sums(c, sums, c.node("div", [factor, _by_row(c, "y_scale")], _REAL))
+    zero = c.plainly(c.real("y_zero_point"))
+    zero = c.reshaped(zero, (*c.shape(zero), 1) if prod(c.shape(zero)) > 1 else ())
+    made = c.reshaped(steps_of(c, steps, zero, c.builder.type(zero).dtype), shape)
+    one = scales[2] is not None and np.size(scales[2]) == 1 and isinstance(zeros[2], np.ndarray)
+    return [c.coded(made, quantization(c, "y_scale", "y_zero_point")) if one else made]
 
 
 def _columns(c: Conversion, b: int, scales: Any, zeros: Any) -> bool:
@@ -257,14 +274,15 @@ def _qgemm(c: Conversion) -> Sequence[int]:
     third = c.plainly(c.real("C")) if c.has("C") else None
     columns = c.shape(b)[1]
     biased = third is None or (prod(c.shape(third)) == columns and c.shape(third)[-1:] == (columns,))
-    if _layer(c, b, y.zero_points) and biased:
+    if third is not None and biased:
+        third = c.reshaped(third, (columns,))
+    if _layer(c, b, y.zero_points) and biased and kind.quantization is not None:
         image = c.coded(a, replace(x, scales=(float(alpha),)))
         weights = c.coded(c.transposed(b, (1, 0)), y if y.axis is None else replace(y, axis=0))
-        bias = None if third is None else _bias(c, c.reshaped(third, (columns,)), image, weights)
+        bias = None if third is None else _bias(c, third, image, weights)
         return [_layered(c, image, weights, bias, kind)]
-    sums = _sums(c, _Factor(a, np.array(x.zero_points)), _Factor(b, np.array(y.zero_points)))
-    if third is not None:
-        sums = c.node("add", [sums, third], _WHOLE)
+    factors = _Factor(a, np.array(x.zero_points)), _Factor(b, np.array(y.zero_points))
+    sums = _sums(c, *factors, third)
     factor = alpha * np.array(y.scales, np.float32)
     if kind.quantization is None:
         return [_scaled_sums(c, sums, c.constant(factor))]
@@ -275,17 +293,6 @@ def _qgemm(c: Conversion) -> Sequence[int]:
 def _matmul_to_float(c: Conversion) -> Sequence[int]:
     a, b, shape = _factors(c, c.plainly(c.real("A")), c.plainly(c.real("B")))
     zeros = _zero(c, "a_zero_point"), _zero(c, "b_zero_point")
-    scales: Any = c.known("a_scale"), c.known("b_scale")
-    known = all(isinstance(array, np.ndarray) for array in (*scales, *zeros))
-    if (
-        known
-        and np.size(zeros[0]) == np.size(scales[0]) == 1
-        and _layer(c, b, zeros[1])
-        and _columns(c, b, scales[1], zeros[1])
-    ):
-        x = c.coded(a, quantization(c, "a_scale", "a_zero_point"))
-        weights = c.coded(c.transposed(b, (1, 0)), quantization(c, "b_scale", "b_zero_point", 0))
-        return [_plus_bias(c, c.reshaped(_layered(c, x, weights, None, _REAL), shape))]
     sums = _sums(c, _Factor(a, zeros[0]), _Factor(b, zeros[1]))
     reals = _scaled_sums(c, sums, _by_row(c, "a_scale"), _by_column(c, "b_scale"))
     return [_plus_bias(c, c.reshaped(reals, shape))]
@@ -300,65 +307,6 @@ def _dynamic_matmul(c: Conversion) -> Sequence[int]:
     a, b, shape = _factors(c, x, c.plainly(c.real("B")))
     sums = _sums(c, _Factor(a, zero), _Factor(b, _zero(c, "b_zero_point")))
     return [_plus_bias(c, c.reshaped(_scaled_sums(c, sums, scale, _by_column(c, "b_scale")), shape))]
-
-
-# Weights in blocks of a few bits
-
-
-def _matmul_bits(c: Conversion) -> Sequence[int]:
-    a = c.real("A")
-    dtype = c.builder.type(a).numpy_dtype
-    c.require(
-        not c.attribute("weight_prepacked", 0), "has weights packed for one processor (weight_prepacked)"
-    )
-    weights = c.constant(_unpacked(c).astype(dtype))
-    bias = c.real("bias") if c.has("bias") else None
-    kind = c.plain(dtype.name)
-    return [c.node("fully_connected", [a, weights, bias], kind, keep_num_dims=True)]
-
-
-def _unpacked(c: Conversion) -> Any:
-    """The weights [N, K] that codes in blocks along K stand for, in float32."""
-    columns, inner = int(c.attribute("N", 0)), int(c.attribute("K", 0))
-    bits, size = int(c.attribute("bits", 4)), int(c.attribute("block_size", 0))
-    c.require(bits in (2, 4, 8), f"bits is {bits}, npusim has 2, 4 and 8")
-    c.require(min(columns, inner, size) > 0, f"has {columns} columns of {inner} in blocks of {size}")
-    blocks = -(-inner // size)
-    packed = c.value("B")
-    c.require(
-        packed.size * 8 == columns * blocks * size * bits, f"B has {packed.size} bytes, which do not fit"
-    )
-    found: Any = _narrow(packed.reshape(columns, -1), bits, blocks * size)
-    places = np.arange(inner) // size
-    if c.has("g_idx"):
-        places = np.asarray(c.value("g_idx")).astype(np.int64)
-        c.require(places.shape == (inner,), f"g_idx has {places.size} elements, must have {inner}")
-        c.require(bool((places >= 0).all() and (places < blocks).all()), "g_idx names blocks that are none")
-    scales = c.value("scales")
-    c.require(scales.size == columns * blocks, f"has {scales.size} scales for {columns * blocks} blocks")
-    zeros = _zeros_of_blocks(c, columns, blocks, bits)
-    return (found[:, :inner].astype(np.float32) - zeros[:, places]) * scales.astype(np.float32).reshape(
-        columns, blocks
-    )[:, places]
-
-
-def _narrow(packed: Any, bits: int, count: int) -> Array:
-    """Codes of a few bits, the first in the lowest, `count` of each row."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    spread: Array = ((packed[..., None] >> shifts) & (0xFF >> 8 - bits)).reshape(packed.shape[0], -1)
-    return spread[:, :count]
-
-
-def _zeros_of_blocks(c: Conversion, columns: int, blocks: int, bits: int) -> Any:
-    if not c.has("zero_points"):
-        return np.full((columns, blocks), 1 << bits - 1, np.float32)
-    zeros = c.value("zero_points")
-    if zeros.dtype == np.uint8:
-        count = columns * -(-blocks * bits // 8)
-        c.require(zeros.size == count, f"zero_points has {zeros.size} bytes, must have {count}")
-        return _narrow(zeros.reshape(columns, -1), bits, blocks).astype(np.float32)
-    c.require(zeros.size == columns * blocks, f"has {zeros.size} zero points for {columns * blocks} blocks")
-    return zeros.astype(np.float32).reshape(columns, blocks)
 
 
 _PRODUCTS = ("fully_connected", "batch_matmul")
@@ -381,7 +329,7 @@ ROWS: tuple[Row, ...] = (
         "ConvInteger",
         "x w x_zero_point? w_zero_point?",
         _conv_integer,
-        ("conv_2d", "depthwise_conv_2d", "cast", "mul", "sub"),
+        ("conv_2d", "cast", "mul", "sub"),
         groups=False,
     ),
     Row(
@@ -414,7 +362,13 @@ ROWS: tuple[Row, ...] = (
         "DynamicQuantizeMatMul",
         "A B b_scale b_zero_point? bias?",
         _dynamic_matmul,
-        (*_PRODUCTS, *_CORRECTIONS, "reduce_min", "reduce_max", "div", "round", "add"),
+        (*_PRODUCTS, *_CORRECTIONS, "dynamic_quantize", "add"),
     ),
-    _microsoft("MatMulNBits", "A B scales zero_points? g_idx? bias?", _matmul_bits, ("fully_connected",)),
+    _microsoft("MatMulInteger16", "A B", _matmul_integer, _PRODUCTS),
+    _microsoft(
+        "QLinearConv",
+        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?",
+        _qlinear_conv,
+        ("conv_2d", "depthwise_conv_2d", "transpose"),
+    ),
 )

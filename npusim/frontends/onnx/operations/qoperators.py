@@ -9,7 +9,13 @@ from typing import Any
 from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
-from npusim.frontends.onnx.operations.scaled import codes, requantized, result
+from npusim.frontends.onnx.operations.scaled import (
+    channels_as_they_were,
+    channels_first,
+    codes,
+    requantized,
+    result,
+)
 from npusim.frontends.onnx.operations.windows import window_of
 from npusim.isa.base.tensor import Quantization, TensorType
 
@@ -88,25 +94,13 @@ def _function(op: str, **attributes: float) -> Callable[[Conversion], Sequence[i
     return convert
 
 
-def _image(c: Conversion) -> int:
-    """The codes of an image in [N, C, ...]."""
-    x = codes(c, "X", "x_scale", "x_zero_point")
-    rank = len(c.shape(x))
-    c.require(rank > 2, f"the input has shape {list(c.shape(x))}, must have 3 axes or more")
-    return c.transposed(x, (0, rank - 1, *range(1, rank - 1))) if c.attribute("channels_last", 0) else x
-
-
-def _as_it_was(c: Conversion, image: int) -> int:
-    rank = len(c.shape(image))
-    return c.transposed(image, (0, *range(2, rank), 1)) if c.attribute("channels_last", 0) else image
-
-
 def _averaged(c: Conversion) -> Sequence[int]:
-    x = _image(c)
+    x = channels_first(c, codes(c, "X", "x_scale", "x_zero_point"))
     shape, size = c.shape(x), [int(number) for number in c.attribute("kernel_shape", ())]
     c.require(len(shape) in (3, 4), "npusim has pools of images [N, C, H, W] and [N, C, W]")
     c.require(len(size) == len(shape) - 2, f"kernel_shape {size} is not one number for each axis")
-    window = window_of(c, shape[2:], size)
+    window = window_of(c, shape[2:], size, ceil=bool(c.attribute("ceil_mode", 0)))
+    c.require(set(window.dilation) == {1}, "npusim has such pools without dilations")
     row = len(shape) == 3
     if row:
         x = c.reshaped(x, (*shape[:2], 1, shape[2]))
@@ -118,17 +112,29 @@ def _averaged(c: Conversion) -> Sequence[int]:
         "padding": padding,
     }
     if c.attribute("count_include_pad", 0):
-        how["counted"] = padding
+        how["counted"] = padding  # all of it, that of a last window that is not full too
     made = c.node("average_pool_2d", [x], result(c, x, "y_scale", "y_zero_point"), rescale="fused", **how)
     made = c.reshaped(made, (*c.shape(made)[:2], *c.shape(made)[3:])) if row else made
-    return [_as_it_was(c, made)]
+    return [channels_as_they_were(c, made)]
+
+
+def _largest(c: Conversion) -> Sequence[int]:
+    """Of images with their channels last."""
+    x = c.real("x")
+    rank, size = len(c.shape(x)), [int(number) for number in c.attribute("kernel_shape", ())]
+    c.require(rank == 4 and len(size) == 2, "npusim has such pools of images [N, H, W, C]")
+    x = c.transposed(x, (0, 3, 1, 2))
+    window = window_of(c, c.shape(x)[2:], size, ceil=bool(c.attribute("ceil_mode", 0)))
+    c.require(set(window.dilation) == {1}, "npusim has such pools without dilations")
+    how: dict[str, Any] = {"filter": window.size, "strides": window.stride, "padding": window.padding}
+    return [c.transposed(c.node("max_pool_2d", [x], **how), (0, 2, 3, 1))]
 
 
 def _averaged_wholly(c: Conversion) -> Sequence[int]:
-    x = _image(c)
+    x = channels_first(c, codes(c, "X", "x_scale", "x_zero_point"))
     kind = result(c, x, "y_scale", "y_zero_point")
     axes = tuple(range(2, len(c.shape(x))))
-    return [_as_it_was(c, c.node("mean", [x], kind, axes=axes, keep_dims=True, rescale="fused"))]
+    return [channels_as_they_were(c, c.node("mean", [x], kind, axes=axes, keep_dims=True, rescale="fused"))]
 
 
 def _softmax(c: Conversion) -> Sequence[int]:
@@ -165,5 +171,6 @@ ROWS: tuple[Row, ...] = (
     _row("QLinearSigmoid", _ONE, _function("logistic"), "logistic"),
     _row("QLinearAveragePool", _POOL, _averaged, "average_pool_2d", "transpose"),
     _row("QLinearGlobalAveragePool", _POOL, _averaged_wholly, "mean", "transpose"),
+    _row("NhwcMaxPool", "x", _largest, "max_pool_2d", "transpose"),
     _row("QLinearSoftmax", "X X_scale x_zero_point y_scale y_zero_point", _softmax, "softmax"),
 )

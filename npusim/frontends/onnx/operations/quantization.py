@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from npusim.frontends.onnx.codes import Codes, codes_of
 from npusim.frontends.onnx.elements import held_type
-from npusim.frontends.onnx.groups import Codes, codes_of
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.isa.base.elements import element, is_element
-from npusim.isa.base.tensor import Array, Quantization
+from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
 
-_STEPS = 255
-"""Of DynamicQuantizeLinear, whose codes are uint8."""
 
-
-def _codes(c: Conversion) -> Codes | None:
-    """What a node says of codes, if it is constant and not in blocks."""
-    names = dict(zip(("x", "scale", "zero_point"), c.onnx.inputs, strict=False))
-    known: dict[str, Array] = {}
-    for name, value in names.items():
-        array = c.known(name) if value else None
-        if array is not None:
-            known[value] = array
-    bits = {value: c.bits(name) for name, value in names.items() if value}
-    codes = codes_of(c.onnx, known, bits)
+def _codes(c: Conversion, dtype: str = "") -> Codes | None:
+    """What a node says of codes, if it is constant and not in blocks; dtype: that of what it dequantises."""
+    values = dict(zip(("x", "scale", "zero_point"), c.onnx.inputs, strict=False))
+    names = {name: value for name, value in values.items() if value and name != "x"}
+    known = {value: array for name, value in names.items() if (array := c.known(name)) is not None}
+    bits = {value: c.bits(name) for name, value in names.items()}
+    codes = codes_of(c.onnx, known, bits, dtype)
     return None if codes is None or c.builder.type(c.real("scale")).dtype != "float32" else codes
 
 
@@ -44,17 +36,33 @@ def _at_axis(c: Conversion, scaling: Quantization, shape: Sequence[int]) -> Quan
 
 
 def _quantize(c: Conversion) -> Sequence[int]:
-    x, codes = as_floats(c, c.real("x")), _codes(c)
-    if codes is None or c.builder.type(x).dtype != "float32":
+    """Reals to codes, or codes to other codes; those that are the same already stay."""
+    codes = _codes(c)
+    held = None if codes is None or codes.quantization.axis is not None else _held(c)
+    x = as_floats(c, c.real("x")) if held is None else held
+    if codes is None or (held is None and c.builder.type(x).dtype != "float32"):
         return [_quantized_by_steps(c, x)]
-    scaling = _at_axis(c, codes.quantization, c.shape(x))
-    return [c.node("quantize", [x], unshaped(codes.dtype, scaling), rescale="float32", bits=codes.bits)]
+    _require_codes(c, codes.dtype)
+    target = unshaped(codes.dtype, _at_axis(c, codes.quantization, c.shape(x)))
+    if c.like(x) == target and not codes.bits:
+        return [x]
+    return [c.node("quantize", [x], target, rescale="float32", bits=codes.bits)]
+
+
+def _held(c: Conversion) -> int | None:
+    """The codes of one scale that are dequantised to what is quantised."""
+    held = c.codes("x")
+    scaling = None if held is None else c.builder.type(held).quantization
+    return held if scaling is not None and scaling.axis is None else None
 
 
 def _dequantize(c: Conversion) -> Sequence[int | None]:
-    x, codes = c.real("x"), _codes(c)
-    if codes is None:
-        return [_dequantized_by_steps(c, x)]
+    x = c.real("x")
+    _require_codes(c, c.builder.type(x).dtype)
+    codes = _codes(c, c.builder.type(x).dtype)
+    asked = _real_type(c, "output_dtype")
+    if codes is None or asked != "float32":
+        return [c.cast(_dequantized_by_steps(c, x), asked)]
     c.dequantized(c.coded(x, _at_axis(c, codes.quantization, c.shape(x))))
     return [None]
 
@@ -69,59 +77,66 @@ def as_floats(c: Conversion, tensor: int) -> int:
 
 
 def _quantized_by_steps(c: Conversion, x: int) -> int:
-    dtype, bits = _asked_type(c)
-    low, high = element(dtype).limits
-    if bits:
-        low, high = low >> 8 - bits, high >> 8 - bits
-    return steps_of(c, x, _spread(c, "scale", x), _spread(c, "zero_point", x), dtype, (low, high))
+    """In the precision that the node says, or that of its scale."""
+    scale, zero = _spread(c, "scale", x), _optional(c, "zero_point", x)
+    precision = _real_type(c, "precision")
+    ratio = c.node("div", [c.cast(x, precision), c.cast(scale, precision)], c.plain(precision))
+    return steps_of(c, ratio, zero, *_asked_type(c))
 
 
-def steps_of(
-    c: Conversion, x: int, scale: int | None, zero: int | None, dtype: str, bounds: tuple[int, int]
-) -> int:
-    """Whole numbers rint(x / scale) + zero within bounds: QuantizeLinear written out."""
-    kind = c.plain(c.builder.type(x).dtype)
-    ratio = x if scale is None else c.node("div", [x, scale], kind)
-    steps = c.node("round", [as_floats(c, ratio) if kind.dtype == "float32" else _widened(c, ratio)], kind)
+def _real_type(c: Conversion, attribute: str) -> str:
+    """The element type that an attribute says, otherwise that of the scale."""
+    said = int(c.attribute(attribute, 0))
+    dtype = held_type(said)[0] if said else c.builder.type(c.real("scale")).dtype
+    c.require(
+        is_element(dtype) and element(dtype).kind == "real", f"npusim has no reals of type {dtype} here"
+    )
+    return dtype
+
+
+def steps_of(c: Conversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
+    """Whole numbers rint(ratio) + zero within the codes of a type: QuantizeLinear behind its division."""
     wide = c.plain("float32")
-    steps = _widened(c, steps)
-    if zero is not None:
-        steps = c.node("add", [steps, as_floats(c, zero)], wide)
-    low, high = (c.constant(np.array(bound, np.float32)) for bound in bounds)
-    inside = c.node("minimum", [c.node("maximum", [steps, low], wide), high], wide)
-    return c.node("cast", [inside], c.plain(dtype))
-
-
-def _widened(c: Conversion, tensor: int) -> int:
-    same = c.builder.type(tensor).dtype == "float32"
-    return tensor if same else c.node("cast", [tensor], c.plain("float32"))
+    ratio = ratio if c.builder.type(ratio).dtype == "float32" else c.node("cast", [ratio], wide)
+    known = None if zero is None else c.builder.tensors[zero].array
+    first = 0 if known is None or known.size > 1 else int(known.reshape(-1)[0])
+    if zero is not None and (known is None or known.size > 1):
+        ratio = c.node("add", [c.node("round", [ratio], wide), as_floats(c, zero)], wide)
+    counted = unshaped(dtype, Quantization((1.0,), (first,)))
+    return c.plainly(c.node("quantize", [ratio], counted, rescale="float32", bits=bits))
 
 
 def _dequantized_by_steps(c: Conversion, x: int) -> int:
     steps = c.plainly(x)
     scale = _spread(c, "scale", x)
-    zero = _spread(c, "zero_point", x)
+    zero = _optional(c, "zero_point", x)
     if zero is not None:
         whole = c.plain("int32")
         steps = c.node("sub", [c.node("cast", [each], whole) for each in (steps, c.plainly(zero))], whole)
-    kind = c.plain("float32" if scale is None else c.builder.type(scale).dtype)
-    reals = c.node("cast", [steps], kind)
-    return reals if scale is None else c.node("mul", [reals, scale], kind)
+    kind = c.plain(c.builder.type(scale).dtype)
+    return c.node("mul", [c.node("cast", [steps], kind), scale], kind)
 
 
 def _asked_type(c: Conversion) -> tuple[str, int]:
     if c.has("zero_point"):
-        return c.builder.type(c.real("zero_point")).dtype, c.bits("zero_point")
+        _require_codes(c, dtype := c.builder.type(c.real("zero_point")).dtype)
+        return dtype, c.bits("zero_point")
     said = int(c.attribute("output_dtype", 0))
     dtype, bits = held_type(said) if said else ("uint8", 0)
-    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
+    _require_codes(c, dtype)
     return dtype, bits
 
 
-def _spread(c: Conversion, name: str, x: int) -> int | None:
-    """Scales or zero points as they broadcast with what has them; None where they are left out."""
-    if not c.has(name):
-        return None
+def _require_codes(c: Conversion, dtype: str) -> None:
+    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
+
+
+def _optional(c: Conversion, name: str, x: int) -> int | None:
+    return _spread(c, name, x) if c.has(name) else None
+
+
+def _spread(c: Conversion, name: str, x: int) -> int:
+    """Scales or zero points as they broadcast with what has them."""
     number, shape = c.plainly(c.real(name)), c.shape(x)
     own = c.shape(number)
     if len(own) == 0 or own == (1,):
@@ -155,27 +170,10 @@ def _repeated(c: Conversion, name: str, number: int, axis: int, shape: Sequence[
 # Scales that follow from what is quantised
 
 
-def dynamically(c: Conversion, x: int) -> tuple[int, int, int]:
+def dynamically(c: Conversion, x: int) -> tuple[int, ...]:
     """Codes uint8, scale and zero point of DynamicQuantizeLinear."""
-    wide = c.plain("float32")
-    axes = tuple(range(len(c.shape(x))))
-
-    def number(value: float) -> int:
-        return c.constant(np.array(value, np.float32))
-
-    def pair(op: str, a: int, b: int) -> int:
-        return c.node(op, [a, b], wide)
-
-    nothing = number(0)
-    low = pair("minimum", c.node("reduce_min", [x], wide, axes=axes), nothing)
-    high = pair("maximum", c.node("reduce_max", [x], wide, axes=axes), nothing)
-    extent = pair("sub", high, low)
-    flat = c.node("equal", [extent, nothing], c.plain("bool"))
-    scale = c.node("select_v2", [flat, number(1), pair("div", extent, number(_STEPS))], wide)
-    zero = c.node("round", [pair("div", pair("sub", nothing, low), scale)], wide)
-    zero = pair("minimum", pair("maximum", zero, nothing), number(_STEPS))
-    codes = steps_of(c, x, scale, zero, "uint8", (0, _STEPS))
-    return codes, scale, c.node("cast", [zero], c.plain("uint8"))
+    kinds = [unshaped("uint8"), unshaped("float32"), unshaped("uint8")]
+    return c.nodes("dynamic_quantize", [x], kinds)
 
 
 ROWS: tuple[Row, ...] = (
@@ -183,7 +181,7 @@ ROWS: tuple[Row, ...] = (
         "QuantizeLinear",
         "x scale zero_point?",
         _quantize,
-        ("quantize", "div", "round", "add", "maximum", "minimum", "cast"),
+        ("quantize", "div", "round", "add", "cast"),
         groups=False,
     ),
     Row(
@@ -197,7 +195,7 @@ ROWS: tuple[Row, ...] = (
         "DynamicQuantizeLinear",
         "x",
         lambda c: dynamically(c, c.real("x")),
-        ("reduce_min", "reduce_max", "div", "round", "cast"),
+        ("dynamic_quantize",),
         groups=False,
     ),
 )

@@ -41,12 +41,3 @@ def unary(name: str, op: str = "") -> Row:
     """A function of the elements of one tensor."""
     op = op or name.lower()
     return Row(name, "X", lambda c: [c.node(op, [c.tensor("X")])], (op,))
-
-
-def binary(name: str, op: str, dtype: str | None = None) -> Row:
-    """A function of two tensors that broadcast; dtype: the element type of the result, if it is not theirs."""
-
-    def convert(c: Conversion) -> Sequence[int]:
-        return [c.node(op, [c.tensor("A"), c.tensor("B")], None if dtype is None else c.plain(dtype))]
-
-    return Row(name, "A B", convert, (op,))

@@ -15,10 +15,7 @@ def numbers(c: Conversion, name: str, default: float = 0) -> Array:
     """A scale or zero point as a vector. Raises GraphError where only a run gives it."""
     if not c.has(name):
         return np.full(1, default, np.float32)
-    array = c.known(name)
-    if array is None:
-        raise c.onnx.fault(f"{name} follows from data; npusim has constant scales and zero points here")
-    return array.reshape(-1)
+    return c.value(name).reshape(-1)
 
 
 def quantization(c: Conversion, scale: str, zero: str, axis: int | None = None) -> Quantization:
@@ -26,7 +23,7 @@ def quantization(c: Conversion, scale: str, zero: str, axis: int | None = None) 
     scales: Any = numbers(c, scale, 1)
     zeros: Any = numbers(c, zero)
     c.require(
-        scales.dtype == np.float32, f"{scale} is {scales.dtype}, npusim has codes with scales in float32"
+        scales.dtype in (np.float16, np.float32), f"{scale} is {scales.dtype}, must be float32 or float16"
     )
     count = max(scales.size, zeros.size)
     fitting = axis is not None or count == 1
@@ -60,3 +57,19 @@ def requantized(c: Conversion, tensor: int, kind: TensorType) -> int:
     if (own.dtype, own.quantization) == (kind.dtype, kind.quantization):
         return tensor
     return c.node("quantize", [tensor], kind, rescale="float32")
+
+
+def channels_first(c: Conversion, image: int) -> int:
+    """An image in [N, C, ...], which com.microsoft has in another order where `channels_last` is 1."""
+    rank = len(c.shape(image))
+    c.require(rank > 2, f"the input has shape {list(c.shape(image))}, must have 3 axes or more")
+    return c.transposed(image, (0, rank - 1, *range(1, rank - 1))) if _channels_last(c) else image
+
+
+def channels_as_they_were(c: Conversion, image: int) -> int:
+    """A result of such an image in the order of the operand."""
+    return c.transposed(image, (0, *range(2, len(c.shape(image))), 1)) if _channels_last(c) else image
+
+
+def _channels_last(c: Conversion) -> bool:
+    return bool(c.attribute("channels_last", 0))

@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 from npusim.frontends.onnx.operations import (
+    attention,
+    blocks,
+    control,
     convolutions,
+    einsum,
     elementwise,
+    functions,
+    gathers,
+    matrices,
     movement,
+    normalizations,
+    pools,
     products,
     qoperators,
     quantization,
+    recurrent,
+    reductions,
+    resampling,
+    shapes,
 )
 from npusim.frontends.onnx.operations.row import Row
 
 ROWS: tuple[Row, ...] = tuple(
     sorted(
         (
+            *attention.ROWS,
+            *blocks.ROWS,
+            *control.ROWS,
             *convolutions.ROWS,
+            *einsum.ROWS,
             *elementwise.ROWS,
+            *functions.ROWS,
+            *gathers.ROWS,
+            *matrices.ROWS,
             *movement.ROWS,
+            *normalizations.ROWS,
+            *pools.ROWS,
             *products.ROWS,
             *qoperators.ROWS,
             *quantization.ROWS,
+            *recurrent.ROWS,
+            *reductions.ROWS,
+            *resampling.ROWS,
+            *shapes.ROWS,
         ),
         key=lambda row: (row.domain, row.name),
     )

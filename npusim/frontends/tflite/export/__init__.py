@@ -7,14 +7,21 @@ say of a layer needs no list; it is what the reader does not see again.
 
 from __future__ import annotations
 
+from npusim.frontends.inexpressible import Refusals
+from npusim.frontends.sameness import check_same
 from npusim.frontends.tflite import reader
-from npusim.frontends.tflite.export.comparison import check_same
 from npusim.frontends.tflite.export.conversion import subgraphs_of
-from npusim.frontends.tflite.export.rewrites import expressible
+from npusim.frontends.tflite.export.rewrites import REWRITES, expressible
 from npusim.frontends.tflite.flatbuffer import serialize
+from npusim.frontends.tflite.operators import OPERATORS
 from npusim.kernels.graph.graph import Graph
 
 _DESCRIPTION = "Written by npusim."
+
+
+def operators() -> frozenset[str]:
+    """The operators that become operators of TFLite, where their parameters and types allow it."""
+    return frozenset({row.op for row in OPERATORS.values()} | REWRITES.keys())
 
 
 def written(graph: Graph) -> bytes:
@@ -22,8 +29,10 @@ def written(graph: Graph) -> bytes:
 
     Raises GraphError that names the layers which TFLite cannot express, and why.
     """
-    wanted = expressible(graph)
-    subgraphs = subgraphs_of(wanted)
+    refusals = Refusals()
+    wanted = expressible(graph, refusals)
+    subgraphs = subgraphs_of(wanted, refusals)
+    refusals.check()
     data = serialize(_DESCRIPTION, subgraphs)
-    check_same(wanted, reader.parse(data, graph.name))
+    check_same(wanted, reader.parse(data, graph.name), "TFLite")
     return data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from npusim.frontends.inexpressible import for_every_node
+from npusim.frontends.inexpressible import Refusals, for_every_node
 from npusim.frontends.tflite.control import DECIDING, Deciding
 from npusim.frontends.tflite.export.operations import Said, options_of, said
 from npusim.frontends.tflite.export.types import check_types
@@ -23,10 +23,13 @@ _ABSENT = -1
 _CONTROL = {row.op: (code, row) for code, row in DECIDING.items()}
 
 
-def subgraphs_of(graph: Graph) -> list[FileSubgraph]:
-    """The subgraphs of a graph in TFLite's terms, its own first; raises GraphError for what cannot be said."""
+def subgraphs_of(graph: Graph, refusals: Refusals) -> list[FileSubgraph]:
+    """The subgraphs of a graph in TFLite's terms, its own first; layers that cannot be said are added to the refusals.
+
+    Raises GraphError for states that no recurrent operator updates.
+    """
     subgraphs: list[FileSubgraph | None] = []
-    _Subgraph(graph, subgraphs).write()
+    _Subgraph(graph, subgraphs, refusals).write()
     return [subgraph for subgraph in subgraphs if subgraph is not None]
 
 
@@ -44,8 +47,9 @@ class _Subgraph:
     A state is one variable of the file, before and after its update.
     """
 
-    def __init__(self, graph: Graph, subgraphs: list[FileSubgraph | None]) -> None:
+    def __init__(self, graph: Graph, subgraphs: list[FileSubgraph | None], refusals: Refusals) -> None:
         self.graph = graph
+        self.refusals = refusals
         self.subgraphs = subgraphs
         self.number = len(subgraphs)
         subgraphs.append(None)
@@ -59,14 +63,20 @@ class _Subgraph:
         """Fills its place among the subgraphs and gives its number."""
         graph = self.graph
         inputs = [self.tensor(number) for number in graph.inputs]
-        for_every_node(graph, self.node)
+        for_every_node(graph, self.node, self.refusals)
         for state in graph.states:
-            if state.before not in self.updated:
+            if state.before not in self.updated and not any(
+                map(self.refusals.has, self.readers(state.before))
+            ):
                 name = quoted(graph.tensors[state.before].name)
                 raise GraphError(f"state {name}: TFLite has states only within recurrent operators")
         outputs = [self.tensor(number) for number in graph.outputs]
         self.subgraphs[self.number] = FileSubgraph(graph.name, self.tensors, self.operators, inputs, outputs)
         return self.number
+
+    def readers(self, number: int) -> list[str]:
+        """The names of the layers that take a tensor."""
+        return [node.name for node in self.graph.nodes if number in node.inputs]
 
     # Tensors
 
@@ -174,7 +184,7 @@ class _Subgraph:
 
     def deciding(self, node: Node, code: str, row: Deciding) -> FileOperator:
         """A node with bodies, which become subgraphs."""
-        numbers = [_Subgraph(body, self.subgraphs).write() for body in node.bodies]
+        numbers = [_Subgraph(body, self.subgraphs, self.refusals).write() for body in node.bodies]
         fields = dict(zip(row.bodies, numbers, strict=True))
         inputs = tuple(map(self.operand, node.inputs))
         return FileOperator(code, 1, inputs, tuple(map(self.tensor, node.outputs)), row.options, fields)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.tflite.export.rewrites import dropped_axes
+from npusim.frontends.rewriting import dropped_axes
 from npusim.frontends.tflite.layer import ACTIVATIONS
 from npusim.frontends.tflite.operators import OPERATORS
 from npusim.isa.base.errors import GraphError

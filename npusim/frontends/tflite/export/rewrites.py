@@ -2,88 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from npusim.frontends.inexpressible import for_every_node
+from npusim.frontends.inexpressible import Refusals
+from npusim.frontends.rewriting import (
+    Rewrite,
+    Rewriting,
+    changed,
+    exclusive_or,
+    plain_slice,
+    reduction,
+    rewritten,
+    squeeze,
+    strided_slice,
+    there,
+)
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.operator.geometry import same_padding
-from npusim.kernels.operator.parameters import NO_BORDERS, NONE, Parameters
-from npusim.kernels.table import known, operator
-
-Rewrite = Callable[["Rewriting", Node], None]
+from npusim.kernels.operator.parameters import NO_BORDERS, NONE
+from npusim.kernels.table import operator
 
 
-class Rewriting(GraphBuilder):
-    """A graph on its way into TFLite's terms: it keeps the numbers of its tensors, and gets more behind them."""
-
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph.name)
-        self.tensors += graph.tensors
-        self.inputs += graph.inputs
-        self.states += graph.states
-
-    def made(
-        self, op: str, inputs: Sequence[int | None], result: TensorType, name: str, **values: Any
-    ) -> int:
-        """A new node with one new result."""
-        return self.node(op, inputs, [result], operator(op).parameters(**values), name=name)[0]
-
-    def keep_node(self, node: Node, **changes: Any) -> None:
-        """The node itself, but for some of its fields."""
-        node = replace(node, **changes)
-        self.add(node.op, node.inputs, node.outputs, node.parameters, name=node.name, bodies=node.bodies)
-
-    def image(self, node: Node, position: int = 0) -> TensorType:
-        """The type of an operand."""
-        return self.type(_there(node, position))
-
-
-def expressible(graph: Graph) -> Graph:
-    """The graph in TFLite's terms. Raises GraphError that names the layers for which there are none, and why."""
-    to = Rewriting(graph)
-
-    def rewrite(node: Node) -> None:
-        if node.bodies:
-            to.keep_node(node, bodies=tuple(expressible(body) for body in node.bodies))
-        elif not known(node.op) or type(node.parameters) is not operator(node.op).parameters:
-            raise GraphError(f"npusim does not know the operator {node.op}")
-        else:
-            REWRITES.get(node.op, _resolved)(to, node)
-
-    for_every_node(graph, rewrite)
-    return to.graph(graph.outputs)
-
-
-def _there(node: Node, position: int) -> int:
-    number = node.inputs[position]
-    if number is None:
-        raise GraphError(f"its operand {position} is absent")
-    return number
-
-
-def _changed(how: Parameters, **values: Any) -> Parameters:
-    """Parameters with other values for those that they have."""
-    return how.changed(**{name: value for name, value in values.items() if hasattr(how, name)})
-
-
-def _resolved(to: Rewriting, node: Node) -> None:
-    """Axes counted from the front, all sizes written out: as TFLite's reader gives them."""
-    how: Any = node.parameters
-    rank = len(to.image(node).shape) if node.inputs and node.inputs[0] is not None else 0
-    values: dict[str, Any] = {}
-    if hasattr(how, "axis") and rank:
-        values["axis"] = how.axis % (rank + (node.op == "pack"))
-    if hasattr(how, "shape"):
-        values["shape"] = to.shape(node.outputs[0])
-    to.keep_node(node, parameters=_changed(how, **values))
+def expressible(graph: Graph, refusals: Refusals) -> Graph:
+    """The graph in TFLite's terms; layers for which there are none stay as they are, and are added to the refusals."""
+    return rewritten(graph, REWRITES, refusals)
 
 
 # Windows
@@ -223,64 +172,7 @@ def _filled(to: Rewriting, node: Node) -> None:
     inputs = node.inputs
     if kind.shape:
         inputs = (to.made("reshape", inputs, replace(kind, shape=()), f"{node.name}/value", shape=()),)
-    to.keep_node(node, inputs=inputs, parameters=_changed(node.parameters, shape=to.shape(node.outputs[0])))
-
-
-def _slice(to: Rewriting, node: Node) -> None:
-    """A slice with steps is a STRIDED_SLICE."""
-    how: Any = node.parameters
-    if any(step != 1 for step in how.strides):
-        strided = operator("strided_slice").parameters(
-            begin=how.begin, size=how.size, strides=how.strides, shape=to.shape(node.outputs[0])
-        )
-        to.keep_node(node, op="strided_slice", parameters=strided)
-    else:
-        to.keep_node(node, parameters=how.changed(strides=()))
-
-
-def _strided_slice(to: Rewriting, node: Node) -> None:
-    """One entry per axis; where the result has other axes than the slice without some of one, a reshape follows."""
-    how: Any = node.parameters
-    result = to.type(node.outputs[0])
-    steps = how.strides or (1,) * len(how.begin)
-    gone = dropped_axes(how.size, result.shape)
-    if gone is not None:
-        steps = tuple(1 if axis in gone else step for axis, step in enumerate(steps))
-        to.keep_node(node, parameters=how.changed(strides=steps, shape=result.shape))
-        return
-    part = replace(result, shape=how.size)
-    [cut] = to.node(
-        node.op, node.inputs, [part], how.changed(strides=steps, shape=how.size), name=f"{node.name}/part"
-    )
-    shape = operator("reshape").parameters(shape=result.shape)
-    to.add("reshape", [cut], node.outputs, shape, name=node.name)
-
-
-def dropped_axes(sizes: Sequence[int], shape: Sequence[int]) -> set[int] | None:
-    """The axes of one element without which sizes are a shape; None where they are not."""
-    gone, position = set(), 0
-    for axis, size in enumerate(sizes):
-        if position < len(shape) and shape[position] == size:
-            position += 1
-        elif size == 1:
-            gone.add(axis)
-        else:
-            return None
-    return gone if position == len(shape) else None
-
-
-def _squeeze(to: Rewriting, node: Node) -> None:
-    shape = to.image(node).shape
-    how: Any = node.parameters
-    gone = sorted({axis % len(shape) for axis in how.axes}) if shape else []
-    to.keep_node(node, parameters=how.changed(axes=tuple(gone)))
-
-
-def _reduced(to: Rewriting, node: Node) -> None:
-    how: Any = node.parameters
-    rank = len(to.image(node).shape)
-    axes = sorted({axis % rank for axis in how.axes}) if rank else []
-    to.keep_node(node, parameters=how.changed(axes=tuple(axes)))
+    to.keep_node(node, inputs=inputs, parameters=changed(node.parameters, shape=to.shape(node.outputs[0])))
 
 
 def _along_last(to: Rewriting, node: Node) -> None:
@@ -305,6 +197,18 @@ def _along_last(to: Rewriting, node: Node) -> None:
         to.add("transpose", [result], [number], perm, name=node.name)
 
 
+def _top(to: Rewriting, node: Node) -> None:
+    """LiteRT's positions are int32."""
+    values, places = node.outputs
+    kind = to.type(places)
+    if kind.dtype == "int32":
+        _along_last(to, node)
+        return
+    found = to.tensor(f"{node.name}/positions", replace(kind, dtype="int32"))
+    _along_last(to, replace(node, outputs=(values, found)))
+    to.add("cast", [found], [places], operator("cast").parameters(), name=node.name)
+
+
 def _last_or_none(to: Rewriting, node: Node) -> None:
     """The last axis, as the reader says it."""
     how: Any = node.parameters
@@ -324,7 +228,8 @@ def _by_code(to: Rewriting, node: Node) -> None:
     kinds = {to.type(number).quantization for number in (*node.inputs, *node.outputs) if number is not None}
     is_plain = kinds == {None} or (len(kinds - {None}) == 1 and node.op in _CHOOSING)
     how: Any = node.parameters
-    to.keep_node(node, parameters=how.changed(by_value=False) if is_plain else how)
+    same = {"by_value": False, "rescale": "fixed_point"}  # nothing is rescaled
+    to.keep_node(node, parameters=how.changed(**same) if is_plain else how)
 
 
 _CHOOSING = ("maximum", "minimum", "select", "select_v2")
@@ -344,7 +249,7 @@ def _clip(to: Rewriting, node: Node) -> None:
     ]
     if not kind.real or not limits:
         raise GraphError(f"TFLite has no limits {how.least} and {how.most} of {kind.dtype}")
-    image = _there(node, 0)
+    image = there(node, 0)
     for name, value in limits[:-1]:
         limit = to.constant(f"{node.name}/limit", np.array(value, kind.numpy_dtype))
         image = to.made(name, [image, limit], kind, f"{node.name}/{name}")
@@ -354,10 +259,6 @@ def _clip(to: Rewriting, node: Node) -> None:
 
 
 _LIMITS = {(0.0, 6.0): "relu6", (0.0, None): "relu", (-1.0, 1.0): "relu_n1_to_1", (0.0, 1.0): "relu_0_to_1"}
-
-
-def _exclusive_or(to: Rewriting, node: Node) -> None:
-    to.keep_node(node, op="not_equal", parameters=operator("not_equal").parameters())
 
 
 REWRITES: dict[str, Rewrite] = {
@@ -370,17 +271,18 @@ REWRITES: dict[str, Rewrite] = {
     "fully_connected": _vectors,
     "l2_pool_2d": _pool,
     "local_response_normalization": _last_or_none,
-    "logical_xor": _exclusive_or,
+    "logical_xor": exclusive_or,
     "max_pool_2d": _pool,
-    "slice": _slice,
-    "squeeze": _squeeze,
-    "strided_slice": _strided_slice,
+    "slice": plain_slice,
+    "squeeze": squeeze,
+    "strided_slice": strided_slice,
     "transpose_conv": _transposed,
-    **dict.fromkeys(("softmax", "log_softmax", "topk_v2", "l2_normalization"), _along_last),
+    **dict.fromkeys(("softmax", "log_softmax", "l2_normalization"), _along_last),
+    "topk_v2": _top,
     **dict.fromkeys((*_CHOOSING, *_COMPARING), _by_code),
     **dict.fromkeys(
         ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any", "reverse_v2"),
-        _reduced,
+        reduction,
     ),
 }
 """By the operator; the others say as they are, with axes from the front."""

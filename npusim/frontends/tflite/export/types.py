@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import TensorType
 from npusim.kernels.operator.operator import Call
 
 _EIGHT_BITS = ("int8", "uint8")
@@ -11,6 +12,7 @@ _WORDS = (*_COMPUTED, "int16")
 _COUNTED = (*_WORDS, "int32", "int64")
 _MOVED = (*_COUNTED, "bool")
 _DEEP = (*_COMPUTED, "int32", "int64")
+_WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 _MAIN = {"SELECT": 1, "SELECT_V2": 1, "EMBEDDING_LOOKUP": 1, "HASHTABLE_LOOKUP": 2}
 """The operand that says the type of the operator, where it is not the first."""
 
@@ -88,10 +90,24 @@ def check_types(code: str, call: Call) -> None:
     main = call.inputs[_MAIN.get(code, 0)]
     if main is not None and main.dtype not in TYPES[code]:
         raise GraphError(f"LiteRT's {code} takes {', '.join(TYPES[code])}, not {main.dtype}")
-    if code == "TRANSPOSE_CONV" and main is not None and call.inputs[1] is not None:
-        weights = call.inputs[1].dtype
-        if weights != main.dtype:
-            raise GraphError(f"LiteRT's {code} takes weights of the image's {main.dtype}, not {weights}")
+    if code in _WEIGHTED and main is not None and call.inputs[1] is not None:
+        _check_weights(code, main, call.inputs[1])
     result = call.outputs[0].dtype
     if code == "DEQUANTIZE" and result != "float32":
         raise GraphError(f"LiteRT's {code} gives float32, not {result}")
+
+
+def _check_weights(code: str, image: TensorType, weights: TensorType) -> None:
+    """LiteRT's 8-bit weights are of the image's type; uint8 ones have one scale, int8 ones no zero points."""
+    if not image.quantized8:
+        return
+    if weights.dtype != image.dtype:
+        raise GraphError(f"LiteRT's {code} takes weights of the image's {image.dtype}, not {weights.dtype}")
+    scaling = weights.quantization
+    if scaling is None:
+        return
+    if image.dtype == "uint8" and scaling.axis is not None:
+        raise GraphError(f"LiteRT's {code} takes uint8 weights of one scale, not {len(scaling.scales)}")
+    is_shifted = image.dtype == "int8" and any(scaling.zero_points)
+    if is_shifted and (code != "FULLY_CONNECTED" or scaling.axis is not None):
+        raise GraphError(f"LiteRT's {code} takes int8 weights without zero points")

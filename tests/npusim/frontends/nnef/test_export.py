@@ -24,6 +24,10 @@ from npusim.kernels.table import operator
 from tests.npusim.frontends.nnef.bodies import IMAGE, bodies
 from tests.npusim.frontends.nnef.models import folder
 
+from ....scheduler.growing import ROWS as GROWING
+from ....scheduler.growing import graph as growing
+from ....scheduler.growing import types_of
+
 CODES = Quantization((0.05,), (3,))
 LAST = (1, 6, 8, 4)
 """An image with its channels last."""
@@ -83,6 +87,11 @@ ROWS: tuple[tuple[str, tuple[tuple[int, ...], ...], int, dict[str, Any]], ...] =
     ("logistic", (LAST,), 1, {}),
     ("relu_n1_to_1", (LAST,), 1, {}),
     ("prelu", (LAST, (1, 1, 4)), 1, {}),
+    ("atan", (LAST,), 1, {}),
+    ("broadcast_to", ((6, 1, 4),), 1, {"shape": (2, 6, 8, 4)}),
+    ("depth_to_space", (LAST,), 1, {"block_size": 2}),
+    ("space_to_depth", (LAST,), 1, {"block_size": 2}),
+    ("unpack", (LAST,), 8, {"axis": 2}),
 )  # fmt: skip
 
 
@@ -97,6 +106,57 @@ def test_operators_come_back(
     tmp_path: Path,
 ) -> None:
     same_after(graph_of(op, shapes, coded, results, **parameters), tmp_path / "m")
+
+
+REFUSED = {
+    *("resize_bilinear", "resize_nearest_neighbor", "local_response_normalization", "clip"),
+    ("squared_difference", "int8"),
+}
+"""What `growing` has otherwise than NNEF."""
+
+
+@pytest.mark.parametrize("op", [op for op in GROWING if op in export.operators()])
+def test_operators_of_every_type_come_back_or_are_refused(op: str, tmp_path: Path) -> None:
+    for dtype in types_of(op):
+        graph, file = growing(op, dtype, 2), tmp_path / f"{dtype}.tgz"
+        if op in REFUSED or (op, dtype) in REFUSED:
+            with pytest.raises(NpusimError, match=f'^layer "{op}_0": [^\n]+$'):
+                export.written(graph)
+            continue
+        file.write_bytes(export.written(graph))
+        again = npusim.load(file)
+        for ours, theirs in zip(graph.outputs, again.outputs, strict=True):
+            assert graph.tensors[ours].type == again.tensors[theirs].type
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "parameters"),
+    [
+        ("clip", (LAST,), {"least": -0.5, "most": 0.25}),
+        ("clip", (LAST,), {"most": 0.25}),
+        ("l2_pool_2d", (LAST,), {"filter": (2, 2), "strides": (2, 2)}),
+        ("local_response_normalization", (LAST,), {"radius": 1, "bias": 1.0, "alpha": 0.5, "beta": 0.5}),
+        ("lp_normalization", (LAST,), {"axes": (1, 3), "p": 1}),
+        ("batch_normalization", (LAST, (4,), (4,), (4,), (4,)), {}),
+        ("squared_difference", (LAST, LAST), {}),
+        ("add_n", (LAST, LAST, LAST), {}),
+        ("transpose_conv", (LAST, (5, 3, 3, 4), (5,)), {"strides": (2, 2), "padding": ((1, 1), (0, 1))}),
+        ("transpose_conv", (LAST, (5, 3, 3, 4), (5,)), {"strides": (2, 2), "size": (14, 17)}),
+    ],
+)
+def test_operators_of_reals_come_back(
+    op: str, shapes: tuple[tuple[int, ...], ...], parameters: dict[str, Any], tmp_path: Path
+) -> None:
+    """Sums of reals may differ in their last bits."""
+    graph = graph_of(op, shapes, False, **parameters)
+    path = tmp_path / "m"
+    export.write(path, graph)
+    ours, theirs = (
+        npusim.simulate(npusim.compile(each), seed=7).outputs for each in (graph, npusim.load(path))
+    )
+    assert ours is not None
+    assert theirs is not None
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
 
 
 def test_built_in_models_come_back_with_their_bytes_and_cycles(tmp_path: Path) -> None:

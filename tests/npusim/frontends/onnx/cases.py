@@ -57,16 +57,31 @@ def outcome(case: Case, *, by_machine: bool = True) -> tuple[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.onnx"
         path.write_bytes(case.model)
+        sizes = open_sizes(case)
         try:
             if by_machine:
-                outputs = npusim.run(path, inputs=case.inputs).outputs or ()
+                outputs = npusim.run(path, inputs=case.inputs, sizes=sizes).outputs or ()
             else:
-                graph = frontend.read(path)
+                graph = frontend.read(path, sizes)
                 values = evaluate(graph, case.inputs)
                 outputs = tuple(values[number] for number in graph.outputs)
         except npusim.NpusimError as fault:
             return str(fault).partition("case.onnx: ")[2] or str(fault), 0
     return compared(case, outputs)
+
+
+def open_sizes(case: Case) -> dict[str, tuple[int, ...]]:
+    """The shapes of those inputs whose sizes the model leaves open."""
+    import onnx
+
+    graph = onnx.load_from_string(case.model).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    return {
+        value.name: data.shape
+        for value, data in zip(inputs, case.inputs, strict=True)
+        if any(not size.HasField("dim_value") for size in value.type.tensor_type.shape.dim)
+    }
 
 
 def compared(case: Case, outputs: Any) -> tuple[str, int]:

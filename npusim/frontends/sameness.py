@@ -15,37 +15,39 @@ from npusim.kernels.graph.graph import Graph, Node
 _SHOWN = 4
 
 
-def check_same(wanted: Graph, read: Graph) -> None:
-    """Raise GraphError that names the layers which a reader sees otherwise, and what of them."""
+def check_same(wanted: Graph, read: Graph, format: str) -> None:
+    """Raise GraphError that names the layers which a reader of the format sees otherwise, and what of them."""
     refusals = Refusals()
-    _compare(wanted, read, refusals)
+    _compare(wanted, read, refusals, format)
     refusals.check()
 
 
-def _compare(wanted: Graph, read: Graph, refusals: Refusals) -> None:
+def _compare(wanted: Graph, read: Graph, refusals: Refusals, format: str) -> None:
     for ours, theirs in zip_longest(wanted.nodes, read.nodes):
         if ours is None or theirs is None or ours.op != theirs.op:
             node = ours or theirs
-            refusals.add(node.name, f"TFLite reads {getattr(theirs, 'op', 'nothing')} in its place")
+            refusals.add(node.name, f"{format} reads {getattr(theirs, 'op', 'nothing')} in its place")
             return
-        if wrong := _difference(wanted, ours, read, theirs):
+        if wrong := _difference(wanted, ours, read, theirs, format):
             refusals.add(ours.name, wrong)
         for body, twin in zip(ours.bodies, theirs.bodies, strict=False):
-            _compare(body, twin, refusals)
+            _compare(body, twin, refusals, format)
 
 
-def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node) -> str | None:
-    """What of a node TFLite does not say; None where it says all."""
+def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node, format: str) -> str | None:
+    """What of a node the format does not say; None where it says all."""
     here, there = vars(ours.parameters), vars(theirs.parameters)
     names = [name for name in here if _stored(here[name]) != _stored(there.get(name))]
     if names:
         found = ", ".join(f"{name} = {_value(here[name])}" for name in names[:_SHOWN])
-        return f"TFLite's {ours.op} has no {found}"
-    pairs = [*zip_longest(ours.inputs, theirs.inputs), *zip_longest(ours.outputs, theirs.outputs)]
+        return f"{format}'s {ours.op} has no {found}"
+    # Results that the graph does not have are of no concern to it.
+    results = zip_longest(ours.outputs, theirs.outputs[: len(ours.outputs)])
+    pairs = [*zip_longest(ours.inputs, theirs.inputs), *results]
     for position, (mine, other) in enumerate(pairs):
         here_is, there_is = _type(wanted, mine), _type(read, other)
         if here_is != there_is:
-            return f"its tensor {position} is {_shown(here_is)}, which TFLite reads as {_shown(there_is)}"
+            return f"its tensor {position} is {_shown(here_is)}, which {format} reads as {_shown(there_is)}"
     return None
 
 

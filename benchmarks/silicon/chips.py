@@ -1,0 +1,8 @@
+"""The chips, one line each."""
+
+from __future__ import annotations
+
+from benchmarks.silicon import ethos_u55, gap9
+from benchmarks.silicon.frame import Chip
+
+CHIPS: tuple[Chip, ...] = (*ethos_u55.CHIPS, *gap9.CHIPS)

@@ -1,0 +1,104 @@
+"""docs/silicon.md, and the same rows on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchmarks.silicon.frame import Agreement, Chip, Compared, agreement
+
+Result = tuple[Chip, Sequence[Compared]]
+
+_HEAD = """\
+# Chips that exist
+
+<!-- Written by `python -m benchmarks silicon --write`. -->
+
+Presets that are named after chips, beside what was measured on them or what their vendor's tool says. The error of
+rows is the geometric mean of the larger of simulated / measured and its inverse, minus 1; bias the geometric mean of
+simulated / measured; rank Spearman's correlation. Rows that are *held out* were set aside before any constant was
+chosen. Constants come from facts of the vendor, from single operators, and where there are neither from all networks
+together; no network has one of its own. `edge-*` and `mobile-*` are no chips: an idealised array, always full.
+"""
+
+
+def page(results: Sequence[Result]) -> str:
+    """The page."""
+    return (
+        "\n".join([_HEAD, *_summary(results), *(line for result in results for line in _chip(*result))])
+        + "\n"
+    )
+
+
+def _summary(results: Sequence[Result]) -> Iterator[str]:
+    head = (
+        "preset",
+        "referee",
+        "rows",
+        "error",
+        "worst",
+        "bias",
+        "rank",
+        "error, held out",
+        "worst, held out",
+    )
+    yield f"| {' | '.join(head)} | bar: error, worst |"
+    yield "| --- " * (len(head) + 1) + "|"
+    for chip, rows in results:
+        every, aside = agreement(rows), held_out(rows)
+        apart = (percent(aside.error), percent(aside.worst)) if aside else ("", "")
+        asked = f"{percent(chip.bar.error)}, {percent(chip.bar.worst)}"
+        cells = (f"`{chip.preset}`", chip.referee, str(every.rows), *numbers(every), *apart, asked)
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _chip(chip: Chip, rows: Sequence[Compared]) -> Iterator[str]:
+    yield from (f"## {chip.preset}: {chip.referee}", "")
+    yield f"| network | measured, {chip.unit} | simulated | ratio | |"
+    yield "| --- | --- | --- | --- | --- |"
+    for row in rows:
+        yield f"| {' | '.join(cells(chip, row))} |"
+    yield ""
+    yield from _fits(chip)
+    yield from (f"- {remark}" for remark in chip.remarks)
+    if chip.remarks:
+        yield ""
+
+
+def _fits(chip: Chip) -> Iterator[str]:
+    """The fitted constants, with what they would be without one network or another."""
+    fits = list(chip.fits())
+    if not fits:
+        return
+    yield from (
+        "| fitted constant | value | rows | their median | without any one network |",
+        "| --- " * 5 + "|",
+    )
+    for fit in fits:
+        apart = f"{fit.least:.1f} to {fit.most:.1f}"
+        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {fit.median:.1f} | {apart} |"
+    yield ""
+
+
+def cells(chip: Chip, row: Compared) -> tuple[str, ...]:
+    """A row: network, measured, simulated, ratio, whether it was held out."""
+    asked = row.measurement
+    values = (f"{value:,.{chip.decimals}f}" for value in (asked.value, row.simulated))
+    return (asked.network, *values, f"{row.ratio:.3f}", "held out" if asked.held_out else "")
+
+
+def held_out(rows: Sequence[Compared]) -> Agreement | None:
+    """The agreement of the rows that were held out, if there are any."""
+    aside = [row for row in rows if row.measurement.held_out]
+    return agreement(aside) if aside else None
+
+
+def numbers(found: Agreement) -> tuple[str, str, str, str]:
+    """Error, worst, bias, rank."""
+    rank = "" if found.rank is None else f"{found.rank:.3f}"
+    return percent(found.error), percent(found.worst), f"{found.bias:.3f}", rank
+
+
+def percent(share: float) -> str:
+    """12.3 %."""
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,1 @@
+"""An engine whose weights pass bit by bit: GAP9's NE16."""

@@ -1,0 +1,136 @@
+"""The block engine as a kind of MAC array: output blocks of micro-blocks, an output stage beside them.
+
+A problem leaves no choice: the block follows from its sizes (`npusim.isa.engines.block.choice`).
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import ClassVar
+
+from npusim.isa.base.cause import Cause
+from npusim.isa.engines.block.choice import chosen
+from npusim.isa.engines.block.shape import block_shape
+from npusim.isa.engines.block.timing import Occupancy, occupancy
+from npusim.isa.engines.engine import ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.mac_array import Blocks, MacArray
+
+
+class Block(Engine):
+    """Micro-blocks of the output, each with the products of a step at a time."""
+
+    kind: ClassVar[str] = "block"
+    causes: ClassVar[tuple[Cause, ...]] = (
+        Cause(
+            "micro_blocks",
+            "micro-blocks",
+            "#0e7c8a",
+            "inside the MAC array: outputs that a micro-block, or products that a step does not have",
+            ("mac_array.block.micro_channels", "mac_array.block.depth_first_channels"),
+        ),
+        Cause(
+            "by_channel",
+            "depthwise",
+            "#4fb3a5",
+            "inside the MAC array: a depthwise convolution has fewer products for a step than there are multipliers",
+            ("mac_array.block.depthwise_elements",),
+        ),
+        Cause(
+            "reload",
+            "weights of a step",
+            "#6a8fd8",
+            "inside the MAC array: the plane of a block is done before the weights of the next step are there",
+            ("mac_array.weight_bytes_per_cycle", "mac_array.block.buffer_kib"),
+        ),
+        Cause(
+            "block_output",
+            "output of blocks",
+            "#9db8e8",
+            "inside the MAC array: it waits for the output stage or for commands, and the last block is written",
+            ("mac_array.block.output_cycles", "mac_array.block.buffer_kib"),
+        ),
+        Cause(
+            "map_port",
+            "feature-map port",
+            "#3f8fc4",
+            "inside the MAC array: feature maps pass the port more slowly than blocks are computed",
+            ("mac_array.ifm_bytes_per_cycle", "mac_array.block.buffer_kib"),
+        ),
+    )
+
+    def macs_per_cycle(self, array: MacArray) -> int:
+        """Outputs of a micro-block times the products of each in a cycle."""
+        return block_shape(array).multipliers
+
+    def width(self, array: MacArray) -> int:
+        """What blocks are split by."""
+        return array.blocks.split_channels
+
+    def fastest(self, array: MacArray, problem: Problem) -> Layout:
+        """There is one."""
+        return Layout()
+
+    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
+        """An engine of blocks has no corners and no dataflows."""
+        return [
+            f"{name} {value}; it may be 0, the array works in blocks"
+            for name, value in layout._asdict().items()
+            if value
+        ]
+
+    def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
+        """The closed form of `timing`."""
+        found = occupancy(block_shape(array), problem)
+        return Use(found.total, found.array, found.map_values, found.weight_values, found.updates)
+
+    def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
+        """One hindrance after the other."""
+        found: Occupancy = occupancy(block_shape(array), problem)
+        return tuple(after - before for before, after in pairwise(accumulate(found[:6], max)))
+
+    def circuits(self, array: MacArray) -> Circuits:
+        """Two blocks of accumulators beside each other; weights of one step and of the next."""
+        return Circuits(self.macs_per_cycle(array), 2, 2)
+
+
+def _micro_block(array: MacArray) -> str | None:
+    shape = block_shape(array)
+    least = Problem(shape.micro_height, shape.micro_width, shape.micro_channels, 1, 1, 1)
+    if chosen(shape, least) is not None:
+        return None
+    return f"{shape.buffer_kib} is too small for a micro-block and its inputs"
+
+
+def _whole_products(array: MacArray) -> str | None:
+    block = array.blocks
+    if block.depth_first_channels % (block.part_kernel_elements * block.step_cycles) == 0:
+        return None
+    return (
+        f"{block.depth_first_channels} is not a multiple of part_kernel_elements x step_cycles "
+        f"({block.part_kernel_elements} x {block.step_cycles})"
+    )
+
+
+def _depth(array: MacArray) -> str | None:
+    block = array.blocks
+    if block.split_channels % block.micro_channels == 0 and block.most_channels % block.split_channels == 0:
+        return None
+    return (
+        f"{block.split_channels} is not a multiple of micro_channels ({block.micro_channels}) that divides "
+        f"most_channels ({block.most_channels})"
+    )
+
+
+def _no_reals(columns: int) -> str | None:
+    return f"{columns}; an array of blocks computes no reals" if columns else None
+
+
+Block.rules = (
+    ArrayRule(
+        "block.depth_first_channels", ("block.part_kernel_elements", "block.step_cycles"), _whole_products
+    ),
+    ArrayRule("block.split_channels", ("block.micro_channels", "block.most_channels"), _depth),
+    ArrayRule("block.buffer_kib", tuple(f"block.{name}" for name in Blocks.model_fields), _micro_block),
+    ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
+    ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),
+)

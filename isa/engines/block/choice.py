@@ -1,0 +1,156 @@
+"""Which output block a problem is computed in.
+
+Of the blocks whose inputs and accumulators fit the buffer twice, the one for which the fewest values have to be
+fetched: each block fetches the inputs below it for all input channels, and all weights of its channels. Where two
+input blocks hold the whole input, a fetch counts half. Vela chooses by the same measure.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from npusim.isa.engines.block.shape import BlockShape, rounded
+from npusim.isa.engines.engine import Problem
+
+_INPUT_GRAIN = 8
+"""Input channels lie in the buffer by so many, accumulators by so many channels: the width of its banks in bytes."""
+_BANK_BYTES = 1024
+_ACCUMULATOR_BYTES = 4
+_SMALL = 4
+"""Sides of a block that is preferred to others for which as much is fetched."""
+
+
+class Block(NamedTuple):
+    """An output block with the input block below it; `part_kernel`: kernel elements first, then input channels."""
+
+    height: int
+    width: int
+    depth: int
+    input_height: int
+    input_width: int
+    input_depth: int
+    part_kernel: bool
+
+
+def by_parts(shape: BlockShape, problem: Problem) -> bool:
+    """Whether a convolution goes part-kernel first: it has few input channels, or so uses more of a step."""
+    each = shape.depth_first_channels // shape.part_kernel_elements
+    depth, elements = problem.ifm_depth, problem.kernel_height * problem.kernel_width
+    if problem.by_channel:
+        return False
+    if depth <= each:
+        return True
+    used = depth / rounded(depth, shape.depth_first_channels)
+    steps = rounded(depth, each) * rounded(elements, shape.part_kernel_elements)
+    return bool(depth * elements / steps >= used)
+
+
+def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) -> tuple[Any, Any]:
+    """Rows and columns of the input block below an output block, in whole micro-blocks; numbers or arrays."""
+    rows = min((problem.kernel_height - 1) * problem.dilation_height + 1, shape.kernel_side)
+    columns = min((problem.kernel_width - 1) * problem.dilation_width + 1, shape.kernel_side)
+    return (
+        rounded((height - 1) * problem.stride_height + rows, shape.micro_height),
+        rounded((width - 1) * problem.stride_width + columns, shape.micro_width),
+    )
+
+
+@lru_cache(maxsize=65536)
+def chosen(shape: BlockShape, problem: Problem) -> Block | None:
+    """The block of a problem; None where not even a micro-block fits the buffer."""
+    import numpy as np  # reading a hardware file needs no arrays
+
+    parts = by_parts(shape, problem)
+    deep = shape.part_kernel_channels if parts else shape.depth_first_channels
+    input_depth = rounded(min(problem.ifm_depth, deep), _INPUT_GRAIN)
+    best: tuple[float, Block] | None = None
+    for depth in _depths(shape, problem.ofm_depth):
+        under = depth if problem.by_channel else input_depth
+        costs, heights, widths = _costs(shape, problem, depth, under)
+        if not np.isfinite(costs).any():
+            continue
+        least = float(costs.min())
+        if best is not None and least > best[0]:
+            continue
+        at = _first(costs == least, shape, problem, (heights, widths), best is not None and least == best[0])
+        if at is None:
+            continue
+        height, width = int(heights[at[0]]), int(widths[at[1]])
+        best = least, Block(height, width, depth, *input_sides(shape, problem, height, width), under, parts)
+    return None if best is None else best[1]
+
+
+def _first(
+    least: Any, shape: BlockShape, problem: Problem, sides: tuple[Any, Any], found: bool
+) -> tuple[int, int] | None:
+    """Of the blocks of least cost the last small one whose input covers most; else the first, unless one is `found`."""
+    import numpy as np
+
+    places = np.argwhere(least)
+    if len(places) == 1 and not found:
+        return int(places[0][0]), int(places[0][1])
+    best: tuple[int, int] | None = None if found else (int(places[0][0]), int(places[0][1]))
+    most = 0.0
+    for row, column in places if found else places[1:]:
+        height, width = int(sides[0][row]), int(sides[1][column])
+        if max(height, width) > _SMALL:
+            continue
+        below = input_sides(shape, problem, height, width)
+        covered = min(extent(problem, 0), below[0]) * min(extent(problem, 1), below[1])
+        if covered >= most:
+            best, most = (int(row), int(column)), covered
+    return best
+
+
+def extent(problem: Problem, axis: int) -> int:
+    """Rows or columns of the input, as far as the problem tells: as many as strides pass, and at least a kernel."""
+    size, stride, kernel, dilation = (
+        (problem.ofm_height, problem.stride_height, problem.kernel_height, problem.dilation_height),
+        (problem.ofm_width, problem.stride_width, problem.kernel_width, problem.dilation_width),
+    )[axis]
+    return max(size * stride, (kernel - 1) * dilation + 1)
+
+
+def _depths(shape: BlockShape, channels: int) -> list[int]:
+    """The depths of blocks: multiples of `split_channels`, and all channels."""
+    whole = rounded(min(channels, shape.most_channels), shape.micro_channels)
+    parts = list(range(shape.split_channels, min(channels, whole), shape.split_channels))
+    return [*parts, whole] if channels <= whole or whole % shape.split_channels == 0 else parts
+
+
+def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple[Any, Any, Any]:
+    """(values fetched per output of blocks, infinite where they do not fit; their heights, their widths)."""
+    import numpy as np
+
+    heights, widths = (
+        np.arange(micro, rounded(min(size, most), micro) + 1, micro)
+        for micro, size, most in (
+            (shape.micro_height, problem.ofm_height, shape.most_height),
+            (shape.micro_width, problem.ofm_width, shape.most_width),
+        )
+    )
+    rows, columns = input_sides(shape, problem, heights[:, None], widths[None, :])
+    area = rows * columns
+    inputs = _banks(area * rounded(under, _INPUT_GRAIN), shape.input_grain)
+    sums = heights[:, None] * widths[None, :] * rounded(depth, _INPUT_GRAIN) * _ACCUMULATOR_BYTES
+    fits = inputs + _banks(sums, shape.accumulator_grain) <= shape.buffer_kib
+    height, width, channels = problem.ofm_height, problem.ofm_width, problem.ofm_depth
+    taps = problem.kernel_height * problem.kernel_width
+    pieces = -(-problem.kernel_height // shape.kernel_side) * -(-problem.kernel_width // shape.kernel_side)
+    part = (height / heights)[:, None] * (width / widths)[None, :]
+    whole = (-(-height // heights))[:, None] * (-(-width // widths))[None, :]
+    seen = channels if problem.by_channel else problem.ifm_depth
+    fetched = area * seen * pieces * part
+    weights = taps * seen * whole
+    if not problem.by_channel:
+        fetched = fetched * -(-channels // depth)
+        weights = weights * channels
+    costs = (fetched + weights) / (height * width * channels)
+    held = extent(problem, 0) * extent(problem, 1) * seen < 2 * area * under
+    return np.where(fits, np.where(held, costs / 2, costs), np.inf), heights, widths
+
+
+def _banks(size_bytes: Any, grain: int) -> Any:
+    """KiB of two buffers of so many bytes."""
+    return rounded(2 * -(-size_bytes // _BANK_BYTES), grain)

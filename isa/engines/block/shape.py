@@ -1,0 +1,80 @@
+"""The parameters of a block engine that its timing depends on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from npusim.isa.engines.mac_array import MacArray
+
+
+class BlockShape(NamedTuple):
+    """`[mac_array.block]` and the ports, as one value to remember results by."""
+
+    micro_height: int
+    micro_width: int
+    micro_channels: int
+    step_cycles: int
+    depth_first_channels: int
+    part_kernel_elements: int
+    part_kernel_channels: int
+    depthwise_elements: int
+    kernel_side: int
+    lone_step_cycles: int
+    most_height: int
+    most_width: int
+    most_channels: int
+    split_channels: int
+    buffer_kib: int
+    input_grain: int
+    accumulator_grain: int
+    brick_channels: int
+    few_channels_factor: int
+    output_cycles: float
+    access_cycles: int
+    command_share: int
+    map_port: int
+    weight_port: int
+
+    def passing(self, channels: int) -> int:
+        """Bytes that pass the port for a pixel."""
+        return int(min(rounded(channels, self.brick_channels), self.few_channels_factor * channels))
+
+    @property
+    def reload_cycles(self) -> int:
+        """Cycles in which the weights of a step, for one micro-block of channels, pass their port."""
+        return -(-self.depth_first_channels * self.micro_channels // self.weight_port)
+
+    @property
+    def multipliers(self) -> int:
+        """Products of a step in a cycle."""
+        return (
+            self.micro_height
+            * self.micro_width
+            * self.micro_channels
+            * self.depth_first_channels
+            // self.step_cycles
+        )
+
+
+def block_shape(array: MacArray) -> BlockShape:
+    """The timing parameters of a MAC array of the kind."""
+    global _latest
+    known, shape = _latest
+    if known is not array or shape is None:
+        values = dict(array.blocks)
+        values["input_grain"] = values.pop("input_grain_kib")
+        values["accumulator_grain"] = values.pop("accumulator_grain_kib")
+        shape = BlockShape(
+            **values, map_port=array.ifm_bytes_per_cycle, weight_port=array.weight_bytes_per_cycle
+        )
+        _latest = array, shape
+    return shape
+
+
+_latest: tuple[MacArray | None, BlockShape | None] = (None, None)
+"""The array that was asked for last, which nearly always is the next one, and its shape."""
+
+
+def rounded(value: Any, step: int) -> Any:
+    """Up to a multiple; a number or an array."""
+    return -(-value // step) * step

@@ -1,0 +1,169 @@
+"""Closed form of the block engine: the cycles of a problem in blocks of one size.
+
+A problem is cut into output blocks; those at the edge are smaller. Products of a block and outputs of the one before it
+go on at the same time: between the arrival of the first inputs and the departure of the last outputs a problem takes
+the slower of both for all blocks and the faster one once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from math import ceil
+from typing import NamedTuple
+
+from npusim.isa.engines.block.choice import Block, chosen, extent
+from npusim.isa.engines.block.shape import BlockShape
+from npusim.isa.engines.engine import Problem
+
+_PARAMETER_BYTES = 10
+"""Bias and scale of a channel, as the output stage fetches them."""
+
+
+class Occupancy(NamedTuple):
+    """Cycles of a problem, each with what the one before it leaves out.
+
+    full:       macs / multipliers.
+    steps:      whole micro-blocks and steps.
+    by_channel: steps of a depthwise convolution, which multiply for one channel of each output only.
+    array:      weights of a step that arrive more slowly than its products are done, and lone micro-blocks.
+    outputs:    until all outputs are away: the first inputs and the last outputs, and where the output stage or
+                commands are slower.
+    total:      until all feature maps have passed their port, and the weights that are read again, which share it.
+    map_values, weight_values: fetched. updates: accumulators written.
+    """
+
+    full: int
+    steps: int
+    by_channel: int
+    array: int
+    outputs: int
+    total: int
+    map_values: int
+    weight_values: int
+    updates: int
+
+
+@lru_cache(maxsize=65536)
+def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
+    """A problem in the blocks chosen for it; a depthwise convolution of one channel is an ordinary one."""
+    if problem.by_channel and problem.ifm_depth == 1:
+        problem = problem._replace(by_channel=False)
+    block = chosen(shape, problem)
+    assert block is not None, "a rule of the engine: one micro-block fits"
+    return in_blocks(shape, problem, block)
+
+
+class _Work(NamedTuple):
+    """What does not depend on the size of a block.
+
+    counts: steps of each piece of the kernel, for all input channels of a block. times: input blocks under a block.
+    elements: of the kernel. seen: input channels of an input block, 0 where a block has those of its outputs.
+    """
+
+    counts: tuple[int, ...]
+    deep: int
+    times: int
+    elements: int
+    seen: int
+
+
+def _work(shape: BlockShape, problem: Problem, block: Block) -> _Work:
+    rows, columns = (
+        [min(shape.kernel_side, size - first) for first in range(0, size, shape.kernel_side)]
+        for size in (problem.kernel_height, problem.kernel_width)
+    )
+    sizes = [height * width for height in rows for width in columns]
+    seen = min(block.input_depth, problem.ifm_depth)
+    if problem.by_channel:
+        counts, deep, times, seen = [-(-size // shape.depthwise_elements) for size in sizes], 1, 1, 0
+    elif block.part_kernel:
+        each = shape.depth_first_channels // shape.part_kernel_elements
+        counts, deep = [-(-size // shape.part_kernel_elements) for size in sizes], -(-seen // each)
+        times = -(-problem.ifm_depth // seen)
+    else:
+        counts, deep, times = sizes, 1, -(-problem.ifm_depth // seen)
+    return _Work(tuple(counts), deep, times, sum(sizes), seen)
+
+
+class _Part(NamedTuple):
+    """Cycles of one block: see `Occupancy`; `taken` and `emptied` no less than its commands take."""
+
+    steps: float
+    by_channel: int
+    array: int
+    taken: float
+    emptied: float
+
+
+def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, int, int]) -> _Part:
+    """A block of some rows, columns and channels."""
+    height, width, depth = sizes
+    plane = -(-height // shape.micro_height) * -(-width // shape.micro_width)
+    layers = -(-depth // shape.micro_channels)
+    in_plane = shape.step_cycles * plane
+    count = sum(work.counts)
+    lone = 0
+    if plane == 1:
+        lone = sum([each if layers == 1 else (each - 1) * layers for each in work.counts])
+    by_channel = in_plane * count * layers * work.deep * work.times
+    reload = max(shape.reload_cycles, in_plane)
+    array = (reload * count * layers + lone * shape.lone_step_cycles) * work.deep * work.times
+    steps: float = by_channel
+    if not work.seen:
+        steps = in_plane * layers * work.elements / shape.depth_first_channels
+    outputs = max(shape.output_cycles * height * width * depth, depth * _PARAMETER_BYTES / shape.weight_port)
+    inputs = block.input_height * block.input_width * (work.seen or depth)
+    least = (_transfers(shape, inputs, height * width * depth) + outputs + array) / shape.command_share
+    return _Part(steps, by_channel, array, max(array, least), max(outputs, least))
+
+
+def _transfers(shape: BlockShape, inputs: int, outputs: int) -> float:
+    """Cycles until the inputs of a block are there, and its outputs away."""
+    return 2 * shape.access_cycles + (inputs + outputs) / shape.map_port
+
+
+def _cut(size: int, step: int) -> list[tuple[int, int]]:
+    """(size, how many) of the pieces that a step cuts a size into, the whole ones first."""
+    whole, rest = divmod(size, step)
+    return [(each, count) for each, count in ((step, whole), (rest, 1)) if each and count]
+
+
+def in_blocks(shape: BlockShape, problem: Problem, block: Block) -> Occupancy:
+    """A problem in given blocks."""
+    work = _work(shape, problem, block)
+    outputs = problem.ofm_height, problem.ofm_width, problem.ofm_depth
+    cuts = [_cut(size, min(step, size)) for size, step in zip(outputs, block[:3], strict=True)]
+    parts = [
+        (_part(shape, work, block, (height, width, depth)), rows * columns * slices)
+        for (height, rows), (width, columns), (depth, slices) in product(*cuts)
+    ]
+    steps = ceil(sum([part.steps * count for part, count in parts]))
+    by_channel = sum([part.by_channel * count for part, count in parts])
+    array = sum([part.array * count for part, count in parts])
+    multiplying = sum([part.taken * count for part, count in parts])
+    emptying = sum([part.emptied * count for part, count in parts])
+    first = parts[0][0]
+    together = multiplying + first.emptied if multiplying > emptying else emptying + first.taken
+    height, width, depth = (size for (size, _), *_ in cuts)
+    under = depth if problem.by_channel else work.seen
+    inputs = min(block.input_height, extent(problem, 0)) * min(block.input_width, extent(problem, 1)) * under
+    done = ceil(_transfers(shape, inputs, height * width * depth) + together)
+    planes = sum([count for _, count in cuts[0]]) * sum([count for _, count in cuts[1]])
+    slices = sum([count for _, count in cuts[2]])
+    results = shape.passing(problem.ofm_depth)
+    deep = results if problem.by_channel else shape.passing(problem.ifm_depth) * slices
+    maps = block.input_height * block.input_width * deep * planes * len(work.counts)
+    weights = problem.weights * planes
+    through = maps + problem.pixels * results + (weights if planes > 1 else 0)
+    return Occupancy(
+        -(-problem.macs // shape.multipliers),
+        steps,
+        by_channel,
+        array,
+        done,
+        max(done, ceil(through / shape.map_port)),
+        maps,
+        weights,
+        problem.pixels * problem.ofm_depth * sum(work.counts) * work.deep * work.times,
+    )

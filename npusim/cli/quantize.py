@@ -1,0 +1,141 @@
+"""The command that makes int8 networks of float ones: `npusim quantize`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from math import isinf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from npusim.base.console import say
+from npusim.cli.base import Progress, ShapeOption, sizes_of
+from npusim.isa.base.errors import NpusimError
+
+if TYPE_CHECKING:
+    from npusim.quantization.loss import Loss
+    from npusim.quantization.result import Quantized
+
+MOST_LAYERS = 6
+OUTSIDE = {"float": False, "int8": True}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("quantize")(quantize)
+
+
+def quantize(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file of float32.")],
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data",
+            metavar="F.npz",
+            help="Samples of every input by its name (or in0, in1, ...); the first axis counts the samples.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The file to write, in the format that its suffix names. [default: the model's name with _int8, as "
+            "ONNX of an ONNX file, else as .tflite]",
+            show_default=False,
+        ),
+    ] = None,
+    outside: Annotated[
+        str,
+        typer.Option("--io", metavar="float|int8", help="What inputs and outputs become."),
+    ] = "float",
+    every_channel: Annotated[
+        bool,
+        typer.Option("--per-channel", help="Give fully connected layers a scale per unit too."),
+    ] = False,
+    form: Annotated[
+        str,
+        typer.Option("--form", metavar="qdq|qoperator", help="Of an ONNX file that becomes one."),
+    ] = "qdq",
+    shape: ShapeOption = None,
+    json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write every number.")] = None,
+) -> None:
+    """Make an int8 network of a float one after training, and say what accuracy that costs on the samples.
+
+    Static, weights by channel, ranges from the smallest and largest values that the samples give.
+    """
+    from npusim.base import files
+    from npusim.quantization import quantization
+
+    if outside not in OUTSIDE:
+        raise NpusimError(f"--io {outside}: may be {', '.join(OUTSIDE)}")
+    known = get_args(quantization.Form)
+    if form not in known:
+        raise NpusimError(f"--form {form}: may be {', '.join(known)}")
+    output = output or _beside(Path(model))
+    files.check_outputs({"-o": output, "--json": json}, {"MODEL": Path(model), "--data": data})
+    with Progress(f"quantizing {model}") as progress:
+        found = quantization.quantize(
+            model,
+            data,
+            output,
+            sizes=sizes_of(shape),
+            codes_outside=OUTSIDE[outside],
+            every_channel=every_channel,
+            form=form,  # type: ignore[arg-type]
+            progress=progress,
+        )
+    try:
+        for line in lines(found, output, shape or () if found.graph is None else ()):
+            say(line)
+    finally:
+        if json:
+            from npusim.isa.base.plain_json import to_json
+
+            files.write(json, files.text(to_json(found.to_dict()) + "\n"))
+
+
+def _beside(model: Path) -> Path:
+    """The file that is written where none is named: in the folder where the command runs."""
+    suffix = ".onnx" if model.suffix.lower() == ".onnx" else ".tflite"
+    return Path(f"{model.name.partition('.')[0]}_int8{suffix}")
+
+
+def lines(found: Quantized, output: Path, shapes: Sequence[str]) -> Iterator[str]:
+    """What came of a network, for people. shapes: what the file that was written leaves open, and was given."""
+    from shlex import quote
+
+    from npusim.reports.words import quantities as show
+
+    before, after = found.constant_bytes
+    in_codes = found.layers - len(found.in_floats)
+    file = show.printable(str(output))
+    yield f"{file}: {show.printable(found.model)} in int8 as {found.form}, {show.size(found.file_bytes or 0)}"
+    yield f"  constants  {show.size(before)} in floats, {show.size(after)} now"
+    yield f"  layers     {in_codes} of {found.layers} compute in int8"
+    in_floats = sorted(found.in_floats, key=lambda layer: (layer.reason, layer.op))
+    for (reason, op), group in groupby(in_floats, key=lambda layer: (layer.reason, layer.op)):
+        names = [f'"{show.printable(layer.layer)}"' for layer in group]
+        more = f" and {len(names) - MOST_LAYERS} more" if len(names) > MOST_LAYERS else ""
+        yield f"  in floats  {op} {', '.join(names[:MOST_LAYERS])}{more}: {show.printable(reason)}"
+    for loss in found.losses:
+        yield f'  output     "{show.printable(loss.output)}": {_loss(loss, found.samples)}'
+    options = "".join(f" --shape {quote(show.printable(shape))}" for shape in shapes)
+    yield f"next: npusim run {quote(file)}{options}"
+
+
+def _loss(loss: Loss, samples: int) -> str:
+    """How far an output is from that of the float network."""
+    from npusim.reports.words import quantities as show
+
+    words = [
+        f"off by {loss.largest:.4g} at most, {loss.mean:.4g} on average, of a range of {loss.range:.4g}",
+        "no noise" if isinf(loss.snr_db) else f"{loss.snr_db:.1f} dB signal to noise",
+        f"cosine {loss.cosine:.6f}",
+    ]
+    if loss.top_1 is not None:
+        words.append(f"the same first class in {show.percent(loss.top_1)}")
+    return f"{', '.join(words)} of {show.plural(samples, 'sample')}"

@@ -1,0 +1,69 @@
+"""What doors with channels in front do alike with images and filters; their conversions lend the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Protocol
+
+from npusim.isa.base.tensor import Array, Quantization
+from npusim.kernels.graph.builder import GraphBuilder
+
+
+class Steps(Protocol):
+    """What a conversion lends."""
+
+    builder: GraphBuilder
+
+    def shape(self, tensor: str | int, /) -> tuple[int, ...]:
+        """The shape of a tensor."""
+
+    def require(self, holds: bool, text: str, /) -> None:
+        """Raises the door's error with a text where something does not hold."""
+
+    def constant(self, data: Array, quantization: Quantization | None = None, /) -> int:
+        """A new constant."""
+
+    def reshaped(self, tensor: int, shape: Sequence[int], /) -> int:
+        """A tensor under another shape."""
+
+    def transposed(self, tensor: int, perm: Sequence[int], /) -> int:
+        """A tensor with its axes in another order."""
+
+
+def on_images(c: Steps, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
+    """What a function of images [N, C, H, W] gives for one or two axes of a tensor, as its height and width."""
+    shape = c.shape(tensor)
+    if len(shape) == 4 and list(axes) == [2, 3]:
+        return function(tensor)
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    order = [*others, *axes]
+    sizes = [shape[axis] for axis in others]
+    outer = sizes if len(sizes) == 2 else [1, prod(sizes)]
+    inner = [*(1,) * (2 - len(axes)), *(shape[axis] for axis in axes)]
+    image = c.reshaped(c.transposed(tensor, order), (*outer, *inner))
+    made = function(image)
+    result = (*sizes, *c.shape(made)[4 - len(axes) :])
+    return c.transposed(c.reshaped(made, result), [order.index(axis) for axis in range(len(shape))])
+
+
+def by_pairs(axes: Sequence[int]) -> list[list[int]]:
+    """Axes two by two, the last ones together."""
+    return [list(axes[max(end - 2, 0) : end]) for end in range(len(axes), 0, -2)]
+
+
+def filters_by_group(c: Steps, weights: int, groups: int) -> int:
+    """A filter of a transposed convolution [D, C / groups, H, W] as [D / groups, C, H, W]: groups side by side."""
+    if groups == 1:
+        return weights
+    depth, channels, *kernel = c.shape(weights)
+    held = c.builder.tensors[weights]
+    scaling = held.type.quantization
+    apart, order = (groups, depth // groups, channels, *kernel), (1, 0, 2, 3, 4)
+    shape = (depth // groups, groups * channels, *kernel)
+    if held.array is not None:
+        if scaling is not None and scaling.axis is not None:
+            c.require(scaling.axis == 1, "scales of a filter lie along its output channels, axis 1")
+            scaling = Quantization(scaling.scales * groups, scaling.zero_points * groups, 1)
+        return c.constant(held.array.reshape(apart).transpose(order).reshape(shape), scaling)
+    return c.reshaped(c.transposed(c.reshaped(weights, apart), order), shape)

@@ -1,0 +1,82 @@
+"""The other way: graphs as models of the NN HAL.
+
+A graph is brought into a form that NNAPI has (`rewrites`), every node becomes an operation by the signatures of the
+reader's own table (`operations`), and the model is checked and read again: what comes back must be the graph that was
+written.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from npusim.frontends.inexpressible import Refusals, for_every_node
+from npusim.frontends.nn_hal import file
+from npusim.frontends.nn_hal.export.conversion import model_of
+from npusim.frontends.nn_hal.export.operations import OPERATIONS
+from npusim.frontends.nn_hal.export.rewrites import REWRITES, in_tensors
+from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.reader import graph_of
+from npusim.frontends.nn_hal.structs import Model
+from npusim.frontends.nn_hal.validate import check_model
+from npusim.frontends.rewriting import rewritten
+from npusim.frontends.sameness import check_same
+from npusim.isa.base.errors import GraphError
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.names import quoted
+
+
+def written(graph: Graph) -> bytes:
+    """The `.hal` file of a graph, inputs and outputs in its order; equal graphs give equal bytes.
+
+    Raises GraphError that names the layers which NNAPI cannot express, and why.
+    """
+    return file.dumps(model(graph))
+
+
+def operators() -> frozenset[str]:
+    """The operators that become operations of NNAPI, where their parameters and types allow it."""
+    return frozenset(OPERATIONS.keys() | REWRITES.keys())
+
+
+def model(graph: Graph) -> Model:
+    """The model of a graph, which keeps the rules of the HAL. Raises GraphError likewise."""
+    if graph.states:
+        raise GraphError("has states, which NNAPI does not have")
+    refusals = Refusals()
+    wanted = in_tensors(rewritten(graph, REWRITES, refusals))
+
+    def check(node: Node) -> None:
+        _check(_alone(wanted, node))
+
+    for_every_node(wanted, check, refusals)
+    refusals.check()
+    made = _check(wanted)
+    check_same(wanted, graph_of(made, GraphBuilder(graph.name)), "NNAPI")
+    return made
+
+
+def _check(graph: Graph) -> Model:
+    """The model of a graph in NNAPI's terms. Raises GraphError for a rule that it breaks."""
+    made, names = model_of(graph)
+    checked = check_model(made)
+    if isinstance(checked, Fault):
+        text = checked.text if _OPERAND.search(checked.text) else checked.message
+        raise GraphError(_OPERAND.sub(lambda found: _name(names.get(int(found[1]))), text))
+    return made
+
+
+_OPERAND = re.compile(r"operands\[(\d+)\]")
+
+
+def _name(tensor: str | None) -> str:
+    """What a message calls an operand, which is a tensor or says a parameter."""
+    return "a parameter" if tensor is None else f"tensor {quoted(tensor)}"
+
+
+def _alone(graph: Graph, node: Node) -> Graph:
+    """A graph of one node, which breaks the rules that the node breaks."""
+    operands = dict.fromkeys(number for number in node.inputs if number is not None)
+    inputs = tuple(number for number in operands if not graph.tensors[number].constant)
+    return replace(graph, nodes=(node,), inputs=inputs, outputs=node.outputs)

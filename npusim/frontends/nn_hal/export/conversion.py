@@ -1,0 +1,239 @@
+"""A graph in NNAPI's terms as the structs of a HAL model: operands, operations, and the memory of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType
+from npusim.frontends.nn_hal.export.operations import Said, said
+from npusim.frontends.nn_hal.operand_types import row_of
+from npusim.frontends.nn_hal.operations.signature import TENSORS, Slot, form
+from npusim.frontends.nn_hal.operations.table import row
+from npusim.frontends.nn_hal.structs import DataLocation, Model, Operand, Operation, SymmPerChannelQuantParams
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.names import quoted
+
+VERSION = HalVersion.AIDL_V3
+_ALIGNMENT = 4
+_SCALARS = {"i": OperandType.INT32, "f": OperandType.FLOAT32, "h": OperandType.FLOAT16, "b": OperandType.BOOL}
+_REALS = {"float32": OperandType.FLOAT32, "float16": OperandType.FLOAT16}
+_ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3}
+_WEIGHTED = ("conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected")
+_PLAIN = {
+    "float32": OperandType.TENSOR_FLOAT32,
+    "float16": OperandType.TENSOR_FLOAT16,
+    "int32": OperandType.TENSOR_INT32,
+    "bool": OperandType.TENSOR_BOOL8,
+}
+_CODES = {
+    "uint8": OperandType.TENSOR_QUANT8_ASYMM,
+    "int8": OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    "int16": OperandType.TENSOR_QUANT16_SYMM,
+    "uint16": OperandType.TENSOR_QUANT16_ASYMM,
+}
+
+
+def model_of(graph: Graph) -> tuple[Model, dict[int, str]]:
+    """The model of a graph, of which nothing is checked, and the names of its tensors by operand.
+
+    Raises GraphError for a node or tensor that NNAPI does not have.
+    """
+    writing = _Writing(graph)
+    made = writing.model()
+    return made, {index: graph.tensors[number].name for (number, _), index in writing.at.items()}
+
+
+def tensor_type(kind: TensorType, slot: str = "") -> OperandType:
+    """The operand type of a tensor; a slot of a signature may ask for symmetric codes."""
+    scaling = kind.quantization
+    if scaling is None and kind.dtype in _PLAIN:
+        return _PLAIN[kind.dtype]
+    if (
+        scaling is not None
+        and scaling.axis is not None
+        and kind.dtype == "int8"
+        and not any(scaling.zero_points)
+    ):
+        return OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+    if scaling is not None and scaling.axis is None and kind.dtype in _CODES:
+        return TENSORS[slot] if slot in ("Q8SY", "Q16S") and kind.dtype != "uint8" else _CODES[kind.dtype]
+    codes = "" if scaling is None else " codes" if scaling.axis is None else " codes with several scales"
+    raise GraphError(f"NNAPI has no tensors of {kind.dtype}{codes}")
+
+
+class _Writing:
+    """A graph on its way into a model; `at` is where each tensor is there, by its number and operand type."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.operands: list[Operand] = []
+        self.operations: list[Operation] = []
+        self.memory = bytearray()
+        self.at: dict[tuple[int, OperandType], int] = {}
+        self.scales = {node.inputs[2]: self.sum_scale(node) for node in graph.nodes if node.op in _WEIGHTED}
+
+    def model(self) -> Model:
+        graph = self.graph
+        inputs = [self.tensor(number) for number in graph.inputs]
+        for node in graph.nodes:
+            self.node(node)
+        outputs = [self.tensor(number) for number in graph.outputs]
+        for index in inputs:
+            self.operands[index].lifetime = OperandLifeTime.MODEL_INPUT
+        for number, index in zip(graph.outputs, outputs, strict=True):
+            if self.operands[index].lifetime != OperandLifeTime.TEMPORARY_VARIABLE:
+                name = quoted(graph.tensors[number].name)
+                raise GraphError(
+                    f"output {name} is an input, a constant or an output already, which NNAPI does not have"
+                )
+            self.operands[index].lifetime = OperandLifeTime.MODEL_OUTPUT
+        for operation in self.operations:
+            for index in operation.inputs:
+                self.operands[index].numberOfConsumers += 1
+        return Model(
+            self.operands, self.operations, inputs, outputs, operandValues=bytes(self.memory), version=VERSION
+        )
+
+    # Operands
+
+    def operand(self, operand: Operand) -> int:
+        self.operands.append(operand)
+        return len(self.operands) - 1
+
+    def constant(self, operand: Operand, data: Array) -> int:
+        """An operand whose value lies in the model's memory."""
+        self.memory += bytes(-len(self.memory) % _ALIGNMENT)
+        content = np.ascontiguousarray(data).tobytes()
+        operand.location = DataLocation(0, len(self.memory), len(content))
+        operand.lifetime = OperandLifeTime.CONSTANT_COPY
+        self.memory += content
+        return self.operand(operand)
+
+    def scalar(self, type_: OperandType, value: Any) -> int:
+        """A constant without dimensions."""
+        element = row_of(type_).element
+        assert element is not None
+        return self.constant(Operand(type_), np.array(value, element))
+
+    def whole_numbers(self, values: Any) -> int:
+        """A constant TENSOR_INT32."""
+        data = np.asarray(values, np.int32)
+        return self.constant(Operand(OperandType.TENSOR_INT32, list(data.shape)), data)
+
+    def tensor(self, number: int, slot: str = "") -> int:
+        """The operand of a tensor, as the type that a slot asks for."""
+        tensor = self.graph.tensors[number]
+        type_ = tensor_type(tensor.type, slot)
+        key = number, type_
+        if key not in self.at:
+            operand = _operand(tensor.type, type_, self.scales.get(number, 0.0))
+            if tensor.constant and tensor.array is None:
+                raise GraphError(f"constant {quoted(tensor.name)} is known by its size only")
+            made = self.operand(operand) if tensor.array is None else self.constant(operand, tensor.array)
+            self.at[key] = made
+        return self.at[key]
+
+    def nothing(self, type_: OperandType) -> int:
+        """An operand that is omitted."""
+        return self.operand(Operand(type_, lifetime=OperandLifeTime.NO_VALUE))
+
+    # Operations
+
+    def node(self, node: Node) -> None:
+        words = said(node.op, call_of(self.graph, node))
+        entry = row(words.type)
+        assert entry is not None, words.type
+        signature = form(entry.forms[words.form])
+        operands = iter(node.inputs)
+        inputs: list[int] = []
+        for slot in signature.inputs.every:
+            inputs += self.argument(slot, node, words, operands)
+        left = [number for number in operands if number is not None]
+        if left:
+            raise GraphError(f"NNAPI's {words.type.name} takes {len(left)} operands less")
+        order = words.results or tuple(range(len(node.outputs)))
+        if not any(slot.repeats for slot in signature.outputs.every):
+            order = order[: len(signature.outputs.every)]
+        outputs = [self.result(node, words, place) for place in order]
+        self.operations.append(Operation(words.type, inputs, outputs))
+
+    def argument(self, slot: Slot, node: Node, words: Said, operands: Iterator[int | None]) -> list[int]:
+        """The operands of an argument: said, or as a parameter is called, or else the next inputs of the node."""
+        if slot.name in words.values:
+            return [self.value(slot, words.values[slot.name], node)]
+        how = node.parameters
+        if slot.kind in _SCALARS or slot.kind == "s":
+            if not hasattr(how, slot.name) and slot.default is None:
+                raise GraphError(f"NNAPI's {words.type.name} asks for {slot.name}")
+            return [self.value(slot, getattr(how, slot.name, slot.default), node)]
+        if slot.kind == "I32" and hasattr(how, slot.name):
+            return [self.whole_numbers(getattr(how, slot.name))]
+        if slot.repeats:
+            return [self.tensor(number, slot.kind) for number in operands if number is not None]
+        number = next(operands, None)
+        if number is None:
+            return [self.nothing(_omitted(slot, words, self.main(node)))]
+        return [self.tensor(number, slot.kind)]
+
+    def value(self, slot: Slot, value: Any, node: Node) -> int:
+        """A constant argument, of the type that its slot has."""
+        if isinstance(value, str):
+            value = _ACTIVATIONS.get(value, 4)  # tanh, of cells
+        if slot.kind == "I32":
+            return self.whole_numbers(value)
+        if slot.kind in _SCALARS:
+            return self.scalar(_SCALARS[slot.kind], value)
+        if slot.kind == "s":
+            return self.scalar(_REALS.get(self.main(node).dtype, OperandType.FLOAT32), value)
+        return self.scalar(_REALS.get(self.main(node).dtype, OperandType.INT32), value)
+
+    def main(self, node: Node) -> TensorType:
+        """The type of the first operand."""
+        return self.graph.tensors[next(number for number in node.inputs if number is not None)].type
+
+    def sum_scale(self, node: Node) -> float:
+        """The scale that NNAPI asks of a bias: image times weights; 0 where weights have several."""
+        kinds = [None if number is None else self.graph.tensors[number].type for number in node.inputs[:2]]
+        scalings = [None if kind is None else kind.quantization for kind in kinds]
+        if len(scalings) < 2 or any(scaling is None or scaling.axis is not None for scaling in scalings):
+            return 0.0
+        first, second = (np.float32(scaling.scale) for scaling in scalings if scaling is not None)
+        return float(first * second)
+
+    def result(self, node: Node, words: Said, place: int) -> int:
+        """A result of the node; -1 for one that nobody reads."""
+        if place >= len(node.outputs):
+            raise GraphError(f"NNAPI's {words.type.name} gives its state, too")
+        if place >= 0:
+            return self.tensor(node.outputs[place])
+        kind = self.main(node)
+        return self.operand(Operand(tensor_type(kind), list(words.scratch)))
+
+
+def _omitted(slot: Slot, words: Said, main: TensorType) -> OperandType:
+    """The type of an operand that has no value."""
+    if slot.kind in TENSORS:
+        return TENSORS[slot.kind]
+    if not slot.optional:
+        raise GraphError(f"NNAPI's {words.type.name} asks for {slot.name}")
+    return tensor_type(main)
+
+
+def _operand(kind: TensorType, type_: OperandType, scale: float) -> Operand:
+    scaling = kind.quantization
+    if not kind.shape:
+        raise GraphError("NNAPI has no tensors without axes")
+    if 0 in kind.shape:
+        raise GraphError("NNAPI's sizes of 0 are sizes that are not known")
+    operand = Operand(type_, list(kind.shape), scale=scale if type_ is OperandType.TENSOR_INT32 else 0.0)
+    if scaling is not None and scaling.axis is not None:
+        operand.extraParams = SymmPerChannelQuantParams(list(scaling.scales), scaling.axis)
+    elif scaling is not None:
+        operand.scale, operand.zeroPoint = scaling.scale, scaling.zero_point
+    return operand

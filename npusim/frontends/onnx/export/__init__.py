@@ -1,0 +1,68 @@
+"""The other way: graphs as ONNX models.
+
+Reals become ONNX's own operations. Codes become groups of DequantizeLinear, operation, QuantizeLinear, and stay what
+they are where they only move. ONNX rescales codes in float32: `caveat` says how many layers that concerns.
+"""
+
+from __future__ import annotations
+
+from npusim.base.extras import missing
+from npusim.frontends.onnx.export.conversion import Export
+from npusim.frontends.onnx.export.table import CONVERT, EXACT, FUSED_OPERATORS, MOVES
+from npusim.isa.base.errors import GraphError
+from npusim.kernels.graph.graph import Graph, Node
+
+_MOST_BYTES = (1 << 31) - 1
+"""What protobuf reads in one file."""
+
+
+def written(graph: Graph) -> bytes:
+    """The `.onnx` file of a graph, inputs and outputs in its order and layout; equal graphs give equal bytes.
+
+    Raises GraphError that names the layers which ONNX cannot express, and why; NpusimError without the package `onnx`.
+    """
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise missing("ONNX", "onnx") from None
+    if graph.states:
+        raise GraphError("has states, which ONNX does not have")
+    model = Export(graph).model(_convert)
+    if (size := model.ByteSize()) > _MOST_BYTES:
+        raise GraphError(f"takes {size} bytes as ONNX, a file may have {_MOST_BYTES}")
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+def operators() -> frozenset[str]:
+    """The operators that become operations of ONNX, where their parameters allow it."""
+    return frozenset(CONVERT)
+
+
+def caveat(graph: Graph) -> str:
+    """How many layers rescale otherwise in ONNX than in the graph; "" where none does."""
+    count = sum(_is_rescaled(graph, node) for node in graph.nodes)
+    if not count:
+        return ""
+    return (
+        f"{count} of {len(graph.nodes)} layers rescale codes in fixed point here and in float32 in ONNX: "
+        "their codes may differ, mostly by one (docs/convert.md)"
+    )
+
+
+def _is_rescaled(graph: Graph, node: Node) -> bool:
+    if node.op in MOVES or node.op in EXACT or node.parameters.rescale != "fixed_point":
+        return False
+    numbers = (number for number in (*node.inputs, *node.outputs) if number is not None)
+    return any(graph.tensors[number].type.quantized for number in numbers)
+
+
+def _convert(export: Export, node: Node) -> None:
+    convert = CONVERT.get(node.op)
+    if convert is None:
+        raise GraphError(f"npusim writes no ONNX for {node.op}")
+    if node.parameters.rescale == "fused" and node.op not in FUSED_OPERATORS:
+        raise GraphError(f"ONNX Runtime has no fused {node.op}")
+    if node.parameters.rescale == "fused" and getattr(node.parameters, "activation", "none") != "none":
+        raise GraphError("ONNX Runtime's own formulas have no activation")
+    convert(export, node)

@@ -1,0 +1,311 @@
+"""A graph on its way into an ONNX model: nodes, constants, and codes as reals and back.
+
+Images lie channels-first in ONNX: they are transposed when somebody needs them so, or needs them back, and stay as they
+are through whatever can follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.inexpressible import for_every_node
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.names import unique
+
+OPSET = 21
+"""The first that has codes of 16 bits."""
+_FORMAT = 10
+"""Of the file, which goes with the opset."""
+TO_FIRST = (0, 3, 1, 2)
+TO_LAST = (0, 2, 3, 1)
+FIRST_AXIS = (0, 2, 3, 1)
+"""Where each axis of an image lies with its channels first."""
+_LIMITS: dict[str, tuple[float, float]] = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
+_CODES = ("int8", "uint8", "int16", "uint16")
+
+MICROSOFT = "com.microsoft"
+FUSED = ("QLinearAdd", "QLinearMul", "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax")
+"""ONNX Runtime's operations on codes."""
+
+Convert = Callable[["Export", Node], None]
+
+
+@dataclass(slots=True)
+class Operation:
+    """A node of the model."""
+
+    kind: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+
+    @property
+    def domain(self) -> str:
+        """Whose operation it is."""
+        return MICROSOFT if self.kind in FUSED else ""
+
+
+class Export:
+    """A graph on its way into ONNX. Tensors are known by their numbers; `lasts` has those in the graph's own order,
+    `firsts` the images with their channels first, both as codes where the graph has codes.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.operations: list[Operation] = []
+        self.constants: dict[str, Array] = {}
+        self._uses: dict[str, int] = {}
+        self._names = {
+            number: unique(graph.tensors[number].name.split(";")[0] or "tensor", self._uses)
+            for number in dict.fromkeys((*graph.inputs, *graph.outputs, *range(len(graph.tensors))))
+        }
+        self.lasts: dict[int, str] = {}
+        self.firsts: dict[int, str] = {}
+        self._reals: dict[str, str] = {}
+
+    def model(self, convert: Convert) -> Any:
+        """The ModelProto; `convert` adds the operations of a node."""
+        from onnx import helper
+
+        graph = self.graph
+        for number in graph.inputs:
+            self.lasts[number] = self._names[number]
+        for_every_node(graph, lambda node: self._converted(convert, node))
+        outputs = [self._output(number, position) for position, number in enumerate(graph.outputs)]
+        body = helper.make_graph(
+            [
+                helper.make_node(each.kind, each.inputs, each.outputs, domain=each.domain, **each.attributes)
+                for each in self.operations
+            ],
+            graph.name or "graph",
+            [_value(self.lasts[number], self.kind(number)) for number in graph.inputs],
+            [_value(name, self.kind(number)) for name, number in zip(outputs, graph.outputs, strict=True)],
+            [_initializer(name, array) for name, array in self.constants.items()],
+        )
+        opsets = [helper.make_opsetid("", OPSET)]
+        if any(each.domain for each in self.operations):
+            opsets.append(helper.make_opsetid(MICROSOFT, 1))
+        made = helper.make_model(body, producer_name="npusim", opset_imports=opsets)
+        made.ir_version = _FORMAT
+        return made
+
+    def _converted(self, convert: Convert, node: Node) -> None:
+        """A node; one that is refused has results nevertheless, for those behind it, which may be refused too."""
+        try:
+            convert(self, node)
+        except GraphError:
+            self.lasts |= dict.fromkeys(node.outputs, "")
+            raise
+
+    def _output(self, number: int, position: int) -> str:
+        """An output under the tensor's name, unless that is an input, a constant, or an output already."""
+        name, own = self.last(number), self._names[number]
+        taken = {*self.constants, *(self._names[other] for other in self.graph.inputs)}
+        if name == own and own not in taken and number not in self.graph.outputs[:position]:
+            return name
+        made = self.op("Identity", name, label=f"{own}_out")
+        if name != own and own not in taken and number not in self.graph.outputs[:position]:
+            self.settle(number, made)
+            return own
+        return made
+
+    # Names, constants, operations
+
+    def kind(self, number: int) -> TensorType:
+        """The type of a tensor of the graph."""
+        return self.graph.tensors[number].type
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        """The shape of a tensor of the graph."""
+        return self.kind(number).shape
+
+    def op(self, kind: str, *inputs: str, label: str = "", **attributes: Any) -> str:
+        """Adds an operation with one result, and gives its name."""
+        return self.ops(kind, inputs, 1, label=label, **attributes)[0]
+
+    def ops(
+        self, kind: str, inputs: Sequence[str], count: int, label: str = "", **attributes: Any
+    ) -> list[str]:
+        """Adds an operation with several results, and gives their names."""
+        stem = label or f"{inputs[0] or kind}/{kind}"
+        outputs = [unique(stem, self._uses) for _ in range(count)]
+        self.operations.append(Operation(kind, list(inputs), outputs, attributes))
+        return outputs
+
+    def constant(self, values: Any, dtype: str, label: str = "constant") -> str:
+        """A constant of the model."""
+        name = unique(label, self._uses)
+        self.constants[name] = np.ascontiguousarray(np.asarray(values, dtype)).reshape(np.shape(values))
+        return name
+
+    def whole(self, *values: int) -> str:
+        """A constant list of positions."""
+        return self.constant(np.array(values, np.int64), "int64", "sizes")
+
+    def number(self, value: float, number: int) -> str:
+        """A constant number of the reals in which a tensor is computed."""
+        return self.constant(np.array(value), self.real_type(number), "number")
+
+    def real_type(self, number: int) -> str:
+        """The element type in which a tensor is computed."""
+        kind = self.kind(number)
+        return "float32" if kind.quantization is not None else kind.dtype
+
+    # Tensors
+
+    def array(self, number: int) -> Array | None:
+        """The data of a constant; None of what is computed."""
+        tensor = self.graph.tensors[number]
+        if tensor.constant and tensor.array is None:
+            raise GraphError(f"its constant {tensor.name!r} is known by its size only")
+        return tensor.array
+
+    def last(self, number: int) -> str:
+        """A tensor as the graph has it."""
+        if number not in self.lasts:
+            data = self.array(number)
+            if data is not None:
+                self.constants[self._names[number]] = data
+                self.lasts[number] = self._names[number]
+            else:
+                self.settle(number, self.op("Transpose", self.firsts[number], perm=TO_LAST))
+        return self.lasts[number]
+
+    def first(self, number: int) -> str:
+        """An image with its channels first."""
+        if number not in self.firsts:
+            data, name = self.array(number), f"{self._names[number]}_nchw"
+            if data is not None:
+                self.firsts[number] = self.constant(data.transpose(TO_FIRST), data.dtype.name, name)
+            else:
+                self.firsts[number] = self.op("Transpose", self.last(number), label=name, perm=TO_FIRST)
+        return self.firsts[number]
+
+    def is_first(self, number: int) -> bool:
+        """Whether a tensor is there with its channels first, and not as the graph has it."""
+        return number in self.firsts and number not in self.lasts
+
+    def follows(self, *numbers: int) -> bool:
+        """Whether images may stay with their channels first: one is there so, and all have four axes."""
+        return any(map(self.is_first, numbers)) and all(len(self.shape(number)) == 4 for number in numbers)
+
+    def at(self, number: int, first: bool) -> str:
+        """A tensor in one of the two orders."""
+        return self.first(number) if first else self.last(number)
+
+    def real(self, number: int, first: bool = False) -> str:
+        """A tensor as reals, or as what it is where it has no codes."""
+        return self.dequantised(self.at(number, first), self.kind(number), first)
+
+    def dequantised(self, name: str, kind: TensorType, first: bool = False) -> str:
+        """Codes as reals."""
+        if kind.quantization is None:
+            return name
+        if name not in self._reals:
+            scaling = kind.quantization
+            axis = scaling.axis
+            if axis is not None and first:
+                axis = FIRST_AXIS[axis]
+            self._reals[name] = self.reals(name, kind.dtype, scaling, axis)
+        return self._reals[name]
+
+    def reals(self, name: str, dtype: str, scaling: Quantization, axis: int | None) -> str:
+        """DequantizeLinear of codes with scales along an axis."""
+        along: dict[str, Any] = {} if axis is None else {"axis": axis}
+        return self.op("DequantizeLinear", name, *self._scale(name, dtype, scaling, axis), **along)
+
+    def _scale(self, name: str, dtype: str, scaling: Quantization, axis: int | None) -> tuple[str, str]:
+        scales, zeros = np.array(scaling.scales, np.float32), np.array(scaling.zero_points, np.int64)
+        if axis is None:
+            scales, zeros = scales.reshape(()), zeros.reshape(())
+        return (
+            self.constant(scales, "float32", f"{name}/scale"),
+            self.constant(zeros, dtype, f"{name}/zero_point"),
+        )
+
+    def wide(self, name: str, dtype: str, back: bool = False) -> str:
+        """A tensor of a type that few operations take, as int32; `back`: what was so as its type again."""
+        return self.op("Cast", name, to=_element(dtype if back else "int32"))
+
+    # Results
+
+    def settle(self, number: int, name: str, first: bool = False) -> None:
+        """What the last operation gives under `name` is a tensor of the graph; in its own order it has its name."""
+        if first:
+            self.firsts[number] = name
+            return
+        operation = self.operations[-1]
+        if name in operation.outputs:
+            operation.outputs[operation.outputs.index(name)] = self._names[number]
+            name = self._names[number]
+        self.lasts[number] = name
+
+    def result(self, node: Node, name: str, first: bool = False, position: int = 0) -> None:
+        """What a node computes, in reals: its activation follows, and its codes."""
+        number = node.outputs[position]
+        activation = getattr(node.parameters, "activation", "none")
+        if activation != "none" and self.real_type(number) not in ("float32", "float16"):
+            name = self._limited(name, number, activation)
+        elif activation == "relu":
+            name = self.op("Relu", name)
+        elif activation in _LIMITS:
+            limits = (self.number(limit, number) for limit in _LIMITS[activation])
+            name = self.op("Clip", name, *limits)
+        self.settle(number, self.quantised(name, self.kind(number), first), first)
+
+    def _limited(self, name: str, number: int, activation: str) -> str:
+        """Limits of whole numbers, which Relu and Clip do not take everywhere."""
+        least, most = _LIMITS.get(activation, (0.0, None))
+        name = self.op("Max", name, self.number(int(least), number))
+        return name if most is None else self.op("Min", name, self.number(int(most), number))
+
+    def quantised(self, name: str, kind: TensorType, first: bool = False) -> str:
+        """Reals as codes of a type, where it has codes."""
+        scaling = kind.quantization
+        if scaling is None:
+            return name
+        if kind.dtype not in _CODES:
+            raise GraphError(f"ONNX computes no codes of {kind.dtype}")
+        axis = scaling.axis
+        if axis is not None and first:
+            axis = FIRST_AXIS[axis]
+        along: dict[str, Any] = {} if axis is None else {"axis": axis}
+        return self.op("QuantizeLinear", name, *self._scale(name, kind.dtype, scaling, axis), **along)
+
+    def coded(self, number: int, first: bool = False) -> tuple[str, str, str]:
+        """A tensor's codes, scale and zero point, as operations on codes take them."""
+        kind, name = self.kind(number), self.at(number, first)
+        if kind.quantization is None or kind.quantization.axis is not None:
+            raise GraphError("ONNX's operations on codes take codes of one scale")
+        return (name, *self._scale(name, kind.dtype, kind.quantization, None))
+
+    def scale_of(self, number: int) -> tuple[str, str]:
+        """The scale and zero point of a result."""
+        kind = self.kind(number)
+        if kind.quantization is None or kind.quantization.axis is not None:
+            raise GraphError("ONNX's operations on codes give codes of one scale")
+        return self._scale(self._names[number], kind.dtype, kind.quantization, None)
+
+
+def _value(name: str, kind: TensorType) -> Any:
+    from onnx import helper
+
+    return helper.make_tensor_value_info(name, _element(kind.dtype), list(kind.shape))
+
+
+def _element(dtype: str) -> int:
+    from onnx import helper
+
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+def _initializer(name: str, array: Array) -> Any:
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)

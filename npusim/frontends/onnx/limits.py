@@ -1,0 +1,46 @@
+"""Relu and Clip on codes that a value has already: bounds, which the operation before them may keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npusim.isa.base.elements import element
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.operator.activation import REAL_RANGES
+from npusim.kernels.operator.in_reals import codes_of_results
+
+
+class Limits(NamedTuple):
+    """The least and the largest real that an operation lets through, and whether nobody else reads what it limits."""
+
+    least: float
+    most: float
+    alone: bool = False
+
+
+def lets_all_through(kind: TensorType, limits: Limits) -> bool:
+    """Whether no code stands for a number beyond the limits."""
+    scaling = kind.quantization
+    if scaling is None or scaling.axis is not None:
+        return False
+    lowest, highest = element(kind.dtype).limits
+    low, high = (
+        int(codes_of_results(np.array(bound, np.float32), kind)) for bound in (limits.least, limits.most)
+    )
+    return low <= lowest and high >= highest
+
+
+def fused(builder: GraphBuilder, node: int, limits: Limits) -> bool:
+    """Makes limits the activation of a node of a graph that is built; False where it cannot be."""
+    if not limits.alone:
+        return False
+    name = next((name for name, reals in REAL_RANGES.items() if reals == (limits.least, limits.most)), None)
+    parameters: Any = builder.nodes[node].parameters
+    if name is None or getattr(parameters, "activation", "") != "none" or parameters.rescale != "float32":
+        return False
+    builder.nodes[node] = replace(builder.nodes[node], parameters=parameters.changed(activation=name))
+    return True

@@ -1,0 +1,52 @@
+"""What a node says: its inputs by name, and of which kind its attributes are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from npusim.frontends.onnx.network import Node
+
+KINDS: Mapping[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple: "a list of numbers",
+}
+"""Kinds of attributes in words."""
+
+
+def is_kind(value: Any, kind: type) -> bool:
+    """Whether an attribute is what a kind of `KINDS` is called."""
+    if kind is tuple:
+        return isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def shown(value: Any) -> str:
+    """An attribute as messages show it."""
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def dealt(node: Node, inputs: str) -> dict[str, tuple[str, ...]]:
+    """The values of a node by the names of its row. Raises GraphError where they are too many or too few."""
+    names = inputs.split()
+    least = sum(not name.endswith(("?", "*")) for name in names)
+    several = bool(names) and names[-1].endswith("*")
+    count = len(node.inputs)
+    if count < least or (count > len(names) and not several):
+        may = (
+            f"{least} or more"
+            if several
+            else f"{least} to {len(names)}"
+            if least < len(names)
+            else str(least)
+        )
+        raise node.fault(f"has {count} inputs, must have {may}: {' '.join(names)}")
+    found = {}
+    for place, name in enumerate(names):
+        found[name.rstrip("?*")] = (
+            node.inputs[place:] if name.endswith("*") else node.inputs[place : place + 1]
+        )
+    return found

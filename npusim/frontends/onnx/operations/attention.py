@@ -1,0 +1,230 @@
+"""Attention over sequences, and the positions that are turned into queries and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+
+from npusim.frontends.onnx.network import MICROSOFT
+from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.gathers import from_front
+from npusim.frontends.onnx.operations.movement import surrounded_by
+from npusim.frontends.onnx.operations.row import Row
+
+
+def _attention(c: Conversion) -> Sequence[int | None]:
+    """softmax(Q K' * scale + mask) V by heads; several heads of Q may share one of K and V."""
+    flat = len(c.shape(c.real("Q"))) == 3
+    query = _by_head(c, c.real("Q"), "q_num_heads")
+    key, value = (_by_head(c, c.real(name), "kv_num_heads") for name in ("K", "V"))
+    before = 0
+    if c.has("past_key"):
+        before = c.shape(c.real("past_key"))[2]
+        key = c.step("concatenation", [c.real("past_key"), key], axis=2)
+        value = c.step("concatenation", [c.real("past_value"), value], axis=2)
+    batch, heads, rows, depth = c.shape(query)
+    shared, columns = c.shape(key)[1], c.shape(key)[2]
+    c.require(shared > 0 and heads % shared == 0, f"{heads} heads of Q do not fall to {shared} of K")
+    scale = sqrt(float(c.attribute("scale", 0.0) or 1 / sqrt(depth)))
+    query, scaled = (c.step("mul", [tensor, c.scalar(scale, tensor)]) for tensor in (query, key))
+    grouped = c.reshaped(query, (batch, shared, heads // shared * rows, depth))
+    scores = c.step("batch_matmul", [grouped, scaled], adj_y=True)
+    scores = c.reshaped(scores, (batch, heads, rows, columns))
+    first, cap = scores, float(c.attribute("softcap", 0.0))
+    if cap:
+        scores = c.step(
+            "mul", [c.step("tanh", [c.step("div", [scores, c.scalar(cap, scores)])]), c.scalar(cap, scores)]
+        )
+    capped, bias = scores, _bias(c, rows, columns, before, scores)
+    if bias is not None:
+        scores = c.step("add", [scores, bias])
+    shares = _shares(c, scores, bias)
+    grouped = c.reshaped(shares, (batch, shared, heads // shared * rows, columns))
+    made = c.step("batch_matmul", [grouped, value])
+    made = c.reshaped(made, (batch, heads, rows, c.shape(value)[3]))
+    if flat:
+        made = c.reshaped(c.transposed(made, (0, 2, 1, 3)), (batch, rows, -1))
+    mode = int(c.attribute("qk_matmul_output_mode", 0))
+    c.require(mode in range(4), f"qk_matmul_output_mode is {mode}, must be 0..3")
+    return [made, key, value, (first, capped, scores, shares)[mode]]
+
+
+def _by_head(c: Conversion, x: int, heads: str) -> int:
+    """[batch, rows, heads * depth] as [batch, heads, rows, depth]."""
+    shape = c.shape(x)
+    c.require(len(shape) in (3, 4), f"an input has shape {list(shape)}, must have 3 or 4 axes")
+    if len(shape) == 4:
+        return x
+    count = int(c.attribute(heads, 0))
+    c.require(
+        count > 0 and shape[2] % count == 0, f"{heads} is {count}, and {list(shape)} has {shape[2]} columns"
+    )
+    return c.transposed(c.reshaped(x, (*shape[:2], count, shape[2] // count)), (0, 2, 1, 3))
+
+
+def _bias(c: Conversion, rows: int, columns: int, before: int, like: int) -> int | None:
+    """What is added to scores: 0, -inf where a key must not be seen, or a number of the mask."""
+    bias: int | None = None
+    if c.has("attn_mask"):
+        bias = c.real("attn_mask")
+        shape = c.shape(bias)
+        if c.builder.type(bias).dtype == "bool":
+            zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
+            bias = c.nodes("select_v2", [bias, zero, never], [c.like(zero)])[0]
+        if shape[-1] < columns:
+            borders = (*((0, 0) for _ in shape[1:]), (0, columns - shape[-1]))
+            bias = surrounded_by(c, bias, borders, -np.inf)
+    if c.has("nonpad_kv_seqlen"):
+        unseen = _hidden_behind(c, rows, columns, like)
+        return unseen if bias is None else c.step("add", [bias, unseen])
+    left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
+    ahead = np.arange(columns) - np.arange(rows)[:, None] - before
+    seen = np.ones((rows, columns), bool)
+    if c.attribute("is_causal", 0):
+        seen &= ahead <= 0
+    if left >= 0:
+        seen &= -ahead <= left
+    if right >= 0:
+        seen &= ahead <= right
+    if seen.all():
+        return bias
+    hidden = np.where(seen, 0, -np.inf).astype(c.builder.type(like).numpy_dtype)
+    return c.constant(hidden) if bias is None else c.step("add", [bias, c.constant(hidden)])
+
+
+def _hidden_behind(c: Conversion, rows: int, columns: int, like: int) -> int:
+    """0 or -inf, [batch, 1, rows, columns], where each batch says how many keys it has, the last rows of which ask."""
+    lengths = c.real("nonpad_kv_seqlen")
+    lengths = c.reshaped(lengths, (c.shape(lengths)[0], 1, 1, 1))
+    along = np.arange(columns, dtype=c.builder.type(lengths).numpy_dtype)
+    seen = c.step("greater", [lengths, c.constant(along[None])], "bool")
+    apart = c.constant(along - np.arange(rows, dtype=along.dtype)[:, None] + along.dtype.type(rows))
+    ahead = c.step("sub", [apart, lengths])
+    left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
+    limits = [("less_equal", 0)] if c.attribute("is_causal", 0) else []
+    limits += [("greater_equal", -left)] if left >= 0 else []
+    limits += [("less_equal", right)] if right >= 0 else []
+    for op, limit in limits:
+        within = c.step(op, [ahead, c.scalar(limit, ahead)], "bool")
+        seen = c.step("logical_and", [seen, within])
+    zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
+    return c.nodes("select_v2", [seen, zero, never], [c.like(zero)])[0]
+
+
+def _shares(c: Conversion, scores: int, bias: int | None) -> int:
+    """Softmax; 0 where a query sees no key."""
+    shares = c.step("softmax", [scores], axis=3)
+    if bias is None:
+        return shares
+    known = c.builder.tensors[bias].array
+    if known is not None and not np.isneginf(known.max(-1)).any():
+        return shares
+    rank = len(c.shape(bias))
+    most = c.step("reduce_max", [bias], axes=(rank - 1,), keep_dims=True)
+    none = c.step("equal", [most, c.scalar(-np.inf, most)], "bool")
+    return c.nodes("select_v2", [none, c.scalar(0, shares), shares], [c.like(shares)])[0]
+
+
+def _rotary(c: Conversion) -> Sequence[int]:
+    """Pairs of elements turned by the angle of their position: halves of a head, or neighbours (interleaved)."""
+    return [_turned(c, "X", c.real("cos_cache"), c.real("sin_cache"))]
+
+
+def _microsoft_rotary(c: Conversion) -> Sequence[int]:
+    c.require(not c.attribute("is_packed_batching", 0), "npusim has no packed batches")
+    return [_turned(c, "input", c.real("cos_cache"), c.real("sin_cache"))]
+
+
+def _turned(c: Conversion, name: str, cosine: int, sine: int) -> int:
+    x, shape = c.real(name), c.shape(c.real(name))
+    c.require(len(shape) in (3, 4), f"the input has shape {list(shape)}, must have 3 or 4 axes")
+    if len(shape) == 3:
+        heads = int(c.attribute("num_heads", 0))
+        if not heads and c.onnx.domain == MICROSOFT:
+            heads = shape[2] // (2 * c.shape(cosine)[-1])
+        c.require(heads > 0 and shape[2] % heads == 0, f"num_heads {heads} do not fit {list(shape)}")
+        x = c.transposed(c.reshaped(x, (*shape[:2], heads, shape[2] // heads)), (0, 2, 1, 3))
+    batch, heads, rows, depth = c.shape(x)
+    part = int(c.attribute("rotary_embedding_dim", 0)) or depth
+    c.require(part <= depth and part % 2 == 0, f"rotary_embedding_dim is {part}, of {depth}")
+    cosine, sine = (_at_positions(c, cache, batch, rows, part // 2) for cache in (cosine, sine))
+    rest = None
+    if part < depth:
+        x, rest = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(part, depth - part))
+    if c.attribute("interleaved", 0):
+        pairs = c.reshaped(x, (batch, heads, rows, part // 2, 2))
+        first, second = c.nodes("unpack", [pairs], [c.like(x)] * 2, axis=4)
+    else:
+        first, second = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(part // 2, part // 2))
+    real = c.step("sub", [c.step("mul", [cosine, first]), c.step("mul", [sine, second])])
+    other = c.step("add", [c.step("mul", [sine, first]), c.step("mul", [cosine, second])])
+    if c.attribute("interleaved", 0):
+        made = c.reshaped(c.step("pack", [real, other], axis=4), (batch, heads, rows, part))
+    else:
+        made = c.step("concatenation", [real, other], axis=3)
+    if rest is not None:
+        made = c.step("concatenation", [made, rest], axis=3)
+    return c.reshaped(c.transposed(made, (0, 2, 1, 3)), shape) if len(shape) == 3 else made
+
+
+def _at_positions(c: Conversion, cache: int, batch: int, rows: int, half: int) -> int:
+    """The row of a cache for each position, [batch or 1, 1, rows, half]."""
+    if c.has("position_ids"):
+        ids = c.real("position_ids")
+        if c.shape(ids) != (batch, rows):  # one number: that of the first row, the others follow
+            along = c.constant(np.arange(rows, dtype=c.builder.type(ids).numpy_dtype)[None])
+            ids = c.step("add", [c.reshaped(ids, (1, 1)), along])
+        ids = from_front(c, ids, [c.shape(cache)[0]])
+        cache = c.nodes("gather", [cache, ids], [c.like(cache)], axis=0)[0]
+    shape = c.shape(cache)
+    c.require(
+        len(shape) == 3 and shape[1:] == (rows, half),
+        f"a cache of {list(shape)} does not fit {rows} rows of {half}",
+    )
+    return c.reshaped(cache, (shape[0], 1, rows, half))
+
+
+_PARTS = (
+    "batch_matmul",
+    "softmax",
+    "mul",
+    "div",
+    "add",
+    "tanh",
+    "select_v2",
+    "concatenation",
+    "transpose",
+    "reshape",
+)
+_ROTARY = ("mul", "add", "sub", "gather", "split", "unpack", "pack", "concatenation", "transpose", "reshape")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "Attention",
+        "Q K V attn_mask? past_key? past_value? nonpad_kv_seqlen?",
+        _attention,
+        (
+            *_PARTS,
+            "pad",
+            "reduce_max",
+            "equal",
+            "greater",
+            "sub",
+            "less_equal",
+            "greater_equal",
+            "logical_and",
+        ),
+        groups=False,
+    ),
+    Row("RotaryEmbedding", "X cos_cache sin_cache position_ids?", _rotary, _ROTARY, groups=False),
+    Row(
+        "RotaryEmbedding",
+        "input position_ids cos_cache sin_cache",
+        _microsoft_rotary,
+        _ROTARY,
+        domain=MICROSOFT,
+        groups=False,
+    ),
+)

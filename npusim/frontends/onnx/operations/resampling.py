@@ -1,0 +1,178 @@
+"""Tensors of other sizes: Resize."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.onnx.operations import sampling
+from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.reductions import axes_of
+from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.onnx.operations.sampling import Axis
+
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+_NEAREST = "resize_nearest_neighbor"
+
+_MOST_TAPS = 4096
+
+
+def _resize(c: Conversion) -> Sequence[int]:
+    how, mode = c.attribute("coordinate_transformation_mode", "half_pixel"), c.attribute("mode", "nearest")
+    c.require(how in sampling.TRANSFORMATIONS, f"coordinate_transformation_mode is {how!r}")
+    c.require(
+        mode in ("nearest", "linear", "cubic"), f"mode is {mode!r}, must be 'nearest', 'linear' or 'cubic'"
+    )
+    x, sides = c.tensor("X"), _axes(c, how)
+    if not sides:
+        return [c.node("reshape", [x], shape=c.shape(x))]
+    if mode == "nearest":
+        return [_outside(c, _by_nearest(c, x, sides, how), sides, how)]
+    return [_outside(c, _by_weights(c, x, sides, how, mode), sides, how)]
+
+
+def _axes(c: Conversion, how: str) -> dict[int, Axis]:
+    """The axes that change; sizes or scales say how, of all axes or of those in `axes`."""
+    shape = c.shape("X")
+    rank = len(shape)
+    axes = axes_of(c, rank) if c.attribute("axes") is not None else list(range(rank))
+    if c.attribute("axes") is not None:
+        axes = [c.axis(int(axis), rank, "axes") for axis in c.attribute("axes")]
+    sized = c.has("sizes") and c.value("sizes").size > 0
+    scaled = c.has("scales") and c.value("scales").size > 0
+    c.require(sized != scaled, "needs either sizes or scales")
+    said = c.value("sizes" if sized else "scales").reshape(-1)
+    c.require(len(said) == len(axes), f"{said.tolist()} are not one number for each of {len(axes)} axes")
+    policy = c.attribute("keep_aspect_ratio_policy", "stretch")
+    c.require(policy in ("stretch", "not_larger", "not_smaller"), f"keep_aspect_ratio_policy is {policy!r}")
+    region = (
+        c.value("roi").reshape(-1).tolist() if how == "tf_crop_and_resize" else [0.0] * rank + [1.0] * rank
+    )
+    if len(region) == 2 * len(axes) != 2 * rank:
+        region = _spread(region, axes, rank)
+    c.require(len(region) == 2 * rank, f"roi {region} is not two numbers for each of {rank} axes")
+    scales = (
+        [np.float32(size) / np.float32(shape[axis]) for axis, size in zip(axes, said, strict=True)]
+        if sized
+        else [np.float32(number) for number in said]
+    )
+    c.require(
+        all(np.isfinite(scale) and scale > 0 for scale in scales) and 0 not in shape,
+        f"{said.tolist()} are not above 0, or {list(shape)} has no elements",
+    )
+    if sized and policy != "stretch":
+        one = min(scales) if policy == "not_larger" else max(scales)
+        scales = [one] * len(axes)
+        said = np.array([int(np.floor(np.float64(one) * shape[axis] + 0.5)) for axis in axes])
+    sides = {}
+    for axis, scale, number in zip(axes, scales, said.tolist(), strict=True):
+        extent = (region[axis], region[rank + axis])
+        count = int(number) if sized else _count(shape[axis], scale, extent, how)
+        c.require(count > 0, f"axis {axis} would have {count} elements")
+        if count != shape[axis] or scale != 1 or (how == "tf_crop_and_resize" and extent != (0, 1)):
+            sides[axis] = Axis(shape[axis], count, scale, extent)
+    c.small([sides[axis].length if axis in sides else size for axis, size in enumerate(shape)])
+    return dict(sorted(sides.items()))
+
+
+def _count(size: int, scale: np.float32, region: tuple[float, float], how: str) -> int:
+    if how == "tf_crop_and_resize":
+        return int(np.floor(np.float32(size) * np.float32(region[1] - region[0]) * scale))
+    return int(np.floor(np.float32(size) * scale))
+
+
+def _spread(region: Sequence[float], axes: Sequence[int], rank: int) -> list[float]:
+    whole = [0.0] * rank + [1.0] * rank
+    for place, axis in enumerate(axes):
+        whole[axis], whole[rank + axis] = region[place], region[len(axes) + place]
+    return whole
+
+
+def _by_nearest(c: Conversion, x: int, sides: Mapping[int, Axis], how: str) -> int:
+    """By the operator of images where it chooses the same elements, otherwise axis by axis by their places."""
+    rounding = c.attribute("nearest_mode", "round_prefer_floor")
+    c.require(rounding in _ROUNDINGS, f"nearest_mode is {rounding!r}")
+    chosen = {axis: sampling.nearest(side, how, rounding) for axis, side in sides.items()}
+    shape = c.shape(x)
+    if len(shape) == 4 and set(chosen) <= {2, 3}:
+        size = tuple(chosen[axis].size if axis in chosen else shape[axis] for axis in (2, 3))
+        for centers in (False, True):
+            operators = [_as_operator(shape[axis], len(places), centers) for axis, places in chosen.items()]
+            if all(map(np.array_equal, operators, chosen.values())):
+                return c.node(_NEAREST, [x], size=size, half_pixel_centers=centers)
+    *first, last = chosen.items()
+    for axis, places in first:
+        [x] = c.nodes("gather", [x, c.constant(places)], [c.like(x)], axis=axis)
+    return c.node("gather", [x, c.constant(last[1])], axis=last[0])
+
+
+def _as_operator(size: int, count: int, centers: bool) -> sampling.Places:
+    """The pixels that the operator chooses along an axis."""
+    step = np.float32(size) / np.float32(count)
+    at = (np.arange(count, dtype=np.float32) + np.float32(0.5 if centers else 0)) * step
+    nearest: sampling.Places = np.clip(np.floor(at).astype(np.int64), 0, size - 1)
+    return nearest
+
+
+def _by_weights(c: Conversion, x: int, sides: Mapping[int, Axis], how: str, mode: str) -> int:
+    a, exclude = float(c.attribute("cubic_coeff_a", -0.75)), bool(c.attribute("exclude_outside", 0))
+    operands = [x]
+    for side in sides.values():
+        if c.attribute("antialias", 0):
+            c.require(
+                4 * side.size <= _MOST_TAPS * side.length,
+                f"{side.size} elements to {side.length} take too many taps",
+            )
+            taps = sampling.smoothed(side, how, None if mode == "linear" else a, exclude)
+        elif mode == "linear":
+            taps = sampling.linear(side, how)
+        else:
+            taps = sampling.cubic(side, how, a, exclude)
+        operands += [c.constant(taps.places), c.constant(taps.weights)]
+    together = mode == "linear" and not c.attribute("antialias", 0)
+    return c.node("interpolate", operands, axes=tuple(sides), together=together)
+
+
+def _outside(c: Conversion, made: int, sides: Mapping[int, Axis], how: str) -> int:
+    """What lies outside of a region's tensor has a value of its own."""
+    if how != "tf_crop_and_resize":
+        return made
+    shape = c.shape(made)
+    inside: Any = np.ones((1,) * len(shape), bool)
+    for axis, side in sides.items():
+        at = sampling.positions(side, how)
+        within = (at >= 0) & (at <= side.size - 1)
+        inside = inside & within.reshape([-1 if place == axis else 1 for place in range(len(shape))])
+    if inside.all():
+        return made
+    value = c.scalar(float(c.attribute("extrapolation_value", 0.0)), made)
+    c.require(c.kind().quantization is None, "npusim has no codes outside of a region")
+    return c.nodes("select_v2", [c.constant(inside), made, value], [c.like(made)])[0]
+
+
+_OUTSIDE = {"zeros": "zeros", "border": "edge", "reflection": "reflection"}
+
+
+def _grid_sample(c: Conversion) -> Sequence[int]:
+    """Pixels where a grid says, by linear interpolation."""
+    x, grid = c.real("X"), c.real("grid")
+    mode, outside = c.attribute("mode", "linear"), c.attribute("padding_mode", "zeros")
+    c.require(len(c.shape(x)) == len(c.shape(grid)) == 4, "npusim samples images [N, C, H, W]")
+    c.require(mode in ("linear", "bilinear"), f"mode is {mode!r}; npusim has 'linear'")
+    c.require(outside in _OUTSIDE, f"padding_mode is {outside!r}, must be one of {', '.join(_OUTSIDE)}")
+    how: dict[str, Any] = {"align_corners": bool(c.attribute("align_corners", 0))}
+    return [c.node("grid_sample", [x, grid], outside=_OUTSIDE[outside], **how)]
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "Resize",
+        "X roi? scales? sizes?",
+        _resize,
+        (_NEAREST, "interpolate", "gather", "select_v2", "reshape"),
+    ),
+    Row("GridSample", "X grid", _grid_sample, ("grid_sample",), groups=False),
+)

@@ -1,0 +1,261 @@
+"""A float graph as one of int8 codes: what computes in codes does, and between the two stand conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.check import check_bound
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.table import known, operator
+from npusim.quantization.groups import real_results, reals_of, schemes
+from npusim.quantization.ranges import Range
+from npusim.quantization.rules import NOT_INT8, RULES, Way
+from npusim.quantization.scales import codes, symmetric, wide_enough
+
+_WEIGHTS, _BIAS = 1, 2
+_BY_TENSOR = ("fully_connected",)
+"""Operators whose weights TFLite gives one scale, unless they are asked to be scaled by channel too."""
+
+
+class Options(NamedTuple):
+    """How a network is to be quantized.
+
+    codes_outside: inputs and outputs become int8; otherwise they stay float32.
+    every_channel: fully connected layers have a scale per unit too.
+    """
+
+    codes_outside: bool = False
+    every_channel: bool = False
+
+
+class InFloats(NamedTuple):
+    """A layer that stayed in floats, and why."""
+
+    layer: str
+    op: str
+    reason: str
+
+
+def quantized(
+    graph: Graph, ranges: Mapping[int, Range], options: Options
+) -> tuple[Graph, tuple[InFloats, ...]]:
+    """The graph in int8 codes, and the layers that stayed in floats.
+
+    graph:  bound, of float32, without states and decisions.
+    ranges: of its tensors that are computed or given, by number.
+    """
+    reasons = {node.name: _refusal(graph, node) for node in graph.nodes}
+    while True:
+        in_codes = {name: not reason for name, reason in reasons.items()}
+        made = _Conversion(graph, in_codes, schemes(graph, in_codes, ranges), options)
+        result = made.graph()
+        broken = made.broken()
+        if not broken:
+            break
+        reasons |= broken  # a rule that codes break: those layers stay as they are, and the others are looked at anew
+    kept = [
+        InFloats(node.name, node.op, reasons[node.name])
+        for node in graph.nodes
+        if reasons[node.name] and real_results(graph, node)
+    ]
+    return check_bound(result), tuple(kept)
+
+
+def _refusal(graph: Graph, node: Node) -> str:
+    """Why a node stays as it is; empty where nothing is known against codes."""
+    if not reals_of(graph, node):
+        return "computes no reals"
+    if node.op not in RULES:
+        return NOT_INT8
+    if RULES[node.op].way is Way.WEIGHTED:
+        constants = [graph.tensors[number].array for number in node.inputs[1:] if number is not None]
+        if any(data is None for data in constants):
+            return "its weights or its bias are computed"
+    return ""
+
+
+class _Conversion:
+    """The graph of codes in the making. A tensor may be there in reals, in codes, or both."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        in_codes: Mapping[str, bool],
+        found: Mapping[int, Quantization],
+        options: Options,
+    ) -> None:
+        self._graph, self._in_codes, self._schemes, self._options = graph, in_codes, found, options
+        self._builder = GraphBuilder(graph.name)
+        self._reals: dict[int, int] = {}
+        self._codes: dict[tuple[int, Quantization], int] = {}
+        self._made: dict[str, Node] = {}
+
+    def graph(self) -> Graph:
+        """The graph; its inputs and outputs are in the order and have the names of the float graph's."""
+        for number in self._graph.inputs:
+            self._input(number)
+        for node in self._graph.nodes:
+            if self._in_codes[node.name]:
+                self._node_in_codes(node)
+            else:
+                self._node_in_reals(node)
+        return self._builder.graph([self._output(number) for number in self._graph.outputs])
+
+    def broken(self) -> dict[str, str]:
+        """The rules that nodes in codes break, by their names."""
+        found = {}
+        for name, node in self._made.items():
+            rule = operator(node.op).broken_rule(call_of(self._builder, node)) if known(node.op) else None
+            if rule is not None:
+                found[name] = f"in codes: {rule}"
+        return found
+
+    # Ends
+
+    def _input(self, number: int) -> None:
+        tensor = self._graph.tensors[number]
+        scheme = self._schemes.get(number)
+        if scheme is None or not self._options.codes_outside:
+            self._reals[number] = self._builder.input(tensor.name, tensor.type)
+        else:
+            self._codes[number, scheme] = self._builder.input(tensor.name, _coded(tensor.type, scheme))
+
+    def _output(self, number: int) -> int:
+        tensor, scheme = self._graph.tensors[number], self._schemes.get(number)
+        in_reals = scheme is None or not self._options.codes_outside
+        found = self._real(number) if in_reals or scheme is None else self._code(number, scheme)
+        held = self._builder.tensors[found]
+        if found not in self._builder.inputs and not held.constant:
+            self._rename(found, tensor.name)
+        return found
+
+    def _rename(self, number: int, name: str) -> None:
+        """Gives a tensor a name; another that has it is told from it."""
+        tensors = self._builder.tensors
+        for other, tensor in enumerate(tensors):
+            if other != number and tensor.name == name:
+                tensors[other] = replace(tensor, name=f"{name}_codes")
+        tensors[number] = replace(tensors[number], name=name)
+
+    # Tensors
+
+    def _real(self, number: int) -> int:
+        """A tensor as it is in the float graph."""
+        if number not in self._reals:
+            tensor = self._graph.tensors[number]
+            made = next((made for (of, _), made in self._codes.items() if of == number), None)
+            if tensor.array is not None:
+                self._reals[number] = self._builder.tensor(tensor.name, tensor.type, tensor.array)
+            elif made is not None:
+                (self._reals[number],) = self._builder.node(
+                    "dequantize", [made], [tensor.type], name=f"{tensor.name}_real"
+                )
+            else:
+                self._reals[number] = self._builder.tensor(tensor.name, tensor.type)
+        return self._reals[number]
+
+    def _code(self, number: int, scheme: Quantization) -> int:
+        """A tensor in these codes."""
+        if (number, scheme) in self._codes:
+            return self._codes[number, scheme]
+        tensor, own = self._graph.tensors[number], self._schemes.get(number)
+        kind = _coded(tensor.type, scheme)
+        if tensor.array is not None:
+            data = codes(tensor.array, scheme, "int8")
+            made = self._builder.tensor(tensor.name, kind, data)
+        else:
+            rescaled = own is not None and (number, own) in self._codes
+            source = self._code(number, own) if rescaled and own is not None else self._real(number)
+            (made,) = self._builder.node(
+                "quantize", [source], [kind], operator("quantize").parameters(), name=f"{tensor.name}_codes"
+            )
+        self._codes[number, scheme] = made
+        return made
+
+    # Nodes
+
+    def _node_in_reals(self, node: Node) -> None:
+        operands = [None if number is None else self._real(number) for number in node.inputs]
+        results = [self._real(number) for number in node.outputs]
+        self._builder.add(node.op, operands, results, node.parameters, name=node.name)
+
+    def _node_in_codes(self, node: Node) -> None:
+        rule = RULES[node.op]
+        results = []
+        for number in node.outputs:
+            tensor, scheme = self._graph.tensors[number], self._schemes.get(number)
+            if scheme is None:
+                results.append(self._real(number))
+                continue
+            made = self._builder.tensor(tensor.name, _coded(tensor.type, scheme))
+            self._codes[number, scheme] = made
+            results.append(made)
+        parameters = node.parameters
+        if rule.way is Way.WEIGHTED:
+            operands = self._weighted(node)
+        else:
+            shared = next((self._schemes[number] for number in real_results(self._graph, node)), None)
+            alike = shared if rule.way is Way.ALIKE else None
+            operands = [self._operand(number, alike) for number in node.inputs]
+            parameters = _in_codes(parameters, alike)
+        self._made[node.name] = self._builder.add(node.op, operands, results, parameters, name=node.name)
+
+    def _operand(self, number: int | None, shared: Quantization | None) -> int | None:
+        """An operand in its own codes, or in those that all operands share."""
+        if number is None:
+            return None
+        if number not in self._schemes:
+            return self._real(number)
+        return self._code(number, shared or self._schemes[number])
+
+    def _weighted(self, node: Node) -> list[int | None]:
+        """Operands of a weighted sum: codes, weights with their scales, the bias in steps of the products."""
+        x, weights, *rest = node.inputs
+        assert x is not None
+        assert weights is not None
+        bias = rest[0] if rest else None
+        scheme = self._schemes[x]
+        tensor = self._graph.tensors[weights]
+        held = None if bias is None else self._graph.tensors[bias].array
+        assert tensor.array is not None
+        by_channel = node.op not in _BY_TENSOR or self._options.every_channel
+        axis = RULES[node.op].axis if by_channel else None
+        scales = wide_enough(symmetric(tensor.array, axis), scheme.scale, held)
+        # One scale is one of the whole tensor, also where there is one channel.
+        of_weights = Quantization(
+            tuple(scales.tolist()), (0,) * len(scales), axis if len(scales) > 1 else None
+        )
+        data = codes(tensor.array, of_weights, "int8")
+        operands: list[int | None] = [
+            self._code(x, scheme),
+            self._builder.constant(tensor.name, data, of_weights),
+        ]
+        if held is not None and bias is not None:
+            operands.append(self._bias(held, self._graph.tensors[bias].name, scheme.scale * scales))
+        return operands
+
+    def _bias(self, values: Array, name: str, steps: np.ndarray) -> int:
+        scales = tuple(np.float32(steps).astype(np.float64).reshape(-1).tolist())
+        flat: Array = values.reshape(-1)
+        scheme = Quantization(scales, (0,) * len(scales), 0 if len(scales) > 1 else None)
+        return self._builder.constant(name, codes(flat, scheme, "int32"), scheme)
+
+
+def _in_codes(parameters: Parameters, scheme: Quantization | None) -> Parameters:
+    """Parameters of a node in codes: what borders hold is a real beside reals, and a code beside codes."""
+    value = getattr(parameters, "pad_value", None)
+    if value is None or scheme is None:
+        return parameters
+    return parameters.changed(pad_value=int(codes(np.array(value, np.float64), scheme, "int8")))
+
+
+def _coded(kind: TensorType, scheme: Quantization) -> TensorType:
+    return replace(kind, dtype="int8", quantization=scheme)

@@ -1,0 +1,111 @@
+"""Which codes every tensor gets: tensors that an operator only moves share them, as in TFLite.
+
+A group has the range of all its members, or codes that are fixed. Where an operator that takes several tensors would
+bring together codes that are fixed and others, the operand stays out of the group, and its codes are rescaled in
+front of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from npusim.isa.base.tensor import Quantization
+from npusim.kernels.graph.graph import Graph, Node
+from npusim.quantization.ranges import Range, range_of
+from npusim.quantization.rules import RULES, Way
+from npusim.quantization.scales import asymmetric
+
+
+def reals_of(graph: Graph, node: Node) -> list[int]:
+    """The operands of a node that are float32, in order."""
+    return [
+        number
+        for number in node.inputs
+        if number is not None and graph.tensors[number].type.dtype == "float32"
+    ]
+
+
+def real_results(graph: Graph, node: Node) -> list[int]:
+    """The results of a node that are float32."""
+    return [number for number in node.outputs if graph.tensors[number].type.dtype == "float32"]
+
+
+def schemes(
+    graph: Graph, in_codes: Mapping[str, bool], ranges: Mapping[int, Range]
+) -> dict[int, Quantization]:
+    """The codes of every float32 tensor that a node in codes takes or gives, weights and biases aside.
+
+    in_codes: by the name of a node, whether it computes in codes.
+    """
+    groups = _Groups(graph, ranges)
+    nodes = [node for node in graph.nodes if in_codes[node.name]]
+    for node in nodes:
+        rule = RULES[node.op]
+        if rule.fixed is not None:
+            groups.fix(node.outputs[0], rule.fixed)
+    alike = [node for node in nodes if RULES[node.op].way is Way.ALIKE]
+    # What takes one tensor goes first: then it is known which codes are fixed where several meet.
+    for node in sorted(alike, key=lambda node: len(reals_of(graph, node)) > 1):
+        operands = reals_of(graph, node)
+        for first, second in _ties(graph, node):
+            groups.tie(first, second, several=len(operands) > 1)
+    return {tensor: groups.scheme(tensor) for node in nodes for tensor in _coded(graph, node)}
+
+
+def weighted_operands(graph: Graph, node: Node) -> list[int]:
+    """The operands that are codes of values, not of weights and biases."""
+    return reals_of(graph, node)[:1] if RULES[node.op].way is Way.WEIGHTED else reals_of(graph, node)
+
+
+def _coded(graph: Graph, node: Node) -> Iterator[int]:
+    yield from weighted_operands(graph, node)
+    yield from real_results(graph, node)
+
+
+def _ties(graph: Graph, node: Node) -> Iterator[tuple[int, int]]:
+    """Pairs of an operand and a result that are to have the same codes."""
+    for result in real_results(graph, node):
+        for operand in reals_of(graph, node):
+            yield operand, result
+
+
+class _Groups:
+    """Tensors by group: a forest in which every tensor leads to the one that stands for its group."""
+
+    def __init__(self, graph: Graph, ranges: Mapping[int, Range]) -> None:
+        self._graph, self._measured = graph, ranges
+        self._above: dict[int, int] = {}
+        self._ranges: dict[int, Range] = {}
+        self._fixed: dict[int, Quantization] = {}
+
+    def fix(self, tensor: int, scheme: Quantization) -> None:
+        """The codes of a tensor are these in every model."""
+        self._fixed[self._top(tensor)] = scheme
+
+    def tie(self, operand: int, result: int, several: bool) -> None:
+        """An operand and a result share codes; of an operator with several, one with fixed codes does not."""
+        first, second = self._top(operand), self._top(result)
+        fixed = {top: self._fixed.get(top) for top in (first, second)}
+        if first == second or (several and fixed[first] != fixed[second]):
+            return
+        self._above[first] = second
+        self._ranges[second] = self._range(first).joined(self._range(second))
+        scheme = fixed[first] or fixed[second]
+        if scheme is not None:
+            self._fixed[second] = scheme
+
+    def scheme(self, tensor: int) -> Quantization:
+        """The codes of a tensor."""
+        top = self._top(tensor)
+        return self._fixed.get(top) or asymmetric(self._range(top))
+
+    def _top(self, tensor: int) -> int:
+        while tensor in self._above:
+            tensor = self._above[tensor]
+        return tensor
+
+    def _range(self, top: int) -> Range:
+        if top not in self._ranges:
+            data = self._graph.tensors[top].array
+            self._ranges[top] = self._measured[top] if data is None else range_of(data)
+        return self._ranges[top]

@@ -1,0 +1,79 @@
+"""What quantization costs: outputs of the network in codes beside those of the float network, sample by sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import inf, isinf, log10
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.base.tensor import Array
+
+_LEAST_CLASSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Of one output over all samples.
+
+    largest, mean: of the absolute differences, in the unit of the output.
+    range:         between the smallest and the largest value that the float network gives.
+    snr_db:        power of the float output over that of the differences, in dB; infinite where nothing differs.
+    cosine:        of the angle between the two outputs, all samples one vector; 1 where they point the same way.
+    top_1:         of an output with a row of classes per sample: in which share the largest is the same; else None.
+    """
+
+    output: str
+    largest: float
+    mean: float
+    range: float
+    snr_db: float
+    cosine: float
+    top_1: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; an infinite ratio is None."""
+        return asdict(self) | {"snr_db": None if isinf(self.snr_db) else self.snr_db}
+
+
+def losses(
+    names: Sequence[str], floats: Sequence[Sequence[Array]], found: Sequence[Sequence[Array]]
+) -> tuple[Loss, ...]:
+    """The loss of every output; `floats` and `found` have the outputs of each sample, both as reals."""
+    return tuple(
+        _loss(name, [each[place] for each in floats], [each[place] for each in found])
+        for place, name in enumerate(names)
+    )
+
+
+def _loss(name: str, floats: Sequence[Array], found: Sequence[Array]) -> Loss:
+    wanted = np.concatenate([value.reshape(-1) for value in floats]).astype(np.float64)
+    got = np.concatenate([value.reshape(-1) for value in found]).astype(np.float64)
+    apart = np.abs(got - wanted)
+    power, noise = float((wanted**2).sum()), float((apart**2).sum())
+    length = float(np.sqrt(power) * np.linalg.norm(got))
+    return Loss(
+        output=name,
+        largest=float(apart.max(initial=0.0)),
+        mean=float(apart.mean()) if apart.size else 0.0,
+        range=float(wanted.max(initial=-inf) - wanted.min(initial=inf)) if wanted.size else 0.0,
+        snr_db=inf if not noise else 10 * log10(power / noise) if power else -inf,
+        cosine=float(wanted @ got) / length if length else float(power == noise == 0.0),
+        top_1=_agreement(floats, found),
+    )
+
+
+def _agreement(floats: Sequence[Array], found: Sequence[Array]) -> float | None:
+    """How often the largest of a row is the same; None for what is no row of classes per sample."""
+    if not floats or floats[0].dtype.kind != "f" or floats[0].ndim < 2:
+        return None
+    batch, *_, classes = floats[0].shape
+    if classes < _LEAST_CLASSES or floats[0].size != batch * classes:
+        return None
+    same = [
+        ours.reshape(-1, classes).argmax(-1) == theirs.reshape(-1, classes).argmax(-1)
+        for ours, theirs in zip(floats, found, strict=True)
+    ]
+    return float(np.concatenate(same).mean())

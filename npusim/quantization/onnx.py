@@ -1,0 +1,193 @@
+"""Files of ONNX to int8 by ONNX Runtime's own quantizer, and its two networks beside one another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from npusim.base import extras, files
+from npusim.isa.base import user_file
+from npusim.isa.base.elements import names as element_names
+from npusim.isa.base.errors import FormatError, NpusimError
+from npusim.isa.base.placement import Placement
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph.bind import Sizes
+from npusim.kernels.graph.builder import GraphBuilder
+from npusim.kernels.graph.graph import UNKNOWN
+from npusim.quantization import samples as sampling
+from npusim.quantization.conversion import InFloats
+from npusim.quantization.loss import losses
+from npusim.quantization.result import Progress, Quantized
+
+_QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
+_IN_CODES = ("QLinear", "QGemm", "ConvInteger", "MatMulInteger")
+"""How the names of operations on codes begin."""
+_ELEMENTS = {"float": "float32", "double": "float64"}
+_LONGEST = 300
+
+
+def quantized_file(
+    path: Path,
+    data: sampling.Data,
+    target: Path,
+    form: str,
+    sizes: Sizes | None,
+    progress: Progress | None,
+) -> Quantized:
+    """Write the int8 twin of a float ONNX file: static, weights by channel, activations and weights signed.
+
+    form: "qdq", or "qoperator". Raises NpusimError where ONNX Runtime is not installed, or refuses the model.
+    """
+    for package in ("onnx", "onnxruntime"):
+        if find_spec(package) is None:
+            raise extras.missing("quantizing an ONNX file", "onnx")
+    with user_file.opened(path, user_file.MODEL, FormatError):
+        pass
+    with TemporaryDirectory(prefix="npusim-quantize-") as name, _quietly():
+        floats = _session(path)
+        drawn = sampling.read(data, _placements(path, floats, sizes))
+        keys = [each.name for each in floats.get_inputs()]
+        feeds = [dict(zip(keys, sample, strict=True)) for sample in drawn]
+        made = _quantized(path, Path(name), form, feeds)
+        codes, outputs = _session(made), [each.name for each in floats.get_outputs()]
+        found: list[list[Array]] = []
+        wanted: list[list[Array]] = []
+        for done, feed in enumerate(feeds, 1):
+            wanted.append(floats.run(None, feed))
+            found.append(codes.run(None, feed))
+            if progress is not None:
+                progress(done, len(feeds))
+        before, after = _network(path), _network(made)
+        content = user_file.contents(made, user_file.MODEL, FormatError)
+    files.write(target, lambda file: file.write(content))
+    nodes = [node for node in after.graph.node if node.op_type not in _QUANTIZING]
+    return Quantized(
+        model=path.stem,
+        form=f"ONNX ({'QDQ' if form == 'qdq' else 'QOperator'})",
+        samples=len(drawn),
+        layers=len(nodes),
+        in_floats=tuple(_in_floats(after, form)),
+        losses=losses(outputs, wanted, found),
+        constant_bytes=(_constant_bytes(before), _constant_bytes(after)),
+        file_bytes=len(content),
+    )
+
+
+def _quantized(path: Path, folder: Path, form: str, feeds: Sequence[Mapping[str, Array]]) -> Path:
+    """The file that ONNX Runtime's quantizer writes. Raises NpusimError for what it refuses, in its own words."""
+    from onnxruntime import quantization
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._feeds = iter(feeds)
+
+        def get_next(self) -> Mapping[str, Array] | None:
+            return next(self._feeds, None)
+
+    ready, made = folder / "ready.onnx", folder / "made.onnx"
+    try:
+        quantization.shape_inference.quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
+        quantization.quantize_static(
+            str(ready),
+            str(made),
+            Reader(),
+            quant_format=quantization.QuantFormat.QDQ
+            if form == "qdq"
+            else quantization.QuantFormat.QOperator,
+            per_channel=True,
+            activation_type=quantization.QuantType.QInt8,
+            weight_type=quantization.QuantType.QInt8,
+            calibrate_method=quantization.CalibrationMethod.MinMax,
+        )
+    except Exception as fault:  # it has no errors of its own
+        raise NpusimError(f"{path}: ONNX Runtime does not quantize it: {_line(fault)}") from None
+    return made
+
+
+def _session(path: Path) -> Any:
+    """A file in ONNX Runtime, without rewrites of its graph: what it says is what is computed."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as fault:  # it has errors of many kinds
+        raise NpusimError(f"{path}: ONNX Runtime refuses the model: {_line(fault)}") from None
+
+
+def _placements(path: Path, session: Any, sizes: Sizes | None) -> list[Placement]:
+    """The inputs with all sizes. Raises NpusimError for one that nobody gives."""
+    builder = GraphBuilder(path.stem, sizes)
+    placements = []
+    try:
+        for each in session.get_inputs():
+            word = each.type.removeprefix("tensor(").removesuffix(")")
+            dtype = _ELEMENTS.get(word, word)
+            if dtype not in element_names():
+                raise NpusimError(f'input "{each.name}" holds {each.type}, which npusim lacks')
+            shape = tuple(size if isinstance(size, int) else UNKNOWN for size in each.shape)
+            names = [size or "" for size in each.shape if not isinstance(size, int)]
+            number = builder.input(each.name, TensorType(dtype, shape), names)
+            placements.append(Placement(each.name, builder.type(number), number))
+        builder.check_sizes()
+    except NpusimError as fault:
+        raise type(fault)(f"{path}: {fault}") from None
+    return placements
+
+
+def _in_floats(model: Any, form: str) -> Iterator[InFloats]:
+    """The nodes that do not compute in codes."""
+    writer = {output: node.op_type for node in model.graph.node for output in node.output}
+    readers: dict[str, list[str]] = {}
+    for node in model.graph.node:
+        for operand in node.input:
+            readers.setdefault(operand, []).append(node.op_type)
+    for node in model.graph.node:
+        if node.op_type in _QUANTIZING or node.op_type.startswith(_IN_CODES):
+            continue
+        sources = {writer.get(operand, "") for operand in node.input}
+        results = {reader for output in node.output for reader in readers.get(output, [])}
+        if form == "qdq":
+            grouped = "DequantizeLinear" in sources and results == {"QuantizeLinear"}
+        else:  # what only moves works on codes as it is
+            grouped = "DequantizeLinear" not in sources and "QuantizeLinear" not in results
+        if not grouped:
+            yield InFloats(node.name or node.output[0], node.op_type, "ONNX Runtime's quantizer leaves it")
+
+
+def _network(path: Path) -> Any:
+    import onnx
+
+    return onnx.load(str(path))
+
+
+def _constant_bytes(model: Any) -> int:
+    from onnx import numpy_helper
+
+    return sum(int(np.asarray(numpy_helper.to_array(each)).nbytes) for each in model.graph.initializer)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """What the quantizer says on its way is for its developers."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _line(fault: BaseException) -> str:
+    text = " ".join(str(fault).split()) or type(fault).__name__
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,160 @@
+"""A float network as it is quantized: constants computed, batch normalizations and activations taken into the layers in
+front of them, as TFLite's converter has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
+from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.inference import layer_name
+from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.reference import results
+from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.table import known, operator
+from npusim.quantization.rules import RULES, Way
+
+_ACTIVATIONS = ("relu", "relu6", "relu_n1_to_1")
+_NORMALIZATION = "batch_normalization"
+
+
+def prepared(graph: Graph) -> Graph:
+    """The float graph that is quantized; it computes what the graph does, float32 rounding aside.
+
+    Raises GraphError for a graph that decides, keeps states, has no data, or computes nothing in float32.
+    """
+    _require_floats(graph)
+    graph = _with_constants(graph)
+    graph = _without_normalizations(graph)
+    return _with_activations(graph)
+
+
+def _require_floats(graph: Graph) -> None:
+    if graph.decides:
+        raise GraphError(f"{graph.name}: decides (IF, WHILE); quantize takes networks without")
+    if graph.states:
+        raise GraphError(f"{graph.name}: keeps states; quantize takes networks without")
+    for tensor in graph.tensors:
+        if tensor.data is SIZE_ONLY:
+            raise GraphError(
+                f"{graph.name}: constant {quoted(tensor.name)} is known by its size only; quantize needs its data"
+            )
+    for node in graph.nodes:
+        if not known(node.op):
+            raise GraphError(f"{graph.name}: layer {quoted(node.name)}: npusim does not have {node.op}")
+        broken = operator(node.op).broken_rule(call_of(graph, node))
+        if broken is not None:
+            raise GraphError(f"{graph.name}: {layer_name(node)}: {broken}")
+        if RULES.get(node.op) and any(graph.tensors[number].type.quantized for number in node.outputs):
+            raise GraphError(
+                f"{graph.name}: layer {quoted(node.name)} ({node.op}) computes in codes: it is quantized already"
+            )
+    if not any(
+        graph.tensors[number].type.dtype == "float32" for node in graph.nodes for number in node.outputs
+    ):
+        raise GraphError(f"{graph.name}: computes nothing in float32; there is nothing to quantize")
+
+
+def _with_constants(graph: Graph) -> Graph:
+    """The graph without nodes that compute constants, such as weights that are kept in fewer bits."""
+    tensors, nodes = list(graph.tensors), []
+    values = {number: tensor.array for number, tensor in enumerate(tensors) if tensor.array is not None}
+    for node in graph.nodes:
+        if any(number is not None and number not in values for number in node.inputs):
+            nodes.append(node)
+            continue
+        found = results(replace(graph, tensors=tuple(tensors)), node, values)
+        for number, value in zip(node.outputs, found, strict=True):
+            values[number] = value
+            tensors[number] = replace(tensors[number], data=value)
+    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+
+
+def _with_activations(graph: Graph) -> Graph:
+    """The graph with activations as a part of the layers whose results they alone read."""
+
+    def merged(first: Node, second: Node) -> Node | None:
+        how = first.parameters
+        if second.op not in _ACTIVATIONS or not isinstance(how, Activated) or how.activation != "none":
+            return None
+        if (
+            first.op not in RULES or RULES[first.op].way is Way.ALIKE
+        ):  # pools keep the scale of what they take
+            return None
+        return replace(first, parameters=how.changed(activation=second.op))
+
+    return _joined(graph, [], merged)
+
+
+def _without_normalizations(graph: Graph) -> Graph:
+    """The graph with batch normalizations as a part of weights and bias of the layers in front of them."""
+    added: list[Tensor] = []
+
+    def merged(first: Node, second: Node) -> Node | None:
+        rule = RULES.get(first.op)
+        if second.op != _NORMALIZATION or rule is None or rule.way is not Way.WEIGHTED:
+            return None
+        how: Any = first.parameters
+        numbers = [number for number in (*first.inputs[1:], *second.inputs[1:]) if number is not None]
+        rank = len(graph.tensors[second.outputs[0]].type.shape)
+        last = getattr(second.parameters, "axis", rank - 1) in (-1, rank - 1)
+        if how.activation != "none" or not last or any(graph.tensors[i].array is None for i in numbers):
+            return None
+        data: list[Any] = [_wide(graph.tensors[number or 0].array) for number in second.inputs[1:]]
+        scale, shift, mean, variance = data
+        factor = scale / np.sqrt(variance + getattr(second.parameters, "epsilon", 0.0))
+        weights = graph.tensors[first.inputs[1] or 0]
+        bias = first.inputs[2] if len(first.inputs) > 2 else None
+        along = [1] * len(weights.type.shape)
+        along[rule.axis] = -1
+        held = 0.0 if bias is None else _wide(graph.tensors[bias].array).reshape(-1)
+        numbers = [
+            len(graph.tensors) + len(added) + place for place in range(2)
+        ]  # behind those that are there already
+        added.append(_constant(weights.name, _wide(weights.array) * factor.reshape(along)))
+        added.append(_constant(f"{second.name}_bias", (held - mean) * factor + shift))
+        return replace(first, inputs=(first.inputs[0], *numbers))
+
+    return _joined(graph, added, merged)
+
+
+def _joined(graph: Graph, added: Sequence[Tensor], merged: Any) -> Graph:
+    """The graph with pairs of nodes as one, of which the second alone reads the first.
+
+    merged: (first, second) -> the one in place of both, or None.
+    """
+    readers = Counter(number for node in graph.nodes for number in node.inputs)
+    readers.update(graph.outputs)
+    writer: dict[int, int] = {}
+    nodes: list[Node | None] = []
+    for node in graph.nodes:
+        source = node.inputs[0] if node.inputs else None
+        place = None if source is None or readers[source] != 1 else writer.get(source)
+        first = None if place is None else nodes[place]
+        one = None if first is None or len(first.outputs) != 1 else merged(first, node)
+        if one is None or place is None:
+            writer.update(dict.fromkeys(node.outputs, len(nodes)))
+            nodes.append(node)
+            continue
+        nodes[place] = replace(one, outputs=node.outputs)
+        writer.update(dict.fromkeys(node.outputs, place))
+    left = tuple(node for node in nodes if node is not None)
+    return replace(graph, tensors=(*graph.tensors, *added), nodes=left)
+
+
+def _wide(data: Array | None) -> Any:
+    assert data is not None
+    return data.astype(np.float64)
+
+
+def _constant(name: str, values: Any) -> Tensor:
+    data: Array = values.astype(np.float32)
+    data.setflags(write=False)
+    return Tensor(name, TensorType("float32", data.shape), data)

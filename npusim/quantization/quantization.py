@@ -1,0 +1,149 @@
+"""A float network, a file or a graph, as one of int8 codes, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from npusim.base import files
+from npusim.frontends.targets import target_of
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.placement import Placement
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph.bind import Sizes
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.reference import evaluate
+from npusim.kernels.operator.in_reals import reals_of_codes
+from npusim.quantization import samples as sampling
+from npusim.quantization.conversion import Options, quantized
+from npusim.quantization.loss import losses
+from npusim.quantization.preparation import prepared
+from npusim.quantization.ranges import measured
+from npusim.quantization.result import Progress, Quantized
+from npusim.quantization.scales import codes
+from npusim.session.api import load
+from npusim.session.host import one_blas_thread
+
+Form = Literal["qdq", "qoperator"]
+FORMS: tuple[Form, ...] = ("qdq", "qoperator")
+
+ONNX_SUFFIX = ".onnx"
+
+
+def quantize(
+    model: str | Path | Graph,
+    data: sampling.Data,
+    output: str | Path | None = None,
+    *,
+    sizes: Sizes | None = None,
+    codes_outside: bool = False,
+    every_channel: bool = False,
+    form: Form = "qdq",
+    progress: Progress | None = None,
+) -> Quantized:
+    """Quantize a float network to int8 after training: static, weights by channel, ranges from the samples' extremes.
+
+    model:         a model file, a built-in model, or a Graph, of float32.
+    data:          an npz file with samples of every input by its name, or a mapping of arrays; the first axis counts
+                   the samples.
+    output:        the file to write, in the format that its suffix names; None: none is written.
+    sizes:         that the model leaves open, as for `npusim.load`.
+    codes_outside: inputs and outputs become int8; they stay float32 otherwise.
+    every_channel: fully connected layers have a scale per unit too.
+    form:          of an ONNX file that becomes an ONNX file, which ONNX Runtime's quantizer does: "qdq", "qoperator".
+    progress:      called with (steps done, all).
+
+    Raises NpusimError for a model that is none, is quantized, decides or keeps states; for samples that do not fit;
+    for a format that cannot express the result; and where what reads or quantizes ONNX is not installed.
+    """
+    if form not in FORMS:
+        raise NpusimError(f"form {form!r}: may be {', '.join(FORMS)}")
+    target = None if output is None else Path(output)
+    if target is not None and not isinstance(model, Graph) and _is_onnx(model) and _is_onnx(target):
+        if codes_outside or every_channel:
+            option = "codes_outside" if codes_outside else "every_channel"
+            raise NpusimError(f"{option}: is not for ONNX files, which ONNX Runtime quantizes")
+        from npusim.quantization.onnx import quantized_file
+
+        return quantized_file(Path(model), data, target, form, sizes, progress)
+    if form != FORMS[0]:
+        raise NpusimError(f"form {form}: is of ONNX files that become ONNX files")
+    graph = model if isinstance(model, Graph) else load(model, sizes)
+    try:
+        made = _of_graph(graph, data, Options(codes_outside, every_channel), progress)
+        if target is None:
+            return made
+        written = target_of("", target)
+        assert made.graph is not None
+        content = written.written(made.graph, target.name)
+    except NpusimError as fault:
+        raise fault if isinstance(model, Graph) else type(fault)(f"{model}: {fault}") from None
+    files.write(target, lambda file: file.write(content))
+    return replace(made, form=written.title, file_bytes=len(content))
+
+
+def _is_onnx(path: str | Path) -> bool:
+    return Path(path).suffix.lower() == ONNX_SUFFIX
+
+
+def _of_graph(graph: Graph, data: sampling.Data, options: Options, progress: Progress | None) -> Quantized:
+    floats = prepared(graph)
+    drawn = sampling.read(data, placements(graph))
+    done = _Steps(progress, 2 * len(drawn))
+    with one_blas_thread(False):
+        ranges, wanted = measured(floats, drawn, done)
+        result, kept = quantized(floats, ranges, options)
+        found = []
+        for sample in drawn:
+            found.append(_in_reals(result, sample))
+            done()
+    names = [graph.tensors[number].name for number in graph.outputs]
+    return Quantized(
+        model=graph.name,
+        form="",
+        samples=len(drawn),
+        layers=len(floats.nodes),
+        in_floats=kept,
+        losses=losses(names, wanted, found),
+        constant_bytes=(_constant_bytes(graph), _constant_bytes(result)),
+        graph=result,
+    )
+
+
+class _Steps:
+    """Counts steps, for whoever watches."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def __call__(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def placements(graph: Graph) -> list[Placement]:
+    """The inputs of a graph by name and type; addresses are the numbers of tensors."""
+    return [
+        Placement(graph.tensors[number].name, graph.tensors[number].type, number) for number in graph.inputs
+    ]
+
+
+def _in_reals(graph: Graph, sample: Sequence[Array]) -> list[Array]:
+    """The outputs of a graph of codes for a sample in reals, as reals."""
+    kinds = [graph.tensors[number].type for number in graph.inputs]
+    inputs = [_coded(value, kind) for value, kind in zip(sample, kinds, strict=True)]
+    values = evaluate(graph, inputs)
+    return [reals_of_codes(values[number], graph.tensors[number].type) for number in graph.outputs]
+
+
+def _coded(value: Array, kind: TensorType) -> Array:
+    scheme = kind.quantization
+    return value if scheme is None or value.dtype.kind != "f" else codes(value, scheme, kind.dtype)
+
+
+def _constant_bytes(graph: Graph) -> int:
+    read = {number for node in graph.nodes for number in node.inputs if number is not None}
+    return sum(graph.tensors[number].type.size_bytes for number in read if graph.tensors[number].constant)

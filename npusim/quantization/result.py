@@ -1,0 +1,51 @@
+"""What comes of quantizing a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from npusim.kernels.graph.graph import Graph
+from npusim.quantization.conversion import InFloats
+from npusim.quantization.loss import Loss
+
+Progress = Callable[[int, int], None]
+"""Called with (steps done, all steps)."""
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What came of a network.
+
+    form:      what the file is written as; empty where none is written.
+    samples:   how many the ranges are from, and the losses.
+    layers:    of the network that is quantized; `in_floats` are those that did not become codes, and why.
+    constant_bytes: weights and other constants before and after.
+    file_bytes: of the file that is written; None without.
+    graph:     of codes; None for ONNX, whose file ONNX Runtime writes.
+    """
+
+    model: str
+    form: str
+    samples: int
+    layers: int
+    in_floats: tuple[InFloats, ...]
+    losses: tuple[Loss, ...]
+    constant_bytes: tuple[int, int]
+    file_bytes: int | None = None
+    graph: Graph | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        before, after = self.constant_bytes
+        return {
+            "model": self.model,
+            "form": self.form,
+            "samples": self.samples,
+            "layers": self.layers,
+            "in_floats": [each._asdict() for each in self.in_floats],
+            "losses": [each.to_dict() for each in self.losses],
+            "constant_bytes": {"before": before, "after": after},
+            "file_bytes": self.file_bytes,
+        }

@@ -1,0 +1,64 @@
+"""Scales and zero points from ranges, and codes of constants: as TFLite's quantization after training chooses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.tensor import Array, Quantization
+from npusim.quantization.ranges import Range
+
+LEAST, MOST = -128, 127
+LARGEST_WEIGHT = 127
+"""Weights are symmetric: -128 is left out."""
+_LARGEST_BIAS = 2**31 - 1
+
+
+def asymmetric(found: Range) -> Quantization:
+    """int8 codes of a range, widened so that zero is a code: the smallest value is -128."""
+    least, most = min(found.least, 0.0), max(found.most, 0.0)
+    scale = float(np.float32((most - least) / (MOST - LEAST)))
+    if not scale:
+        return Quantization((1.0,), (0,))
+    point = min(max(int(_rounded(LEAST - least / scale)), LEAST), MOST)
+    return Quantization((scale,), (point,))
+
+
+def symmetric(weights: Array, axis: int | None) -> NDArray[np.float64]:
+    """The scales of weights, one per channel along an axis, or one for all (None)."""
+    magnitudes: Any = np.abs(weights.astype(np.float64))
+    if axis is not None:
+        others = tuple(other for other in range(weights.ndim) if other != axis)
+        largest = magnitudes.max(others, initial=0.0)
+    else:
+        largest = magnitudes.max(initial=0.0).reshape(1)
+    scales: NDArray[np.float64] = np.where(largest > 0, largest, LARGEST_WEIGHT) / LARGEST_WEIGHT
+    return scales.astype(np.float32).astype(np.float64)
+
+
+def wide_enough(weights: NDArray[np.float64], of_input: float, bias: Array | None) -> NDArray[np.float64]:
+    """Scales of weights, larger where the bias would not fit 32 bits with them."""
+    if bias is None:
+        return weights
+    largest: Any = np.abs(bias.reshape(-1).astype(np.float64))
+    least = (largest if len(weights) > 1 else largest.max(initial=0.0)) / (of_input * _LARGEST_BIAS / 2)
+    wide: NDArray[np.float64] = np.maximum(weights, least).astype(np.float32).astype(np.float64)
+    return wide
+
+
+def codes(values: Array, scheme: Quantization, dtype: str) -> Array:
+    """Values in codes: the nearest, halves away from zero, those beyond the codes the last one."""
+    along = [1] * values.ndim
+    if scheme.axis is not None:
+        along[scheme.axis] = -1
+    steps: Any = values.astype(np.float64) / np.array(scheme.scales).reshape(along)
+    limits = np.iinfo(dtype)
+    whole = _rounded(steps) + np.array(scheme.zero_points).reshape(along)
+    found: Array = np.clip(whole, limits.min, limits.max).astype(dtype)
+    return found
+
+
+def _rounded(values: Any) -> Any:
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)

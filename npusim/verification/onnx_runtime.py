@@ -1,0 +1,93 @@
+"""What ONNX Runtime computes for an ONNX file: every value of the graph, without rewrites of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npusim.base import extras
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.tensor import Array
+from npusim.verification.litert import one_line
+
+
+class OnnxRuntimeError(NpusimError):
+    """ONNX Runtime is not there, or does not take a model."""
+
+
+def require() -> None:
+    """Raise NpusimError that says what to install, if ONNX or its runtime is not there."""
+    for package in ("onnx", "onnxruntime"):
+        if find_spec(package) is None:
+            raise extras.missing("verifying an ONNX model", "onnx")
+
+
+class Session:
+    """A file in ONNX Runtime on the CPU, one thread, graph optimizations disabled.
+
+    quantized: the values that a QuantizeLinear gives: of floats, whatever computed them.
+
+    Raises OnnxRuntimeError for a model that ONNX Runtime refuses, in its own words.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.quantized: frozenset[str] = frozenset()
+        try:
+            content, self.quantized = _with_every_value(path)
+            self._session = _session(content, path.parent)
+        except Exception:  # values of types that no array has
+            self._session = None
+        if self._session is None:
+            try:
+                self._session = _session(None, path)
+            except Exception as fault:  # it has errors of many kinds
+                raise OnnxRuntimeError(f"ONNX Runtime refuses the model: {one_line(fault)}") from None
+
+    def run(self, inputs: Sequence[Array]) -> Mapping[str, Array]:
+        """The values of the graph by name, inputs among them. Raises OnnxRuntimeError for a run that fails."""
+        assert self._session is not None
+        keys = [each.name for each in self._session.get_inputs()]
+        feeds = dict(zip(keys, inputs, strict=True))
+        names = [each.name for each in self._session.get_outputs()]
+        try:
+            found = self._session.run(None, feeds)
+        except Exception as fault:
+            said = one_line(fault)
+            raise OnnxRuntimeError(
+                f"ONNX Runtime cannot run the model on these inputs (--input gives others): {said}"
+            ) from None
+        values = zip(names, found, strict=True)
+        return feeds | {name: value for name, value in values if isinstance(value, np.ndarray)}
+
+
+def _session(content: bytes | None, path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    if content is not None:  # where data lie beside the file
+        key = "session.model_external_initializers_file_folder_path"
+        options.add_session_config_entry(key, str(path.resolve()))
+    return onnxruntime.InferenceSession(content or str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _with_every_value(path: Path) -> tuple[bytes, frozenset[str]]:
+    """The file with every value of its graph as an output, and those that a QuantizeLinear gives."""
+    import onnx
+
+    model = onnx.load(str(path), load_external_data=False)
+    there = {each.name for each in model.graph.output}
+    for node in model.graph.node:
+        for name in node.output:
+            if name and name not in there:
+                there.add(name)
+                model.graph.output.append(onnx.ValueInfoProto(name=name))
+    quantized = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
+    return model.SerializeToString(), frozenset(quantized)

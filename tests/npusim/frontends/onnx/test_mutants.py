@@ -1,0 +1,74 @@
+"""Models with damage: they run, or one line says what is wrong."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import npusim
+from npusim.frontends.onnx.operations import conversion
+from tests.npusim.frontends.onnx.models import Single, fixed, model_of, scalar, single, written, x
+from tests.npusim.frontends.onnx.mutants import mutant, outcome, seeds
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+
+
+def test_mutants(tmp_path: Path) -> None:
+    chance, originals = random.Random(12), seeds()
+    said = [outcome(mutant(chance.choice(originals), chance), tmp_path) for _ in range(400)]
+    assert all(len(text.splitlines()) <= 1 for text in said)
+    assert 50 < said.count("") < 200
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=80))
+def test_any_bytes_are_refused(tmp_path_factory: Any, data: bytes) -> None:
+    said = outcome(data, tmp_path_factory.getbasetemp())
+    assert len(said.splitlines()) == 1
+    assert "mutant.onnx: " in said
+
+
+BOMBS: list[Single] = [
+    single("ConstantOfShape", fixed(1 << 20, 1 << 20)),
+    single("Expand", x(1), fixed(1 << 20, 1 << 20)),
+    single("Tile", x(1, 1), fixed(1 << 30, 1 << 30)),
+    single("Pad", x(1), fixed(1 << 40, 0)),
+    single("Range", scalar(0), scalar(1 << 40), scalar(1)),
+    single("OneHot", np.array([1]), scalar(1 << 40), fixed(0, 1)),
+    single("EyeLike", x(0, 3).reshape(0, 3), k=1 << 40),
+    single("Trilu", x(2, 2), scalar(1 << 62)),
+    single("Resize", x(1, 1, 2, 2), None, fixed(1, 1, 1e9, 1e9, of="float32")),
+    single("ReverseSequence", x(1, 1), fixed(1 << 40)),
+    single("TopK", x(3), fixed(1 << 40), outputs=2),
+    single("Einsum", *[x(64, 64)] * 2, equation="ab,cd->abcd"),
+    single("MaxPool", x(1, 1, 4), kernel_shape=[2], strides=[1], pads=[1 << 40, 0]),
+    single("AveragePool", x(1, 1, 4, 4), kernel_shape=[1 << 20, 1 << 20], dilations=[2, 2]),
+    single("ConvTranspose", x(1, 1, 4), fixed([[1.0]], of="float32"), output_shape=[1 << 40]),
+    single("Split", x(4), num_outputs=1 << 40),
+]
+
+
+@pytest.mark.parametrize("case", BOMBS, ids=lambda case: case.name)
+def test_what_a_few_bytes_ask_for_is_not_made(tmp_path: Path, case: Single) -> None:
+    data = model_of(case).SerializeToString()
+    tracemalloc.start()
+    assert len(outcome(data, tmp_path).splitlines()) <= 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 29
+
+
+def test_the_limit_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path, model_of(single("ConstantOfShape", fixed(1 << 20, 1 << 20))))
+    most = f"{conversion.MOST_CONSTANT:,}"
+    with pytest.raises(
+        npusim.NpusimError, match=rf"makes a tensor of shape .* npusim makes {most} elements at most"
+    ):
+        npusim.load(path)
