@@ -16,6 +16,7 @@ from statistics import fmean
 class Measurement:
     """One row: what a referee says of a network, in the unit of its chip.
 
+    file:     of the network; the table that has the row, where the network is described without a file.
     held_out: no constant of the preset was chosen by it.
     """
 
@@ -36,8 +37,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A constant of a preset: its value, the median of what rows say, and the least and the most of that without the
-    rows of one network or another.
+    """A constant of a preset: its value, what the rows say together (the median of them, or the least squares of all
+    constants), and the least and the most of that without the rows of one network or another.
     """
 
     key: str

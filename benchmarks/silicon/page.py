@@ -71,13 +71,17 @@ def _fits(chip: Chip) -> Iterator[str]:
     if not fits:
         return
     yield from (
-        "| fitted constant | value | rows | their median | without any one network |",
+        "| fitted constant | value | rows | what they say | without any one network |",
         "| --- " * 5 + "|",
     )
     for fit in fits:
-        apart = f"{fit.least:.1f} to {fit.most:.1f}"
-        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {fit.median:.1f} | {apart} |"
+        apart = f"{_constant(fit.least)} to {_constant(fit.most)}"
+        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {_constant(fit.median)} | {apart} |"
     yield ""
+
+
+def _constant(value: float) -> str:
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def cells(chip: Chip, row: Compared) -> tuple[str, ...]:

@@ -172,6 +172,9 @@ class Technology(Section):
     )
 
 
+ALL_OPERATORS = "all"
+"""In `Hardware.lacks_operators`: every one of them."""
+
 _OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
 
 
@@ -184,8 +187,8 @@ class Hardware(Section):
     lacks_operators: Annotated[tuple[_OperatorName, ...], BeforeValidator(as_tuple)] = Field(
         default=(),
         max_length=256,
-        description="operators (`npusim ops`) that the NPU lacks though its units could compute them; a study does "
-        "not vary it",
+        description='operators (`npusim ops`) that the NPU lacks though its units could compute them, or "all": the '
+        "host computes them; a study does not vary it",
     )
     float32_rescale: bool = Field(
         default=True,
@@ -208,6 +211,10 @@ class Hardware(Section):
     memory: Annotated[tuple[FurtherMemory, ...], BeforeValidator(as_tuple)] = Field(
         default=(), max_length=MOST_FURTHER, description="memories beside the scratchpad and the DRAM"
     )
+
+    def lacks(self, operator: str) -> bool:
+        """Whether the NPU is said to lack an operator."""
+        return operator in self.lacks_operators or ALL_OPERATORS in self.lacks_operators
 
     @property
     def macs_per_cycle(self) -> int:
