@@ -161,14 +161,14 @@ def test_every_row_of_the_cortex_m7_is_there(shared: Path) -> None:
 
 
 def test_constants_of_the_cortex_m7_are_what_its_fit_says(shared: Path) -> None:
-    """Rounded to two digits; each network of the fit by constants that were fitted without it keeps the bar, too."""
+    """Rounded; the error of each network by constants that were fitted without it keeps the bar, too."""
     assert shared
     for fit in cortex_m7.fits():
-        assert fit.value == pytest.approx(fit.median, rel=0.013), fit.key
+        assert fit.value == pytest.approx(fit.median, rel=0.01), fit.key
         assert fit.least < fit.value < fit.most
     (chip,) = cortex_m7.CHIPS
     apart = agreement(cortex_m7.predicted_apart())
-    assert apart.holds(chip.bar)
+    assert apart.error < chip.bar.error
     assert f"without it: {percent(apart.error)}, worst {percent(apart.worst)}." in chip.remarks[0]
 
 

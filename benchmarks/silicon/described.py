@@ -49,9 +49,15 @@ def dense(inputs: int, outputs: int) -> Workload:
     return convolution(1, inputs, outputs, 1)
 
 
-def elementwise(elements: int, inputs: int = 1) -> Workload:
-    """A function of one or more values to one."""
-    return Workload("elementwise", elements=elements, input_bytes=inputs * elements, output_bytes=elements)
+def elementwise(elements: int, inputs: int = 1, rescaled: bool = True) -> Workload:
+    """A function of one or more values to one, of another scale unless it is not `rescaled`."""
+    return Workload(
+        "elementwise",
+        elements=elements,
+        rescaled=elements if rescaled else 0,
+        input_bytes=inputs * elements,
+        output_bytes=elements,
+    )
 
 
 def mean(size: int, channels: int) -> Workload:
@@ -69,7 +75,7 @@ def pool(size: int, channels: int, window: int) -> Workload:
 def deployed(network: Network, pixels: int, results: int) -> Network:
     """With the image in other codes first, and the results as reals at the end."""
     reals = Workload("elementwise", elements=results, input_bytes=results, output_bytes=4 * results)
-    return [elementwise(pixels), *network, reals]
+    return [elementwise(pixels, rescaled=False), *network, reals]
 
 
 def mobilenet_v1(alpha: float = 1.0, size: int = 224, classes: int = 1001, inputs: int = 3) -> Network:
@@ -278,11 +284,11 @@ def st_efficientnet(size: int) -> Network:
 
 def _gate(size: int, channels: int, squeezed: int) -> Network:
     """Squeeze and excitation: means, two convolutions, minimum, maximum, sigmoid, product with every pixel."""
-    few = elementwise(channels)
+    clip, sigmoid = elementwise(channels, rescaled=False), elementwise(channels)
     return [
         mean(size, channels),
         dense(channels, squeezed),
         dense(squeezed, channels),
-        *(few, few, few),
+        *(clip, clip, sigmoid),
         elementwise(size * size * channels),
     ]

@@ -214,7 +214,12 @@ class Hardware(Section):
 
     def lacks(self, operator: str) -> bool:
         """Whether the NPU is said to lack an operator."""
-        return operator in self.lacks_operators or ALL_OPERATORS in self.lacks_operators
+        return self.is_host_alone or operator in self.lacks_operators
+
+    @property
+    def is_host_alone(self) -> bool:
+        """Whether the NPU is said to lack every operator."""
+        return ALL_OPERATORS in self.lacks_operators
 
     @property
     def macs_per_cycle(self) -> int:

@@ -127,22 +127,20 @@ def test_the_phone_anchor_is_met_closely() -> None:
 def test_maps_beyond_the_data_cache_of_a_cortex_m7_take_time() -> None:
     host, small = Host(core="cortex-m7"), replace(GEMM, input_bytes=8192, output_bytes=8192)
     large = replace(small, output_bytes=18192)
-    assert cpu_time_us(large, host) - cpu_time_us(small, host) == pytest.approx(10_000 * 8.4 / 280)
+    assert cpu_time_us(large, host) - cpu_time_us(small, host) == pytest.approx(10_000 * 11.2 / 280)
     floats = [replace(work, dtype="float32") for work in (small, large)]
-    assert cpu_time_us(floats[1], host) - cpu_time_us(floats[0], host) == pytest.approx(2500 * 8.4 / 280)
+    assert cpu_time_us(floats[1], host) - cpu_time_us(floats[0], host) == pytest.approx(2500 * 11.2 / 280)
 
 
-def test_results_of_an_elementwise_operator_on_a_cortex_m7_take_time() -> None:
-    """A function of each value scales as many results; a pool fewer; reals are not scaled."""
-    host, each = Host(core="cortex-m7"), Workload("elementwise", elements=9000, output_bytes=9000)
-    pooled, real = replace(each, output_bytes=1000), replace(each, dtype="float32", output_bytes=36_000)
-    assert cpu_time_us(each, host) == pytest.approx(9000 * (4 + 36) / 280 + 48)
-    assert cpu_time_us(pooled, host) == pytest.approx((9000 * 4 + 1000 * 36) / 280 + 48)
-    beyond_cache = (36_000 - 16 * 1024) / 4
-    assert cpu_time_us(real, host) == pytest.approx((9000 * 2 + beyond_cache * 8.4) / 280 + 48)
-    to_reals = replace(each, output_bytes=36_000)
-    beyond_cache = 36_000 - 16 * 1024
-    assert cpu_time_us(to_reals, host) == pytest.approx((9000 * (4 + 36) + beyond_cache * 8.4) / 280 + 48)
+def test_results_at_another_scale_take_time_on_a_cortex_m7() -> None:
+    """Others do not; nor does the A76 say what they take. Maps beyond the cache cost here as anywhere."""
+    host, same = Host(core="cortex-m7"), Workload("elementwise", elements=9000, output_bytes=9000)
+    other = replace(same, rescaled=9000)
+    assert cpu_time_us(same, host) == pytest.approx(9000 * 4 / 280 + 53)
+    assert cpu_time_us(other, host) == pytest.approx(9000 * (4 + 46) / 280 + 53)
+    assert cpu_time_us(other, A76) == cpu_time_us(same, A76)
+    large = replace(same, input_bytes=16_384)
+    assert cpu_time_us(large, host) == pytest.approx(9000 * (4 + 11.2) / 280 + 53)
 
 
 TIMES = (
@@ -179,9 +177,9 @@ def test_free_work_costs_nothing_anywhere() -> None:
 def test_host_cycles_count_the_handover_in_npu_cycles() -> None:
     chip = Hardware(name="chip", clock_mhz=500, host=Host(core="cortex-m7", handover_us=5.0))
     work = Workload("elementwise", elements=280)
-    assert cpu_time_us(work, chip.host) == 4.0 + 48.0
-    assert host_cycles(work, chip) == (4 + 48 + 5) * 500
-    assert host_energy_uj(work, chip) == pytest.approx((4 + 48 + 5) * 446 * 280e-6)
+    assert cpu_time_us(work, chip.host) == 4.0 + 53.0
+    assert host_cycles(work, chip) == (4 + 53 + 5) * 500
+    assert host_energy_uj(work, chip) == pytest.approx((4 + 53 + 5) * 446 * 280e-6)
 
 
 @pytest.mark.parametrize("core", CORES, ids=[core.name for core in CORES])
