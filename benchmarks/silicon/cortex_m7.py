@@ -223,7 +223,7 @@ REMARKS = (
     "At 280 MHz, with other tools, VWW takes 6.7 million cycles; at 400 MHz the same network (`mobilenet_v1_0.25_96`) "
     "takes 12.0 million. One core stands for both: 1.33 times the one, 0.80 times the other.",
     "Weights are read once for an operator. Those beyond the flash of the board come from outside, for a few pixels at "
-    "a time: Tiny YOLO v2 (10.8 MB) takes 1.6 to 1.8 times what the preset says, MobileNets of 4 MB up to 1.2 times.",
+    "a time: Tiny YOLO v2 (10.8 MB) takes 1.7 to 1.9 times what the preset says, MobileNets of 4 MB up to 1.2 times.",
     "Rows without a model file are described from papers and public sources (`benchmarks/silicon/described.py`). The "
     "constants before these had been fitted to eleven of the networks, some of which are held out now; the SSDs and "
     "EfficientNet-LC were seen by none of those.",
