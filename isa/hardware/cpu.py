@@ -35,7 +35,7 @@ from npusim.isa.hardware.hardware import Hardware, Host
 ELEMENT_CYCLES: dict[Rates, float] = {"int8": 4.0, "float32": 2.0}
 
 VALUE_BYTES: dict[Rates, int] = {"int8": 1, "float32": 4}
-"""How much memory an input or output takes."""
+"""The least memory that an input or output takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +216,10 @@ def _core_cycles(workload: Workload, core: CpuCore) -> float:
 
 
 def _uncached_values(workload: Workload, core: CpuCore) -> float:
-    """Inputs and outputs beyond the data cache."""
+    """Inputs and outputs beyond the data cache, as many as their bytes are values as wide as results."""
     beyond_bytes = workload.input_bytes + workload.output_bytes - core.data_cache_kib * 1024
-    return max(0, beyond_bytes) / VALUE_BYTES[workload.dtype]
+    result_bytes = workload.output_bytes / workload.elements if workload.elements else 0
+    return max(0, beyond_bytes) / max(VALUE_BYTES[workload.dtype], result_bytes)
 
 
 def _dram_bytes(workload: Workload, core: CpuCore) -> int:

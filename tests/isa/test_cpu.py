@@ -141,6 +141,9 @@ def test_results_at_another_scale_take_time_on_a_cortex_m7() -> None:
     assert cpu_time_us(other, A76) == cpu_time_us(same, A76)
     large = replace(same, input_bytes=16_384)
     assert cpu_time_us(large, host) == pytest.approx(9000 * (4 + 11.2) / 280 + 53)
+    codes_of_32_bits = replace(same, input_bytes=36_000, output_bytes=36_000)
+    values_beyond = (72_000 - 16_384) / 4
+    assert cpu_time_us(codes_of_32_bits, host) == pytest.approx((9000 * 4 + values_beyond * 11.2) / 280 + 53)
 
 
 TIMES = (
