@@ -1,15 +1,26 @@
 """A chip, its referee, and the numbers by which a preset is judged.
 
-A chip is one file with a `Chip` and one line in `npusim`'s table of them (`benchmarks.silicon.chips`).
+A chip is one file with a `Chip` and one line in the table of them (`benchmarks.silicon.chips`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean
+
+from npusim.isa.hardware.agreement import Quantity
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "cycles": "latency",
+    "us": "latency",
+    "ms": "latency",
+    "uJ": "energy",
+    "mJ": "energy",
+}
+"""What a number in a unit is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +29,14 @@ class Measurement:
 
     file:     of the network; the table that has the row, where the network is described without a file.
     held_out: no constant of the preset was chosen by it.
+    settings: keys that differ from the preset for this row, because they did on the chip.
     """
 
     network: str
     file: Path
     value: float
     held_out: bool = False
+    settings: Mapping[str, int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +64,10 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A preset with its referee.
+    """A preset, or a core of the host, with its referee. Of several chips of a preset the first is who is quoted.
 
-    unit:         of the values, such as "cycles".
+    referee:      who says it; what stands before the first comma is its name.
+    unit:         of the values, a row of `QUANTITIES`.
     decimals:     that they are shown with.
     measurements: the rows. Raises `benchmarks.peers.Missing` where the tables are not at hand.
     simulate:     what the preset gives for a row, in the same unit.
@@ -70,6 +84,11 @@ class Chip:
     decimals: int = 0
     remarks: tuple[str, ...] = ()
     fits: Callable[[], Iterator[Fit]] = lambda: iter(())
+
+    @property
+    def quantity(self) -> Quantity:
+        """What its rows are about."""
+        return QUANTITIES[self.unit]
 
 
 @dataclass(frozen=True, slots=True)

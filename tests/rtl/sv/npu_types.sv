@@ -57,6 +57,17 @@ package npu_types;
     count_t float_function_cycles;
   } real_straps_t;
 
+  // Of the bit-serial engine.
+  typedef struct packed {
+    count_t strided_side;        // rows and columns of a block of a kernel with a stride
+    count_t depthwise_channels;  // of a step of a depthwise convolution
+    count_t start_cycles;        // before the first pixel of a step
+    count_t point_start_cycles;  // the same of a kernel of one tap
+    count_t step_cycles;         // beside its pixels and products
+    count_t output_cycles;       // for a block with all channels
+    count_t weight_bits;
+  } serial_straps_t;
+
   // What goes with the operands of the lanes: where they are in the instruction, and where the results go.
   typedef struct packed {
     logic     valid;
@@ -120,12 +131,15 @@ package npu_types;
     logic   valid;
     count_t ready;          // bursts that can be transferred without a pause: 0, 1, more
     count_t row;
+    logic   goes_on;        // into another row, sooner or later: into `row_behind`
+    count_t row_behind;
     logic   last_of_grant;
     logic   last;
   } request_t;
 
   typedef struct packed {
     count_t miss_cycles;
+    count_t bank_shift;   // log2 of the banks
     count_t numerator;    // cycles of a burst, as a fraction
     count_t denominator;
   } dram_straps_t;
@@ -138,6 +152,7 @@ package npu_types;
     count_t burst_shift;    // log2 of the bytes of a burst
     count_t row_shift;      // log2 of the bursts of a row, of a grant
     count_t grant_shift;
+    count_t bank_shift;     // log2 of the DRAM's banks
   } dma_straps_t;
 
   // The loops of one side of a copy, in its order, around `size` contiguous bytes; loop 0 is the outermost.
