@@ -92,13 +92,9 @@ def _fits(chip: Chip) -> Iterator[str]:
         "| --- " * 5 + "|",
     )
     for fit in fits:
-        apart = f"{_constant(fit.least)} to {_constant(fit.most)}"
-        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {_constant(fit.median)} | {apart} |"
+        apart = f"{fit.least:.4g} to {fit.most:.4g}"
+        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {fit.median:.4g} | {apart} |"
     yield ""
-
-
-def _constant(value: float) -> str:
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def cells(chip: Chip, row: Compared) -> tuple[str, ...]:
