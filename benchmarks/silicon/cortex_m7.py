@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from math import fsum, inf
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,6 @@ from npusim.isa.hardware.hardware import Host
 
 PRESET = "cortex-m7"
 Numbers = NDArray[np.float64]
-TABLE = ("reference", "silicon.csv")
 
 
 def _of_file(name: str) -> Network:
@@ -103,12 +103,11 @@ def work(name: str) -> tuple[described.Workload, ...]:
 
 def rows() -> Iterator[Measurement]:
     """Milliseconds on the board. Raises `peers.Missing`."""
-    table = peers.shared(*TABLE)
-    with table.open(newline="") as file:
+    with peers.shared("reference", "silicon.csv").open(newline="") as file:
         of_board = [row for row in csv.DictReader(file) if row["chip"] == "STM32H747I-DISCO"]
     measured_ms = {row["model"]: float(row["latency_ms"]) for row in of_board} | FURTHER_MS
     for name in sorted(NETWORKS):
-        yield Measurement(name, table, measured_ms[name], name in HELD_OUT)
+        yield Measurement(name, Path(name), measured_ms[name], name in HELD_OUT)
 
 
 def time_ms(name: str, core: CpuCore, host: Host) -> float:

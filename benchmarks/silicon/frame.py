@@ -27,7 +27,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 class Measurement:
     """One row: what a referee says of a network, in the unit of its chip.
 
-    file:     of the network; the table that has the row, where the network is described without a file.
+    file:     of the network, which rows of one network share; where it is described without a file, its name.
     held_out: no constant of the preset was chosen by it.
     settings: keys that differ from the preset for this row, because they did on the chip.
     """
