@@ -108,7 +108,8 @@ class Agreement:
     """What rows say together.
 
     error: the geometric mean of the larger of ratio and 1 / ratio, minus 1; worst: the same of the worst row; bias: the
-    geometric mean of the ratio; rank: Spearman's correlation, None for fewer than three rows.
+    geometric mean of the ratio; rank: Spearman's correlation of networks, None for fewer than three. Rows of one file
+    are one network, with the geometric mean of what they say: a preset cannot tell them apart.
     """
 
     rows: int
@@ -136,8 +137,20 @@ def agreement(rows: Sequence[Compared]) -> Agreement:
         exp(fmean([abs(each) for each in off])) - 1,
         exp(max([abs(each) for each in off])) - 1,
         exp(fmean(off)),
-        spearman([row.measurement.value for row in rows], [row.simulated for row in rows]),
+        spearman(*_by_network(rows)),
     )
+
+
+def _by_network(rows: Sequence[Compared]) -> tuple[list[float], list[float]]:
+    """Measured and simulated of each network, geometric means."""
+    found: dict[Path, list[Compared]] = {}
+    for row in rows:
+        found.setdefault(row.measurement.file, []).append(row)
+    measured, simulated = (
+        [exp(fmean([log(value(row)) for row in same])) for same in found.values()]
+        for value in (lambda row: row.measurement.value, lambda row: row.simulated)
+    )
+    return measured, simulated
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:

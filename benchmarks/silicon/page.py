@@ -91,8 +91,8 @@ def _fits(chip: Chip) -> Iterator[str]:
         "| --- " * 5 + "|",
     )
     for fit in fits:
-        apart = f"{fit.least:.1f} to {fit.most:.1f}"
-        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {fit.median:.1f} | {apart} |"
+        apart = f"{fit.least:.4g} to {fit.most:.4g}"
+        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {fit.median:.4g} | {apart} |"
     yield ""
 
 
