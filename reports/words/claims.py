@@ -43,7 +43,8 @@ def details(found: Agreement) -> str:
         for key, (least, most) in found.settings.items()
     )
     measured = f"; measured with {ranges}" if ranges else ""
-    rows = f"{plural(found.rows, 'row')} of {found.referee}, {found.quantity}"
+    what = "" if found.quantity in found.referee else f", {found.quantity}"
+    rows = f"{plural(found.rows, 'row')} of {found.referee}{what}"
     return f"{rows}: {', '.join(parts)}{apart}{measured}"
 
 
