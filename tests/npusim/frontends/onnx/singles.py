@@ -195,6 +195,17 @@ def chosen_by_constants() -> Iterator[Single]:
     yield single("Unique", fixed([[3, 1], [0, 2], [3, 1]]), outputs=4, axis=0, sorted=0)
 
 
+def fused() -> Iterator[Single]:
+    conv, gemm = "com.microsoft::FusedConv", "com.microsoft::FusedGemm"
+    filters = x(1, 3, 6, 5), w(4, 3, 3, 3), w(4)
+    yield single(conv, *filters, pads=[1, 1, 1, 1], activation="Relu")
+    yield single(conv, *filters, x(1, 4, 4, 3), activation="Relu")
+    for name, numbers in (("Clip", [-0.5, 0.7]), ("LeakyRelu", [0.3]), ("HardSigmoid", [0.3, 0.4])):
+        yield single(conv, *filters, activation=name, activation_params=numbers)
+    yield single(gemm, x(3, 4), w(5, 4), w(5), transB=1, alpha=0.5, activation="Tanh")
+    yield single(gemm, x(3, 4), w(4, 5), activation="LeakyRelu", activation_alpha=0.3)
+
+
 def matrices() -> Iterator[Single]:
     yield single("MatMul", x(2, 3, 4), w(4, 5))
     yield single("MatMul", x(2, 1, 3, 4), x(5, 4, 2))
@@ -375,6 +386,7 @@ SINGLES: tuple[Single, ...] = (
     *windows(),
     *regions(),
     *chosen_by_constants(),
+    *fused(),
     *matrices(),
     *reductions(),
     *moves(),
