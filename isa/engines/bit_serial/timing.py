@@ -20,6 +20,7 @@ from math import ceil
 from typing import NamedTuple
 
 from npusim.isa.engines.engine import Problem
+from npusim.isa.engines.mac_array import MOST_BITS
 
 
 class Shape(NamedTuple):
@@ -38,6 +39,10 @@ class Shape(NamedTuple):
     core_macs_per_cycle: float
     weight_bits: int
 
+    def bits(self, problem: Problem) -> int:
+        """Of each weight of a problem."""
+        return self.weight_bits if problem.few_bits else MOST_BITS
+
 
 class Occupancy(NamedTuple):
     """Cycles of a problem, each with what the one before it leaves out.
@@ -46,7 +51,7 @@ class Occupancy(NamedTuple):
     products: the steps' products in whole blocks, channels as they are; those of cores where the engine has no kernel.
     steps:    with loads and latencies of the steps.
     total:    with the output stage.
-    map_values, weight_values: fetched. updates: accumulators written.
+    map_values, weight_values: fetched. updates: accumulators written. product_bits: see `Use`.
     """
 
     full: int
@@ -56,6 +61,7 @@ class Occupancy(NamedTuple):
     map_values: int
     weight_values: int
     updates: int
+    product_bits: int = MOST_BITS
 
 
 @lru_cache(maxsize=65536)
@@ -85,7 +91,7 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
         products = blocks * groups * lanes
     else:
         load = (shape.side + kernel[0] - 1) * (shape.side + kernel[1] - 1) + shape.start_cycles
-        products = blocks * problem.ofm_depth * shape.weight_bits
+        products = blocks * problem.ofm_depth * shape.bits(problem)
     steps = 1 if problem.by_channel else ceil(problem.ifm_depth / shape.input_channels)
     products *= steps
     passes = blocks * groups * steps
@@ -99,6 +105,7 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
         passes * load * shape.input_channels,
         problem.weights * blocks,
         problem.pixels * problem.ofm_depth * steps,
+        shape.bits(problem),
     )
 
 
