@@ -58,6 +58,7 @@ COUNTS = (
     "dma.port_bytes_per_cycle",
     "dma.decoder_bytes_per_cycle",
     "dram.row_bytes",
+    "dram.banks",
     "dram.outstanding_requests",
     "front_end.queue_depth",
     "front_end.fetch_instructions",

@@ -80,6 +80,12 @@ class Port(Section):
     latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
     row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
     row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
+    banks: Given = Field(
+        default=1,
+        le=64,
+        description="banks with an open row each, a power of two; the address bits above a row choose the bank, so "
+        "that the next row opens while one streams",
+    )
     burst_bytes: Given = Field(
         default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
     )
@@ -181,11 +187,27 @@ class PortTiming(NamedTuple):
     burst_cycles: float
     miss_cycles: int
     latency_cycles: int
+    banks: int = 1
+
+    @property
+    def stripe_bytes(self) -> int:
+        """Bytes of a row of each bank: by whole stripes further on, the same rows of the same banks are visited."""
+        return self.row_bytes * self.banks
 
     @property
     def bytes_per_cycle(self) -> float:
         """Bytes per cycle of one burst after the other in an open row."""
         return self.burst_bytes / self.burst_cycles
+
+    def exposed_miss_cycles(self, visit_cycles: float) -> float:
+        """Cycles that a long walk from row to row waits for each of them on average, if its bursts in one take
+        `visit_cycles`.
+
+        One bank opens its next row when it is done with a row: the whole miss. Of several, the next one opens its row
+        from the beginning of a visit on. If the visit is shorter than the miss, the walk waits for the difference; that
+        visit then is as long as a miss and hides the next one. So every other row is waited for.
+        """
+        return self.miss_cycles if self.banks == 1 else max(0.0, self.miss_cycles - visit_cycles) / 2
 
 
 def cycles_of_ns(time_ns: float, clock_mhz: float) -> int:
@@ -208,4 +230,5 @@ def port_timing(port: Port, clock_mhz: float) -> PortTiming:
         max(by_bandwidth, latency_cycles / port.outstanding_requests),
         cycles_of_ns(port.row_miss_ns, clock_mhz),
         latency_cycles,
+        port.banks,
     )

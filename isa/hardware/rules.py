@@ -93,6 +93,7 @@ RULES: tuple[Rule, ...] = (
     Rule("name", (), _name),
     Rule("lacks_operators", (), _lacks_once),
     _power_of_two("dram", "row_bytes"),
+    _power_of_two("dram", "banks"),
     _power_of_two("dram", "burst_bytes"),
     _power_of_two("dram", "grant_bytes"),
     Rule(
@@ -142,6 +143,8 @@ def _memory_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
             fault = _no_power_of_two(getattr(memory, field)) or _holds_burst(memory, path, field)
             if fault is not None:
                 yield f"{path}.{field}", fault
+        if (fault := _no_power_of_two(memory.banks)) is not None:
+            yield f"{path}.banks", fault
         yield from _price_faults(memory, path)
     yield from _holds_faults(hardware)
 

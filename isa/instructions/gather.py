@@ -187,10 +187,10 @@ class Gather(Transfer):
         return Cost(cycles, dict(actions), setup, tuple(dram), beats=beats)
 
     def _anywhere(self, hardware: Hardware) -> Region:
-        """The rows as the port meets them: in memory rows of their own, as late in a burst as may be."""
+        """The rows as the port meets them: in rows of one bank of the memory, as late in a burst as may be."""
         timing = hardware.port_timing(Space(self.source_space))
         late = timing.burst_bytes - gcd(timing.burst_bytes, self.size, self.source)
-        pitch = -(-(late + self.size) // timing.row_bytes) * timing.row_bytes
+        pitch = -(-(late + self.size) // timing.stripe_bytes) * timing.stripe_bytes
         return Region(Space(self.source_space), ANYWHERE + late, (prod(self._counts), self.size), (pitch,))
 
 

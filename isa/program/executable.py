@@ -180,20 +180,20 @@ def link(executable: Executable) -> Linked:
     """Lay an executable out. Raises ProgramError for one that breaks a rule, or does not fit into the memories."""
     _check(executable)
     hardware = executable.hardware
-    rows = {space: hardware.port(space).row_bytes for space in hardware.outer_spaces}
-    ends = dict.fromkeys(rows, 0)
-    windows = [{space: program.memory_bytes(space) for space in rows} for program in executable.programs]
+    stripes = {space: hardware.port_timing(space).stripe_bytes for space in hardware.outer_spaces}
+    ends = dict.fromkeys(stripes, 0)
+    windows = [{space: program.memory_bytes(space) for space in stripes} for program in executable.programs]
     windows.append({executable.own_space: len(executable.values)})
     bases = list[Mapping[Space, int]]()
     for window in windows:
-        bases.append({space: -(-ends[space] // rows[space]) * rows[space] for space in window})
+        bases.append({space: -(-ends[space] // stripes[space]) * stripes[space] for space in window})
         ends |= {space: bases[-1][space] + size for space, size in window.items() if size}
     linked = Linked(executable.programs, tuple(bases), {}, ends)
     between = dict.fromkeys(step for step in walk(executable.steps) if not isinstance(step, Launch))
     made, glue = list[Program](), dict[Transfer | If | While, int]()
     code_space = hardware.holder("code")
     for step in between:
-        address = -(-ends[code_space] // rows[code_space]) * rows[code_space]
+        address = -(-ends[code_space] // stripes[code_space]) * stripes[code_space]
         program = _glue(executable, step, linked, ends, address)
         ends = ends | {code_space: address + program.code_size_bytes}
         glue[step] = len(executable.programs) + len(made)

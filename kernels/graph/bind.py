@@ -28,9 +28,7 @@ def bind(graph: Graph, sizes: Sizes | None = None) -> Graph:
     sizes = checked(sizes)
     inputs = [graph.tensors[number] for number in graph.inputs]
     check_names(sizes, [name for tensor in inputs for name in names_of(tensor)])
-    known = dict(sizes)
-    for tensor in inputs:
-        known |= named_sizes(tensor, known)
+    known = learned(inputs, sizes)
     tensors = list(graph.tensors)
     for number in graph.inputs:
         tensors[number] = bound_tensor(tensors[number], known)
@@ -75,20 +73,29 @@ def bound_tensor(tensor: Tensor, sizes: Sizes) -> Tensor:
     """An input with the shape that `sizes` give. Raises GraphError if they leave a size open or do not fit."""
     own, given = tensor.type.shape, _given(tensor, sizes)
     shape = _named(tensor, sizes) if given is None else given
-    if given is not None and (not fits(own, shape) or min(shape, default=0) < 0):
-        raise GraphError(f"{_place(tensor)}: shape {_listed(own)} in the graph, {_listed(shape)} was given")
     if min(shape, default=0) < 0:
         raise GraphError(_unknown(tensor, sizes))
     return tensor if shape == own else replace(tensor, type=replace(tensor.type, shape=shape), size_names=())
 
 
-def named_sizes(tensor: Tensor, sizes: Sizes) -> dict[str, int]:
+def learned(inputs: Iterable[Tensor], sizes: Sizes) -> dict[str, int | Sequence[int]]:
+    """`sizes`, and by their names those that shapes given to these inputs contain.
+
+    Raises GraphError for a name that has two sizes.
+    """
+    known = dict(sizes)
+    for tensor in inputs:
+        known |= _named_sizes(tensor, known)
+    return known
+
+
+def _named_sizes(tensor: Tensor, sizes: Sizes) -> dict[str, int]:
     """The sizes with names that the shape given to an input contains.
 
-    Raises GraphError for a name that has another size in `sizes`.
+    Raises GraphError for a shape that does not fit, and for a name that has another size in `sizes`.
     """
     shape, found = _given(tensor, sizes), dict[str, int]()
-    if shape is None or len(shape) != len(tensor.type.shape):
+    if shape is None:
         return found
     open_sizes = [size for own, size in zip(tensor.type.shape, shape, strict=True) if own == UNKNOWN]
     for name, size in zip(tensor.size_names, open_sizes, strict=False):
@@ -114,11 +121,17 @@ def check_names(sizes: Sizes, known: Sequence[str]) -> None:
 
 
 def _given(tensor: Tensor, sizes: Sizes) -> Shape | None:
-    """The shape that is given to an input; a number alone is that of an input with one axis."""
-    given = sizes.get(tensor.name)
+    """The shape that is given to an input; a number alone is that of an input with one axis.
+
+    Raises GraphError for one that does not fit.
+    """
+    given, own = sizes.get(tensor.name), tensor.type.shape
     if given is None or (isinstance(given, int) and tensor.name in tensor.size_names):
         return None
-    return (given,) if isinstance(given, int) else tuple(int(size) for size in given)
+    shape = (given,) if isinstance(given, int) else tuple(int(size) for size in given)
+    if not fits(own, shape) or min(shape, default=0) < 0:
+        raise GraphError(f"{_place(tensor)}: shape {_listed(own)} in the graph, {_listed(shape)} was given")
+    return shape
 
 
 def _named(tensor: Tensor, sizes: Sizes) -> Shape:

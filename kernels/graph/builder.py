@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, Quantization, TensorType
-from npusim.kernels.graph.bind import Sizes, bound_tensor, check_names, checked, named_sizes, names_of
+from npusim.kernels.graph.bind import Sizes, bound_tensor, check_names, checked, learned, names_of
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
 from npusim.kernels.graph.inference import complete_results
 from npusim.kernels.graph.names import unique
@@ -30,7 +30,7 @@ class GraphBuilder:
     def __init__(self, name: str, sizes: Sizes | None = None) -> None:
         """`sizes` are those that the user gives to inputs, as for `npusim.kernels.graph.bind.bind`.
 
-        Those with names that shapes of inputs contain are learnt as these are added.
+        Those with names that shapes of inputs contain are learnt as these are added, or before that by `expect`.
         """
         self.name = name
         self.tensors: list[Tensor] = []
@@ -91,10 +91,17 @@ class GraphBuilder:
         self.tensors[tensor] = replace(self.tensors[tensor], size_names=tuple(size_names))
         return self.as_input(tensor)
 
+    def expect(self, inputs: Iterable[Tensor]) -> None:
+        """Learns the sizes with names that are given to inputs, so that the order they are added in does not matter.
+
+        Raises GraphError for a name that has two sizes.
+        """
+        self.sizes = learned(inputs, self.sizes)
+
     def as_input(self, tensor: int) -> int:
         """Makes a tensor an input, with all its sizes. Raises GraphError where one is unknown and nobody gave it."""
         self._offered += names_of(self.tensors[tensor])
-        self.sizes |= named_sizes(self.tensors[tensor], self.sizes)
+        self.sizes = learned([self.tensors[tensor]], self.sizes)
         self.tensors[tensor] = bound_tensor(self.tensors[tensor], self.sizes)
         self.inputs.append(tensor)
         return tensor

@@ -1,20 +1,23 @@
 """The port of a memory, such as the DRAM: who gets it when, and for how long.
 
 A transfer is cut into *grants*: up to `grant_bytes` within one row. Instruction fetch goes first, DMA
-channels take turns, one grant each, those of all cores alike. A grant pays the row miss when the row it needs is not
-the open one, then its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided when a grant
-ends, among all who asked up to and including that cycle; of those who asked in the same cycle the lower core goes
-first, of one core the lower channel.
+channels take turns, one grant each, those of all cores alike. A grant pays the row miss when its bank has another row
+open than the one it needs, then its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided
+when a grant ends, among all who asked up to and including that cycle; of those who asked in the same cycle the lower
+core goes first, of one core the lower channel.
+When a grant begins, one row is opened ahead beside it: the next row of the first in line, or of the one behind it, and
+so on, at last the row that the transfer under way needs behind the one it is in. Left out are rows that are open, and
+those in whose bank is a row that the transfer under way or one in line needs now or next. With one bank there is none.
 While only one requester is active its grants are served in one event; a newcomer takes over at the next grant
 boundary, exactly as if each had been an event.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Generator
-from itertools import accumulate
+from itertools import accumulate, compress
 from math import ceil
 from operator import add, ne, sub
 from typing import Any, NamedTuple
@@ -29,6 +32,7 @@ from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.region import Region
 from npusim.machine.clock import Clock
 from npusim.machine.cycle import MEMORY_PORTS_DECIDE, Settled
+from npusim.machine.rows import OpenRows
 from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
 
 
@@ -115,25 +119,25 @@ _IN_LINE = (True, -1)
 class _Request:
     """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it.
 
-    Sums up to and including each grant, so that any stretch of them takes two look-ups: bursts `passed`, rows `opened`,
-    and the cycles to its `ends`, all as if the first grant opened a row. `landings` are those of the pace, but after
-    the start of the first grant instead of each one's own.
+    Sums up to and including each grant: bursts `passed`, and the cycles to its end if no row had to be opened, `clean`.
+    `visits` are the grants that come into another row. `landings` are those of the pace, but after the end of each
+    grant instead of the beginning of its first burst.
     """
 
     __slots__ = (
         "account",
+        "clean",
         "done",
-        "ends",
         "fetches",
         "landed",
         "landings",
         "next",
-        "opened",
         "order",
         "pace",
         "passed",
         "requester",
         "rows",
+        "visits",
         "write",
     )
 
@@ -150,15 +154,12 @@ class _Request:
     ) -> None:
         self.requester = requester
         self.rows, bursts = grants
-        cycles_of = {count: ceil(count * timing.burst_cycles - 1e-9) for count in set(bursts)}
+        cycles_of = {number: ceil(number * timing.burst_cycles - 1e-9) for number in set(bursts)}
         cycles = list(map(cycles_of.__getitem__, bursts))
         self.passed = list(accumulate(bursts))
-        self.opened: list[int] = list(accumulate(map(ne, self.rows, [-1, *self.rows])))
-        misses = map(timing.miss_cycles.__mul__, self.opened)
-        self.ends: list[int] = list(map(add, accumulate(cycles), misses))
-        self.landings: list[int] | None = None
-        if pace.landing is not None:
-            self.landings = list(map(add, map(sub, self.ends, cycles), pace.landing))
+        self.clean = list(accumulate(cycles))
+        self.visits = list(compress(range(len(bursts)), map(ne, self.rows, [-1, *self.rows])))
+        self.landings = None if pace.landing is None else list(map(sub, pace.landing, cycles))
         self.write = write
         self.account = account
         self.next = 0
@@ -167,6 +168,40 @@ class _Request:
         self.fetches = requester.name == INSTRUCTION_FETCH
         self.order: tuple[object, ...] = (not self.fetches, came, requester)
         self.landed = 0
+
+    def wants(self) -> tuple[int, ...]:
+        """The row of the next grant, and that of the first one behind it in another row, if there is one."""
+        behind = bisect_right(self.visits, self.next)
+        further = (self.rows[self.visits[behind]],) if behind < len(self.visits) else ()
+        return self.rows[self.next], *further
+
+    def pass_alone(self, stop: int, now: int, rows: OpenRows) -> list[int]:
+        """The cycles in which the grants from the next one up to `stop` end, beginning now with nobody in line.
+
+        The rows that are opened, in time and ahead, are in `rows` then.
+        """
+        ends: list[int] = []
+        first, visit = self.next, bisect_right(self.visits, self.next)
+        while first < stop:
+            goes_on = visit < len(self.visits)
+            last = min(self.visits[visit], stop) if goes_on else stop
+            row, begin = self.rows[first], ends[-1] if ends else now
+            late = rows.need(row, begin) - (self.clean[first - 1] if first else 0)
+            if goes_on:
+                rows.open_ahead(self.rows[self.visits[visit]], begin, (row,))
+            ends += self.ends_of(first, last, late)
+            first, visit = last, visit + 1
+        return ends
+
+    def ends_of(self, first: int, last: int, late: int) -> list[int]:
+        """The ends of the grants of a visit to a row, `late` cycles behind `clean`."""
+        if self.pace.not_before is None:
+            return [end + late for end in self.clean[first:last]]
+        ends = []
+        for end, limit in zip(self.clean[first:last], self.pace.not_before[first:last], strict=True):
+            late = max(late, limit - end)
+            ends.append(end + late)
+        return ends
 
 
 class MemoryPort:
@@ -189,7 +224,7 @@ class MemoryPort:
         self.timing = hardware.port_timing(space)
         self._actions = port_actions(hardware, space)
         self.transfers: list[Transfer] = []
-        self._open_row = -1
+        self._rows = OpenRows(self.timing.banks, self.timing.miss_cycles)
         self._active: deque[_Request] = deque()
         self._arrival = env.event()
         env.process(self._serve())
@@ -228,34 +263,6 @@ class MemoryPort:
             place -= 1
         self._active.insert(place, request)
 
-    def _begin(self, request: _Request) -> int:
-        """What `request.ends` count from, in cycles from now, when its next grant begins: the row that is open may be
-        another than they took it to be.
-        """
-        first = request.next
-        opens = request.rows[first] != self._open_row
-        if not first:
-            return (opens - 1) * self.timing.miss_cycles
-        counted = request.rows[first] != request.rows[first - 1]
-        return (opens - counted) * self.timing.miss_cycles - request.ends[first - 1]
-
-    def _ends(self, request: _Request) -> tuple[list[int], int]:
-        """Entries for all grants, and what to add to one for the end of a grant to come, in cycles from now."""
-        begin, not_before = self._begin(request), request.pace.not_before
-        if not_before is None:
-            return request.ends, begin
-        first, late = request.next, 0
-        ends, origin = request.ends[:first], int(self.env.now) + begin
-        for end, limit in zip(request.ends[first:], not_before[first:], strict=True):
-            late = max(late, limit - origin - end)
-            ends.append(end + late)
-        return ends, begin
-
-    def _next_end(self, request: _Request) -> int:
-        """When the next grant ends, in cycles from now."""
-        end, not_before = request.ends[request.next] + self._begin(request), request.pace.not_before
-        return end if not_before is None else max(end, not_before[request.next] - int(self.env.now))
-
     def _serve(self) -> Generator[simpy.Event, Any, None]:
         env = self.env
         while True:
@@ -266,14 +273,11 @@ class MemoryPort:
                     yield self.clock.edge()
                 yield Settled(env, MEMORY_PORTS_DECIDE)
             request = self._active.popleft()
-            start = int(env.now)
             if self._active:
-                stop = request.next + 1
-                yield self._end(request, stop, self._next_end(request))
+                yield from self._serve_grant(request)
             else:
-                stop = yield from self._serve_alone(request)
-            self._account(request, start, stop)
-            if stop == len(request.rows):
+                yield from self._serve_alone(request)
+            if request.next == len(request.rows):
                 request.done.succeed(request.landed)
                 yield Settled(
                     env, MEMORY_PORTS_DECIDE
@@ -284,46 +288,71 @@ class MemoryPort:
                 request.order = _IN_LINE
                 self._active.append(request)
 
-    def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, int]:
-        """Serve all grants unless somebody arrives; then only the one under way. Returns where it stopped."""
-        env = self.env
-        start = int(env.now)
-        ends, begin = self._ends(request)
+    def _serve_grant(self, request: _Request) -> Generator[simpy.Event, Any, None]:
+        """Serve one grant, while others are in line."""
+        start, stop, before = int(self.env.now), request.next + 1, self._rows.opened
+        wants, line = request.wants(), [(other, other.wants()) for other in self._active]
+        ready = self._rows.need(wants[0], start)
+        self._count_opened(request, self._rows.opened - before)
+        wanted = {row for _, rows in line for row in rows}.union(wants)
+        for other, row in [
+            *((other, rows[0]) for other, rows in line),
+            *((request, row) for row in wants[1:]),
+        ]:
+            if self._rows.open_ahead(row, start, wanted):
+                self._count_opened(other, 1)
+                break
+        late = ready - (request.clean[stop - 2] if stop > 1 else 0)
+        ends = request.ends_of(request.next, stop, late)
+        yield self._end(request, stop, ends[-1])
+        self._account(request, start, ends)
+
+    def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, None]:
+        """Serve all grants unless somebody arrives; then only up to the end of the one under way."""
+        env, before = self.env, self._rows.opened
+        start, stop = int(env.now), len(request.rows)
+        rows = self._rows.copy()
+        ends = request.pass_alone(stop, start, rows)
         self._arrival = env.event()
-        yield self._end(request, len(ends), ends[-1] + begin) | self._arrival
+        yield self._end(request, stop, ends[-1]) | self._arrival
         if self.clock is not None:
             yield self.clock.edge()
-        elapsed = int(env.now) - start
         # A grant that ends just now is complete; at the very start the first one is under way.
-        under_way = bisect_left(ends, max(elapsed, 1) - begin, request.next)
+        under_way = bisect_left(ends, max(int(env.now), start + 1))
+        if under_way < len(ends) - 1:
+            stop = request.next + under_way + 1
+            rows = self._rows
+            ends = request.pass_alone(stop, start, rows)
+        self._rows = rows
         if self._active:
-            yield self._end(request, under_way + 1, ends[under_way] + begin - elapsed)
-        return under_way + 1
+            yield self._end(request, stop, ends[-1])
+        self._count_opened(request, rows.opened - before)
+        self._account(request, start, ends)
 
-    def _end(self, request: _Request, stop: int, delay: int) -> simpy.Event:
-        """The end of the grants up to `stop`: of a whole transfer when everything else ends that ends in that cycle,
-        else when the port decides who is next.
+    def _end(self, request: _Request, stop: int, end: int) -> simpy.Event:
+        """The cycle in which the grants up to `stop` end: of a whole transfer when everything else ends that ends in
+        that cycle, else when the port decides who is next.
         """
+        delay = end - int(self.env.now)
         if stop == len(request.rows):
             return self.env.timeout(delay)
         return Settled(self.env, MEMORY_PORTS_DECIDE, delay)
 
-    def _account(self, request: _Request, start: int, stop: int) -> None:
-        """Book the grants from `request.next` up to `stop`, served from cycle `start` until now."""
-        first, last = request.next, stop - 1
-        before = request.passed[first - 1] if first else 0
-        size = (request.passed[last] - before) * self.timing.burst_bytes
-        name = self._actions.write if request.write else self._actions.read
-        account = request.account
-        account[name] = account.get(name, 0) + size
+    def _count_opened(self, request: _Request, number: int) -> None:
+        """Book rows that are opened for a transfer."""
         activate = self._actions.activate
         if activate is not None:
-            opened = request.opened[last] - request.opened[first] + (request.rows[first] != self._open_row)
-            account[activate] = account.get(activate, 0) + opened
+            request.account[activate] = request.account.get(activate, 0) + number
+
+    def _account(self, request: _Request, start: int, ends: list[int]) -> None:
+        """Book the grants from `request.next` on that ended in `ends`, the last one now; served from cycle `start`."""
+        first, stop = request.next, request.next + len(ends)
+        before = request.passed[first - 1] if first else 0
+        size = (request.passed[stop - 1] - before) * self.timing.burst_bytes
+        name = self._actions.write if request.write else self._actions.read
+        request.account[name] = request.account.get(name, 0) + size
         if request.landings is not None:
-            landed = start + self._begin(request) + max(request.landings[first:stop])
-            request.landed = max(request.landed, landed)
-        self._open_row = request.rows[last]
+            request.landed = max(request.landed, *map(add, ends, request.landings[first:stop]))
         request.next = stop
         core, name, _ = request.requester
         now = int(self.env.now)

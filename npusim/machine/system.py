@@ -135,11 +135,13 @@ class System:
         return job
 
     def _reserve(self, job: Job) -> dict[Space, int]:
-        """The address of each memory that a job has for itself: behind those before it, at the begin of a row."""
+        """The address of each memory that a job has for itself: behind those before it, where the first bank's row
+        begins.
+        """
         found = {}
         for space, port in self.ports.items():
-            row, capacity = port.timing.row_bytes, self.cores[0].hardware.memory_bytes(space)
-            address = found[space] = -(-self._used_bytes[space] // row) * row
+            stripe, capacity = port.timing.stripe_bytes, self.cores[0].hardware.memory_bytes(space)
+            address = found[space] = -(-self._used_bytes[space] // stripe) * stripe
             size_bytes = job.size_bytes.get(space, 0)
             if not size_bytes:
                 continue

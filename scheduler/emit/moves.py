@@ -259,10 +259,11 @@ def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Har
 
 
 def _port_cycles(region: Region, hardware: Hardware) -> float:
-    """Cycles at the port of a memory: whole bursts, and rows missed."""
+    """Cycles at the port of a memory: whole bursts, and rows waited for."""
     timing = hardware.port_timing(region.space)
     bursts, rows = _visits(region, timing.burst_bytes), _visits(region, timing.row_bytes)
-    return bursts * timing.burst_cycles + rows * timing.miss_cycles
+    cycles = bursts * timing.burst_cycles
+    return cycles + rows * timing.exposed_miss_cycles(cycles / rows)
 
 
 def _visits(region: Region, unit_bytes: int) -> float:

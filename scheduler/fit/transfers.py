@@ -16,8 +16,8 @@ class Transfers:
     """The rates of one machine.
 
     constants, maps, code: the memories of constants, of feature maps, and of the instructions.
-    cycles_per_byte: of each memory's port, by space, for a long run of bytes: whole cycles per grant, and a row miss
-                     per row; 0 for the scratchpad, whose bytes pass no port.
+    cycles_per_byte: of each memory's port, by space, for a long run of bytes: whole cycles per grant, and what each row
+                     is waited for; 0 for the scratchpad, whose bytes pass no port.
     map_burst_bytes: of the memory of feature maps.
     gap_cycles:      of each memory: from the start of a load to the first byte that passes; its channel does nothing
                      else meanwhile.
@@ -59,4 +59,5 @@ class Transfers:
 
 def _cycles_per_byte(timing: PortTiming) -> float:
     grant_cycles = ceil(timing.grant_bytes // timing.burst_bytes * timing.burst_cycles - 1e-9)
-    return grant_cycles / timing.grant_bytes + timing.miss_cycles / timing.row_bytes
+    visit_cycles = grant_cycles * (timing.row_bytes // timing.grant_bytes)
+    return (visit_cycles + timing.exposed_miss_cycles(visit_cycles)) / timing.row_bytes

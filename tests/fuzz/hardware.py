@@ -23,6 +23,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "dram.latency_ns": (128.0, 0.0, 1000.0),
     "dram.row_bytes": (1024, 4096, 64),
     "dram.row_miss_ns": (25.0, 0.0, 200.0),
+    "dram.banks": (1, 2, 16),
     "dram.burst_bytes": (32, 8, 64, 1),
     "dram.grant_bytes": (512, 64, 1024),
     "dram.outstanding_requests": (16, 1, 4),

@@ -202,6 +202,7 @@ FAULTS = (
     ("scratchpda.size_kib", "4", "scratchpda: unknown key, did you mean scratchpad?"),
     ("host.zzz", "4", "host.zzz: unknown key, known here: core, threads, clock_mhz, "),
     ("dram.burst_bytes", "48", "dram.burst_bytes: 48 is not a power of two, such as 32 or 64"),
+    ("dram.banks", "12", "dram.banks: 12 is not a power of two, such as 8 or 16"),
     ("dram.row_bytes", "16", "dram.row_bytes: 16 is less than one burst (dram.burst_bytes = 32)"),
     ("dram.grant_bytes", "16", "dram.grant_bytes: 16 is less than one burst (dram.burst_bytes = 32)"),
     ("dram.size_mib", "1", "dram.size_mib: 1 is less than the scratchpad (2048 KiB)"),

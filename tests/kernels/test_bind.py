@@ -113,6 +113,7 @@ def test_one_name_is_one_size() -> None:
     tensors[1] = replace(tensors[1], type=eight(-1, 4), size_names=("batch",))
     both = replace(graph(), tensors=tuple(tensors))
     assert bind(both, {"a": (5, 4)}).tensors[1].type.shape == (5, 4)
+    assert bind(both, {"b": (5, 4)}).tensors[0].type.shape == (5, 4)
     with pytest.raises(GraphError, match='input "b": batch is 2, elsewhere 5'):
         bind(both, {"a": (5, 4), "b": (2, 4)})
 
@@ -175,6 +176,15 @@ def test_inputs_that_are_added_share_the_sizes_with_names() -> None:
     assert str(fault.value) == (
         'input "z": has shape [-1, 7, -1] with an unknown size; give --shape z=N,7,N, in Python sizes={"z": [N, 7, N]}'
     )
+
+
+def test_inputs_that_are_expected_share_the_sizes_of_later_ones() -> None:
+    builder = GraphBuilder("net", {"y": (3, 2)})
+    kinds = {"x": eight(-1, 7), "y": eight(-1, 2)}
+    builder.expect([Tensor(name, kind, size_names=("batch",)) for name, kind in kinds.items()])
+    numbers = [builder.input(name, kind, ("batch",)) for name, kind in kinds.items()]
+    assert [builder.shape(number) for number in numbers] == [(3, 7), (3, 2)]
+    builder.check_sizes()
 
 
 @pytest.mark.parametrize(

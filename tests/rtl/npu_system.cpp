@@ -7,7 +7,7 @@
 namespace {
 
 constexpr int UNITS = 7;
-constexpr uint32_t DISPATCHED = 0, STARTED = 1, ENDED = 2, PASSED = 3;
+constexpr uint32_t DISPATCHED = 0, STARTED = 1, ENDED = 2;
 
 struct System {
     VerilatedContext context;
@@ -70,7 +70,8 @@ int64_t system_run(System* system, const uint32_t* straps, uint32_t code_address
             if (top.ended >> u & 1) note(ENDED, u), over++;
         }
         if (top.reached) note(DISPATCHED, UNITS);
-        if (top.passed) note(PASSED, UNITS), over++;
+        if (top.satisfied) note(STARTED, UNITS);
+        if (top.passed) note(ENDED, UNITS), over++;
         system->edge();
     }
     std::memcpy(scratchpad, &near_cells[0], scratchpad_size);

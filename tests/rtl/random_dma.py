@@ -67,6 +67,7 @@ def draw_hardware(rng: np.random.Generator, array: MacArray) -> Hardware:
             burst_bytes=burst_bytes,
             grant_bytes=max(grant_bytes, burst_bytes),
             outstanding_requests=int(rng.choice([4, 16, 64])),
+            banks=int(rng.choice([1, 2, 4, 8, 64])),
             size_mib=1024,
         ),
     )
@@ -226,12 +227,13 @@ def _attempt(rng: np.random.Generator, slot: tuple[int, int]) -> Copy | None:
 
 
 def add_waits(rng: np.random.Generator, instructions: list[Instruction]) -> list[Instruction]:
-    """The instructions with random waits for instructions before them, and barriers in between."""
+    """The instructions with random waits for instructions before them, and barriers in between, most with cycles."""
     issued = [0] * len(PRODUCERS)
     found: list[Instruction] = []
     for instruction in instructions:
         if rng.random() < 0.1:
-            found.append(Barrier(waits=_waits(rng, issued)))
+            cycles = 0 if rng.random() < 0.4 else int(rng.integers(1, 4 if rng.random() < 0.3 else 400))
+            found.append(Barrier(waits=_waits(rng, issued), cycles=cycles))
         waits = _waits(rng, issued) if rng.random() < 0.6 else ()
         found.append(replace(instruction, waits=waits))
         issued[instruction.unit] += 1

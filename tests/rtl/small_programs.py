@@ -144,7 +144,7 @@ def small_machine(shape: Shape, setup: Setup) -> Hardware:
         clock_mhz=1000.0,
         front_end=FrontEnd(queue_depth=4),
         dma=Dma(channels=2, setup_cycles=16, port_bytes_per_cycle=8),
-        dram=Dram(bandwidth_gb_per_s=3.0, latency_ns=60.0, row_miss_ns=20.0, row_bytes=1024),
+        dram=Dram(bandwidth_gb_per_s=3.0, latency_ns=60.0, row_miss_ns=20.0, row_bytes=1024, banks=2),
         scratchpad=Scratchpad(size_kib=4, banks=4, bank_ports=2, port_bytes=16),
         vector=Vector(lanes=shape.lanes),
         mac_array=MacArray(

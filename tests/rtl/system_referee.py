@@ -27,7 +27,6 @@ DMA_PORT = 32
 """Bytes per cycle of the widest port."""
 VECTOR_LANES = 8
 _LIMIT = 2_000_000
-_DISPATCHED, _STARTED, _ENDED, _PASSED = range(4)
 _POINTER = ctypes.c_void_p
 
 
@@ -78,6 +77,7 @@ def straps(hardware: Hardware) -> list[int]:
         front.queue_depth, front.fetch_instructions, front.decode_cycles,
         *vector_straps(hardware.vector, VECTOR_LANES),
         hardware.scratchpad_bytes // hardware.scratchpad.banks, hardware.scratchpad.bank_ports,
+        timing.banks.bit_length() - 1,
     ]  # fmt: skip
 
 
@@ -127,7 +127,5 @@ def _by_instruction(instructions: list[Instruction], events: list[list[int]]) ->
     seen: dict[tuple[int, int], int] = {}
     for kind, unit, cycle in events:
         place = seen[kind, unit] = seen.get((kind, unit), -1) + 1
-        index = of_unit[unit][place]
-        for slot in (_STARTED, _ENDED) if kind == _PASSED else (kind,):
-            found[slot][index] = cycle
+        found[kind][of_unit[unit][place]] = cycle
     return found

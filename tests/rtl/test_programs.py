@@ -8,18 +8,21 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from npusim.isa.hardware.file import change
 from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.isa.program.start import memory_of
 from npusim.kernels.graph.graph import Graph
+from npusim.scheduler.compile import compile_graph
 
 from ..graphs import random_inputs
 from .conftest import ALL
 from .mac_referee import Shape
 from .model import timeline
-from .small_programs import NETWORKS, SETUPS, Setup, small_program
+from .small_programs import NETWORKS, SETUPS, Setup, small_machine, small_program
 from .system_referee import DRAM_BYTES, SystemReferee, Timeline
 from .unit_bench import SCRATCHPAD_BYTES
 
@@ -82,3 +85,17 @@ def test_small_program(network: Callable[[], Graph], shape: Shape, setup: Setup)
     tiles = sum(each.unit is Unit.MAC for each in decode_all(program.code))
     assert tiles > sum(layer.unit == "mac" for layer in program.layers), "is not tiled"
     assert overlaps(program, rtl) >= 4, "is not double-buffered"
+
+
+@pytest.mark.parametrize("overlap", ["all", "loads", "none"])
+@pytest.mark.parametrize("network", NETWORKS if ALL else NETWORKS[6:9], ids=_name)
+def test_small_program_of_prepared_layers(network: Callable[[], Graph], overlap: str) -> None:
+    """Each layer begins with a barrier of 700 cycles, which waits for the layer before where they do not overlap."""
+    changes = {"front_end.layer_cycles": 700, "overlap": overlap}
+    program = compile_graph(network(), change(small_machine(SHAPES[0], SETUPS[-1]), changes))
+    scratchpad, dram = images(program, network())
+    rtl = referee(SHAPES[0]).run(program, scratchpad, dram)
+    assert rtl.differences(timeline(program, scratchpad, dram)) == []
+    held = [each.cycles for each in decode_all(program.code) if isinstance(each, Barrier)]
+    assert 700 in held
+    assert max(rtl.ended) >= sum(held)

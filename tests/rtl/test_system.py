@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from npusim.isa.hardware.hardware import Hardware, MacArray
+from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 
@@ -53,6 +54,21 @@ def test_random_copies(seed: int) -> None:
     assert rtl.differences(model) == [], f"{hardware.dma}\n{hardware.dram}\n{hardware.front_end}"
 
 
+@pytest.mark.parametrize(("banks", "agrees"), [(1, False), (2, False), (8, True), (16, False)])
+def test_where_rows_are_open_is_noticed(banks: int, agrees: bool) -> None:
+    """The random copies visit so many rows that a wrong number of banks shows."""
+    copies: list[Instruction] = list(draw_copies(np.random.default_rng(3), COPIES))
+    hardware = draw_hardware(np.random.default_rng(5), ARRAY)
+    memory = {"row_bytes": 256, "row_miss_ns": 25.0, "bandwidth_gb_per_s": 8.0, "grant_bytes": 256}
+    built, modelled = (
+        hardware.model_copy(update={"dram": hardware.dram.model_copy(update=memory | {"banks": number})})
+        for number in (8, banks)
+    )
+    rtl, _ = both(copies, built, np.random.default_rng(1))
+    _, model = both(copies, modelled, np.random.default_rng(1))
+    assert (rtl.differences(model) == []) is agrees
+
+
 @pytest.mark.parametrize(("setup_cycles", "agrees"), [(11, False), (12, True), (13, False)])
 def test_one_cycle_is_noticed(setup_cycles: int, agrees: bool) -> None:
     """The comparison is able to fail: on both sides of the right number."""
@@ -66,3 +82,28 @@ def test_one_cycle_is_noticed(setup_cycles: int, agrees: bool) -> None:
     rtl, _ = both(instructions, built, np.random.default_rng(1))
     _, model = both(instructions, modelled, np.random.default_rng(1))
     assert (rtl.differences(model) == []) is agrees
+
+
+@pytest.mark.parametrize("cycles", [0, 1, 2, 500])
+def test_what_stands_behind_a_barrier_is_dispatched_its_cycles_later(cycles: int) -> None:
+    """A copy, a barrier that waits for it, a copy: the front end holds from the end of the first one on."""
+    rng = np.random.default_rng(2)
+    first, second = draw_copies(rng, 2)
+    hardware = draw_hardware(rng, ARRAY)
+    waits = ((int(first.unit), 1),)
+    rtl, model = both([first, Barrier(waits=waits, cycles=cycles), second], hardware, rng)
+    assert rtl.differences(model) == []
+    assert rtl.started[1] == rtl.ended[0] > rtl.dispatched[1]
+    assert rtl.ended[1] == rtl.started[1] + cycles
+    assert rtl.dispatched[2] == rtl.ended[1] + hardware.front_end.decode_cycles
+
+
+@pytest.mark.parametrize(("cycles", "agrees"), [(69, False), (70, True), (71, False)])
+def test_one_cycle_of_a_barrier_is_noticed(cycles: int, agrees: bool) -> None:
+    """The registers hold for 70 cycles."""
+    copies = draw_copies(np.random.default_rng(4), 2)
+    hardware = draw_hardware(np.random.default_rng(4), ARRAY)
+    rtl, _ = both([copies[0], Barrier(cycles=70), copies[1]], hardware, np.random.default_rng(1))
+    _, model = both([copies[0], Barrier(cycles=cycles), copies[1]], hardware, np.random.default_rng(1))
+    wrong = [name.partition(":")[0] for name in rtl.differences(model) if "bytes" not in name]
+    assert (wrong == []) is agrees

@@ -114,6 +114,7 @@ def package() -> str:
     """The package `isa_words`. Both convolutions have the fields of a window in the same place."""
     rows = {row.mnemonic: row for row in INSTRUCTIONS}
     convolve, depthwise = rows["mac.convolve"], rows["mac.depthwise"]
+    (hold,) = rows["ctl.barrier"].specs
     window = [spec for spec in convolve.specs if spec in depthwise.specs]
     rest = {
         row.mnemonic.removeprefix("mac."): [spec for spec in row.specs if spec not in window]
@@ -131,6 +132,8 @@ def package() -> str:
         f"  localparam int WINDOW_OFFSET = {window[0].offset};",
         f"  localparam logic [7:0] COPY_OPCODE = {rows['dma.copy'].opcode};",
         f"  localparam logic [7:0] BARRIER_OPCODE = {rows['ctl.barrier'].opcode};",
+        f"  localparam int BARRIER_CYCLES_OFFSET = {hold.offset};",
+        f"  localparam int BARRIER_CYCLES_BITS = {hold.width};",
         f"  localparam int COPY_OFFSET = {rows['dma.copy'].specs[0].offset};",
         f"  localparam logic [7:0] GATHER_OPCODE = {rows['dma.gather'].opcode};",
         f"  localparam int ANYWHERE_BIT = {ANYWHERE.bit_length() - 1};",

@@ -230,6 +230,7 @@ def machines(draw: st.DrawFn) -> Hardware:
             "burst_bytes": one(4, 16, 64),
             "row_bytes": one(64, 1024),
             "row_miss_ns": one(0.0, 25.0),
+            "banks": one(1, 4),
             "grant_bytes": one(64, 512),
             "outstanding_requests": one(1, 16),
         }

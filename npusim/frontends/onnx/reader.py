@@ -18,7 +18,7 @@ from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
-from npusim.kernels.graph.graph import UNKNOWN, Graph
+from npusim.kernels.graph.graph import UNKNOWN, Graph, Tensor
 from npusim.kernels.graph.names import quoted
 
 _MOST_MADE = 1 << 26
@@ -85,8 +85,10 @@ class _Reading:
         network = self._network
         for note in network.notes:
             self.builder.note(note)
-        for value in network.inputs:
-            self._numbers[value.name] = self._input(value)
+        inputs = [_input(value) for value in network.inputs]
+        self.builder.expect(inputs)
+        for given in inputs:
+            self._numbers[given.name] = self.builder.input(given.name, given.type, given.size_names)
         for node in network.nodes:
             if node not in self._plan.gone:
                 self.add(node)
@@ -163,17 +165,6 @@ class _Reading:
 
     # Parts of the network
 
-    def _input(self, value: Value) -> int:
-        if not is_element(value.dtype):
-            raise GraphError(
-                f"input {quoted(value.name)} has elements of type {value.dtype}, which npusim lacks"
-            )
-        if value.sizes is None:
-            raise GraphError(f"input {quoted(value.name)} says no shape; write one into the model")
-        shape = tuple(size if isinstance(size, int) else UNKNOWN for size in value.sizes)
-        names = tuple(size or "" for size in value.sizes if not isinstance(size, int))
-        return self.builder.input(value.name, TensorType(value.dtype, shape), names)
-
     def add(self, node: Node) -> None:
         """Adds what a node becomes. Raises GraphError for one that npusim does not have."""
         entry = _row_of(node)
@@ -248,6 +239,17 @@ class _Reading:
             number = how.node("reshape", [number], how.like(number), shape=held.type.shape)
             self.builder.rename(number, name)
         return number
+
+
+def _input(value: Value) -> Tensor:
+    """An input, with the sizes that the file leaves open and their names. Raises GraphError for one that is none."""
+    if not is_element(value.dtype):
+        raise GraphError(f"input {quoted(value.name)} has elements of type {value.dtype}, which npusim lacks")
+    if value.sizes is None:
+        raise GraphError(f"input {quoted(value.name)} says no shape; write one into the model")
+    shape = tuple(size if isinstance(size, int) else UNKNOWN for size in value.sizes)
+    names = tuple(size or "" for size in value.sizes if not isinstance(size, int))
+    return Tensor(value.name, TensorType(value.dtype, shape), size_names=names)
 
 
 def _groupable(node: Node) -> bool:

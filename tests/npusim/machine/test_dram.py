@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -18,6 +18,7 @@ from npusim.isa.hardware.memories import Dram, PortTiming
 from npusim.isa.instructions.region import Region, Space
 from npusim.machine.port import Grants, MemoryPort, Requester, cut
 from npusim.machine.trace import INSTRUCTION_FETCH
+from npusim.scheduler.fit.transfers import Transfers
 
 from ...examples import examples
 
@@ -201,7 +202,8 @@ def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
     coming: list[tuple[int, str]] = []  # (cycle, requester): the lower channel first
     queue: deque[tuple[str, deque[tuple[int, int]], bool]] = deque()
     served = Served([], {name: [] for name in load}, {})
-    now, open_row = 0, -1
+    now, banks = 0, timing.banks
+    opened = dict.fromkeys(range(banks), (-1, 0))  # by bank: its row, and when that is open
 
     def count(name: str, number: int) -> None:
         served.counts[name] = served.counts.get(name, 0) + number
@@ -226,10 +228,22 @@ def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
         name, grants, write = queue.popleft()
         row, bursts = grants.popleft()
         start = now
-        now += ceil(bursts * timing.burst_cycles - 1e-9) + (timing.miss_cycles if row != open_row else 0)
-        count("dram_activate", int(row != open_row))
+        needs = [(row, next_row(row, grants)), *((g[0][0], next_row(g[0][0], g)) for _, g, _ in queue)]
+        if opened[row % banks][0] != row:
+            opened[row % banks] = row, now + timing.miss_cycles
+            count("dram_activate", 1)
+        for ahead in [now_row for now_row, _ in needs[1:]] + [needs[0][1]]:
+            there = opened[ahead % banks][0]
+            if (
+                ahead >= 0
+                and there != ahead
+                and there not in {each for both in needs for each in both} - {-1}
+            ):
+                opened[ahead % banks] = ahead, now + timing.miss_cycles
+                count("dram_activate", 1)
+                break
+        now = max(now, opened[row % banks][1]) + ceil(bursts * timing.burst_cycles - 1e-9)
         count("dram_write_byte" if write else "dram_read_byte", bursts * timing.burst_bytes)
-        open_row = row
         served.busy.append((name, start, now))
         if not grants:
             served.done[name].append(now)
@@ -239,6 +253,11 @@ def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
             queue.insert(0 if name == INSTRUCTION_FETCH else len(queue), (name, grants, write))
     served.busy = merged(served.busy)
     return served
+
+
+def next_row(row: int, grants: Iterable[tuple[int, int]]) -> int:
+    """The first other row of a transfer's grants to come; -1 if there is none."""
+    return next((other for other, _ in grants if other != row), -1)
 
 
 regions = st.builds(
@@ -254,11 +273,11 @@ loads = st.dictionaries(
     min_size=1, max_size=4,
 )  # fmt: skip
 hardwares = st.builds(
-    lambda bandwidth, latency, miss, grant: machine(
-        bandwidth_gb_per_s=bandwidth, latency_ns=latency, row_miss_ns=miss, grant_bytes=grant
+    lambda bandwidth, latency, miss, grant, banks: machine(
+        bandwidth_gb_per_s=bandwidth, latency_ns=latency, row_miss_ns=miss, grant_bytes=grant, banks=banks
     ),
-    st.sampled_from([0.5, 3.0, 8.0, 32.0]), st.sampled_from([0.0, 20.0]), st.sampled_from([0.0, 10.0]),
-    st.sampled_from([32, 256, 1024]),
+    st.sampled_from([0.5, 3.0, 8.0, 32.0]), st.sampled_from([0.0, 20.0]), st.sampled_from([0.0, 10.0, 80.0]),
+    st.sampled_from([32, 256, 1024]), st.sampled_from([1, 2, 4, 8]),
 )  # fmt: skip
 
 
@@ -356,3 +375,72 @@ def test_whole_bursts_are_counted() -> None:
 def test_the_cycles_of_a_grant_are_rounded_up() -> None:
     # 7 bursts of 32/3 cycles: 74.67, so 75; with the row 85.
     assert serve(machine(bandwidth_gb_per_s=3.0), {"dma0": [Ask(0, dram(0, 224))]}).done == {"dma0": [85]}
+
+
+# Banks. Rows of 1,024 bytes are four grants of 32 cycles; row r is in bank r modulo `banks`.
+
+
+def ends(load: Load, **changes: Any) -> tuple[dict[str, list[int]], int]:
+    """When the transfers are done, and how many rows were opened."""
+    served = serve(machine(**changes), load)
+    return served.done, served.counts["dram_activate"]
+
+
+@pytest.mark.parametrize(
+    ("banks", "miss", "cycles"),
+    [
+        (1, 10, 4 * (10 + 128)),
+        (2, 10, 10 + 4 * 128),  # but for the first, rows open while the one before them streams
+        (8, 10, 10 + 4 * 128),
+        (2, 128, 128 + 4 * 128),  # just in time
+        # The second opens beside the first, until 300. The third begins to open with the second's grants in 428 and
+        # is waited for when they have passed; the fourth opens while the third is waited for.
+        (2, 300, 300 + 128 + 0 + 128 + (300 - 128) + 128 + 0 + 128),
+        (1, 300, 4 * (300 + 128)),
+    ],
+)
+def test_the_next_row_opens_while_one_streams(banks: int, miss: int, cycles: int) -> None:
+    stream = {"dma0": [Ask(0, dram(0, 4096))]}
+    assert ends(stream, banks=banks, row_miss_ns=float(miss)) == ({"dma0": [cycles]}, 4)
+
+
+def test_each_bank_keeps_its_row() -> None:
+    # Bursts of 4 cycles in rows 0, 1, 0, 1: with two banks each is opened once, after the request for it.
+    far = [Ask(0, dram(address, 32)) for address in (0, 1024, 0, 1024)]
+    assert ends({"dma0": far}, banks=2) == ({"dma0": [14, 28, 32, 36]}, 2)
+    assert ends({"dma0": far}, banks=1) == ({"dma0": [14, 28, 42, 56]}, 4)
+    # Rows 0 and 2 share a bank of two.
+    near = [Ask(0, dram(address, 32)) for address in (0, 2048, 0, 2048)]
+    assert ends({"dma0": near}, banks=2) == ({"dma0": [14, 28, 42, 56]}, 4)
+
+
+def test_the_row_of_the_next_in_line_opens_ahead() -> None:
+    # dma1 asks with dma0; its row opens from cycle 0 on, and is open when dma0's grant of 42 cycles ends.
+    load = {"dma0": [Ask(0, dram(0, 256))], "dma1": [Ask(0, dram(1024, 32))]}
+    assert ends(load, banks=2) == ({"dma0": [42], "dma1": [46]}, 2)
+    # In the cycle in which the grant has begun it is too late: nothing is opened until the next grant begins.
+    late = {"dma0": [Ask(0, dram(0, 256))], "dma1": [Ask(1, dram(1024, 32))]}
+    assert ends(late, banks=2) == ({"dma0": [42], "dma1": [56]}, 2)
+    # In the bank that dma0 is at work in it has to wait.
+    same = {"dma0": [Ask(0, dram(0, 256))], "dma1": [Ask(0, dram(2048, 32))]}
+    assert ends(same, banks=2) == ({"dma0": [42], "dma1": [56]}, 2)
+
+
+def test_a_row_that_somebody_needs_stays_open() -> None:
+    # Rows 0, 1 of dma0 and 3 of dma1, with two banks. Beside dma0's grant row 3 opens, dma1 being next in line. Row 1,
+    # in the same bank, is not opened ahead: dma1 needs row 3. It pays its 10 cycles when its turn comes.
+    load = {"dma0": [Ask(0, dram(768, 512))], "dma1": [Ask(0, dram(3072, 32))]}
+    assert ends(load, banks=2) == ({"dma0": [42 + 4 + 42], "dma1": [46]}, 3)
+
+
+@pytest.mark.parametrize("banks", [1, 2, 8])
+@pytest.mark.parametrize("miss", [0.0, 10.0, 100.0, 128.0, 300.0])
+@pytest.mark.parametrize("grant", [64, 256, 1024])
+def test_the_estimate_of_a_long_run_is_what_the_port_takes(banks: int, miss: float, grant: int) -> None:
+    hardware = machine(banks=banks, row_miss_ns=miss, grant_bytes=grant)
+    size = 64 * 1024
+    found, opened = ends({"dma0": [Ask(0, dram(0, size))]}, banks=banks, row_miss_ns=miss, grant_bytes=grant)
+    # What an endless run takes for these bytes; the first row has nothing to hide behind.
+    most = hardware.port_timing(Space.DRAM).miss_cycles
+    assert 0 <= found["dma0"][0] - Transfers(hardware).cycles(Space.DRAM, size) <= most
+    assert opened == 64

@@ -109,6 +109,19 @@ def test_a_load_and_a_look_up() -> None:
     assert found.layers[0] == found.network
 
 
+@pytest.mark.parametrize(("banks", "rows_waited_for"), [(1, 4), (2, 1), (8, 1)])
+def test_rows_that_open_while_others_stream_are_no_loss(banks: int, rows_waited_for: int) -> None:
+    # As above with 4,096 bytes: 512 cycles, in four rows. Of several banks only the first is waited for.
+    machine = bench(dram__banks=banks)
+    steps = [(0, handmade.load(0, 0, 4096)), (0, lookup(0, 0, 64, after=waits(dma0=1)))]
+    found = lost(steps, machine)
+    expected = {"dram_overhead": 10 * rows_waited_for, "vector": 48, "start_up": 67 + 20}
+    assert found.network == Account(67 + 512 + 10 * rows_waited_for + 20 + 48, bound(0, 8, 512, 0), expected)
+    # Each is opened once all the same, and that of the code.
+    run = execute(handmade.program([each for _, each in steps], machine), data=False)
+    assert sum(actions.get("dram_activate", 0) for actions in run.layer_actions) == 5
+
+
 def test_prefetched_weights() -> None:
     # The first look-up runs from 59 to 107. The load of the second starts at 60, has the port from 76 until 214,
     # 31 of its cycles beside the first, and ends at 234; the second look-up ends at 282.

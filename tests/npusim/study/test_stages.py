@@ -95,6 +95,7 @@ VALUES: dict[str, list[Any]] = {
     "dram.latency_ns": [0, 100, 400],
     "dram.row_bytes": [512, 2048],
     "dram.row_miss_ns": [0, 25],
+    "dram.banks": [1, 8],
     "dram.burst_bytes": [16, 32, 64],
     "dram.grant_bytes": [64, 512],
     "dram.outstanding_requests": [1, 16],

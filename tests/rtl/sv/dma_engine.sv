@@ -9,7 +9,7 @@
 // A copy in blocks has two walks of its own, one that fills a half of the burst buffer and one that drains the other.
 //
 // A gather is two copies, one behind the other: its list of indices into the burst buffer, then the rows. Of these the
-// DRAM port gets to know places in rows of their own, one behind the other; where they are says the list.
+// DRAM port gets to know places in rows of their own, all of one bank; where they are says the list.
 `timescale 1ns / 1ps
 
 module dma_engine
@@ -98,7 +98,7 @@ module dma_engine
   endfunction
 
   function automatic loops_t gathered(gather_t g);
-    automatic count_t row_bits = straps.burst_shift + straps.row_shift;
+    automatic count_t row_bits = straps.burst_shift + straps.row_shift + straps.bank_shift;
     automatic wide_address_t pitch = (((late(g) + 36'(g.size) - 1) >> row_bits) + 1) << row_bits;
     automatic count_t rows = 32'(g.rows) + 1, repeats = 32'(g.repeats) + 1;
     return '{
@@ -384,8 +384,29 @@ module dma_engine
     request.valid = busy && uses_dram && bursts_left && clock_count >= straps.setup_cycles;
     request.row = 32'(burst_now >> straps.row_shift);
     request.last = no_more;
+    request.goes_on = behind_found;
+    request.row_behind = 32'(burst_behind >> straps.row_shift);
     request.last_of_grant = no_more || (burst_next >> straps.grant_shift) != (burst_now >> straps.grant_shift);
     request.ready = reads_dram ? 2 : complete - transferred;
+  end
+
+  // The first burst behind the row of this one.
+  wide_address_t burst_behind;
+  logic behind_found;
+  always_comb begin
+    automatic position_t at = burst_at;
+    automatic wide_address_t row_end = ((burst_now >> straps.row_shift) + 1) << straps.row_shift;
+    automatic logic carry = 0;
+    burst_behind = row_end;
+    behind_found = last_burst(at) >= row_end;
+    while (!behind_found && !carry && bursts_left) begin
+      at = after(at, burst_loops, carry);
+      if (!carry) begin
+        // What of a run lies in the row is passed over.
+        burst_behind = first_burst(at) >> straps.row_shift == burst_now >> straps.row_shift ? row_end : first_burst(at);
+        behind_found = last_burst(at) >= row_end || burst_behind != row_end;
+      end
+    end
   end
 
   // What comes back: a burst `latency - slack` cycles after its transfer, the end of the transfer after `latency`.

@@ -22,6 +22,7 @@ module front_end
     input  logic          [PRODUCERS-1:0] room,
     output logic          [PRODUCERS-1:0] dispatch,
     output logic                         reached,         // a barrier is decoded
+    output logic                         satisfied,       // its waits are; its cycles begin
     output logic                         barrier          // is passed
 );
   localparam int BYTES = 72;
@@ -45,25 +46,32 @@ module front_end
           valid: asking,
           ready: 2,
           row: 32'(burst >> dram.row_shift),
+          goes_on: (burst_end >> dram.row_shift) != (burst >> dram.row_shift),
+          row_behind: 32'(burst >> dram.row_shift) + 1,
           last_of_grant: last_burst || leaves_block,
           last: last_burst
       };
   assign arrives = dram.latency_cycles == 0 ? burst_done && last_burst : coming[dram.latency_cycles-1];
 
   // Decoding: the last decode cycle, or any later one, dispatches.
+  // A barrier whose waits are satisfied holds it for so many cycles more.
   logic [2:0] unit;
+  logic holding;
+  count_t hold_left, hold_cycles;
   logic attempt, leaves, wants_group, takes_group;
   wait_t [WAITS-1:0] waits;
   assign waits = word[WAITS_OFFSET+:$bits(waits)];
+  assign hold_cycles = count_t'(word[BARRIER_CYCLES_OFFSET+:BARRIER_CYCLES_BITS]);
   always_comb begin
     automatic logic [7:0] opcode = word[7:0];
-    automatic logic satisfied = 1;
+    automatic logic completed = 1;
     unit = opcode == COPY_OPCODE || opcode == GATHER_OPCODE ? {1'b0, word[COPY_OFFSET+:2]}
         : opcode == CONVOLVE_OPCODE || opcode == DEPTHWISE_OPCODE ? 3'd4 : 3'd5;
-    for (int k = 0; k < WAITS; k++) satisfied &= counts[3'(waits[k].unit)] >= waits[k].count;
+    for (int k = 0; k < WAITS; k++) completed &= counts[3'(waits[k].unit)] >= waits[k].count;
     attempt = decoding && decode_left <= 1;
     reached = decoding && decode_left == 1 && opcode == BARRIER_OPCODE;
-    barrier = attempt && opcode == BARRIER_OPCODE && satisfied;
+    satisfied = attempt && opcode == BARRIER_OPCODE && completed && !holding;
+    barrier = holding ? hold_left == 1 : satisfied && hold_cycles == 0;
     dispatch = '0;
     if (attempt && opcode != BARRIER_OPCODE) dispatch[unit] = room[unit];
     leaves = barrier || dispatch != '0;
@@ -80,6 +88,7 @@ module front_end
       fetching <= 0;
       asking <= 0;
       decoding <= 0;
+      holding <= 0;
       coming <= '0;
       buffered <= 0;
       index <= 0;
@@ -107,6 +116,8 @@ module front_end
         ends[0] <= buffered == 2 ? ends[1] : fetch_last;
       end else if (arrives) ends[buffered[0]] <= fetch_last;
       // Decode.
+      holding <= (holding || satisfied) && !barrier;
+      hold_left <= satisfied ? hold_cycles : hold_left - 1;
       if (leaves) index <= index + 1;
       if (start) index <= 0;
       decoding <= takes_group || (decoding && !wants_group);

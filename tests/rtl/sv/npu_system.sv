@@ -19,7 +19,7 @@ module npu_system
 ) (
     input  logic                     clk,
     input  logic                     reset,
-    input  logic     [34:0][31:0]    straps,
+    input  logic     [35:0][31:0]    straps,
     input  logic                     start,
     input  logic     [31:0]          code_address,
     input  logic     [31:0]          instructions,
@@ -28,6 +28,7 @@ module npu_system
     output logic     [PRODUCERS-1:0] started,
     output logic     [PRODUCERS-1:0] ended,
     output logic                     reached,       // a barrier, by the front end
+    output logic                     satisfied,     // its waits
     output logic                     passed
 );
   localparam int SCRATCHPAD_BITS = $clog2(SCRATCHPAD_BYTES);
@@ -50,7 +51,7 @@ module npu_system
           weight_port: straps[3],
           lanes: straps[4]
       };
-  assign dram_straps = '{miss_cycles: straps[5], numerator: straps[6], denominator: straps[7]};
+  assign dram_straps = '{miss_cycles: straps[5], bank_shift: straps[20+VECTOR_STRAPS], numerator: straps[6], denominator: straps[7]};
   assign dma_straps = '{
           setup_cycles: straps[8],
           latency_cycles: straps[9],
@@ -58,7 +59,8 @@ module npu_system
           slack: straps[11],
           burst_shift: straps[12],
           row_shift: straps[13],
-          grant_shift: straps[14]
+          grant_shift: straps[14],
+          bank_shift: straps[20+VECTOR_STRAPS]
       };
   assign front_end_straps = '{
           queue_depth: straps[15],
@@ -122,6 +124,7 @@ module npu_system
       .room,
       .dispatch,
       .reached,
+      .satisfied,
       .barrier(passed)
   );
 

@@ -120,12 +120,15 @@ package npu_types;
     logic   valid;
     count_t ready;          // bursts that can be transferred without a pause: 0, 1, more
     count_t row;
+    logic   goes_on;        // into another row, sooner or later: into `row_behind`
+    count_t row_behind;
     logic   last_of_grant;
     logic   last;
   } request_t;
 
   typedef struct packed {
     count_t miss_cycles;
+    count_t bank_shift;   // log2 of the banks
     count_t numerator;    // cycles of a burst, as a fraction
     count_t denominator;
   } dram_straps_t;
@@ -138,6 +141,7 @@ package npu_types;
     count_t burst_shift;    // log2 of the bytes of a burst
     count_t row_shift;      // log2 of the bursts of a row, of a grant
     count_t grant_shift;
+    count_t bank_shift;     // log2 of the DRAM's banks
   } dma_straps_t;
 
   // The loops of one side of a copy, in its order, around `size` contiguous bytes; loop 0 is the outermost.

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import npusim
+from npusim.cli.app import app
 from tests.npusim.frontends.onnx.models import model_of, single, written, x
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -221,6 +223,36 @@ def test_open_sizes_are_given(tmp_path: Path) -> None:
     made = model([add("x", "x", "y")], [value("x", "N", 3)], ["y"])
     assert outputs(tmp_path, made, ONES[None], sizes={"N": 1}) == [[[2, 2, 2]]]
     assert "give --shape N=N" in refusal(tmp_path, made)
+
+
+@pytest.mark.parametrize("order", [("x", "y"), ("y", "x")])
+def test_a_size_with_a_name_is_learnt_from_any_input(tmp_path: Path, order: tuple[str, str]) -> None:
+    shapes = {"x": ("N", 3), "y": (2, "N", 3)}
+    made = model([add("x", "y", "z")], [value(name, *shapes[name]) for name in order], ["z"])
+    for sizes in ({"y": (2, 4, 3)}, {"x": (4, 3)}, {"N": 4}, {"y": (2, 4, 3), "x": (4, 3), "N": 4}):
+        graph = npusim.load(written(tmp_path, made), sizes)
+        assert [graph.tensors[number].type.shape for number in graph.inputs] == [
+            {"x": (4, 3), "y": (2, 4, 3)}[name] for name in order
+        ]
+
+
+@pytest.mark.parametrize("verb", ["run", "compile", "convert", "verify"])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["x=4,3", "y=2,5,3"], 'input "y": N is 5, elsewhere 4'),
+        (["y=2,5,3", "N=4"], 'input "y": N is 5, elsewhere 4'),
+        (["y=5,5,3"], 'input "y": shape [2, -1, 3] in the graph, [5, 5, 3] was given'),
+        (["y=5,3"], 'input "y": shape [2, -1, 3] in the graph, [5, 3] was given'),
+    ],
+)
+def test_sizes_that_contradict_each_other(tmp_path: Path, verb: str, options: list[str], text: str) -> None:
+    made = model([add("x", "y", "z")], [value("x", "N", 3), value("y", 2, "N", 3)], ["z"])
+    path = written(tmp_path, made)
+    words = [verb, str(path), *(word for option in options for word in ("--shape", option))]
+    target = {"compile": ["-o", str(tmp_path / "a.npu")], "convert": ["-o", str(tmp_path / "a.tflite")]}
+    done = CliRunner().invoke(app, [*words, *target.get(verb, [])])
+    assert (done.exit_code, done.output) == (2, f"npusim: {path}: {text}\n")
 
 
 REFUSED: list[tuple[Any, str]] = [
