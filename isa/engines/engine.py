@@ -119,8 +119,8 @@ def _all_bits(array: MacArray) -> str | None:
     if array.weight_bits == MOST_BITS:
         return None
     return (
-        f"{array.weight_bits}; the kind {array.kind} multiplies all {MOST_BITS} bits of a weight: it may be {MOST_BITS}, "
-        "or mac_array.kind bit_serial"
+        f"{array.weight_bits}; the kind {array.kind} multiplies all {MOST_BITS} bits of a weight: it may be "
+        f"{MOST_BITS}, or mac_array.kind bit_serial"
     )
 
 

@@ -51,7 +51,7 @@ def block(constants: Constants, packed: bool) -> tuple[Piece, int]:
 
 
 def spared_bytes(constants: Constants, hardware: Hardware) -> int:
-    """Of the bytes of weights, those beyond `mac_array.weight_bits`: they have addresses, but take no room and no time."""
+    """Bytes of weights beyond `mac_array.weight_bits`: they have addresses, but take no room and no time."""
     return constants.weight_count - hardware.mac_array.stored_bytes(constants.weight_count)
 
 
