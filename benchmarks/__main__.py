@@ -3,7 +3,8 @@
     python -m benchmarks              all of them
     python -m benchmarks tiny         one
     python -m benchmarks profile      where the time of a run goes
-    python -m benchmarks silicon      presets beside the chips that they are named after (--write: docs/silicon.md)
+    python -m benchmarks silicon      presets beside the chips that they are named after (--write: docs/silicon.md,
+                                      its figure, and what the product says of its errors)
 
 Exit status: 0 all limits hold (or were skipped for a missing peer), 1 one is broken, 2 wrong usage.
 """
@@ -59,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         "--model", default="mobilenet_v2", help="what profile runs: a file or a built-in model"
     )
     parser.add_argument("--hw", default="edge-128", help="what profile runs it on: a preset or a file")
-    parser.add_argument("--write", action="store_true", help="silicon: write docs/silicon.md")
+    parser.add_argument(
+        "--write", action="store_true", help="silicon: write docs/silicon.md and what is read off it"
+    )
     return parser
 
 

@@ -28,9 +28,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from npusim.isa.base.fields import Section
+from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory
+from npusim.reports.words.claims import ERRORS, in_columns
 from npusim.verification import litert
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,9 +115,18 @@ file leaves out keeps the value from there; without `extends` it keeps the defau
 lists every fault of a file at once, `npusim hw show NAME` prints a preset or a file with all its values.
 Rules between keys (banks divide the scratchpad, a DRAM row holds a burst, accumulators suffice for the
 columns, ...) are checked too and reported with the key that breaks them.
+
+Latency and energy are shown with what is known of their error. Presets that are named after chips were compared with
+them ([silicon.md](silicon.md)); that holds for whoever has all keys of such a preset, whatever the file is called. A
+file that extends one and changes a key, `--set` and the points of a study describe another machine: "based on
+ethos-u55-128, 2 keys changed: error not known". Only a value between those that rows of the preset were simulated with
+keeps the claim, such as `mac_array.weight_bits` from 5 to 7 of `gap9`. `edge-*` and `mobile-*` are idealised arrays,
+which no chip is.
 """
 
-_PRESETS = "What the presets set, where they differ:"
+_PRESETS = (
+    "What the presets set, where they differ, and the typical error of each ([silicon.md](silicon.md)):"
+)
 
 
 def _sections() -> Iterator[str]:
@@ -162,6 +173,8 @@ def _preset_table() -> Iterator[str]:
         if key.path not in ("name", "description") and len({str(each.get(key.path)) for each in presets}) > 1
     ]
     rows = [(f"`{path}`", *(_toml(preset.get(path, "")) for preset in presets)) for path in paths]
+    errors = [in_columns(standing(hardware(name))) for name in list_presets()]
+    rows += [(title, *(each[at] for each in errors)) for at, title in enumerate(ERRORS)]
     yield from _table(("key", *list_presets()), rows)
 
 

@@ -1,15 +1,26 @@
 """A chip, its referee, and the numbers by which a preset is judged.
 
-A chip is one file with a `Chip` and one line in `npusim`'s table of them (`benchmarks.silicon.chips`).
+A chip is one file with a `Chip` and one line in the table of them (`benchmarks.silicon.chips`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean
+
+from npusim.isa.hardware.agreement import Quantity
+
+QUANTITIES: Mapping[str, Quantity] = {
+    "cycles": "latency",
+    "us": "latency",
+    "ms": "latency",
+    "uJ": "energy",
+    "mJ": "energy",
+}
+"""What a number in a unit is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +28,14 @@ class Measurement:
     """One row: what a referee says of a network, in the unit of its chip.
 
     held_out: no constant of the preset was chosen by it.
+    settings: keys that differ from the preset for this row, because they did on the chip.
     """
 
     network: str
     file: Path
     value: float
     held_out: bool = False
+    settings: Mapping[str, int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +63,10 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A preset with its referee.
+    """A preset, or a core of the host, with its referee. Of several chips of a preset the first is who is quoted.
 
-    unit:         of the values, such as "cycles".
+    referee:      who says it; what stands before the first comma is its name.
+    unit:         of the values, a row of `QUANTITIES`.
     decimals:     that they are shown with.
     measurements: the rows. Raises `benchmarks.peers.Missing` where the tables are not at hand.
     simulate:     what the preset gives for a row, in the same unit.
@@ -69,6 +83,11 @@ class Chip:
     decimals: int = 0
     remarks: tuple[str, ...] = ()
     fits: Callable[[], Iterator[Fit]] = lambda: iter(())
+
+    @property
+    def quantity(self) -> Quantity:
+        """What its rows are about."""
+        return QUANTITIES[self.unit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +108,8 @@ class Agreement:
     """What rows say together.
 
     error: the geometric mean of the larger of ratio and 1 / ratio, minus 1; worst: the same of the worst row; bias: the
-    geometric mean of the ratio; rank: Spearman's correlation, None for fewer than three rows.
+    geometric mean of the ratio; rank: Spearman's correlation of networks, None for fewer than three. Rows of one file
+    are one network, with the geometric mean of what they say: a preset cannot tell them apart.
     """
 
     rows: int
@@ -117,8 +137,20 @@ def agreement(rows: Sequence[Compared]) -> Agreement:
         exp(fmean([abs(each) for each in off])) - 1,
         exp(max([abs(each) for each in off])) - 1,
         exp(fmean(off)),
-        spearman([row.measurement.value for row in rows], [row.simulated for row in rows]),
+        spearman(*_by_network(rows)),
     )
+
+
+def _by_network(rows: Sequence[Compared]) -> tuple[list[float], list[float]]:
+    """Measured and simulated of each network, geometric means."""
+    found: dict[Path, list[Compared]] = {}
+    for row in rows:
+        found.setdefault(row.measurement.file, []).append(row)
+    measured, simulated = (
+        [exp(fmean([log(value(row)) for row in same])) for same in found.values()]
+        for value in (lambda row: row.measurement.value, lambda row: row.simulated)
+    )
+    return measured, simulated
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:

@@ -41,8 +41,10 @@ def rows(preset: str, what: str) -> Iterator[Measurement]:
         results = [row for row in csv.DictReader(file) if SYSTEMS[preset] in row.values()]
     for row in results:
         task = next(task for task in NETWORKS if task in row.values())
-        name, _ = NETWORKS[task]
-        yield Measurement(name, network(name), float(row[what]), task == HELD_OUT)
+        name, bits = NETWORKS[task]
+        yield Measurement(
+            name, network(name), float(row[what]), task == HELD_OUT, {"mac_array.weight_bits": bits}
+        )
 
 
 @cache

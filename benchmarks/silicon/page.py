@@ -8,7 +8,10 @@ from benchmarks.silicon.frame import Agreement, Chip, Compared, agreement
 
 Result = tuple[Chip, Sequence[Compared]]
 
-_HEAD = """\
+PICTURE = "silicon.svg"
+"""The figure, beside the page."""
+
+_HEAD = f"""\
 # Chips that exist
 
 <!-- Written by `python -m benchmarks silicon --write`. -->
@@ -18,6 +21,19 @@ rows is the geometric mean of the larger of simulated / measured and its inverse
 simulated / measured; rank Spearman's correlation. Rows that are *held out* were set aside before any constant was
 chosen. Constants come from facts of the vendor, from single operators, and where there are neither from all networks
 together; no network has one of its own. `edge-*` and `mobile-*` are no chips: an idealised array, always full.
+
+The typical error is no bound: about half of the rows are farther off, one by as much as *worst* says. A referee that is
+a tool of the vendor (Vela) is itself an estimate. Networks of the Ethos-U55 that are held out were left out of the
+choice of constants, but their operators stand in Vela's table of single operators, which the closed form was read off.
+
+`npusim hw show PRESET`, `npusim hw list`, the report and the JSON of a run quote the first row of a preset and quantity
+below, from `isa/hardware/agreement.toml`, which is written with this page. Who changes a key of a preset has another
+machine, of which no error is known; only values that rows of the preset were simulated with, or that lie between such,
+keep the claim: `mac_array.weight_bits` of the GAP9 from 5 to 7, which the networks were measured with. Nor does it hold
+for a run of which the host takes more than a tenth of the time, and for several devices. All rows are networks of 8
+bits, scheduled with `--effort fast`.
+
+![Measured against simulated, and the ratio of both, for every preset]({PICTURE})
 """
 
 
@@ -75,8 +91,8 @@ def _fits(chip: Chip) -> Iterator[str]:
         "| --- " * 5 + "|",
     )
     for fit in fits:
-        apart = f"{fit.least:.1f} to {fit.most:.1f}"
-        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {fit.median:.1f} | {apart} |"
+        apart = f"{fit.least:.4g} to {fit.most:.4g}"
+        yield f"| `{fit.key}` | {fit.value:g} | {fit.rows} | {fit.median:.4g} | {apart} |"
     yield ""
 
 

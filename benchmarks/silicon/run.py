@@ -1,4 +1,4 @@
-"""The command: every row, what comes of them, and the page."""
+"""The command: every row, what comes of them, and the files that say so."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import sys
 from pathlib import Path
 
 from benchmarks.peers import Missing
+from benchmarks.silicon import data, page, plot
 from benchmarks.silicon.chips import CHIPS
 from benchmarks.silicon.frame import agreement, compared
-from benchmarks.silicon.page import Result, cells, held_out, numbers, page, percent
+from benchmarks.silicon.page import Result, cells, held_out, numbers, percent
+from npusim.isa.hardware import agreement as product
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "silicon.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE, PICTURE = DOCS / "silicon.md", DOCS / page.PICTURE
+WRITTEN = {PAGE: page.page, PICTURE: plot.svg, product.FILE: data.text}
+"""What the rows are written to."""
 
 
 def silicon(write: bool) -> int:
-    """Print all rows, and write the page if it is wanted and nothing is missing. 0 if all bars hold, 1 if not."""
+    """Print all rows, and write the files if it is wanted and nothing is missing. 0 if all bars hold, 1 if not."""
     results: list[Result] = []
     missing = 0
     holds = True
@@ -37,8 +42,11 @@ def silicon(write: bool) -> int:
             f"{chip.preset:14} {chip.referee}: error {error}, worst {worst}, bias {bias}, rank {rank}{away}"
         )
     if write and missing:
-        print(f"{PAGE.name} is not written: {missing} chips are missing", file=sys.stderr)
+        names = ", ".join(file.name for file in WRITTEN)
+        print(f"{names} are not written: {missing} chips are missing", file=sys.stderr)
         return 1
     if write:
-        PAGE.write_text(page(results), encoding="utf-8")
+        for file, text in WRITTEN.items():
+            file.write_text(text(results), encoding="utf-8")
+        print("written; documents quote the errors: python docs/generate.py")
     return 0 if holds else 1

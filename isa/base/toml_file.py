@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from bisect import bisect_right
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,6 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import replaced
 
 MOST_CHARACTERS_LISTED = 1200
-MOST_FAULTS_LISTED = 40
 LONGEST_VALUE = 40
 
 
@@ -61,11 +62,9 @@ def _over(below: Any, item: Any) -> Any:
 
 
 def listed(faults: Mapping[str, str]) -> str:
-    """All faults in one line, by path."""
+    """All faults in one line, by path, as far as somebody reads."""
     lines = [f"{printable(path)}: {text}" for path, text in sorted(faults.items())]
-    count = min(len(lines), MOST_FAULTS_LISTED)
-    while count > 1 and sum(map(len, lines[:count])) > MOST_CHARACTERS_LISTED:
-        count -= 1
+    count = max(bisect_right(list(accumulate(map(len, lines))), MOST_CHARACTERS_LISTED), 1)
     more = len(lines) - count
     shown = lines[:count] + ([f"and {more} more"] if more > 0 else [])
     return f"{len(lines)} fault{'s' if len(lines) > 1 else ''}: {'; '.join(shown)}"

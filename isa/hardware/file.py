@@ -23,7 +23,7 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import HardwareError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.printable import visible
-from npusim.isa.base.toml_file import MOST_FAULTS_LISTED, listed, merged, read, short
+from npusim.isa.base.toml_file import listed, merged, read, short
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import MOST_FURTHER
 from npusim.isa.hardware.rules import broken_rules
@@ -35,6 +35,9 @@ MEMORY = "memory"
 
 ANY_NAME = "NAME"
 """Stands for the name of a memory in the paths of `parameters`."""
+
+MOST_COMPARED = 40
+"""Unknown keys that are compared with the known ones: as many as a message has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +296,7 @@ def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | 
         for item in error.errors(include_url=False, include_context=False):
             path = _path(item["loc"], values, exact=item["type"] == "extra_forbidden")
             if item["type"] == "extra_forbidden":
-                near = len(faults) < MOST_FAULTS_LISTED
+                near = len(faults) < MOST_COMPARED
                 faults[path] = _unknown(path, item["input"]) if near else "unknown key"
             elif item["type"] == "missing":
                 faults[path] = f"is missing, must be {_allowed(path)}"

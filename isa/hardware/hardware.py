@@ -58,6 +58,11 @@ class FrontEnd(Section):
         description="cycles before each layer in which code on a core prepares it and nothing is dispatched; with "
         "overlap other than all they begin when everything dispatched before has ended",
     )
+    inference_cycles: Cycles = Field(
+        default=0,
+        le=5_000_000,
+        description="cycles before the first layer in which code on a core prepares the inference, beside layer_cycles",
+    )
 
 
 class Dma(Section):

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
-from npusim.isa.instructions.elementwise import ADD, MAX, Grid, rescaled_codes
+from npusim.isa.instructions.elementwise import ADD, MAX, Grid, Pair, rescaled_codes
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.vector import clamp_fault, code_type
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import FIRST, FieldSpec, bits
 
 SCALES = ("codes", "rounded", "exact")
 
@@ -33,7 +33,7 @@ RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compare(Grid):
+class Compare(Pair):
     """Compare two operands of rows x columns; the output is 1 where the relation holds, otherwise 0.
 
     Operands are compared as codes; "rounded", as (code - zero) << left_shift, rescaled; or "exact", as
@@ -44,19 +44,8 @@ class Compare(Grid):
     opcode: ClassVar[int] = 0x36
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    relation: int = bits(3, "what is true", choices=tuple(RELATIONS))
-    scale: int = bits(2, "what is compared", choices=SCALES)
-    a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
-    b: int = bits(ADDRESS_BITS, "of the second operand")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    rows: int = bits(24, "rows")
-    columns: int = bits(24, "columns, contiguous in the output")
-    a_row_stride: int = bits(24, "bytes from row to row of the first operand; 0 repeats one row")
-    b_row_stride: int = bits(24, "of the second operand")
-    a_column_stride: int = bits(1, "1: one value per column, 0: one value per row", choices=("0", "1"))
-    b_column_stride: int = bits(1, "of the second operand", choices=("0", "1"))
-    a_zero: int = bits(9, "zero point of the first operand", signed=True)
-    b_zero: int = bits(9, "of the second operand", signed=True)
+    relation: int = bits(3, "what is true", choices=tuple(RELATIONS), place=FIRST)
+    scale: int = bits(2, "what is compared", choices=SCALES, place=FIRST)
     a_multiplier: int = bits(31, "rescale of the first operand")
     b_multiplier: int = bits(31, "of the second operand")
     a_shift: int = bits(6, "shift of the first rescale", signed=True)
@@ -71,7 +60,7 @@ class Compare(Grid):
 
     def faults(self) -> list[str]:
         """At least one element; exact factors leave the products room."""
-        found = Grid.faults(self)
+        found = Pair.faults(self)
         if SCALES[self.scale] == "exact":
             for name in ("a", "b"):
                 multiplier, shift = getattr(self, f"{name}_multiplier"), getattr(self, f"{name}_shift")

@@ -25,7 +25,7 @@ from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, clamp_fault, code_type, passes
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import FIRST, FieldSpec, bits
 
 _CYCLES = {
     "vector_add_q8": "add_cycles",
@@ -137,25 +137,10 @@ class Grid(Instruction):
         return sum(getattr(context.hardware.vector, _CYCLES[action]) for action in self.actions)
 
 
-NAMES = (
-    "add", "sub", "mul", "max", "min", "rescaled_max", "rescaled_min", "squared_difference", "prelu", "div",
-)  # fmt: skip
-"""The elementwise functions, in the order of the field `function`."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Binary(Grid):
-    """Elementwise function of two operands of rows x columns; an operand may repeat its rows or its columns.
+class Pair(Grid):
+    """What instructions of two operands share; operand strides of zero repeat."""
 
-    Operand strides of zero repeat. The arithmetic is that of the elementwise functions; its rescales round twice
-    ("double").
-    """
-
-    mnemonic: ClassVar[str] = "vec.binary"
-    opcode: ClassVar[int] = 0x30
-    specs: ClassVar[tuple[FieldSpec, ...]]
-
-    function: int = bits(4, "what is computed", choices=NAMES)
     a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
     b: int = bits(ADDRESS_BITS, "of the second operand")
     output: int = bits(ADDRESS_BITS, "of the output")
@@ -167,6 +152,27 @@ class Binary(Grid):
     b_column_stride: int = bits(1, "of the second operand", choices=("0", "1"))
     a_zero: int = bits(9, "zero point of the first operand", signed=True)
     b_zero: int = bits(9, "of the second operand", signed=True)
+
+
+NAMES = (
+    "add", "sub", "mul", "max", "min", "rescaled_max", "rescaled_min", "squared_difference", "prelu", "div",
+)  # fmt: skip
+"""The elementwise functions, in the order of the field `function`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary(Pair):
+    """Elementwise function of two operands of rows x columns; an operand may repeat its rows or its columns.
+
+    Operand strides of zero repeat. The arithmetic is that of the elementwise functions; its rescales round twice
+    ("double").
+    """
+
+    mnemonic: ClassVar[str] = "vec.binary"
+    opcode: ClassVar[int] = 0x30
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    function: int = bits(4, "what is computed", choices=NAMES, place=FIRST)
     output_zero: int = bits(9, "of the output", signed=True)
     a_multiplier: int = bits(31, "rescale of the first operand")
     b_multiplier: int = bits(31, "of the second operand")
@@ -186,7 +192,7 @@ class Binary(Grid):
 
     def faults(self) -> list[str]:
         """At least one element and a clamp inside the type."""
-        return Grid.faults(self) + clamp_fault(self.signed, self.low, self.high)
+        return Pair.faults(self) + clamp_fault(self.signed, self.low, self.high)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Apply the function's arithmetic to the two operands."""

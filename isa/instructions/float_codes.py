@@ -23,12 +23,12 @@ from npusim.isa.arithmetic.float_codes import (
     quantise,
 )
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.elementwise import Grid
-from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
+from npusim.isa.instructions.elementwise import Pair
+from npusim.isa.instructions.mac import SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.real import float32_of
 from npusim.isa.instructions.vector import Codes, clamp_fault, code_type
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import FIRST, FieldSpec, bits
 
 
 def lacks_float32(context: Context) -> list[str]:
@@ -146,7 +146,7 @@ def _pairs(number: int, a: Scaled, b: Scaled, output: Scaled, low: int, high: in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FloatBinary(Grid):
+class FloatBinary(Pair):
     """Elementwise function in float32 of two operands of rows x columns; an operand may repeat its rows or its columns.
 
     Operand strides of zero repeat. Both operands and the output may differ in type. The first fields are those of
@@ -157,18 +157,7 @@ class FloatBinary(Grid):
     opcode: ClassVar[int] = 0x3C
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    function: int = bits(4, "what is computed", choices=FLOAT_NAMES)
-    a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
-    b: int = bits(ADDRESS_BITS, "of the second operand")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    rows: int = bits(24, "rows")
-    columns: int = bits(24, "columns, contiguous in the output")
-    a_row_stride: int = bits(24, "bytes from row to row of the first operand; 0 repeats one row")
-    b_row_stride: int = bits(24, "of the second operand")
-    a_column_stride: int = bits(1, "1: one value per column, 0: one value per row", choices=("0", "1"))
-    b_column_stride: int = bits(1, "of the second operand", choices=("0", "1"))
-    a_zero: int = bits(9, "zero point of the first operand", signed=True)
-    b_zero: int = bits(9, "of the second operand", signed=True)
+    function: int = bits(4, "what is computed", choices=FLOAT_NAMES, place=FIRST)
     output_zero: int = bits(9, "of the output", signed=True)
     a_scale: int = bits(32, "scale or factor of the first operand, the bits of a float32")
     b_scale: int = bits(32, "of the second operand")
@@ -186,7 +175,7 @@ class FloatBinary(Grid):
 
     def faults(self) -> list[str]:
         """At least one element and a clamp inside the type."""
-        return Grid.faults(self) + clamp_fault(self.signed, self.low, self.high)
+        return Pair.faults(self) + clamp_fault(self.signed, self.low, self.high)
 
     def misfits(self, context: Context) -> list[str]:
         """The machine must compute on codes in float32."""

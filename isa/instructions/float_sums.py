@@ -12,18 +12,18 @@ from typing import ClassVar
 import numpy as np
 
 from npusim.isa.arithmetic.float_codes import Codes, Float32Array, clamped, dequantise, quantise, sum_in_order
-from npusim.isa.base.cause import Cause
-from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.float_codes import lacks_float32
-from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS, map_region
+from npusim.isa.instructions.instruction import Cost
+from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.real import float32_of
+from npusim.isa.instructions.reduction import Gathered
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.vector import VECTOR_CAUSES, clamp_fault, code_type, passes
-from npusim.isa.instructions.windows import axis_taps, window_faults, window_taps
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.rows import Rows
+from npusim.isa.instructions.vector import clamp_fault, code_type, passes
+from npusim.isa.instructions.windows import Pooling, axis_taps, window_faults, window_taps
+from npusim.isa.instructions.word import FIRST, FieldSpec, bits
 
 SUMS = ("mean", "sum", "fused_mean")
 """The functions of `FloatReduce`, in the order of its field."""
@@ -33,7 +33,7 @@ LARGEST_EXACT = 1 << 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FloatPool(Instruction):
+class FloatPool(Pooling):
     """Average over windows in float32; only window elements inside the feature map count.
 
     Elements are added row by row, or each column from the top and then the columns from the left; the sum is divided by
@@ -43,26 +43,9 @@ class FloatPool(Instruction):
 
     mnemonic: ClassVar[str] = "vec.float_pool"
     opcode: ClassVar[int] = 0x3D
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    by_columns: int = bits(1, "order of the sum", choices=("rows", "columns"))
-    ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
-    ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
-    ifm_height: int = bits(16, "feature-map rows present")
-    ifm_width: int = bits(16, "feature-map columns")
-    depth: int = bits(20, "channels")
-    ofm: int = bits(ADDRESS_BITS, "scratchpad address of the first output row")
-    ofm_row_stride: int = bits(24, "bytes from one output row to the next")
-    ofm_height: int = bits(16, "output rows")
-    ofm_width: int = bits(16, "output columns")
-    kernel_height: int = bits(16, "window rows")
-    kernel_width: int = bits(16, "window columns")
-    stride_height: int = bits(16, "rows between windows")
-    stride_width: int = bits(16, "columns between windows")
-    pad_top: int = bits(16, "padding rows above the first feature-map row")
-    pad_left: int = bits(16, "padding columns left of the first")
+    by_columns: int = bits(1, "order of the sum", choices=("rows", "columns"), place=FIRST)
     fused: int = bits(1, "what is rounded", choices=("literal", "fused"))
     input_zero: int = bits(9, "zero point of the feature map", signed=True)
     output_zero: int = bits(9, "of the output", signed=True)
@@ -72,21 +55,6 @@ class FloatPool(Instruction):
     high: int = bits(9, "largest output code", signed=True)
     input_signed: int = bits(1, "type of the feature map", choices=SIGNS)
     signed: int = bits(1, "type of the output", choices=SIGNS)
-
-    @property
-    def tile(self) -> tuple[int, int, int]:
-        """Rows, columns and channels of the output."""
-        return self.ofm_height, self.ofm_width, self.depth
-
-    @property
-    def _taps(self) -> int:
-        return self.kernel_height * self.kernel_width
-
-    def regions(self, context: Context) -> Regions:
-        """The feature map is read, the output is written; pixels are dense."""
-        ifm_sizes = (self.ifm_height, self.ifm_width, self.depth)
-        ifm = map_region(self.ifm, ifm_sizes, (self.ifm_row_stride, self.depth))
-        return (ifm,), (map_region(self.ofm, self.tile, (self.ofm_row_stride, self.depth)),)
 
     def faults(self) -> list[str]:
         """Sizes and strides are at least 1, every window touches the feature map, the clamp is not empty."""
@@ -98,12 +66,8 @@ class FloatPool(Instruction):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Add up each window, divide, make codes."""
-        shape = (self.ifm_height, self.ifm_width, self.depth)
-        strides = (self.ifm_row_stride, self.depth, 1)
-        ifm = memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, code_type(self.input_signed))
-        codes = self._codes(dequantise(ifm, float32_of(self.input_scale), self.input_zero))
-        strides = (self.ofm_row_stride, self.depth, 1)
-        return [(memory.view(Space.SCRATCHPAD, self.ofm, self.tile, strides, codes.dtype), codes)]
+        ifm, ofm = self.maps(memory, code_type(self.input_signed), code_type(self.signed))
+        return [(ofm, self._codes(dequantise(ifm, float32_of(self.input_scale), self.input_zero)))]
 
     @np.errstate(all="ignore")
     def _codes(self, reals: Float32Array) -> Codes:
@@ -136,28 +100,26 @@ class FloatPool(Instruction):
 
         Windows are counted whole: the unit skips no element that lies in the padding.
         """
-        v = context.hardware.vector
-        outputs = self.ofm_height * self.ofm_width * self.depth
-        groups = self.ofm_height * self.ofm_width * passes(self.depth, v)
         actions = {
-            "vector_dequantise": outputs * self._taps,
-            "vector_quantise": outputs,
-            "scratchpad_read_byte": outputs * self._taps,
-            "scratchpad_write_byte": outputs,
+            "vector_dequantise": self.outputs * self.taps,
+            "vector_quantise": self.outputs,
+            "scratchpad_read_byte": self.outputs * self.taps,
+            "scratchpad_write_byte": self.outputs,
         }
-        return Cost(v.startup_cycles + groups * self._per_output(context), actions)
+        startup = context.hardware.vector.startup_cycles
+        return Cost(startup + self.groups(context) * self._per_output(context), actions)
 
     def _per_output(self, context: Context) -> int:
         v = context.hardware.vector
-        return self._taps * v.dequantise_cycles + v.quantise_cycles
+        return self.taps * v.dequantise_cycles + v.quantise_cycles
 
     def demand(self, context: Context) -> int:
         """A step for every window element of every output, and the end of each."""
-        return self.ofm_height * self.ofm_width * self.depth * self._per_output(context)
+        return self.outputs * self._per_output(context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FloatReduce(Instruction):
+class FloatReduce(Gathered):
     """The mean or the sum of elements: [outer, parts, middle, count, inner] loses parts and count.
 
     Results are [outer, middle, inner]. "mean" and "sum" add float32 numbers up without loss, in 64 bits, and round to
@@ -167,18 +129,9 @@ class FloatReduce(Instruction):
 
     mnemonic: ClassVar[str] = "vec.float_reduce"
     opcode: ClassVar[int] = 0x3F
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    function: int = bits(3, "what is computed", choices=SUMS)
-    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    outer: int = bits(24, "independent results, outermost")
-    parts: int = bits(24, "groups of the elements of one result")
-    middle: int = bits(24, "independent results between groups")
-    count: int = bits(24, "elements of a group")
-    inner: int = bits(24, "contiguous elements of different results")
+    function: int = bits(3, "what is computed", choices=SUMS, place=FIRST)
     input_zero: int = bits(9, "zero point of the input", signed=True)
     output_zero: int = bits(9, "of the output", signed=True)
     input_scale: int = bits(32, "scale of the input, the bits of a float32")
@@ -189,33 +142,19 @@ class FloatReduce(Instruction):
     signed: int = bits(1, "type of the output", choices=SIGNS)
 
     @property
-    def tile(self) -> tuple[int, ...]:
-        """The results."""
-        return self.outer * self.middle, self.inner
-
-    @property
-    def _results(self) -> int:
-        return self.outer * self.middle * self.inner
-
-    @property
-    def _terms(self) -> int:
-        return self.parts * self.count
-
-    @property
     def _fused(self) -> bool:
         return SUMS[self.function] == "fused_mean"
 
     def regions(self, context: Context) -> Regions:
         """Dense input and output."""
-        source = dense(Space.SCRATCHPAD, self.input, self._results * self._terms)
-        return (source,), (dense(Space.SCRATCHPAD, self.output, self._results),)
+        source = dense(Space.SCRATCHPAD, self.input, self.results * self.terms)
+        return (source,), (dense(Space.SCRATCHPAD, self.output, self.results),)
 
     def faults(self) -> list[str]:
         """Sizes are at least 1, sums stay exact, the clamp is not empty."""
-        names = ("outer", "parts", "middle", "count", "inner")
-        found = [f"{name} is 0; it may be 1 or more" for name in names if not getattr(self, name)]
-        if self._terms >= LARGEST_EXACT:
-            found.append(f"{self._terms} terms may not add up exactly; may be less than {LARGEST_EXACT}")
+        found = Gathered.faults(self)
+        if self.terms >= LARGEST_EXACT:
+            found.append(f"{self.terms} terms may not add up exactly; may be less than {LARGEST_EXACT}")
         return found + clamp_fault(self.signed, self.low, self.high)
 
     def misfits(self, context: Context) -> list[str]:
@@ -224,11 +163,8 @@ class FloatReduce(Instruction):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Bring the elements of a result together, then add up and make codes."""
-        raw = memory.bytes_at(Space.SCRATCHPAD, self.input, self._results * self._terms)
-        shape = (self.outer, self.parts, self.middle, self.count, self.inner)
-        elements = raw.view(code_type(self.input_signed)).reshape(shape).transpose(1, 3, 0, 2, 4)
-        codes = self._codes(elements.reshape(self._terms, self._results))
-        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self._results)
+        codes = self._codes(self.elements(memory, code_type(self.input_signed)))
+        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.results)
         return [(target, codes.view(np.uint8))]
 
     @np.errstate(all="ignore")
@@ -236,13 +172,13 @@ class FloatReduce(Instruction):
         """[terms, results] -> [results]."""
         scale, dtype = float32_of(self.output_scale), code_type(self.signed)
         if self._fused:
-            sums = elements.sum(0, dtype=np.int32) - np.int32(self._terms * self.input_zero)
+            sums = elements.sum(0, dtype=np.int32) - np.int32(self.terms * self.input_zero)
             steps = np.rint(sums.astype(np.float32) * scale) + np.float32(self.output_zero)
             return clamped(steps, self.low, self.high, dtype)
         reals = dequantise(elements, float32_of(self.input_scale), self.input_zero)
         wide = reals.sum(0, dtype=np.float64)
         if SUMS[self.function] == "mean":
-            wide = wide / self._terms
+            wide = wide / self.terms
         return quantise(wide.astype(np.float32), scale, self.output_zero, self.low, self.high, dtype)
 
     @property
@@ -255,12 +191,12 @@ class FloatReduce(Instruction):
         element, end = (
             (v.reduce_cycles, v.fused_cycles) if self._fused else (v.dequantise_cycles, v.quantise_cycles)
         )
-        return self._terms * element + end
+        return self.terms * element + end
 
     def cost(self, context: Context) -> Cost:
         """Start-up; `lanes` results at a time, the elements of each one after the other, then their end."""
         v = context.hardware.vector
-        elements, results = self._results * self._terms, self._results
+        elements, results = self.results * self.terms, self.results
         element, end = self._actions
         actions = {
             element: elements,
@@ -272,7 +208,7 @@ class FloatReduce(Instruction):
 
     def demand(self, context: Context) -> int:
         """The turns of all elements, and what all results end with."""
-        return self._results * self._per_result(context)
+        return self.results * self._per_result(context)
 
 
 SOFTMAXES = ("literal", "fused")
@@ -282,7 +218,7 @@ TABLE_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FloatSoftmax(Instruction):
+class FloatSoftmax(Rows):
     """Softmax over rows of `depth` codes in floating point; rows lie as those of `vec.softmax`.
 
     "literal": exponentials of the differences to the row's largest number, and their sum, have 64 bits; a quotient is
@@ -292,16 +228,9 @@ class FloatSoftmax(Instruction):
 
     mnemonic: ClassVar[str] = "vec.float_softmax"
     opcode: ClassVar[int] = 0x41
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    function: int = bits(1, "what is computed", choices=SOFTMAXES)
-    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    rows: int = bits(24, "independent rows, those that lie beside each other counted once")
-    depth: int = bits(24, "elements of a row")
-    gap: int = bits(24, "elements of other rows between two elements of a row")
+    function: int = bits(1, "what is computed", choices=SOFTMAXES, place=FIRST)
     table: int = bits(ADDRESS_BITS, "scratchpad address of the table (fused)")
     input_zero: int = bits(9, "zero point of the input", signed=True)
     output_zero: int = bits(9, "of the output", signed=True)
@@ -313,30 +242,19 @@ class FloatSoftmax(Instruction):
     signed: int = bits(1, "type of the output", choices=SIGNS)
 
     @property
-    def tile(self) -> tuple[int, ...]:
-        """Rows, and the elements of each."""
-        return self._all_rows, self.depth
-
-    @property
-    def _all_rows(self) -> int:
-        return self.rows * (self.gap + 1)
-
-    @property
     def _fused(self) -> bool:
         return SOFTMAXES[self.function] == "fused"
 
     def regions(self, context: Context) -> Regions:
         """Dense input and output, and the table."""
-        size = self._all_rows * self.depth
-        reads = [dense(Space.SCRATCHPAD, self.input, size)]
-        if self._fused:
-            reads.append(dense(Space.SCRATCHPAD, self.table, TABLE_BYTES))
-        return tuple(reads), (dense(Space.SCRATCHPAD, self.output, size),)
+        (source,), writes = Rows.regions(self, context)
+        if not self._fused:
+            return (source,), writes
+        return (source, dense(Space.SCRATCHPAD, self.table, TABLE_BYTES)), writes
 
     def faults(self) -> list[str]:
         """At least one element, and a clamp inside the type."""
-        found = [f"{n} is 0; it may be 1 or more" for n in ("rows", "depth") if not getattr(self, n)]
-        return found + clamp_fault(self.signed, self.low, self.high)
+        return Rows.faults(self) + clamp_fault(self.signed, self.low, self.high)
 
     def misfits(self, context: Context) -> list[str]:
         """The machine must compute on codes in float32."""
@@ -344,7 +262,7 @@ class FloatSoftmax(Instruction):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Maximum, exponentials and sum, then the quotients, row by row."""
-        shape, size = (self.rows, self.depth, self.gap + 1), self._all_rows * self.depth
+        shape, size = (self.rows, self.depth, self.gap + 1), self._elements
         raw = memory.bytes_at(Space.SCRATCHPAD, self.input, size)
         codes = raw.view(code_type(self.input_signed)).reshape(shape).swapaxes(1, 2)
         with np.errstate(all="ignore"):
@@ -397,11 +315,11 @@ class FloatSoftmax(Instruction):
         loaded = TABLE_BYTES if self._fused else 0
         groups = passes(self.gap + 1, v) * self.depth if self.gap else passes(self.depth, v)
         cycles = v.startup_cycles + passes(loaded, v) + self.rows * groups * self._per_element(context)
-        size = self._all_rows * self.depth
+        size = self._elements
         actions = {action: times * size for action, times in self._actions.items()}
         actions |= {"scratchpad_read_byte": 3 * size + loaded, "scratchpad_write_byte": size}
         return Cost(cycles, actions)
 
     def demand(self, context: Context) -> int:
         """The three passes over every element."""
-        return self._all_rows * self.depth * self._per_element(context)
+        return self._elements * self._per_element(context)

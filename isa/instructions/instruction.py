@@ -137,11 +137,13 @@ class Instruction:
 
 
 def layout(cls: type[Instruction]) -> tuple[FieldSpec, ...]:
-    """Place the declared fields of an instruction one after the other behind opcode and waits; `last` ones follow."""
+    """Place the declared fields of an instruction one after the other behind opcode and waits; FIRST ones lead, LAST
+    ones follow.
+    """
     offset = FIELDS_OFFSET
     specs = []
     declared = [item for item in dataclasses.fields(cls) if "width" in item.metadata]
-    for item in sorted(declared, key=lambda item: bool(item.metadata["last"])):
+    for item in sorted(declared, key=lambda item: int(item.metadata["place"])):
         meta = item.metadata
         specs.append(
             FieldSpec(item.name, meta["width"], offset, meta["signed"], meta["choices"], meta["doc"])

@@ -27,7 +27,7 @@ from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.output_stage import RESCALES, Finish, parameter_bytes
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import LAST, FieldSpec, bits
 
 SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")
@@ -84,16 +84,16 @@ class _Window(Instruction):
     rounding: int = bits(1, "rounding of the rescale", choices=ROUNDINGS)
     per_channel: int = bits(1, "one multiplier and shift per channel", choices=("no", "yes"))
     rescale: int = bits(
-        1, "how sums become codes: multiplier and shift, or a float32 product", choices=RESCALES, last=True
+        1, "how sums become codes: multiplier and shift, or a float32 product", choices=RESCALES, place=LAST
     )
     other_sign: int = bits(
-        1, "the output has the sign that the feature map has not", choices=("no", "yes"), last=True
+        1, "the output has the sign that the feature map has not", choices=("no", "yes"), place=LAST
     )
     few_bits: int = bits(
         1,
         "weights take `mac_array.weight_bits` each, in time and energy, else all 8",
         choices=("no", "yes"),
-        last=True,
+        place=LAST,
     )
 
     @property

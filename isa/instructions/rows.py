@@ -1,4 +1,4 @@
-"""The vector-unit instructions that bring rows to a common measure: logarithms of shares, and unit length."""
+"""The vector-unit instructions that bring rows to a common measure: shares, their logarithms, and unit length."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from npusim.isa.arithmetic.integer import softmax_fixed_point
 from npusim.isa.arithmetic.rows import log_softmax_fixed_point, unit_length
 from npusim.isa.base.cause import Cause
 from npusim.isa.hardware.units import Unit
@@ -16,12 +17,12 @@ from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
 from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, passes
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import LAST, FieldSpec, bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows(Instruction):
-    """Fields of functions of rows, which lie one behind the other, or some beside each other."""
+class Rows(Instruction):
+    """What functions of rows share; these lie one behind the other, or some beside each other."""
 
     home: ClassVar[Unit] = Unit.VECTOR
     causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
@@ -75,7 +76,61 @@ class _Rows(Instruction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogSoftmax(_Rows):
+class Softmax(Rows):
+    """Softmax over rows of `depth` codes in fixed point (5 integer bits, 12 accumulation bits).
+
+    The output has scale 1/256 and its lowest code means zero. Rows lie one behind the other, or so many beside each
+    other that elements of `gap` other rows stand between two elements of a row.
+    """
+
+    mnemonic: ClassVar[str] = "vec.softmax"
+    opcode: ClassVar[int] = 0x35
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    multiplier: int = bits(31, "rescale of the difference to the row's maximum")
+    left_shift: int = bits(6, "left shift of that rescale")
+    difference_min: int = bits(32, "differences below count as zero probability", signed=True)
+    signed: int = bits(1, "type of input and output", choices=SIGNS)
+    gap: int = bits(24, "elements of other rows between two elements of a row", place=LAST)
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Maximum, exponentials and sum, then the quotients, row by row."""
+        return self._in_rows(memory, np.int8 if self.signed else np.uint8)
+
+    def _computed(self, rows: Codes) -> Codes:
+        return softmax_fixed_point(rows, self.multiplier, self.left_shift, self.difference_min)
+
+    def _each(self, context: Context) -> tuple[int, int]:
+        """Cycles of an element and of a row."""
+        v = context.hardware.vector
+        return v.max_cycles + (v.exp_cycles + v.reduce_cycles) + (
+            v.exp_cycles + v.requantise_cycles
+        ), v.exp_cycles
+
+    def cost(self, context: Context) -> Cost:
+        """Start-up; per row three passes (maximum; exponential and add; exponential and rescale), one reciprocal.
+
+        The lanes take elements of one row, or of rows that lie beside each other.
+        """
+        size = self._elements
+        actions = {
+            "vector_max": size,
+            "vector_exp": 2 * size + self._all_rows,
+            "vector_add_i32": size,
+            "requantise": size,
+            "scratchpad_read_byte": 3 * size,
+            "scratchpad_write_byte": size,
+        }
+        return Cost(self._cycles(context, *self._each(context)), actions)
+
+    def demand(self, context: Context) -> int:
+        """The three passes over every element, the reciprocal of every row."""
+        of_element, of_row = self._each(context)
+        return self._elements * of_element + self._all_rows * of_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSoftmax(Rows):
     """Logarithms of the softmax of rows of int8 codes in fixed point (5 integer bits, 12 accumulation bits).
 
     The output counts sixteenths below its largest code.
@@ -125,7 +180,7 @@ class LogSoftmax(_Rows):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitLength(_Rows):
+class UnitLength(Rows):
     """Rows of codes, less their zero point, divided by the root of the sum of their squares.
 
     The output has scale 1/128 and the middle code of its type as zero point.
@@ -140,7 +195,7 @@ class UnitLength(_Rows):
 
     def faults(self) -> list[str]:
         """At least one element; the sum of squares stays below 2^31."""
-        found = _Rows.faults(self)
+        found = Rows.faults(self)
         if self.depth * 255**2 >= 1 << 31:
             found.append(f"depth {self.depth} may overflow the accumulator; it may be less than 33026")
         return found

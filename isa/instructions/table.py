@@ -46,7 +46,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     reduction.Mean,
     vector.Rescale,
     vector.Lookup,
-    vector.Softmax,
+    rows.Softmax,
     reduction.Reduce,
     cell.LstmCell,
     choice.Compare,

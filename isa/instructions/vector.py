@@ -1,4 +1,4 @@
-"""The vector-unit instructions of one operand: rescale, look-up, softmax."""
+"""The vector-unit instructions of one operand: rescale and look-up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import requantise, softmax_fixed_point
+from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.cause import Cause
 from npusim.isa.hardware.hardware import Vector
 from npusim.isa.hardware.units import Unit
@@ -175,85 +175,3 @@ class Lookup(_Unary):
     def demand(self, context: Context) -> int:
         """The look-up of every byte of the output."""
         return self._given * context.hardware.vector.lut_cycles
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Softmax(Instruction):
-    """Softmax over rows of `depth` codes in fixed point (5 integer bits, 12 accumulation bits).
-
-    The output has scale 1/256 and its lowest code means zero. Rows lie one behind the other, or so many beside each
-    other that elements of `gap` other rows stand between two elements of a row.
-    """
-
-    mnemonic: ClassVar[str] = "vec.softmax"
-    opcode: ClassVar[int] = 0x35
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
-    specs: ClassVar[tuple[FieldSpec, ...]]
-
-    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    rows: int = bits(24, "independent rows, those that lie beside each other counted once")
-    depth: int = bits(24, "elements of a row")
-    multiplier: int = bits(31, "rescale of the difference to the row's maximum")
-    left_shift: int = bits(6, "left shift of that rescale")
-    difference_min: int = bits(32, "differences below count as zero probability", signed=True)
-    signed: int = bits(1, "type of input and output", choices=SIGNS)
-    gap: int = bits(24, "elements of other rows between two elements of a row")
-
-    @property
-    def tile(self) -> tuple[int, ...]:
-        """Rows, and the elements of each."""
-        return self._all_rows, self.depth
-
-    @property
-    def _all_rows(self) -> int:
-        return self.rows * (self.gap + 1)
-
-    def regions(self, context: Context) -> Regions:
-        """Dense input and output."""
-        size = self._all_rows * self.depth
-        return (dense(Space.SCRATCHPAD, self.input, size),), (dense(Space.SCRATCHPAD, self.output, size),)
-
-    def faults(self) -> list[str]:
-        """At least one element."""
-        return [f"{n} is 0; it may be 1 or more" for n in ("rows", "depth") if not getattr(self, n)]
-
-    def execute(self, memory: Memory) -> list[Write]:
-        """Maximum, exponentials and sum, then the quotients, row by row."""
-        dtype, shape = code_type(self.signed), (self.rows, self.depth, self.gap + 1)
-        size = self._all_rows * self.depth
-        codes = memory.bytes_at(Space.SCRATCHPAD, self.input, size).view(dtype).reshape(shape)
-        rows = np.ascontiguousarray(codes.swapaxes(1, 2))
-        values = softmax_fixed_point(rows, self.multiplier, self.left_shift, self.difference_min)
-        target = memory.bytes_at(Space.SCRATCHPAD, self.output, size).view(dtype).reshape(shape)
-        return [(target, values.swapaxes(1, 2))]
-
-    def cost(self, context: Context) -> Cost:
-        """Start-up; per row three passes (maximum; exponential and add; exponential and rescale), one reciprocal.
-
-        The lanes take elements of one row, or of rows that lie beside each other.
-        """
-        v = context.hardware.vector
-        per_pass = v.max_cycles + (v.exp_cycles + v.reduce_cycles) + (v.exp_cycles + v.requantise_cycles)
-        if self.gap:
-            lines = passes(self.gap + 1, v) * (self.depth * per_pass + v.exp_cycles)
-        else:
-            lines = passes(self.depth, v) * per_pass + v.exp_cycles
-        cycles = v.startup_cycles + self.rows * lines
-        size = self._all_rows * self.depth
-        actions = {
-            "vector_max": size,
-            "vector_exp": 2 * size + self._all_rows,
-            "vector_add_i32": size,
-            "requantise": size,
-            "scratchpad_read_byte": 3 * size,
-            "scratchpad_write_byte": size,
-        }
-        return Cost(cycles, actions)
-
-    def demand(self, context: Context) -> int:
-        """The three passes over every element, the reciprocal of every row."""
-        v = context.hardware.vector
-        per_element = v.max_cycles + v.exp_cycles + v.reduce_cycles + v.exp_cycles + v.requantise_cycles
-        return self._all_rows * (self.depth * per_element + v.exp_cycles)

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
+import numpy as np
+
+from npusim.isa.base.cause import Cause
+from npusim.isa.hardware.units import Unit
+from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.mac import ADDRESS_BITS, map_region
+from npusim.isa.instructions.memory import Memory
+from npusim.isa.instructions.region import Regions, Space
+from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, passes
+from npusim.isa.instructions.word import bits
 
 SIZES = (
     "ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width",
@@ -76,3 +87,61 @@ def _inside(element: int, axis: _Axis) -> tuple[slice, slice] | None:
         return None
     start = first * stride + offset
     return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling(Instruction):
+    """What pools of codes share: windows over a feature map, whose pixels are dense."""
+
+    home: ClassVar[Unit] = Unit.VECTOR
+    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
+
+    ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
+    ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
+    ifm_height: int = bits(16, "feature-map rows present")
+    ifm_width: int = bits(16, "feature-map columns")
+    depth: int = bits(20, "channels")
+    ofm: int = bits(ADDRESS_BITS, "scratchpad address of the first output row")
+    ofm_row_stride: int = bits(24, "bytes from one output row to the next")
+    ofm_height: int = bits(16, "output rows")
+    ofm_width: int = bits(16, "output columns")
+    kernel_height: int = bits(16, "window rows")
+    kernel_width: int = bits(16, "window columns")
+    stride_height: int = bits(16, "rows between windows")
+    stride_width: int = bits(16, "columns between windows")
+    pad_top: int = bits(16, "padding rows above the first feature-map row")
+    pad_left: int = bits(16, "padding columns left of the first")
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.depth
+
+    @property
+    def taps(self) -> int:
+        """Elements of a window."""
+        return self.kernel_height * self.kernel_width
+
+    @property
+    def outputs(self) -> int:
+        """Elements of the output."""
+        return self.ofm_height * self.ofm_width * self.depth
+
+    def regions(self, context: Context) -> Regions:
+        """The feature map is read, the output is written; pixels are dense."""
+        ifm_sizes = (self.ifm_height, self.ifm_width, self.depth)
+        ifm = map_region(self.ifm, ifm_sizes, (self.ifm_row_stride, self.depth))
+        return (ifm,), (map_region(self.ofm, self.tile, (self.ofm_row_stride, self.depth)),)
+
+    def maps(
+        self, memory: Memory, ifm_type: type[np.generic], ofm_type: type[np.generic]
+    ) -> tuple[Codes, Codes]:
+        """Feature map and output as rows x columns x channels."""
+        shape = (self.ifm_height, self.ifm_width, self.depth)
+        ifm = memory.view(Space.SCRATCHPAD, self.ifm, shape, (self.ifm_row_stride, self.depth, 1), ifm_type)
+        strides = (self.ofm_row_stride, self.depth, 1)
+        return ifm, memory.view(Space.SCRATCHPAD, self.ofm, self.tile, strides, ofm_type)
+
+    def groups(self, context: Context) -> int:
+        """How often the lanes are filled: with channels of one output pixel."""
+        return self.ofm_height * self.ofm_width * passes(self.depth, context.hardware.vector)

@@ -53,13 +53,17 @@ class FieldSpec:
         return (1 << (self.width - self.signed)) - 1
 
 
-def bits(
-    width: int, doc: str, *, signed: bool = False, choices: Sequence[str] = (), last: bool = False
-) -> Any:
-    """Declare a field of `width` bits; `choices` names its values from 0 up. A field that rows share lies behind their
-    own with `last`, so that words made before it was thought of have a zero there.
+FIRST, LAST = -1, 1
+"""Where a field lies that does not lie where it is declared: before all of these, or behind them."""
+
+
+def bits(width: int, doc: str, *, signed: bool = False, choices: Sequence[str] = (), place: int = 0) -> Any:
+    """Declare a field of `width` bits; `choices` names its values from 0 up.
+
+    A field of a row's own lies before those that rows share with the place FIRST. One that rows share lies behind their
+    own with LAST, so that words made before it was thought of have a zero there.
     """
-    metadata = {"width": width, "doc": doc, "signed": signed, "choices": tuple(choices), "last": last}
+    metadata = {"width": width, "doc": doc, "signed": signed, "choices": tuple(choices), "place": place}
     return field(default=0, metadata=metadata)
 
 

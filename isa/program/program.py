@@ -67,15 +67,28 @@ class Piece(NamedTuple):
     of: str = ""
 
 
+MOST_NAMED = 8
+"""Of further constants that are not there, so many are named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Blank:
     """What a program has in the place of constants that are known by their size only: it can be timed, not run.
 
-    of: which constant that is, or the first of them.
+    of:     which constant that is, or the first of them, such as 'of layer "conv"'.
+    others: the further ones.
     """
 
     size_bytes: int
     of: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """What is missing, as messages say it."""
+        named = ", ".join(self.others[:MOST_NAMED]) + (", ..." if len(self.others) > MOST_NAMED else "")
+        more = f", as {len(self.others)} more ({named})," if self.others else ""
+        return f"constant {self.of}{more} is known by its size only"
 
     def __len__(self) -> int:
         return self.size_bytes
@@ -88,9 +101,7 @@ class Blank:
         raise self._error()
 
     def _error(self) -> SimulationError:
-        return SimulationError(
-            f"constant {self.of} is known by its size only: the program can be timed, not run or written as text"
-        )
+        return SimulationError(f"{self.why}: the program can be timed, not run or written as text")
 
 
 LARGEST_KEPT_BYTES = 1 << 28

@@ -78,7 +78,9 @@ def bound_tensor(tensor: Tensor, sizes: Sizes) -> Tensor:
     return tensor if shape == own else replace(tensor, type=replace(tensor.type, shape=shape), size_names=())
 
 
-def learned(inputs: Iterable[Tensor], sizes: Sizes) -> dict[str, int | Sequence[int]]:
+def learned(
+    inputs: Iterable[Tensor], sizes: Mapping[str, int | tuple[int, ...]]
+) -> dict[str, int | tuple[int, ...]]:
     """`sizes`, and by their names those that shapes given to these inputs contain.
 
     Raises GraphError for a name that has two sizes.

@@ -43,10 +43,12 @@ def capabilities(
 
 @hw_app.command("list")
 def list_hardware() -> None:
-    """The presets."""
+    """The presets, and how far each agrees with its chip: the typical error of the rows of docs/silicon.md."""
     from npusim.isa.hardware import file as hardware_file
+    from npusim.isa.hardware.agreement import standing
     from npusim.numbers.area import area
     from npusim.reports.words import quantities as show
+    from npusim.reports.words.claims import ERRORS, in_columns
     from npusim.reports.words.text_table import columns
 
     presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
@@ -61,10 +63,11 @@ def list_hardware() -> None:
             f"{each.dram.bandwidth_gb_per_s:g} GB/s",
             f"{each.host.threads} x {each.host.core}",
             f"{each.technology.node_nm} nm",
+            *in_columns(standing(each)),
         )
         for each in presets
     ]
-    head = ("preset", "MACs/cycle", "clock", "TOPS", "area", "scratchpad", "DRAM", "host", "process")
+    head = ("preset", "MACs/cycle", "clock", "TOPS", "area", "scratchpad", "DRAM", "host", "process", *ERRORS)
     say(columns(head, rows, right=(1, 2, 3, 4, 5, 6)))
 
 
@@ -72,10 +75,15 @@ def list_hardware() -> None:
 def show_hardware(
     name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A preset or a TOML file.")],
 ) -> None:
-    """Every parameter of a preset or file, as a TOML file."""
+    """Every parameter of a preset or file, as a TOML file, and what is known of its error."""
     from npusim.isa.hardware import file as hardware_file
+    from npusim.isa.hardware.agreement import standing
+    from npusim.reports.words.claims import paragraph
+    from npusim.reports.words.quantities import printable
 
-    say(hardware_file.to_toml(hardware_file.hardware(name)), end="")
+    found = hardware_file.hardware(name)
+    claims = "".join(f"# {printable(line)}\n" for line in paragraph(standing(found)))
+    say(f"{claims}\n{hardware_file.to_toml(found)}", end="")
 
 
 @hw_app.command("check")

@@ -257,6 +257,7 @@ class Comparison:
                     "model": run.model,
                     "hardware": run.hardware,
                     "npusim_version": run.npusim_version,
+                    "agreement": run.values.get("agreement"),
                 }
                 for letter, label, run in zip(self.letters, self.labels, self.runs, strict=True)
             ],

@@ -104,6 +104,15 @@ class _Device(_Table):
     hardware: _Hardware
 
 
+class _Claim(_Table):
+    words: str
+
+
+class _Agreement(_Table):
+    latency: _Claim
+    energy: _Claim
+
+
 class _Result(_Table):
     """The keys of version 1 that are read by name."""
 
@@ -126,6 +135,8 @@ class _Result(_Table):
     performance_info: _PerformanceInfo
     layers: list[LayerNumbers]
     devices: list[_Device] = Field(default_factory=list)
+    # Version 0.1.0 stated no error.
+    agreement: _Agreement | None = None
 
 
 @dataclass(frozen=True)

@@ -4,31 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Protocol
 
-from npusim.isa.base.tensor import Array, Quantization
-from npusim.kernels.graph.builder import GraphBuilder
-
-
-class Steps(Protocol):
-    """What a conversion lends."""
-
-    builder: GraphBuilder
-
-    def shape(self, tensor: str | int, /) -> tuple[int, ...]:
-        """The shape of a tensor."""
-
-    def require(self, holds: bool, text: str, /) -> None:
-        """Raises the door's error with a text where something does not hold."""
-
-    def constant(self, data: Array, quantization: Quantization | None = None, /) -> int:
-        """A new constant."""
-
-    def reshaped(self, tensor: int, shape: Sequence[int], /) -> int:
-        """A tensor under another shape."""
-
-    def transposed(self, tensor: int, perm: Sequence[int], /) -> int:
-        """A tensor with its axes in another order."""
+from npusim.frontends.steps import Steps
+from npusim.isa.base.tensor import Quantization
 
 
 def on_images(c: Steps, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
@@ -59,6 +37,10 @@ def filters_by_group(c: Steps, weights: int, groups: int) -> int:
     depth, channels, *kernel = c.shape(weights)
     held = c.builder.tensors[weights]
     scaling = held.type.quantization
+    c.require(
+        held.array is not None or scaling is None or scaling.axis is None,
+        "a filter in groups with a scale per channel must be a constant",
+    )
     apart, order = (groups, depth // groups, channels, *kernel), (1, 0, 2, 3, 4)
     shape = (depth // groups, groups * channels, *kernel)
     if held.array is not None:

@@ -37,10 +37,17 @@ def _layers(names: Sequence[str]) -> str:
     return f"layer{'s' if len(names) > 1 else ''} {shown}{more}"
 
 
-def for_every_node(graph: Graph, convert: Callable[[Node], None], refusals: Refusals | None = None) -> None:
+def for_every_node(
+    graph: Graph,
+    convert: Callable[[Node], None],
+    refusals: Refusals | None = None,
+    *,
+    refused: Callable[[Node], None] | None = None,
+) -> None:
     """Convert the nodes in order. Raises GraphError that names all nodes for which `convert` raises one, and why.
 
-    With refusals these are added to them instead, and nodes that are among them already are passed over.
+    With refusals these are added to them instead, and nodes that are among them already are passed over. `refused` sees
+    each node for which `convert` raises.
     """
     found = Refusals() if refusals is None else refusals
     for node in graph.nodes:
@@ -50,5 +57,7 @@ def for_every_node(graph: Graph, convert: Callable[[Node], None], refusals: Refu
             convert(node)
         except GraphError as fault:
             found.add(node.name, str(fault))
+            if refused is not None:
+                refused(node)
     if refusals is None:
         found.check()

@@ -6,11 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from npusim.frontends.nnadapter.network import Network, PieceGraph
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.kernels.table import operator
 
 REAL = "float32"
@@ -101,15 +100,7 @@ class _Rewriting:
 
 def _reals(tensor: Tensor) -> Array:
     """What the codes of a constant stand for."""
-    scheme = tensor.type.quantization
-    assert scheme is not None
     assert tensor.array is not None
-    scales: Any = np.array(scheme.scales, np.float64)
-    zeros: Any = np.array(scheme.zero_points, np.int64)
-    if scheme.axis is not None:
-        along = [1] * tensor.array.ndim
-        along[scheme.axis] = -1
-        scales, zeros = scales.reshape(along), zeros.reshape(along)
-    reals: Array = ((tensor.array.astype(np.int64) - zeros) * scales).astype(np.float32)
+    reals = reals_of_codes(tensor.array, tensor.type)
     reals.setflags(write=False)
     return reals

@@ -13,6 +13,7 @@ from typing import Any
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.version import npusim_version
+from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
@@ -22,6 +23,7 @@ from npusim.numbers.measure import measure
 from npusim.numbers.power import host_work
 from npusim.numbers.provenance import Provenance
 from npusim.numbers.run import SCHEMA_VERSION, DramBytes, RunEnergy, RunResult, WallTimes
+from npusim.numbers.uncertainty import Uncertainty
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,21 @@ class JobResult:
         return self.executable.hardware
 
     @property
+    def uncertainty(self) -> Uncertainty:
+        """How far latency and energy may be off."""
+        return Uncertainty(standing(self.hardware), "the model decides, no row does")
+
+    @property
+    def latency_error(self) -> float | None:
+        """As of a `RunResult`."""
+        return self.uncertainty.error("latency")
+
+    @property
+    def energy_error(self) -> float | None:
+        """As of a `RunResult`."""
+        return self.uncertainty.error("energy")
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the reader of the model had to say, a line each."""
         return self.executable.notes
@@ -105,7 +122,10 @@ class JobResult:
             "hardware": self.hardware.model_dump(mode="json"),
             "cycles": {"total": self.cycles, "waiting": self.waiting_cycles},
             "latency_ms": self.latency_ms,
+            "latency_error": self.latency_error,
             "energy_uj": dict(vars(self.energy_uj)),
+            "energy_error": self.energy_error,
+            "agreement": self.uncertainty.to_dict(),
             "macs": self.macs,
             "dram_bytes": asdict(self.dram_bytes),
             "decisions": [{"name": name, "decided": number} for name, number in self.decisions],

@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.agreement import Standing, standing
 from npusim.isa.hardware.cpu import cpu_busy_energy_uj, cpu_core, cpu_energy_uj, cpu_time_us
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.energy import dram_background_mw
@@ -130,13 +131,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The table of one driver: its cells by name.
+    """The table of one driver: its cells by name, and how its hardware stands to chips that were measured.
 
     A type that is not offered is left out of `operandPerformance`; the runtime counts it as FLT_MAX.
     """
 
     hardware: str
     cells: Mapping[str, Cell]
+    standing: Standing
 
     def operand(self, operand_type: OperandType) -> Cell:
         """The cell of a type as the first input of an operation, which is how the runtime looks it up."""
@@ -171,6 +173,7 @@ class Capabilities:
         """Every cell with its provenance, and the struct of every HAL version."""
         return {
             "hardware": self.hardware,
+            "agreement": self.standing.to_dict(),
             "cells": {
                 name: {**_plain(cell), "provenance": cell.provenance} for name, cell in self.cells.items()
             },
@@ -227,6 +230,7 @@ def capabilities(
     return Capabilities(
         hardware.name,
         {**cells, RELAXED: _relaxed(cells), CONTROL_FLOW: _control_flow(decision, hardware)},
+        standing(hardware),
     )
 
 

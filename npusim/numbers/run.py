@@ -28,6 +28,7 @@ from npusim.numbers.power import Amounts, MovingPower, PowerOverTime
 from npusim.numbers.provenance import Provenance
 from npusim.numbers.stage import Stage
 from npusim.numbers.timeline import BusyCycles, Occupancy
+from npusim.numbers.uncertainty import Uncertainty, uncertainty
 
 if TYPE_CHECKING:
     import pandas
@@ -288,6 +289,23 @@ class RunResult:
         """Bytes of the scratchpad in use."""
         return timeline.scratchpad_use(self.program, self.execution.trace)
 
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """How far latency and energy may be off."""
+        ((_, hardware), *_) = self.npus
+        share = self.cycles.host / self.cycles if self.cycles else 0.0
+        return uncertainty(hardware, share, max(len(self.at_work), 1))
+
+    @property
+    def latency_error(self) -> float | None:
+        """The typical error of the latency, a share of 1, by the rows of docs/silicon.md; None where none is known."""
+        return self.uncertainty.error("latency")
+
+    @property
+    def energy_error(self) -> float | None:
+        """Likewise of the energy."""
+        return self.uncertainty.error("energy")
+
     @property
     def area(self) -> Area:
         """Silicon of what it ran on, the host not counted."""
@@ -317,8 +335,11 @@ class RunResult:
             "hardware": self.hardware.model_dump(mode="json"),
             "cycles": dict(vars(self.cycles)),
             "latency_ms": self.latency_ms,
+            "latency_error": self.latency_error,
             "inferences_per_s": self.inferences_per_s,
             "energy_uj": dict(vars(self.energy_uj)),
+            "energy_error": self.energy_error,
+            "agreement": self.uncertainty.to_dict(),
             "edp_uj_ms": float(self.energy_uj) * self.latency_ms,
             "power_mw": self.power_mw.to_dict(),
             "area_mm2": self.area.to_dict(),

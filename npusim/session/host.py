@@ -93,5 +93,5 @@ def no_outputs(program: Program) -> str:
     from npusim.isa.program.program import Blank
 
     if isinstance(program.constants, Blank):
-        return f"constant {program.constants.of} is known by its size only, so it can be timed, not run"
+        return f"{program.constants.why}, so it can be timed, not run"
     return f"unknown operators ({', '.join(program.unknown_operators)}) are timed only, there are no outputs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import DECISION
 from npusim.kernels.graph.builder import GraphBuilder
@@ -18,6 +19,9 @@ from npusim.session import api
 _SHAPE = (1, 56, 56, 64)
 """Of the operands of a reference that is one operator: a feature map in the middle of MobileNet."""
 
+_LEAST_ROWS = 7
+"""Of such a map, where inputs and outputs have to fit into a scratchpad."""
+
 _RESULTS = {"dequantize": "float32", "cast": "float32"}
 """What operators give that do not give what they take."""
 
@@ -28,24 +32,49 @@ def table(hardware: Hardware, progress: api.Progress | None = None) -> Capabilit
     progress: of each simulation.
     """
     return capabilities(
-        lambda reference: _run(graph(reference), hardware, progress), decision(hardware), hardware
+        lambda reference: _run(fitting(reference, hardware), hardware, progress),
+        decision(_apart(hardware)),
+        hardware,
     )
 
 
-def graph(reference: Reference) -> Graph:
-    """A reference workload as a graph, to be timed."""
+def _apart(hardware: Hardware) -> Hardware:
+    """The hardware with inputs and outputs outside of the scratchpad, which the programs of a decision do not share."""
+    holds = [content for content in hardware.scratchpad.holds if content != "io"]
+    return change(hardware, {"scratchpad.holds": holds})
+
+
+def graph(reference: Reference, rows: int = _SHAPE[1]) -> Graph:
+    """A reference workload as a graph, to be timed; of one operator with so many rows."""
     if reference.name not in NETWORKS:
-        return _one_operator(reference)
+        return _one_operator(reference, rows)
     network = api.load(reference.name)
     return network if reference.dtype == "int8" else in_reals(network, reference.dtype)
 
 
-def _one_operator(reference: Reference) -> Graph:
+def fitting(reference: Reference, hardware: Hardware) -> Graph:
+    """A reference workload, of one operator with as many rows as the hardware has room for."""
+    whole = graph(reference)
+    held = "io" in hardware.scratchpad.holds and reference.name not in NETWORKS
+    rows = _SHAPE[1]
+    while held and rows > _LEAST_ROWS and _bytes(whole) > hardware.scratchpad_bytes // 2:
+        rows //= 2
+        whole = graph(reference, rows)
+    return whole
+
+
+def _bytes(whole: Graph) -> int:
+    """Of the inputs and outputs of a graph."""
+    return sum(whole.tensors[number].type.size_bytes for number in (*whole.inputs, *whole.outputs))
+
+
+def _one_operator(reference: Reference, rows: int) -> Graph:
     builder = GraphBuilder(str(reference))
     quantization = Quantization((1.0,), (0,)) if reference.name in ("dequantize", "cast") else None
-    kind = TensorType(reference.dtype, _SHAPE, quantization)
+    shape = (_SHAPE[0], rows, *_SHAPE[2:])
+    kind = TensorType(reference.dtype, shape, quantization)
     inputs = [builder.input(f"in{number}", kind) for number in range(_operands(reference))]
-    result = TensorType(_RESULTS[reference.name], _SHAPE) if reference.name in _RESULTS else kind
+    result = TensorType(_RESULTS[reference.name], shape) if reference.name in _RESULTS else kind
     parameters: Parameters = operator(reference.name).parameters()
     return builder.graph(builder.node(reference.name, inputs, [result], parameters))
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from npusim.numbers.causes import GAINS
 from npusim.reports.words import quantities as show
+from npusim.reports.words.claims import of_json
 from npusim.reports.words.names import CAUSE_NAMES
 
 if TYPE_CHECKING:
+    from npusim.comparison.comparison import Comparison
     from npusim.comparison.rows import Change, LayerRow, Row
 
 LEAST_PERCENT = 0.05
@@ -46,6 +48,15 @@ def delta(kind: str, number: float | None) -> str:
     if number is None:
         return NOTHING
     return f"{'+' if number > 0 else ''}{_VALUES[kind](number)}" if number else "0"
+
+
+def claims(comparison: Comparison) -> list[tuple[str, str]]:
+    """What is known of the error of latency and energy: letters of runs, and the words; none of files without."""
+    found: dict[str, list[str]] = {}
+    for letter, run in zip(comparison.letters, comparison.runs, strict=True):
+        if words := of_json(run.values):
+            found.setdefault(words, []).append(letter)
+    return [(", ".join(letters), words) for words, letters in found.items()]
 
 
 def percent(change: Change | None) -> str:

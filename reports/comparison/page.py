@@ -84,6 +84,7 @@ def render(comparison: Comparison, verdicts: Sequence[Verdict] = ()) -> str:
         comparison=comparison,
         runs=list(zip(comparison.letters, names, comparison.runs, strict=True)),
         leads=[_lead(comparison, run) for run in range(1, len(names))],
+        claims=cells.claims(comparison),
         headline=[_line(row.quantity.label, row) for row in comparison.headline],
         losses=losses,
         loss_bars=_bars(comparison, losses, total),

@@ -48,6 +48,7 @@ def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> 
     return Group(
         *_heading(comparison, width),
         *_headline(comparison, width),
+        *_claims(comparison),
         *_differences("Hardware", comparison.hardware, comparison, width),
         *(_differences("Made", made, comparison, width) if (made := comparison.provenance) else ()),
         *_losses(comparison, width),
@@ -85,6 +86,20 @@ def _headline(comparison: Comparison, width: int) -> Iterable[RenderableType]:
     same = [row.quantity.label for row in rows if row not in shown]
     if same:
         yield Text(f"  the same: {', '.join(same)}", style="dim")
+
+
+def _claims(comparison: Comparison) -> Iterable[RenderableType]:
+    """What is known of the error of latency and energy, run by run."""
+    found = cells.claims(comparison)
+    if not found:
+        return
+    yield from (Text(""), Text("Error", style="bold"))
+    grid = Table.grid(padding=(0, _GAP))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for letters, words in found:
+        grid.add_row(f"  {letters}", show.printable(words))
+    yield grid
 
 
 def _losses(comparison: Comparison, width: int) -> Iterable[RenderableType]:

@@ -37,8 +37,12 @@ def result(run: RunResult) -> str:
     """The answer, and the longest layers."""
     moved = run.dram_bytes
     facts = [
-        ("Latency", show.time(run.latency_ms), f"{show.whole(run.cycles)} cycles"),
-        ("Energy", show.energy(run.energy_uj), "with DRAM and host"),
+        (
+            "Latency",
+            show.time(run.latency_ms),
+            f"{show.whole(run.cycles)} cycles; {run.uncertainty.words('latency')}",
+        ),
+        ("Energy", show.energy(run.energy_uj), f"with DRAM and host; {run.uncertainty.words('energy')}"),
         ("Power", show.power(run.power_mw.average), f"peak {show.peaks(run.power_mw)}"),
         ("MAC utilization", show.percent(run.mac_utilization), f"{show.count(run.macs)} MACs"),
         (
@@ -162,6 +166,7 @@ def study(found: Study) -> str:
     """The front, at most `MOST_LAYERS` of its points, and what each parameter explains."""
     from npusim.reports.study import columns as study_columns
     from npusim.reports.study import page as study_page
+    from npusim.reports.study.claims import claims
     from npusim.reports.study.effects import basis
 
     parameters, values = study_columns.parameters(found), study_columns.values(found)
@@ -183,7 +188,7 @@ def study(found: Study) -> str:
     some = f", {len(shown)} of {len(found.front)}, evenly spread" if len(shown) < len(found.front) else ""
     return _block(
         study_page.title(found),
-        _text(counts),
+        _text(f"{counts}. {claims(found)}"),
         *([_section(f"Front{some}", _table(head, rows, left=()))] if rows else []),
         *(
             [_section("What matters: share of the variance", _shares(found) + _text(basis(found)))]

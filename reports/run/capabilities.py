@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from npusim.reports.words import quantities as show
+from npusim.reports.words.claims import of_standing
 
 if TYPE_CHECKING:
     from npusim.numbers.performance import Capabilities, Cell
@@ -45,13 +46,19 @@ def table(capabilities: Capabilities) -> RenderableType:
         listing.add_row(Text(titles.get(cell_name, "not offered")), Text(", ".join(names)))
     return Group(
         Text.assemble("PerformanceInfo of ", (show.printable(capabilities.hardware), "bold")),
-        Text("NPU / CPU for the same work, driver call included; smaller is better\n", style="dim"),
+        Text("NPU / CPU for the same work, driver call included; smaller is better", style="dim"),
+        Text(f"{side(capabilities)}\n", style="dim"),
         grid,
         Text("\nOperand types", style="bold"),
         listing,
         Text("\nWhere the numbers come from", style="bold"),
         sources,
     )
+
+
+def side(capabilities: Capabilities) -> str:
+    """What is known of the error of the NPU's side of the ratios; rows are networks of 8 bits."""
+    return f"NPU's side of 8 bits: {of_standing(capabilities.standing)}"
 
 
 def _numbers(cell: Cell) -> tuple[Text, Text]:

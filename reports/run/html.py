@@ -8,12 +8,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.isa.base.fields import Section
+from npusim.isa.hardware.agreement import Agreement, standing
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.pieces import Boundary
 from npusim.reports.page.page import page
 from npusim.reports.run import html_data, machines, memory_map, pieces, series, what_if
 from npusim.reports.run.methods import METHODS
+from npusim.reports.words import claims
 from npusim.reports.words import quantities as show
 from npusim.reports.words.caveats import caveats
 from npusim.reports.words.layer_names import short_names
@@ -67,6 +69,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "several": result.several_devices,
         "devices": [device.name for device in result.at_work],
         "unknown": " ".join(caveats(result.program)),
+        "claim": claims.sentence(result.uncertainty.words("latency"), result.uncertainty.words("energy")),
         "area_mm2": result.area.total,
         "cpu": machines.cpu(result.hardware),
         "verdicts": _verdicts(result),
@@ -100,7 +103,9 @@ def _context(result: RunResult) -> dict[str, Any]:
         "host_rows": _host_rows(result),
         "regions": memory_map.regions(result),
         "dram_used": memory_map.used_bytes(result),
-        "parameters": [(name, each, _parameters(each)) for name, each in machines.npus(result)],
+        "parameters": [
+            (name, each, _parameters(each), *_agreement(each)) for name, each in machines.npus(result)
+        ],
         "methods": METHODS,
         "made": result.provenance.to_dict(result.hardware),
     }
@@ -371,6 +376,14 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
         )
         for title, section in {"": hardware, **sections}.items()
     ]
+
+
+def _agreement(hardware: Hardware) -> tuple[Sequence[Agreement], str]:
+    """The agreements that hold for a machine, and all else that is known of its error."""
+    found = standing(hardware)
+    held = [each for each in found.agreements if found.claim(each.quantity) is not None]
+    lines = claims.paragraph(found)
+    return held, " ".join([line for line in lines if not line.startswith("- ")][1 if held else 0 :])
 
 
 def _title(section: str) -> str:

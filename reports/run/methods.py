@@ -39,6 +39,14 @@ METHODS: tuple[Method, ...] = (
         "Energy",
     ),
     Method(
+        "Error of latency and energy",
+        "Presets that are named after chips were run beside what was measured on them. The typical error is the "
+        "geometric mean over all networks, no bound; it holds for hardware with all keys of such a preset, and for "
+        "runs of which the host takes a tenth of the time at most.",
+        "silicon.md",
+        "Chips that exist",
+    ),
+    Method(
         "Power over time",
         "The energy that a layer causes in a component, spread over its instructions on the units that cause "
         "it, and averaged over 10 us; the integral is the energy. A peak is the highest average over any window of a "

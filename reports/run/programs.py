@@ -32,9 +32,10 @@ def _sums(result: JobResult) -> Table:
         "Latency",
         show.time(result.latency_ms),
         f"{show.whole(result.cycles)} cycles in {show.whole(launches)} launches of "
-        f"{show.plural(len(result.programs), 'program')}",
+        f"{show.plural(len(result.programs), 'program')}\n{result.uncertainty.words('latency')}",
     )
-    table.add_row("Energy", show.energy(result.energy_uj), "with DRAM and host")
+    energy = f"with DRAM and host\n{result.uncertainty.words('energy')}"
+    table.add_row("Energy", show.energy(result.energy_uj), energy)
     read, write, fetched = result.dram_bytes.read, result.dram_bytes.write, result.dram_bytes.instructions
     table.add_row(
         "DRAM",

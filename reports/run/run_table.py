@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.base.csv_text import csv_text
 from npusim.reports.words import quantities as show
+from npusim.reports.words.claims import of_json
 from npusim.reports.words.text_table import columns
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ _KEYS: tuple[tuple[str, Callable[[Values], Any]], ...] = (
     ("area_mm2", lambda run: run["area_mm2"]["total"]),
     ("exec_time", lambda run: run["performance_info"]["execTime"]),
     ("power_usage", lambda run: run["performance_info"]["powerUsage"]),
+    ("latency_error", lambda run: run["latency_error"]),
+    ("energy_error", lambda run: run["energy_error"]),
 )
 
 
@@ -74,7 +77,23 @@ def text(table: RunTable, width: int) -> str:
     if not parts or max(len(line) for part in parts for line in part.splitlines()) > width:
         parts = [_listed(table)]
     faults = [f"{run.model} on {run.hardware}: {run.fault}" for run in table.faults]
-    return "\n\n".join([*parts, *faults])
+    errors = "\n".join(f"{who}: {words}" for who, words in claims(table))
+    return "\n\n".join([*parts, *([errors] if errors else []), *faults])
+
+
+def claims(table: RunTable) -> list[tuple[str, str]]:
+    """What is known of the error of latency and energy: machines, or runs where not all of a machine are alike, and
+    the words.
+    """
+    by_machine: dict[str, dict[str, list[str]]] = {}
+    for run in table.runs:
+        if run.values is not None:
+            by_machine.setdefault(run.hardware, {}).setdefault(of_json(run.values), []).append(run.model)
+    return [
+        (machine if len(found) == 1 else f"{', '.join(models)} on {machine}", words)
+        for machine, found in by_machine.items()
+        for words, models in found.items()
+    ]
 
 
 def _by_machine(table: RunTable, quantity: Quantity) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.reports.page.page import page
-from npusim.reports.run.run_table import QUANTITIES, Quantity
+from npusim.reports.run.run_table import QUANTITIES, Quantity, claims
 
 if TYPE_CHECKING:
     from npusim.numbers.runs import Run, RunTable
@@ -40,6 +40,7 @@ def render(table: RunTable) -> str:
         title=f"{_few(table.models, 'model')} on {_few(table.machines, 'machine')}",
         table=table,
         sections=sections,
+        claims=claims(table),
         areas=_bars(list(one_each.values()), area, list(one_each)),
     )
 

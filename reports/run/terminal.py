@@ -121,9 +121,14 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
             (
                 "Latency",
                 show.time(result.latency_ms),
-                f"{show.whole(result.cycles)} cycles; {show.digits(result.inferences_per_s)} inferences/s",
+                f"{show.whole(result.cycles)} cycles; {show.digits(result.inferences_per_s)} inferences/s\n"
+                + result.uncertainty.words("latency"),
             ),
-            ("Energy", show.energy(result.energy_uj), "per inference, with DRAM and host"),
+            (
+                "Energy",
+                show.energy(result.energy_uj),
+                f"per inference, with DRAM and host\n{result.uncertainty.words('energy')}",
+            ),
             (
                 "Power",
                 show.power(result.power_mw.average),

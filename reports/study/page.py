@@ -12,6 +12,7 @@ from npusim.isa.base.version import npusim_version
 from npusim.reports.page.page import page
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study import data as study_data
+from npusim.reports.study.claims import claims
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.study.effects import basis, effects
 from npusim.reports.words import quantities as show
@@ -87,6 +88,7 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         objectives=objectives,
         picks=_picks(study, parameters, objectives),
         against_base=_against_base(study),
+        claims=claims(study),
         reasons=_reasons(study),
         front=_front(study, parameters, values),
         effects=effects(study, parameters, objectives),

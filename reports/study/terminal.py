@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from npusim.reports.study.claims import claims
 from npusim.reports.study.effects import basis, words_of_share
 from npusim.reports.words.quantities import digits, printable
 from npusim.reports.words.text_table import columns
@@ -35,6 +36,7 @@ def _head(study: Study) -> str:
     lines = [f"{names} on {study.space.base.name}: {counts} of a space of {study.space.size}"]
     if len(study.models) > 1:
         lines.append(f"Values of several models: {COMBINE[study.space.combine]}.")
+    lines.append(claims(study))
     if study.space.programs == "shared":
         lines.append("Programs are shared between points that differ in timing, energy or clock only.")
     return "\n".join(lines)

@@ -163,10 +163,10 @@ class MemoryLayout:
                 self._require_room(space, end - self._maps[space].spared_bytes)
         filled = {space: place for space, place in self._maps.items() if place.pieces}
         pieces = [piece for place in filled.values() for piece in place.pieces]
-        absent = _absent([piece.of for piece in pieces if piece.make is None])
+        absent = tuple(dict.fromkeys([piece.of for piece in pieces if piece.make is None]))
         size_bytes = sum(place.chunk_bytes for place in filled.values())
         return Images(
-            Image(pieces) if absent is None else Blank(size_bytes, absent),
+            Blank(size_bytes, absent[0], absent[1:]) if absent else Image(pieces),
             tuple(
                 MemoryImage(place.chunks_address, place.chunk_bytes, space) for space, place in filled.items()
             ),
@@ -186,20 +186,6 @@ class MemoryLayout:
                 f"{self._graph.name}: needs {needed_bytes} bytes of the memory {name}, {hardware.name} has {there}; "
                 f"enlarge {key}, or let another memory hold part of it"
             )
-
-
-_MOST_NAMED = 8
-"""Of constants that are not there, so many are named."""
-
-
-def _absent(names: Sequence[str]) -> str | None:
-    """The first of the constants that are not there, and what goes with it; None where all are."""
-    different = list(dict.fromkeys(names))
-    if len(different) < 2:
-        return different[0] if different else None
-    others = different[1:]
-    more = f"{', '.join(others[:_MOST_NAMED])}{', ...' if len(others) > _MOST_NAMED else ''}"
-    return f"{different[0]}, as {len(others)} more ({more}),"
 
 
 def home(graph: Graph, ends: set[int], root: int, hardware: Hardware) -> Space:

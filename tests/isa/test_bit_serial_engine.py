@@ -33,8 +33,9 @@ BY_HAND = [
     ("3 x 3, 5 bits", 5, Problem(3, 3, 32, 16, 3, 3), 31 + 6 + 6 + 32 * 5 + 2 + 66),
     ("two steps", 8, Problem(3, 3, 32, 17, 3, 3), 2 * (31 + 6 + 6 + 32 * 8 + 2) + 66),
     ("four blocks", 8, Problem(4, 4, 32, 16, 3, 3), 4 * (31 + 6 + 6 + 32 * 8 + 2 + 66)),
-    # With stride 2 a block has 2 x 2 pixels.
+    # With stride 2 a block has 2 x 2 pixels: the inputs below it are 5 x 5. With stride 3 it has one.
     ("stride 2", 8, Problem(4, 4, 32, 16, 3, 3, 2, 1, False, 2), 4 * (31 + 6 + 6 + 32 * 8 + 2 + 66)),
+    ("stride 3", 8, Problem(4, 4, 32, 16, 3, 3, 3, 1, False, 3), 16 * (31 + 6 + 6 + 32 * 8 + 2 + 66)),
     ("few channels", 8, Problem(3, 3, 10, 16, 3, 3), 31 + 6 + 6 + 10 * 8 + 2 + 66),
     ("1 x 1", 3, Problem(3, 3, 32, 16, 1, 1), 19 + 6 + 6 + 32 + 2 + 66),
     # One pixel: 524 steps of AD's first layer and its like.
@@ -49,6 +50,22 @@ BY_HAND = [
 @pytest.mark.parametrize(("what", "bits", "problem", "wanted"), BY_HAND, ids=[case[0] for case in BY_HAND])
 def test_cycles_by_hand(what: str, bits: int, problem: Problem, wanted: int) -> None:
     assert cycles(bits, problem) == wanted, what
+
+
+def test_bits_of_one_tap_lie_at_the_taps_of_the_other_kernel() -> None:
+    """Eight bits at four taps are two cycles for each of 32 channels; three are one."""
+    problem = Problem(3, 3, 32, 16, 1, 1)
+    small = {"mac_array.bit_serial.kernel_side": 2}
+    for bits, each in ((8, 2), (4, 1), (5, 2), (3, 1)):
+        array = change(hardware("gap9"), {**small, "mac_array.weight_bits": bits}).mac_array
+        used = engine_of(array).use(array, problem._replace(few_bits=True), Layout())
+        assert used.cycles == 19 + 14 + 32 * each + 66
+
+
+def test_pixels_of_a_step_pass_once() -> None:
+    """Of the 31 cycles of a load 25 have a pixel of 16 channels."""
+    array = ne16(8)
+    assert engine_of(array).use(array, Problem(3, 3, 32, 17, 3, 3), Layout()).map_values == 2 * 25 * 16
 
 
 RESNET_8 = (
@@ -184,7 +201,9 @@ def test_rules_of_the_kind(changes: dict[str, int], message: str) -> None:
     change(hardware("edge-128"), changes)  # not a matter of another kind
 
 
-@pytest.mark.parametrize(("preset", "kind"), [("edge-128", "systolic"), ("ethos-u55-128", "block")])
+@pytest.mark.parametrize(
+    ("preset", "kind"), [("edge-128", "systolic"), ("ethos-u55-128", "block"), ("stm32n6", "stream")]
+)
 def test_other_kinds_refuse_few_bits(preset: str, kind: str) -> None:
     with pytest.raises(HardwareError) as caught:
         change(hardware(preset), {"mac_array.weight_bits": 5})

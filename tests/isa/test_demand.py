@@ -16,8 +16,9 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
 from npusim.isa.instructions.resize import Resize
+from npusim.isa.instructions.rows import Softmax
 from npusim.isa.instructions.table import INSTRUCTIONS
-from npusim.isa.instructions.vector import Lookup, Rescale, Softmax
+from npusim.isa.instructions.vector import Lookup, Rescale
 
 from .samples import CALLS, legal_instructions, tiny_hardware
 

@@ -13,8 +13,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Space
-from npusim.isa.instructions.rows import LogSoftmax, UnitLength
-from npusim.isa.instructions.vector import Softmax
+from npusim.isa.instructions.rows import LogSoftmax, Softmax, UnitLength
 
 OUT = 512
 SOFTMAX = {"multiplier": 1 << 30, "left_shift": 25, "difference_min": -62, "signed": 1}

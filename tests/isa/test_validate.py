@@ -19,8 +19,9 @@ from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.isa.instructions.reduction import Mean, Pool
+from npusim.isa.instructions.rows import Softmax
 from npusim.isa.instructions.table import decode_all
-from npusim.isa.instructions.vector import Lookup, Rescale, Softmax
+from npusim.isa.instructions.vector import Lookup, Rescale
 from npusim.isa.instructions.word import Waits
 from npusim.isa.program.program import Buffer, MemoryImage
 from npusim.isa.program.validate import Violation, find_violation, validate

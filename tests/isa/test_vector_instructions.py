@@ -18,7 +18,8 @@ from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
 from npusim.isa.instructions.float_sums import SUMS, FloatPool, FloatReduce, FloatSoftmax
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.reduction import Mean, Pool
-from npusim.isa.instructions.vector import Lookup, Rescale, Softmax
+from npusim.isa.instructions.rows import Softmax
+from npusim.isa.instructions.vector import Lookup, Rescale
 
 from .samples import codes, read, run, tiny_hardware
 

@@ -72,7 +72,7 @@ class _Allocator:
         return address
 
 
-def _size(rng: np.random.Generator, typical: int, largest: int) -> int:
+def draw_size(rng: np.random.Generator, typical: int, largest: int) -> int:
     """A size that is often 1, near `typical`, or anything up to `largest`."""
     kind = rng.random()
     if kind < 0.15:
@@ -82,15 +82,18 @@ def _size(rng: np.random.Generator, typical: int, largest: int) -> int:
     return int(rng.integers(1, largest + 1))
 
 
-def _window(rng: np.random.Generator) -> dict[str, int]:
-    """Kernel, strides, dilations, padding and output size, with a feature map that the windows mostly cover."""
+def draw_window(rng: np.random.Generator, side: int = 0, largest: int = 14) -> dict[str, int]:
+    """Kernel, strides, dilations, padding and output size, with a feature map that the windows mostly cover.
+
+    `side`: of all kernels, which are not dilated; 0: any. `largest`: rows and columns of the output.
+    """
     fields: dict[str, int] = {}
     pointwise = rng.random() < 0.25
     for axis in ("height", "width"):
-        kernel = 1 if pointwise else int(rng.choice([1, 2, 3, 3, 4, 5, 7]))
+        kernel = side or (1 if pointwise else int(rng.choice([1, 2, 3, 3, 4, 5, 7])))
         stride = int(rng.choice([1, 1, 1, 2, 3]))
-        dilation = 1 if rng.random() < 0.75 else int(rng.integers(1, 4))
-        outputs = _size(rng, 4, 14)
+        dilation = 1 if side or rng.random() < 0.75 else int(rng.integers(1, 4))
+        outputs = draw_size(rng, 4, largest)
         pad = int(rng.integers(0, (kernel - 1) * dilation + 1))
         visited = (outputs - 1) * stride + (kernel - 1) * dilation + 1
         fields[f"kernel_{axis}"] = kernel
@@ -172,23 +175,49 @@ def draw_case(rng: np.random.Generator, shape: Shape, kind: str) -> Case:
 
 def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
     """One draw; None if it is too large."""
-    window = _window(rng)
+    by_channel = kind == "depthwise"
+    values = shape.columns if by_channel else shape.rows
+    ifm_depth, ofm_depth = (draw_size(rng, size, 3 * size) for size in (values, shape.columns))
+    made = operands(rng, draw_window(rng), ifm_depth, None if by_channel else ofm_depth)
+    if made is None:
+        return None
+    fields, scratchpad = made
+    hardware = draw_hardware(rng, shape)
+    fields |= _corner(rng, hardware)
+    if not by_channel:
+        fields["output_stationary"] = int(kind == "output_stationary")
+    return Case(instruction_of(fields, by_channel, hardware), hardware, scratchpad)
+
+
+def instruction_of(fields: dict[str, int], by_channel: bool, hardware: Hardware) -> Convolve | Depthwise:
+    """The instruction of some fields, which is legal."""
+    instruction = Depthwise(**fields) if by_channel else Convolve(**fields)
+    faults = instruction.faults() + instruction.misfits(Context(hardware))
+    if faults:
+        raise AssertionError(f"the generator drew an illegal instruction: {faults}")
+    return instruction
+
+
+def operands(
+    rng: np.random.Generator, window: dict[str, int], ifm_depth: int, ofm_depth: int | None
+) -> tuple[dict[str, int], NDArray[np.uint8]] | None:
+    """Fields of an instruction and the memory that it works on; None if it is too large.
+
+    ofm_depth: None for a depthwise convolution, whose channels are those of the feature map or some times as many.
+    """
     ofm_pixels = window["ofm_height"] * window["ofm_width"]
-    taps = window["kernel_height"] * window["kernel_width"]
-    if kind == "depthwise":
-        ifm_depth = _size(rng, shape.columns, 3 * shape.columns)
+    inner = window["kernel_height"] * window["kernel_width"]
+    by_channel = ofm_depth is None
+    if ofm_depth is None:
         ofm_depth = ifm_depth * int(rng.choice([1, 1, 1, 2, 3]))
-        inner, weight_bytes = taps, taps * ofm_depth
     else:
-        ifm_depth = _size(rng, shape.rows, 3 * shape.rows)
-        ofm_depth = _size(rng, shape.columns, 3 * shape.columns)
-        inner = taps * ifm_depth
-        weight_bytes = inner * ofm_depth
+        inner *= ifm_depth
+    weight_bytes = inner * ofm_depth
     if ofm_pixels * inner * ofm_depth > MAX_MACS:
         return None
     codes = _codes(rng)
-    order = {} if kind == "depthwise" else _order(rng, window, ifm_depth, ofm_depth)
-    wide = int(rng.choice([0, 0, 0, 1, 2])) if kind != "depthwise" else 0
+    order = {} if by_channel else _order(rng, window, ifm_depth, ofm_depth)
+    wide = int(rng.choice([0, 0, 0, 1, 2])) if not by_channel else 0
     if wide:
         order["wide"] = wide
         codes |= {"ofm_zero": 0, "low": 0, "high": 0, "rescale": 0, "other_sign": 0}
@@ -222,17 +251,7 @@ def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
     }
     if memory.next > SCRATCHPAD_BYTES:
         return None
-    hardware = draw_hardware(rng, shape)
-    fields |= _corner(rng, hardware)
-    instruction: Convolve | Depthwise
-    if kind == "depthwise":
-        instruction = Depthwise(**fields)
-    else:
-        instruction = Convolve(**fields, output_stationary=int(kind == "output_stationary"))
-    faults = instruction.faults() + instruction.misfits(Context(hardware))
-    if faults:
-        raise AssertionError(f"the generator drew an illegal instruction: {faults}")
     scratchpad = rng.integers(0, 256, SCRATCHPAD_BYTES, np.uint8)
-    start = instruction.parameters
+    start = fields["parameters"]
     scratchpad[start : start + len(parameters)] = np.frombuffer(parameters, np.uint8)
-    return Case(instruction, hardware, scratchpad)
+    return fields, scratchpad

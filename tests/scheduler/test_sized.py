@@ -100,6 +100,33 @@ def test_its_file_says_so() -> None:
     assert execute(read, data=False).cycles == execute(program, data=False).cycles
 
 
+def test_all_constants_that_are_missing_are_in_the_file_and_eight_further_ones_in_a_message() -> None:
+    sketch = Sketch("net")
+    tensor = sketch.input(1, 4, 4, 8)
+    for _ in range(11):
+        tensor = sketch.conv(tensor, 8, (1, 1))
+    program = compile_graph(sized(sketch.graph()), hardware("edge-128"))
+    read = container.loads(container.dumps(program)).constants
+    assert isinstance(read, Blank)
+    assert (read.of, read.others) == ('of layer "n0"', tuple(f'of layer "n{n}"' for n in range(1, 11)))
+    named = ", ".join(f'of layer "n{n}"' for n in range(1, 9))
+    reason = f'constant of layer "n0", as 10 more ({named}, ...), is known by its size only'
+    assert read.why == reason
+    with pytest.raises(SimulationError) as refusal:
+        bytes(read)
+    assert str(refusal.value) == f"{reason}: the program can be timed, not run or written as text"
+
+
+def test_files_of_before_have_all_of_them_in_one_text() -> None:
+    program = small()
+    packed = 'of layer "a", as 2 more (of layer "b", of layer "c"),'
+    old = container.dumps(replace(program, constants=Blank(1216, packed)))
+    assert b"others" not in old
+    read = container.loads(old).constants
+    assert isinstance(read, Blank)
+    assert read.why == f"constant {packed} is known by its size only"
+
+
 # The matrix products of one token of Llama 3.2 1B
 
 

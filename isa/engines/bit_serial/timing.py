@@ -4,13 +4,17 @@ For each block of side x side pixels and n output channels, the input channels c
 
     loads      side + kernel - 1 squared pixels, one a cycle, behind a start
     multiplies n x weight bits cycles: the weights of one output channel, of all taps and input channels of the step,
-               pass one bit a cycle; those of a kernel of one tap have their bits side by side, and all channels of
-               a block pass, there or not
+               pass one bit a cycle; those of a kernel of one tap have their bits side by side, as many as there are
+               taps of the other kernel, and all channels of a block pass, there or not
     and has    a fixed latency.
 
 Behind its steps the output stage empties the block. Depthwise convolutions have a step for so many channels at a time.
-Blocks at the edge count whole, but for maps that are smaller than a block; with a stride blocks are smaller. Other
-kernels are left to cores beside the engine.
+Blocks at the edge count whole, but for maps that are smaller than a block. With a stride the inputs of a step are
+as many, so blocks are smaller: as many pixels as have their windows in them. Other kernels are left to cores beside
+the engine.
+
+The constants are those of the published performance model of the NE16; `tests/rtl/sv/serial_unit.sv` describes an
+engine that takes these cycles in registers.
 """
 
 from __future__ import annotations
@@ -76,33 +80,31 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
         return Occupancy(
             full, cycles, cycles, cycles, values, problem.weights, problem.pixels * problem.ofm_depth
         )
-    side = (
-        shape.strided_side
-        if max(problem.stride_height, problem.stride_width) > 1 and kernel != (1, 1)
-        else shape.side
-    )
+    side, stride = shape.side, max(problem.stride_height, problem.stride_width)
+    if stride > 1 and kernel != (1, 1):
+        side = min(shape.strided_side, (shape.side - 1) // stride + 1)
     blocks = ceil(problem.ofm_height / side) * ceil(problem.ofm_width / side)
     is_point = kernel == (1, 1) and not problem.by_channel
     lanes = shape.depthwise_channels if problem.by_channel else shape.channels
     groups = ceil(problem.ofm_depth / lanes)
     rows, columns = min(side, problem.ofm_height), min(side, problem.ofm_width)
     if is_point:
-        load = rows * columns + shape.point_start_cycles
-        products = blocks * groups * lanes
+        start, pixels = shape.point_start_cycles, rows * columns
+        products = blocks * groups * lanes * ceil(shape.bits(problem) / shape.kernel_side**2)
     else:
-        load = (shape.side + kernel[0] - 1) * (shape.side + kernel[1] - 1) + shape.start_cycles
+        start, pixels = shape.start_cycles, (shape.side + kernel[0] - 1) * (shape.side + kernel[1] - 1)
         products = blocks * problem.ofm_depth * shape.bits(problem)
     steps = 1 if problem.by_channel else ceil(problem.ifm_depth / shape.input_channels)
     products *= steps
     passes = blocks * groups * steps
-    emptying = ceil(blocks * groups * shape.output_cycles * lanes / shape.channels)
-    with_loads = products + passes * (load + shape.step_cycles)
+    emptying = blocks * groups * ceil(shape.output_cycles * lanes / shape.channels)
+    with_loads = products + passes * (start + pixels + shape.step_cycles)
     return Occupancy(
         full,
         products,
         with_loads,
         max(full, with_loads + emptying),
-        passes * load * shape.input_channels,
+        passes * pixels * shape.input_channels,
         problem.weights * blocks,
         problem.pixels * problem.ofm_depth * steps,
         shape.bits(problem),

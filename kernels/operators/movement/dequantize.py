@@ -13,6 +13,7 @@ from npusim.kernels.lowering.elementwise import MOST_PARTS
 from npusim.kernels.lowering.vector import lower_table, lower_tables
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
+from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.kernels.operator.operands import (
     by_type,
     elementwise,
@@ -25,14 +26,8 @@ from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 
 
 def _codes(call: Call, values: Values) -> list[Array]:
-    codes, source = input_value(values), quantization(input_type(call))
-    shape = [1] * codes.ndim
-    if source.axis is not None:
-        shape[source.axis] = -1
-    scales = np.array(source.scales, np.float32).reshape(shape if source.axis is not None else ())
-    zero_points = np.array(source.zero_points, np.int64).reshape(scales.shape)
+    reals = reals_of_codes(input_value(values), input_type(call))
     with np.errstate(over="ignore"):  # reals beyond the output's type become infinite
-        reals = scales * (codes.astype(np.int64) - zero_points).astype(np.float32)
         return [reals.astype(call.outputs[0].numpy_dtype, copy=False)]
 
 

@@ -12,7 +12,7 @@ from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.float_sums import SOFTMAXES, FloatSoftmax
-from npusim.isa.instructions.vector import Softmax
+from npusim.isa.instructions.rows import Softmax
 from npusim.kernels.lowering.float_codes import float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.lowering.rows import row_work, row_work_by_table, rows_at_once

@@ -14,6 +14,7 @@ from npusim.base.extras import missing
 from npusim.frontends.onnx.elements import NARROW, held_type, type_name
 from npusim.frontends.onnx.functions import nodes_of, written_out
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
+from npusim.frontends.onnx.older import ELEVEN, brought_forward
 from npusim.frontends.onnx.order import in_order
 from npusim.frontends.onnx.tensors import array_of, dense, line
 from npusim.isa.base import user_file
@@ -21,7 +22,7 @@ from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.names import quoted
 
-OLDEST_OPSET = 11
+OLDEST_OPSET = 7
 """Of ONNX's own operations; older ones mean other things by some of the names."""
 
 MOST_DEEP = 16
@@ -128,7 +129,12 @@ class _File:
         constants = self._constants(graph)
         typed = _value if not deep else _named
         inputs = tuple(typed(value) for value in graph.input if value.name not in constants)
-        read = [self._node(node, number, deep) for number, node in enumerate(graph.node)]
+        read = []
+        for number, node in enumerate(graph.node):
+            as_said = self._node(node, number, deep)
+            newer, made = brought_forward(as_said, self.opsets.get(STANDARD, ELEVEN))
+            read.append(newer)
+            constants |= made
         _check_names([*constants, *(value.name for value in inputs)], read)
         constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
         nodes = in_order([node for node in read if not _is_constant(node)])

@@ -7,6 +7,7 @@ import pytest
 import npusim
 from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.isa.hardware.cpu import cpu_core
+from npusim.isa.hardware.file import change
 from npusim.kernels.graph.reals import in_reals
 from npusim.numbers.performance import CELLS, Reference
 from npusim.session import references
@@ -42,3 +43,22 @@ def test_a_decision_costs_the_look_and_the_handover() -> None:
     assert look_us < done.npu_time_us < look_us + 1  # and the fetch of the one instruction that asks for it
     assert done.npu_energy_uj > 0
     assert len(done.workloads) == 1
+
+
+def test_a_machine_that_holds_inputs_on_the_chip_has_a_table() -> None:
+    """Its maps have as many rows as fit into half of the scratchpad; two programs of a decision do not share that."""
+    chip = npusim.hardware("ethos-u55-128")
+    assert "io" in chip.scratchpad.holds
+    table = references.table(chip)
+    assert all(cell.performance for cell in table.cells.values())
+    assert table.standing.claim("latency") is not None
+
+
+@pytest.mark.parametrize(("kib", "rows"), [(8192, 56), (2048, 14), (1024, 7), (64, 7)])
+def test_maps_have_the_rows_that_fit(kib: int, rows: int) -> None:
+    """int32, 64 channels of 56 columns, two in and one out: 43,008 bytes a row, in half of the scratchpad."""
+    chip = change(npusim.hardware("ethos-u55-128"), {"scratchpad.size_kib": kib})
+    graph = references.fitting(Reference("add", "int32"), chip)
+    assert graph.tensors[graph.inputs[0]].type.shape == (1, rows, 56, 64)
+    other = npusim.hardware("edge-128")
+    assert references.fitting(Reference("add", "int32"), other).tensors[0].type.shape == (1, 56, 56, 64)

@@ -57,6 +57,17 @@ package npu_types;
     count_t float_function_cycles;
   } real_straps_t;
 
+  // Of the bit-serial engine.
+  typedef struct packed {
+    count_t strided_side;        // rows and columns of a block of a kernel with a stride
+    count_t depthwise_channels;  // of a step of a depthwise convolution
+    count_t start_cycles;        // before the first pixel of a step
+    count_t point_start_cycles;  // the same of a kernel of one tap
+    count_t step_cycles;         // beside its pixels and products
+    count_t output_cycles;       // for a block with all channels
+    count_t weight_bits;
+  } serial_straps_t;
+
   // What goes with the operands of the lanes: where they are in the instruction, and where the results go.
   typedef struct packed {
     logic     valid;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import member
 from npusim.frontends.nnadapter.operations.bound import Bound
+from npusim.frontends.steps import Steps
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
@@ -66,7 +66,7 @@ class Operands(Protocol):
         """The value of an operand, where it is fixed before anything runs."""
 
 
-class Conversion:
+class Conversion(Steps):
     """One operation on its way into a graph: what `convert` of its row reads and makes.
 
     Reading a value that is not known raises NotKnown; what an operator cannot take raises InvalidParameter.
@@ -157,9 +157,11 @@ class Conversion:
         self.require(-rank <= axis < rank, f"{name} is {axis}, must be -{rank}..{rank - 1}")
         return axis % rank
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The sizes of an argument."""
-        return self._operands.shape(self.given(name))
+    def shape(self, tensor: str | int) -> tuple[int, ...]:
+        """The sizes of an argument, or of a tensor."""
+        if isinstance(tensor, int):
+            return self.builder.shape(tensor)
+        return self._operands.shape(self.given(tensor))
 
     def require(self, holds: bool, text: str) -> None:
         """Raises InvalidParameter with a text where something does not hold."""
@@ -199,22 +201,9 @@ class Conversion:
             f"{self.operation.name}/constant", np.ascontiguousarray(data), quantization
         )
 
-    def reshaped(self, tensor: int, shape: Sequence[int], result: TensorType | None = None) -> int:
-        """A tensor under another shape; a constant becomes another one."""
-        data, kind = self.builder.tensors[tensor].array, result or self._like(tensor)
-        if data is not None and result is None and data.size == prod(shape):
-            scaling = kind.quantization
-            if scaling is None or scaling.axis is None:
-                return self.constant(data.reshape(shape), scaling)
-        return self.node("reshape", [tensor], kind, shape=tuple(shape))[0]
-
-    def transposed(self, tensor: int, perm: Sequence[int]) -> int:
-        """A tensor with its axes in another order."""
-        return self.node("transpose", [tensor], self._like(tensor), perm=tuple(perm))[0]
-
-    def _like(self, tensor: int) -> TensorType:
-        kind = self.builder.type(tensor)
-        return unshaped(kind.dtype, kind.quantization)
+    def one(self, op: str, tensor: int, kind: TensorType, **parameters: Any) -> int:
+        """Adds a node of one operand and one result of this type, and returns the result."""
+        return self.node(op, [tensor], kind, **parameters)[0]
 
     def node(
         self, op: str, inputs: Sequence[int | None], *results: TensorType, **parameters: Any
@@ -305,24 +294,10 @@ class Conversion:
 
     def copied(self, tensor: int) -> int:
         """A copy, for a result that is an operand."""
-        return self.reshaped(tensor, self.builder.shape(tensor))
-
-    def as_real(self, number: int) -> int:
-        """A tensor as real numbers, if it has codes; a constant is converted here."""
-        tensor = self.builder.tensors[number]
-        scaling = tensor.type.quantization
-        if not tensor.type.quantized or scaling is None:
-            return number
-        if tensor.array is None:
-            return self._added("dequantize", [number], [unshaped("float32")], {})[0]
-        scales: Any = np.array(scaling.scales, np.float32)
-        zeros: Any = np.array(scaling.zero_points, np.int64)
-        if scaling.axis is not None:
-            along = [1] * len(tensor.type.shape)
-            along[scaling.axis] = -1
-            scales, zeros = scales.reshape(along), zeros.reshape(along)
-        codes: Any = tensor.array.astype(np.int64) - zeros
-        return self.builder.constant(tensor.name, (codes * scales.astype(np.float64)).astype(np.float32))
+        held = self.builder.tensors[tensor]
+        if held.array is not None:
+            return self.constant(held.array, held.type.quantization)
+        return self.one("reshape", tensor, self.like(tensor), shape=held.type.shape)
 
 
 def types_of_outputs(bound: Bound) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from npusim.frontends.images import filters_by_group
 from npusim.frontends.nnadapter.codes import AutoPad, OperationType
 from npusim.frontends.nnadapter.operations.conversion import Conversion
 from npusim.frontends.nnadapter.operations.row import Row
 from npusim.frontends.nnadapter.operations.windows import borders, image_size, pads, pair, scheme
-from npusim.isa.base.tensor import Quantization
 from npusim.kernels.operator.geometry import positions
 from npusim.kernels.operator.parameters import Borders
 
@@ -90,7 +90,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
         f"group is {group}, must divide the {depth} input channels, with which the filter {list(filters)} begins",
     )
     size = _size(c, steps)
-    operands = [c.tensor("input"), _by_group(c, group), c.optional("bias")]
+    operands = [c.tensor("input"), filters_by_group(c, c.tensor("filter"), group), c.optional("bias")]
     return c.node("transpose_conv", operands, size=size, activation=c.activation(), **steps)
 
 
@@ -108,24 +108,6 @@ def _size(c: Conversion, steps: dict[str, Any]) -> tuple[int, int]:
     )
     c.require(min(height, width) > 0, f"the output would be {height} high and {width} wide")
     return height, width
-
-
-def _by_group(c: Conversion, group: int) -> int:
-    """The filter [C_in, C_out / group, h, w] as [C_in / group, C_out, h, w]: each group's, side by side."""
-    filter_ = c.tensor("filter")
-    if group == 1:
-        return filter_
-    depth, channels, *kernel = c.shape("filter")
-    shape = (depth // group, group * channels, *kernel)
-    tensor = c.builder.tensors[filter_]
-    scaling = tensor.type.quantization
-    if scaling is not None and scaling.axis is not None:
-        c.require(tensor.array is not None, "a filter in groups with a scale per channel must be a constant")
-        scaling = Quantization(scaling.scales * group, scaling.zero_points * group, 1)
-    apart, order = (group, depth // group, channels, *kernel), (1, 0, 2, 3, 4)
-    if tensor.array is not None:
-        return c.constant(tensor.array.reshape(apart).transpose(order).reshape(shape), scaling)
-    return c.reshaped(c.transposed(c.reshaped(filter_, apart), order), shape)
 
 
 _WINDOW = "auto_pad:i=0 pads:I?=(0,0,0,0) strides:I=(1,1) group:i=1 dilations:I=(1,1)"

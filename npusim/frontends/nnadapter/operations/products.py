@@ -40,7 +40,7 @@ def _mat_mul(c: Conversion) -> Sequence[int]:
     kept = [size for size, vector in zip((rows, columns), vectors, strict=True) if not vector]
     shape = (*batch, *kept)
     said = c.given("output").type.shape == (1,) and not shape
-    return [c.reshaped(product, (1,) if said else shape, result)]
+    return [c.one("reshape", product, result, shape=(1,) if said else shape)]
 
 
 ROWS: tuple[Row, ...] = (

@@ -20,7 +20,7 @@ def _reduction(type_: OperationType, op: str) -> Row:
         if keep or len(axes) < rank or not _one_element(c):
             return c.node(op, [c.tensor("input")], axes=axes, keep_dims=keep)
         kind = unshaped(c.result().dtype, c.result().quantization)
-        return (c.reshaped(c.node(op, [c.tensor("input")], kind, axes=axes)[0], (1,), kind),)
+        return (c.one("reshape", c.node(op, [c.tensor("input")], kind, axes=axes)[0], kind, shape=(1,)),)
 
     return Row(type_, "input axes:I keepdim:b=False > output=input", convert, (op,))
 

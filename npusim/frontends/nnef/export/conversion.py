@@ -59,20 +59,16 @@ class Export:
             kind = graph.tensors[number].type
             self.lasts[number] = self.call("external", self.fresh(number), kind, shape=list(kind.shape))
             inputs.append(self.lasts[number])
-        for_every_node(graph, lambda node: self._converted(convert, node))
+        for_every_node(graph, lambda node: convert(self, node), refused=self._refused)
         outputs = tuple(self.last(number) for number in graph.outputs)
         whole = Network(
             graph.name, tuple(inputs), outputs, tuple(self.calls), self._items, self._variables, self._entries
         )
         return whole, self._data
 
-    def _converted(self, convert: Convert, node: Node) -> None:
-        """A node; one that is refused has results nevertheless, for those behind it, which may be refused too."""
-        try:
-            convert(self, node)
-        except GraphError:
-            self.lasts |= dict.fromkeys(node.outputs, "")
-            raise
+    def _refused(self, node: Node) -> None:
+        """A node that is refused has results nevertheless, for those behind it, which may be refused too."""
+        self.lasts |= dict.fromkeys(node.outputs, "")
 
     # Names and calls
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ import numpy as np
 from npusim.frontends.nnef.language import standard
 from npusim.frontends.nnef.language.types import Tensor
 from npusim.frontends.nnef.network import Attribute, Call, Operand
+from npusim.frontends.steps import Steps
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
@@ -52,7 +52,7 @@ class Surroundings(Protocol):
         """The results of a call that stands in no document, as numbers."""
 
 
-class Conversion:
+class Conversion(Steps):
     """One call on its way into a graph. What an operation cannot take raises DocumentError, at its place."""
 
     def __init__(
@@ -157,11 +157,6 @@ class Conversion:
         with np.errstate(over="ignore"):
             return self.constant(np.full(shape, value, np.float32))
 
-    def like(self, tensor: int) -> TensorType:
-        """The type of a tensor, without its shape."""
-        kind = self.builder.type(tensor)
-        return unshaped(kind.dtype, kind.quantization)
-
     def apply(self, operation: str, *tensors: int, **attributes: Any) -> int:
         """The result, in reals, of another operation with these tensors; attributes not said have their defaults."""
         declared = standard.OPERATIONS[operation].parameters
@@ -179,32 +174,6 @@ class Conversion:
         call = Call(operation, (name,), operands, values, "scalar", self.call.place, self.call.within)
         return self._around.made(call)[0]
 
-    def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
-        """A tensor under another shape; a constant becomes another one."""
-        if tuple(shape) == self.builder.shape(tensor):
-            return tensor
-        data, kind = self.builder.tensors[tensor].array, self.like(tensor)
-        scaling = kind.quantization
-        if scaling is not None and scaling.axis is not None:
-            scaling = replace(scaling, axis=_kept_axis(self, tensor, shape, scaling))
-            kind = replace(kind, quantization=scaling)
-        if data is not None and data.size == prod(shape):
-            return self.constant(data.reshape(shape), scaling)
-        return self.node("reshape", [tensor], kind, shape=tuple(shape))
-
-    def transposed(self, tensor: int, perm: Sequence[int]) -> int:
-        """A tensor with its axes in another order; a constant becomes another one."""
-        if list(perm) == sorted(perm):
-            return tensor
-        data, kind = self.builder.tensors[tensor].array, self.like(tensor)
-        scaling = kind.quantization
-        if scaling is not None and scaling.axis is not None:
-            scaling = replace(scaling, axis=list(perm).index(scaling.axis))
-            kind = replace(kind, quantization=scaling)
-        if data is not None:
-            return self.constant(data.transpose(perm), scaling)
-        return self.node("transpose", [tensor], kind, perm=tuple(perm))
-
     def aligned(self, tensors: Sequence[int]) -> list[int]:
         """Tensors of one rank: those of lower rank get ones behind (rule S3)."""
         rank = max(len(self.shape(tensor)) for tensor in tensors)
@@ -220,21 +189,6 @@ class Conversion:
                 f"extents along axis {axis} are neither equal nor 1",
             )
         return aligned
-
-    def as_real(self, tensor: int) -> int:
-        """A tensor as real numbers, if it has codes; a constant is converted here."""
-        held = self.builder.tensors[tensor]
-        scaling = held.type.quantization
-        if scaling is None:
-            return tensor
-        if held.array is None:
-            return self._added("dequantize", [tensor], [unshaped("float32")], {})[0]
-        along = [1] * len(held.type.shape)
-        if scaling.axis is not None:
-            along[scaling.axis] = -1
-        scales: Any = np.array(scaling.scales, np.float32).reshape(along)
-        steps: Any = held.array.astype(np.int64) - np.array(scaling.zero_points, np.int64).reshape(along)
-        return self.constant((scales * steps.astype(np.float32)).astype(np.float32))
 
     def in_type(self, tensor: int, kind: TensorType) -> int:
         """A tensor in the codes, or the reals, of a type."""
@@ -257,6 +211,10 @@ class Conversion:
         first = self.like(inputs[0])
         alike = [inputs[0], *(self.in_type(tensor, first) for tensor in inputs[1:])]
         return list(self._added(op, alike, [first] * results, parameters))
+
+    def one(self, op: str, tensor: int, kind: TensorType, **parameters: Any) -> int:
+        """Adds a node of one operand and one result of this type, and returns the result."""
+        return self.nodes(op, [tensor], [kind], **parameters)[0]
 
     def node(
         self, op: str, inputs: Sequence[int | None], kind: TensorType | None = None, **parameters: Any
@@ -317,14 +275,3 @@ class Conversion:
         except GraphError as fault:
             raise self.call.fault("S1", str(fault)) from None
         return outputs
-
-
-def _kept_axis(c: Conversion, tensor: int, shape: Sequence[int], scaling: Quantization) -> int:
-    """Where the axis of channels is under another shape, which adds or drops axes of one element."""
-    own = c.builder.shape(tensor)
-    assert scaling.axis is not None
-    before = prod(own[: scaling.axis])
-    for axis, extent in enumerate(shape):
-        if extent == len(scaling.scales) and prod(shape[:axis]) == before:
-            return axis
-    raise c.call.fault("S1", f"a scale per channel of shape {list(own)} has no axis in shape {list(shape)}")

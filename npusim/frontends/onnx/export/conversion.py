@@ -76,7 +76,7 @@ class Export:
         graph = self.graph
         for number in graph.inputs:
             self.lasts[number] = self._names[number]
-        for_every_node(graph, lambda node: self._converted(convert, node))
+        for_every_node(graph, lambda node: convert(self, node), refused=self._refused)
         outputs = [self._output(number, position) for position, number in enumerate(graph.outputs)]
         body = helper.make_graph(
             [
@@ -95,13 +95,9 @@ class Export:
         made.ir_version = _FORMAT
         return made
 
-    def _converted(self, convert: Convert, node: Node) -> None:
-        """A node; one that is refused has results nevertheless, for those behind it, which may be refused too."""
-        try:
-            convert(self, node)
-        except GraphError:
-            self.lasts |= dict.fromkeys(node.outputs, "")
-            raise
+    def _refused(self, node: Node) -> None:
+        """A node that is refused has results nevertheless, for those behind it, which may be refused too."""
+        self.lasts |= dict.fromkeys(node.outputs, "")
 
     def _output(self, number: int, position: int) -> str:
         """An output under the tensor's name, unless that is an input, a constant, or an output already."""

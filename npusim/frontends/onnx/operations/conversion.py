@@ -104,37 +104,15 @@ class Conversion(Said):
             0
         ]
 
-    def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
-        """A tensor under another shape; a constant becomes another one."""
-        held = self.builder.tensors[tensor]
-        if tuple(shape) == held.type.shape:
-            return tensor
-        scaling = held.type.quantization
-        if (
-            held.array is not None
-            and held.array.size == prod(shape)
-            and (scaling is None or scaling.axis is None)
-        ):
-            return self.constant(held.array.reshape(shape), scaling)
-        return self.node("reshape", [tensor], self.like(tensor), shape=tuple(shape))
-
-    def transposed(self, tensor: int, perm: Sequence[int]) -> int:
-        """A tensor with its axes in another order; a constant becomes another one."""
-        if list(perm) == sorted(perm):
-            return tensor
-        held, kind = self.builder.tensors[tensor], self.like(tensor)
-        scaling = kind.quantization
-        if scaling is not None and scaling.axis is not None:
-            scaling = replace(scaling, axis=list(perm).index(scaling.axis))
-        if held.array is not None:
-            return self.constant(held.array.transpose(perm), scaling)
-        return self.node("transpose", [tensor], replace(kind, quantization=scaling), perm=tuple(perm))
-
     def as_real(self, tensor: int) -> int:
-        """A tensor as real numbers, if it has codes."""
+        """A tensor as real numbers, if it has codes; a constant is one that reading makes."""
         if self.builder.type(tensor).quantization is None:
             return tensor
         return self._nodes("dequantize", [tensor], [unshaped("float32")], {})[0]
+
+    def one(self, op: str, tensor: int, kind: TensorType, **parameters: Any) -> int:
+        """Adds a node of one operand and one result of this type, and returns the result."""
+        return self.nodes(op, [tensor], [kind], **parameters)[0]
 
     def node(
         self, op: str, inputs: Sequence[int | None], kind: TensorType | None = None, **parameters: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -33,12 +34,20 @@ def _window(c: Conversion) -> Window:
 
 
 def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = False) -> int:
-    """The mean or the maximum of each window: along the last two axes, then along those before them."""
-    if any(size > 1 and far > 1 for size, far in zip(window.size, window.dilation, strict=True)):
-        return _by_taps(c, op, x, window, counted)
-    pairs = by_pairs(range(2, 2 + len(window.size)))
-    if len(pairs) > 1 and op == "average_pool_2d":
+    """The mean or the maximum of each window: along the last two axes, then along those before them.
+
+    Means of codes along three axes are not means of means: these would be rounded twice.
+    """
+    apart = any(size > 1 and far > 1 for size, far in zip(window.size, window.dilation, strict=True))
+    averages = op == "average_pool_2d"
+    if apart or (averages and len(window.size) > 2 and c.builder.type(x).quantization is not None):
         x = c.as_real(x)
+        if not averages:
+            return _largest_by_taps(c, x, window)
+        seen = elements_seen(window, c.shape(x)[2:], counted)
+        sums = sums_by_taps(c, x, window, by_columns=_by_columns(c, window))
+        return c.node("div", [sums, c.constant(seen.astype(c.builder.type(x).numpy_dtype))])
+    pairs = by_pairs(range(2, 2 + len(window.size)))
     for axes in pairs:
         own = (1,) * (2 - len(axes))
         places = [axis - 2 for axis in axes]
@@ -50,7 +59,7 @@ def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = F
         }
         if counted:
             how["counted"] = (*borders, *(_counted(window, place) for place in places))
-        if op == "average_pool_2d" and c.builder.type(x).quantization and _by_columns(c, window):
+        if averages and c.builder.type(x).quantization and _by_columns(c, window):
             how["by_columns"] = True
         last = axes is pairs[-1]
 
@@ -72,33 +81,45 @@ def _counted(window: Window, axis: int) -> tuple[int, int]:
     return min(before), min(behind)
 
 
-def _by_taps(c: Conversion, op: str, x: int, window: Window, counted: bool) -> int:
-    """The same of windows whose taps lie apart: one tap of all windows after the other."""
-    largest = op == "max_pool_2d"
-    x = c.as_real(x)
+def sums_by_taps(c: Conversion, x: int, window: Window, *, by_columns: bool = False) -> int:
+    """The float32 sums of real numbers in windows, one tap of all windows after the other: row by row, or each column
+    and then the columns.
+    """
+    taps = _taps(c, x, window, 0)
+    if by_columns:
+        across = window.size[-1]
+        taps = [_summed(c, taps[column::across]) for column in range(across)]
+    return _summed(c, taps)
+
+
+def _summed(c: Conversion, terms: Sequence[int]) -> int:
+    return reduce(lambda total, term: c.step("add", [total, term]), terms)
+
+
+def _largest_by_taps(c: Conversion, x: int, window: Window) -> int:
+    kind = c.builder.type(x)
+    taps = _taps(c, x, window, LOWEST if kind.real else kind.element.limits[0])
+    largest = reduce(lambda most, tap: c.step("maximum", [most, tap]), taps)
+    return c.node("reshape", [largest], shape=c.shape(largest))
+
+
+def _taps(c: Conversion, x: int, window: Window, around: float) -> list[int]:
+    """What each tap sees in all windows, row by row; `around` is what lies around the image."""
     c.require(
         prod(window.size) <= _MOST_TAPS, f"kernel_shape {list(window.size)} has more than {_MOST_TAPS} taps"
     )
-    extents = c.shape(x)[2:]
-    counts = window.positions(extents)
-    kind = c.builder.type(x)
-    lowest = LOWEST if kind.real else kind.element.limits[0]
     borders = (NO_BORDER, NO_BORDER, *window.padding)
-    wide = c.step("pad", [x], paddings=borders, pad_value=lowest if largest else 0)
-    total: int | None = None
-    for tap in product(*map(range, window.size)):
-        begin = (0, 0, *(place * far for place, far in zip(tap, window.dilation, strict=True)))
-        size, strides = (*c.shape(x)[:2], *counts), (1, 1, *window.stride)
-        one = c.step("strided_slice", [wide], begin=begin, size=size, strides=strides)
-        total = one if total is None else c.step("maximum" if largest else "add", [total, one])
-    assert total is not None
-    if largest:
-        return c.node("reshape", [total], shape=c.shape(total))
-    seen = _elements_seen(window, extents, counted).astype(kind.numpy_dtype)
-    return c.node("div", [total, c.constant(seen)])
+    wide = c.step("pad", [x], paddings=borders, pad_value=around)
+    size = (*c.shape(x)[:2], *window.positions(c.shape(x)[2:]))
+    strides = (1, 1, *window.stride)
+    begins = (
+        (0, 0, *(place * far for place, far in zip(tap, window.dilation, strict=True)))
+        for tap in product(*map(range, window.size))
+    )
+    return [c.step("strided_slice", [wide], begin=begin, size=size, strides=strides) for begin in begins]
 
 
-def _elements_seen(window: Window, extents: Sequence[int], counted: bool) -> Array:
+def elements_seen(window: Window, extents: Sequence[int], counted: bool) -> Array:
     """How many elements each window has, of the image and of what counts around it: [1, 1, ...]."""
     seen = np.ones((1, 1, *(1 for _ in extents)))
     for axis, (extent, count) in enumerate(zip(extents, window.positions(extents), strict=True)):

@@ -303,10 +303,24 @@ def _plus_bias(c: Conversion, reals: int) -> int:
 
 
 def _dynamic_matmul(c: Conversion) -> Sequence[int]:
-    x, scale, zero = dynamically(c, c.real("A"))
-    a, b, shape = _factors(c, x, c.plainly(c.real("B")))
-    sums = _sums(c, _Factor(a, zero), _Factor(b, _zero(c, "b_zero_point")))
-    return [_plus_bias(c, c.reshaped(_scaled_sums(c, sums, scale, _by_column(c, "b_scale")), shape))]
+    weights = DynamicWeights(c.plainly(c.real("B")), _by_column(c, "b_scale"), _zero(c, "b_zero_point"))
+    return [_plus_bias(c, dynamic_product(c, c.real("A"), weights))]
+
+
+class DynamicWeights(NamedTuple):
+    """A matrix of plain whole numbers, its scale (one number, or one for each column), and what is taken off it."""
+
+    codes: int
+    scale: int
+    zero: Array | int
+
+
+def dynamic_product(c: Conversion, x: int, weights: DynamicWeights) -> int:
+    """Reals, quantised by the range that they have, times a matrix: f32(f32(sum) * f32(sx * sw))."""
+    codes, scale, zero = dynamically(c, x)
+    a, b, shape = _factors(c, codes, weights.codes)
+    sums = _sums(c, _Factor(a, zero), _Factor(b, weights.zero))
+    return c.reshaped(_scaled_sums(c, sums, scale, weights.scale), shape)
 
 
 _PRODUCTS = ("fully_connected", "batch_matmul")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.pools import elements_seen, sums_by_taps
 from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.scaled import (
     channels_as_they_were,
@@ -16,7 +20,7 @@ from npusim.frontends.onnx.operations.scaled import (
     requantized,
     result,
 )
-from npusim.frontends.onnx.operations.windows import window_of
+from npusim.frontends.onnx.operations.windows import Window, window_of
 from npusim.isa.base.tensor import Quantization, TensorType
 
 # Of two operands
@@ -97,10 +101,13 @@ def _function(op: str, **attributes: float) -> Callable[[Conversion], Sequence[i
 def _averaged(c: Conversion) -> Sequence[int]:
     x = channels_first(c, codes(c, "X", "x_scale", "x_zero_point"))
     shape, size = c.shape(x), [int(number) for number in c.attribute("kernel_shape", ())]
-    c.require(len(shape) in (3, 4), "npusim has pools of images [N, C, H, W] and [N, C, W]")
+    c.require(3 <= len(shape) <= 5, f"the input has shape {list(shape)}; npusim has pools along 1 to 3 axes")
     c.require(len(size) == len(shape) - 2, f"kernel_shape {size} is not one number for each axis")
     window = window_of(c, shape[2:], size, ceil=bool(c.attribute("ceil_mode", 0)))
     c.require(set(window.dilation) == {1}, "npusim has such pools without dilations")
+    kind = result(c, x, "y_scale", "y_zero_point")
+    if len(shape) == 5:
+        return [channels_as_they_were(c, _averaged_by_taps(c, x, window, kind))]
     row = len(shape) == 3
     if row:
         x = c.reshaped(x, (*shape[:2], 1, shape[2]))
@@ -113,9 +120,24 @@ def _averaged(c: Conversion) -> Sequence[int]:
     }
     if c.attribute("count_include_pad", 0):
         how["counted"] = padding  # all of it, that of a last window that is not full too
-    made = c.node("average_pool_2d", [x], result(c, x, "y_scale", "y_zero_point"), rescale="fused", **how)
+    made = c.node("average_pool_2d", [x], kind, rescale="fused", **how)
     made = c.reshaped(made, (*c.shape(made)[:2], *c.shape(made)[3:])) if row else made
     return [channels_as_they_were(c, made)]
+
+
+def _averaged_by_taps(c: Conversion, x: int, window: Window, kind: TensorType) -> int:
+    """Averages of float32 numbers, which become codes as those of the operator do: rounded with the zero point."""
+    assert kind.quantization is not None
+    sums, shape = sums_by_taps(c, c.as_real(x), window), c.shape(x)[2:]
+    whole = c.attribute("count_include_pad", 0)
+    seen: Any = np.array(prod(window.size)) if whole else elements_seen(window, shape, False)
+    averages = c.step("div", [sums, c.constant(seen.astype(np.float32))])
+    steps = c.step("div", [averages, c.scalar(kind.quantization.scale, averages)])
+    steps = c.step("add", [steps, c.scalar(kind.quantization.zero_point, steps)])
+    made = c.node(
+        "quantize", [steps], replace(kind, quantization=Quantization((1.0,), (0,))), rescale="float32"
+    )
+    return c.coded(made, kind.quantization)
 
 
 def _largest(c: Conversion) -> Sequence[int]:
@@ -152,6 +174,7 @@ def _row(name: str, inputs: str, convert: Callable[[Conversion], Sequence[int]],
     return Row(name, inputs, convert, operators, domain=MICROSOFT, groups=False)
 
 
+_STEPS = ("dequantize", "pad", "strided_slice", "add", "div", "quantize")
 _TWO = "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point?"
 _ONE = "X X_scale X_zero_point Y_scale Y_zero_point?"
 _POOL = "X x_scale x_zero_point y_scale y_zero_point?"
@@ -169,7 +192,7 @@ ROWS: tuple[Row, ...] = (
     _row("QLinearConcat", "Y_scale Y_zero_point inputs*", _concatenated, "concatenation", "quantize"),
     _row("QLinearLeakyRelu", _ONE, _function("leaky_relu", alpha=0.01), "leaky_relu"),
     _row("QLinearSigmoid", _ONE, _function("logistic"), "logistic"),
-    _row("QLinearAveragePool", _POOL, _averaged, "average_pool_2d", "transpose"),
+    _row("QLinearAveragePool", _POOL, _averaged, "average_pool_2d", *_STEPS, "transpose"),
     _row("QLinearGlobalAveragePool", _POOL, _averaged_wholly, "mean", "transpose"),
     _row("NhwcMaxPool", "x", _largest, "max_pool_2d", "transpose"),
     _row("QLinearSoftmax", "X X_scale x_zero_point y_scale y_zero_point", _softmax, "softmax"),

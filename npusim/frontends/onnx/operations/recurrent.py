@@ -1,4 +1,7 @@
-"""LSTM, GRU and RNN, written out step by step; what comes from the inputs is one product for all steps."""
+"""LSTM, GRU and RNN, written out step by step; what comes from the inputs is one product for all steps.
+
+Of com.microsoft's DynamicQuantizeLSTM the inputs of all steps are quantised together, hidden states in each step.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,56 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npusim.frontends.onnx.network import MICROSOFT
 from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.products import DynamicWeights, dynamic_product
 from npusim.frontends.onnx.operations.row import Convert, Row
 
 MOST_STEPS = 1024
 
+_DYNAMIC = "DynamicQuantizeLSTM"
+
 Function = Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reals:
+    """Weights [wide, inner] of one direction in reals."""
+
+    weights: int
+
+    def times(self, c: Conversion, x: int, bias: int | None) -> int:
+        """[rows, inner] -> [rows, wide]."""
+        return c.step("fully_connected", [x, self.weights, bias])
+
+
+@dataclass(frozen=True, slots=True)
+class _Codes:
+    """Weights [inner, wide] of one direction in codes, by which quantised reals are multiplied."""
+
+    weights: DynamicWeights
+
+    def times(self, c: Conversion, x: int, bias: int | None) -> int:
+        """[rows, inner] -> [rows, wide]."""
+        product = dynamic_product(c, x, self.weights)
+        return product if bias is None else c.step("add", [product, bias])
+
+
+_Matrix = _Reals | _Codes
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
     """One direction of a layer: its weights, and the functions of its gates.
 
-    recurrent: [gates * hidden, hidden]; bias: that of the recurrent part alone, [gates * hidden].
+    recurrent: the matrix of hidden states; bias: that of the recurrent part alone, [gates * hidden].
     """
 
     c: Conversion
     gates: int
     hidden: int
     functions: tuple[Function, ...]
-    recurrent: int
+    recurrent: _Matrix
     bias: int | None
     peepholes: int | None
 
@@ -44,7 +77,7 @@ class _Cell:
 
     def of_hidden(self, hidden: int) -> int:
         """The recurrent part of the gates."""
-        return self.c.step("fully_connected", [hidden, self.recurrent, self.bias])
+        return self.recurrent.times(self.c, hidden, self.bias)
 
 
 Step = Callable[[_Cell, int, Sequence[int]], list[int]]
@@ -76,8 +109,13 @@ def _gru(cell: _Cell, inputs: int, states: Sequence[int]) -> list[int]:
     if c.attribute("linear_before_reset", 0):
         own_z, own_r, own_h = cell.parts(cell.of_hidden(hidden))
     else:
+        assert isinstance(cell.recurrent, _Reals)
         both, last = c.nodes(
-            "split", [cell.recurrent], [c.like(hidden)] * 2, axis=0, sizes=(2 * cell.hidden, cell.hidden)
+            "split",
+            [cell.recurrent.weights],
+            [c.like(hidden)] * 2,
+            axis=0,
+            sizes=(2 * cell.hidden, cell.hidden),
         )
         made = c.step("fully_connected", [hidden, both, None])
         own_z, own_r = c.nodes("split", [made], [c.like(made)] * 2, axis=1, sizes=(cell.hidden,) * 2)
@@ -176,12 +214,12 @@ def _layer(step: Step, gates: int, states: int, defaults: Sequence[str]) -> Conv
 
 
 def _check(c: Conversion, x: int, gates: int, directions: int) -> None:
-    shape, weights, recurrent = c.shape(x), c.shape(c.real("W")), c.shape(c.real("R"))
-    c.require(len(shape) == len(weights) == len(recurrent) == 3, "X, W and R must have 3 axes")
-    hidden = recurrent[2]
+    shape, hidden = c.shape(x), _hidden(c)
+    weights, recurrent = c.shape(c.real("W")), c.shape(c.real("R"))
+    sizes = (*shape[2:], gates * hidden), (hidden, gates * hidden)
+    wanted = [(directions, *(size if _has_codes(c) else size[::-1])) for size in sizes]
     c.require(
-        weights == (directions, gates * hidden, shape[2])
-        and recurrent == (directions, gates * hidden, hidden),
+        len(shape) == 3 and [weights, recurrent] == wanted,
         f"W {list(weights)} and R {list(recurrent)} do not fit X {list(shape)} in {directions} directions",
     )
     c.require(
@@ -190,6 +228,34 @@ def _check(c: Conversion, x: int, gates: int, directions: int) -> None:
     c.require(0 < shape[0] <= MOST_STEPS, f"has {shape[0]} steps; npusim writes out 1 to {MOST_STEPS}")
     c.require(min(*shape, hidden) > 0, f"X {list(shape)} has no elements")
     c.require(not c.attribute("input_forget", 0), "npusim has no coupled gates (input_forget)")
+
+
+def _has_codes(c: Conversion) -> bool:
+    """Whether weights are codes, [directions, inner, wide] instead of [directions, wide, inner]."""
+    return c.onnx.operation == _DYNAMIC
+
+
+def _hidden(c: Conversion) -> int:
+    """How many hidden states there are."""
+    shapes = [c.shape(c.real(name)) for name in ("X", "W", "R")]
+    c.require({len(shape) for shape in shapes} == {3}, "X, W and R must have 3 axes")
+    return shapes[2][1 if _has_codes(c) else 2]
+
+
+def _matrix(c: Conversion, name: str, number: int, wide: int, inner: int) -> _Matrix:
+    """The weights of a direction."""
+    if not _has_codes(c):
+        weights = _one(c, name, number, (wide, inner))
+        assert weights is not None
+        return _Reals(weights)
+    codes, scale, zero = (c.value(f"{name}{part}")[number] for part in ("", "_scale", "_zero_point"))
+    scale, zero = scale.reshape(-1), zero.reshape(-1)
+    for array in (scale, zero):
+        c.require(
+            array.size in (1, wide), f"{name} has {array.size} scales or zero points for {wide} columns"
+        )
+    numbers = c.constant(scale if scale.size > 1 else scale.reshape(()))
+    return _Codes(DynamicWeights(c.constant(codes), numbers, zero))
 
 
 def _one(c: Conversion, name: str, number: int, size: tuple[int, ...]) -> int | None:
@@ -219,18 +285,17 @@ def _direction(
 ) -> tuple[int, list[int]]:
     """All hidden states [steps, batch, hidden] of one direction, and the last states."""
     steps, batch, width = c.shape(x)
-    hidden = c.shape(c.real("R"))[2]
+    hidden = _hidden(c)
     wide = gates * hidden
-    weights, recurrent = _one(c, "W", number, (wide, width)), _one(c, "R", number, (wide, hidden))
     both = _one(c, "B", number, (2 * wide,))
     bias = own_bias = None
     if both is not None:
         bias, own_bias = c.nodes("split", [both], [c.like(both)] * 2, axis=0, sizes=(wide, wide))
     if own_bias is not None and not (gates == 3 and c.attribute("linear_before_reset", 0)):
         bias, own_bias = c.step("add", [bias, own_bias]), None
-    assert recurrent is not None
+    recurrent = _matrix(c, "R", number, wide, hidden)
     cell = _Cell(c, gates, hidden, functions, recurrent, own_bias, _one(c, "P", number, (3 * hidden,)))
-    flat = c.step("fully_connected", [c.reshaped(x, (steps * batch, width)), weights, bias])
+    flat = _matrix(c, "W", number, wide, width).times(c, c.reshaped(x, (steps * batch, width)), bias)
     apart = c.reshaped(flat, (steps, batch, wide))
     inputs = c.nodes("unpack", [apart], [c.like(apart)] * steps, axis=0)
     held = [
@@ -274,6 +339,9 @@ def _goes_on(c: Conversion, at: int, batch: int, steps: int) -> int | None:
     known: object = c.builder.tensors[lengths].array
     if known is not None and bool(np.all(np.asarray(known) > at)):
         return None
+    c.require(
+        not _has_codes(c), "sequences must go through all steps: what is quantised together depends on them"
+    )
     return c.reshaped(c.step("greater", [lengths, c.scalar(at, lengths)], "bool"), (batch, 1))
 
 
@@ -297,6 +365,14 @@ ROWS: tuple[Row, ...] = (
         f"{_INPUTS} initial_c? P?",
         _layer(_lstm, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
         _PARTS,
+        groups=False,
+    ),
+    Row(
+        _DYNAMIC,
+        f"{_INPUTS} initial_c? P? W_scale W_zero_point R_scale R_zero_point",
+        _layer(_lstm, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
+        ("dynamic_quantize", *_PARTS, "cast", "sum", "sub"),
+        domain=MICROSOFT,
         groups=False,
     ),
     Row("GRU", _INPUTS, _layer(_gru, 3, 1, ("Sigmoid", "Tanh")), (*_PARTS, "sub"), groups=False),

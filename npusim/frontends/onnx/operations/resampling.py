@@ -21,7 +21,8 @@ _MOST_TAPS = 4096
 
 
 def _resize(c: Conversion) -> Sequence[int]:
-    how, mode = c.attribute("coordinate_transformation_mode", "half_pixel"), c.attribute("mode", "nearest")
+    how = c.attribute("coordinate_transformation_mode", "asymmetric" if c.opset < 11 else "half_pixel")
+    mode = c.attribute("mode", "nearest")
     c.require(how in sampling.TRANSFORMATIONS, f"coordinate_transformation_mode is {how!r}")
     c.require(
         mode in ("nearest", "linear", "cubic"), f"mode is {mode!r}, must be 'nearest', 'linear' or 'cubic'"
@@ -95,7 +96,11 @@ def _by_nearest(c: Conversion, x: int, sides: Mapping[int, Axis], how: str) -> i
     """By the operator of images where it chooses the same elements, otherwise axis by axis by their places."""
     rounding = c.attribute("nearest_mode", "round_prefer_floor")
     c.require(rounding in _ROUNDINGS, f"nearest_mode is {rounding!r}")
-    chosen = {axis: sampling.nearest(side, how, rounding) for axis, side in sides.items()}
+    chosen = {}
+    for axis, side in sides.items():
+        if c.opset < 11:
+            rounding = "floor" if side.scale >= 1 else "ceil"
+        chosen[axis] = sampling.nearest(side, how, rounding)
     shape = c.shape(x)
     if len(shape) == 4 and set(chosen) <= {2, 3}:
         size = tuple(chosen[axis].size if axis in chosen else shape[axis] for axis in (2, 3))
@@ -174,5 +179,6 @@ ROWS: tuple[Row, ...] = (
         _resize,
         (_NEAREST, "interpolate", "gather", "select_v2", "reshape"),
     ),
+    Row("Upsample", "X scales", _resize, (_NEAREST, "interpolate", "gather", "reshape")),
     Row("GridSample", "X grid", _grid_sample, ("grid_sample",), groups=False),
 )

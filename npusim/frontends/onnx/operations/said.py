@@ -8,6 +8,7 @@ from typing import Any
 from npusim.frontends.onnx.network import Network, Node
 from npusim.frontends.onnx.operations.arguments import KINDS, dealt, is_kind, shown
 from npusim.frontends.onnx.operations.surroundings import Surroundings
+from npusim.frontends.steps import Steps
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import unshaped
@@ -17,7 +18,7 @@ _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_near
 """Operators outside of `movement` whose results have the codes of their operands, if the scales agree."""
 
 
-class Said:
+class Said(Steps):
     """What a node says, its operands and the types of its results.
 
     What does not hold raises GraphError, with the node's place.
@@ -137,11 +138,6 @@ class Said:
     def plain(self, dtype: str) -> TensorType:
         """A type without codes."""
         return unshaped(dtype)
-
-    def like(self, tensor: int) -> TensorType:
-        """The type of a tensor, without its shape."""
-        kind = self.builder.type(tensor)
-        return unshaped(kind.dtype, kind.quantization)
 
     def dequantized(self, codes: int) -> None:
         """Says that the first output is what these codes stand for."""

@@ -1,0 +1,196 @@
+"""How far presets that are named after chips agree with them, and what of that holds for a hardware.
+
+`agreement.toml` is written by `python -m benchmarks silicon --write`, from the rows of docs/silicon.md. Nothing else
+states an error.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from npusim.isa.hardware.file import hardware, list_presets, to_flat
+from npusim.isa.hardware.hardware import Hardware
+
+FILE = Path(__file__).parent / "agreement.toml"
+
+Quantity = Literal["latency", "energy"]
+QUANTITIES: tuple[Quantity, ...] = ("latency", "energy")
+
+UNSTATED = "error not known"
+_NAMES = ("name", "description")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The rows that were set aside before any constant was chosen."""
+
+    rows: int
+    error: float
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What the rows of one referee say together of a preset, or of the host that is named like it.
+
+    referee:  who measured or computed the other side of the rows; up to the first comma its name.
+    error:    the typical one: geometric mean of the larger of simulated / measured and its inverse, minus 1. No bound.
+    worst:    the same of the row that is farthest off.
+    bias:     geometric mean of simulated / measured.
+    rank:     Spearman's correlation; None for fewer than three rows.
+    settings: keys that rows were simulated with, and the least and the most of their values.
+    """
+
+    preset: str
+    quantity: Quantity
+    referee: str
+    rows: int
+    error: float
+    worst: float
+    bias: float
+    rank: float | None = None
+    held_out: HeldOut | None = None
+    settings: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """The claim: "typical error 2.7 %, worst 7.1 % (15 rows of Vela 5.2.0)"."""
+        rows = f"{self.rows} row{'' if self.rows == 1 else 's'}"
+        return f"{errors(self)} ({rows} of {self.referee.partition(',')[0]})"
+
+    def covers(self, path: str, value: object) -> bool:
+        """Whether a key may have another value than the preset's: one between those that rows were simulated with."""
+        if path not in self.settings or isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        least, most = self.settings[path]
+        return least <= value <= most
+
+
+def errors(claim: Agreement | HeldOut) -> str:
+    """The two numbers of a claim: "typical error 2.7 %, worst 7.1 %"; of one row there is one."""
+    if claim.rows == 1:
+        return f"error {percent(claim.error)}"
+    return f"typical error {percent(claim.error)}, worst {percent(claim.worst)}"
+
+
+def percent(share: float) -> str:
+    """Of 1: "2.7 %"."""
+    return f"{100 * share:.1f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a hardware stands to the presets.
+
+    preset:     the one that it is, whatever it is called, or from which it differs in the fewest keys.
+    changed:    the keys in which it differs, with its values; None for one that it has not.
+    agreements: of the preset; none for an idealised array.
+    """
+
+    preset: str
+    changed: tuple[tuple[str, object], ...]
+    agreements: tuple[Agreement, ...]
+
+    @property
+    def idealised(self) -> bool:
+        """Whether it is a preset that is named after no chip."""
+        return not self.agreements and not self.changed
+
+    def claim(self, quantity: Quantity) -> Agreement | None:
+        """What may be said of the error: the first agreement of the preset, if the hardware is the preset, or differs
+        in nothing that its rows do not cover.
+        """
+        found = next((each for each in self.agreements if each.quantity == quantity), None)
+        if found is None or not all(found.covers(path, value) for path, value in self.changed):
+            return None
+        return found
+
+    def words(self, quantity: Quantity) -> str:
+        """The claim, or why there is none."""
+        claim = self.claim(quantity)
+        if claim is not None:
+            return claim.words
+        if self.changed:
+            return f"{self.basis}: {UNSTATED}"
+        if self.idealised:
+            return f"idealised array, {UNSTATED}"
+        return f"never measured, {UNSTATED}"
+
+    @property
+    def basis(self) -> str:
+        """Of a hardware that is no preset: "based on ethos-u55-128, 2 keys changed"."""
+        keys = f"{len(self.changed)} key{'' if len(self.changed) == 1 else 's'}"
+        return f"based on {self.preset}, {keys} changed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The block of the JSON."""
+        return {
+            "preset": self.preset,
+            "changed_keys": [path for path, _ in self.changed],
+            "idealised": self.idealised,
+            "latency": claim_to_dict(self.claim("latency"), self.words("latency")),
+            "energy": claim_to_dict(self.claim("energy"), self.words("energy")),
+        }
+
+
+def claim_to_dict(claim: Agreement | None, words: str) -> dict[str, Any]:
+    """A claim in the JSON; without one only the words, which say why."""
+    if claim is None:
+        return {"words": words}
+    plain = asdict(claim)
+    del plain["preset"], plain["quantity"]
+    return {"words": words} | plain | {"settings": {key: list(ends) for key, ends in claim.settings.items()}}
+
+
+@cache
+def agreements() -> tuple[Agreement, ...]:
+    """All of them, in the order of docs/silicon.md: of several referees of a preset the first is who is quoted."""
+    rows = tomllib.loads(FILE.read_text(encoding="utf-8"))["agreement"]
+    return tuple(_agreement(row) for row in rows)
+
+
+def _agreement(row: Mapping[str, Any]) -> Agreement:
+    held_out, settings = row.get("held_out"), row.get("settings", {})
+    return Agreement(
+        **{
+            **row,
+            "held_out": held_out and HeldOut(**held_out),
+            "settings": {key: (ends[0], ends[1]) for key, ends in settings.items()},
+        }
+    )
+
+
+def agreements_of(name: str) -> tuple[Agreement, ...]:
+    """Those of a preset, or of a core that is the host; none for an idealised array."""
+    return tuple(each for each in agreements() if each.preset == name)
+
+
+@lru_cache(maxsize=64)
+def standing(value: Hardware) -> Standing:
+    """How a hardware stands to the presets. Its name and description say nothing: whoever has the keys of a preset is
+    that preset.
+    """
+    presets = list_presets()
+    mine = to_flat(value)
+    near = {name: _differing(mine, name) for name in presets if name == value.name}
+    if not near or any(near.values()):
+        near = {name: _differing(mine, name) for name in presets}
+    preset = min(near, key=lambda name: len(near[name]))
+    changed = tuple((path, mine.get(path)) for path in near[preset])
+    return Standing(preset, changed, agreements_of(preset))
+
+
+def _differing(mine: Mapping[str, Any], preset: str) -> list[str]:
+    theirs = _flat(preset)
+    paths = dict.fromkeys([*theirs, *mine])
+    return [path for path in paths if path not in _NAMES and mine.get(path) != theirs.get(path)]
+
+
+@cache
+def _flat(preset: str) -> Mapping[str, Any]:
+    return to_flat(hardware(preset))

@@ -1,0 +1,73 @@
+"""What is said of the error of latency and energy, wherever one of them is a headline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from npusim.isa.hardware.agreement import QUANTITIES, UNSTATED, Agreement, Standing, errors, percent
+from npusim.reports.words.quantities import plural
+
+
+def sentence(latency: str, energy: str) -> str:
+    """Both claims in a line, once where they are the same."""
+    return latency if latency == energy else f"latency: {latency}; energy: {energy}"
+
+
+def of_standing(found: Standing) -> str:
+    """Both claims of a hardware."""
+    return sentence(found.words("latency"), found.words("energy"))
+
+
+def of_json(values: Mapping[str, Any]) -> str:
+    """Both claims of a run's JSON; empty for that of an npusim which made none."""
+    claims = values.get("agreement")
+    return sentence(claims["latency"]["words"], claims["energy"]["words"]) if claims else ""
+
+
+def details(found: Agreement) -> str:
+    """Everything about an agreement: "15 rows of Vela 5.2.0, latency: typical error 2.7 %, ..."."""
+    parts = [errors(found), f"bias {found.bias:.3f}"]
+    parts += [] if found.rank is None else [f"rank {found.rank:.3f}"]
+    aside = found.held_out
+    apart = f"; {aside.rows} of them held out: {errors(aside)}" if aside else ""
+    ranges = ", ".join(
+        f"{key} {least:g}" if least == most else f"{key} from {least:g} to {most:g}"
+        for key, (least, most) in found.settings.items()
+    )
+    measured = f"; measured with {ranges}" if ranges else ""
+    rows = f"{plural(found.rows, 'row')} of {found.referee}, {found.quantity}"
+    return f"{rows}: {', '.join(parts)}{apart}{measured}"
+
+
+def paragraph(found: Standing) -> Iterator[str]:
+    """All that is known of the error of a hardware, in lines."""
+    if any(found.claim(quantity) for quantity in QUANTITIES):
+        yield f"{found.preset} agrees with"
+        yield from (f"- {details(each)}" for each in found.agreements)
+        yield from (
+            f"{quantity.capitalize()}: {found.words(quantity)}."
+            for quantity in QUANTITIES
+            if found.claim(quantity) is None
+        )
+        yield "docs/silicon.md has the rows. Of a machine with another key no error is known."
+    elif found.idealised:
+        yield f"{found.preset} is an idealised array, always full, and named after no chip: {UNSTATED}."
+        yield "Chips of its size are slower, see docs/silicon.md."
+    else:
+        keys = ", ".join(path for path, _ in found.changed)
+        yield f"{found.basis[0].upper()}{found.basis[1:]}: {UNSTATED}."
+        yield f"Changed: {keys}."
+
+
+ERRORS = ("latency error", "energy error")
+
+
+def in_columns(found: Standing) -> tuple[str, str]:
+    """The typical errors of a preset, for `ERRORS`."""
+    if found.idealised:
+        return "idealised array", ""
+    latency, energy = (
+        percent(claim.error) if claim else "not known" for claim in map(found.claim, QUANTITIES)
+    )
+    return latency, energy
