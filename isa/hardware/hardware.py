@@ -177,6 +177,9 @@ class Technology(Section):
     )
 
 
+ALL_OPERATORS = "all"
+"""In `Hardware.lacks_operators`: every one of them."""
+
 _OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
 
 
@@ -189,8 +192,8 @@ class Hardware(Section):
     lacks_operators: Annotated[tuple[_OperatorName, ...], BeforeValidator(as_tuple)] = Field(
         default=(),
         max_length=256,
-        description="operators (`npusim ops`) that the NPU lacks though its units could compute them; a study does "
-        "not vary it",
+        description='operators (`npusim ops`) that the NPU lacks though its units could compute them, or "all": the '
+        "host computes them; a study does not vary it",
     )
     float32_rescale: bool = Field(
         default=True,
@@ -213,6 +216,15 @@ class Hardware(Section):
     memory: Annotated[tuple[FurtherMemory, ...], BeforeValidator(as_tuple)] = Field(
         default=(), max_length=MOST_FURTHER, description="memories beside the scratchpad and the DRAM"
     )
+
+    def lacks(self, operator: str) -> bool:
+        """Whether the NPU is said to lack an operator."""
+        return self.is_host_alone or operator in self.lacks_operators
+
+    @property
+    def is_host_alone(self) -> bool:
+        """Whether the NPU is said to lack every operator."""
+        return ALL_OPERATORS in self.lacks_operators
 
     @property
     def macs_per_cycle(self) -> int:
