@@ -131,10 +131,10 @@ MACHINE_PRESET = "edge-128"
 _MACHINE_BOXES = {
     "dram": ("DRAM", "code, constants, inputs, outputs", "memory", 16, 56),
     "front_end": ("front end", "fetches, decodes, dispatches in order", "unit", 300, 56),
-    "dma": ("DMA channels", "strided copies, weight decoder", "unit", 300, 186),
-    "scratchpad": ("scratchpad", "feature maps and tiles, in banks", "memory", 584, 186),
+    "dma": ("DMA channels", "strided copies, weight decoder", "unit", 300, 202),
+    "scratchpad": ("scratchpad", "feature maps and tiles, in banks", "memory", 584, 202),
     "mac_array": ("MAC array", "convolutions, products; output stage", "unit", 868, 56),
-    "vector": ("vector unit", "elementwise, pools, tables", "unit", 868, 272),
+    "vector": ("vector unit", "elementwise, pools, tables", "unit", 868, 316),
     "host": ("host CPU", "operators that the NPU does not have", "unit", 16, 300),
     "technology": ("technology", "prices of area and energy", "box", 584, 360),
 }
@@ -166,7 +166,10 @@ def machine() -> str:
         _arrow(f"M{dram.right + 2} {dma.top + 30} H{dma.left - 3}", both=True),
         _arrow(f"M{dma.right + 2} {middle} H{pad.left - 3}", both=True),
         _arrow(f"M{pad.right + 2} {middle} H{mac.left - 3}", both=True),
-        _arrow(f"M{pad.right + 2} {vector.top + 30} H{vector.left - 3}", both=True),
+        _arrow(
+            f"M{pad.right + 2} {pad.bottom - 16} H{vector.left - 20} V{vector.top + 30} H{vector.left - 3}",
+            both=True,
+        ),
         _arrow(f"M{front.left + 120} {front.bottom + 1} V{dma.top - 3}", kind="thin"),
         _arrow(f"M{front.right + 1} {front.top + 20} H{mac.left - 3}", kind="thin"),
         _arrow(

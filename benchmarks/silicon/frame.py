@@ -27,6 +27,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 class Measurement:
     """One row: what a referee says of a network, in the unit of its chip.
 
+    file:     of the network, which rows of one network share; where it is described without a file, its name.
     held_out: no constant of the preset was chosen by it.
     settings: keys that differ from the preset for this row, because they did on the chip.
     """
@@ -49,8 +50,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A constant of a preset: its value, the median of what rows say, and the least and the most of that without the
-    rows of one network or another.
+    """A constant of a preset: its value, what the rows say together (the median of them, or the least squares of all
+    constants), and the least and the most of that without the rows of one network or another.
     """
 
     key: str
@@ -108,7 +109,8 @@ class Agreement:
     """What rows say together.
 
     error: the geometric mean of the larger of ratio and 1 / ratio, minus 1; worst: the same of the worst row; bias: the
-    geometric mean of the ratio; rank: Spearman's correlation, None for fewer than three rows.
+    geometric mean of the ratio; rank: Spearman's correlation of networks, None for fewer than three. Rows of one file
+    are one network, with the geometric mean of what they say: a preset cannot tell them apart.
     """
 
     rows: int
@@ -136,8 +138,20 @@ def agreement(rows: Sequence[Compared]) -> Agreement:
         exp(fmean([abs(each) for each in off])) - 1,
         exp(max([abs(each) for each in off])) - 1,
         exp(fmean(off)),
-        spearman([row.measurement.value for row in rows], [row.simulated for row in rows]),
+        spearman(*_by_network(rows)),
     )
+
+
+def _by_network(rows: Sequence[Compared]) -> tuple[list[float], list[float]]:
+    """Measured and simulated of each network, geometric means."""
+    found: dict[Path, list[Compared]] = {}
+    for row in rows:
+        found.setdefault(row.measurement.file, []).append(row)
+    measured, simulated = (
+        [exp(fmean([log(value(row)) for row in same])) for same in found.values()]
+        for value in (lambda row: row.measurement.value, lambda row: row.simulated)
+    )
+    return measured, simulated
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:

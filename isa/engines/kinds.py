@@ -7,9 +7,10 @@ from npusim.isa.engines.bit_serial.bit_serial import BitSerial
 from npusim.isa.engines.block.block import Block
 from npusim.isa.engines.engine import Engine
 from npusim.isa.engines.mac_array import MacArray
+from npusim.isa.engines.stream.stream import Stream
 from npusim.isa.engines.systolic.systolic import Systolic
 
-ENGINES: tuple[Engine, ...] = (Systolic(), Block(), BitSerial())
+ENGINES: tuple[Engine, ...] = (Systolic(), Block(), BitSerial(), Stream())
 
 _BY_KIND = {engine.kind: engine for engine in ENGINES}
 

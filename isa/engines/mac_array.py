@@ -112,6 +112,25 @@ class BitSerial(Section):
     )
 
 
+class Streams(Section):
+    """Of the kind `stream`: units of multipliers that feature maps flow through, an output element a cycle."""
+
+    units: Positive = Field(default=4, le=64, description="units")
+    multipliers: Positive = Field(
+        default=75,
+        le=65_536,
+        description="multipliers of a unit: in a pass it takes whole kernel windows of as many input channels as fit",
+    )
+    units_per_layer: Positive = Field(
+        default=1, le=64, description="units that divide the input channels of one layer among them"
+    )
+    kernels: Positive = Field(
+        default=16,
+        le=4096,
+        description="output channels whose kernels lie in a unit while a feature map passes",
+    )
+
+
 class MacArray(Section):
     """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
 
@@ -149,10 +168,21 @@ class MacArray(Section):
         default=MOST_BITS,
         ge=2,
         le=MOST_BITS,
-        description="bits of a weight that a bit-serial array takes time for; no value of a weight changes",
+        description="of a bit-serial array: bits of a weight that is a constant, in time, energy, traffic and room in "
+        "memories; values stay those of the model",
     )
     block: Blocks | None = Field(default=None, description="of the kind `block`")
     bit_serial: BitSerial | None = Field(default=None, description="of the kind `bit_serial`")
+    stream: Streams | None = Field(default=None, description="of the kind `stream`")
+
+    @property
+    def few_bits(self) -> bool:
+        """Whether weights that are constants have fewer bits than eight."""
+        return self.weight_bits < MOST_BITS
+
+    def stored_bytes(self, weights: int) -> int:
+        """Bytes of weights that are constants, packed without gaps: of each as many bits as `weight_bits`."""
+        return -(-weights * self.weight_bits // MOST_BITS)
 
     @property
     def blocks(self) -> Blocks:
@@ -164,6 +194,12 @@ class MacArray(Section):
         """What the kind `bit_serial` goes by."""
         return self.bit_serial or _BIT_SERIAL
 
+    @property
+    def streams(self) -> Streams:
+        """What the kind `stream` goes by."""
+        return self.stream or _STREAMS
+
 
 _BLOCKS = Blocks()
 _BIT_SERIAL = BitSerial()
+_STREAMS = Streams()

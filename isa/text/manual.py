@@ -101,7 +101,11 @@ def full_hardware() -> Hardware:
     """A machine with every option: no number of it is zero where zero would mean that something is not there."""
     options = {each.path: 1 for each in parameters() if type(each.default) is int and each.default == 0}
     columns = dict.fromkeys(("mac_array.float16_columns", "mac_array.float32_columns"), 4)  # some to halve
-    blocks = {"mac_array.block.micro_height": 1, "mac_array.bit_serial.side": 3}  # the tables are there
+    blocks = {
+        "mac_array.block.micro_height": 1,
+        "mac_array.bit_serial.side": 3,
+        "mac_array.stream.units": 4,
+    }  # tables
     return change(Hardware(name="full"), options | columns | blocks)
 
 

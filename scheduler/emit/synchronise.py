@@ -154,21 +154,23 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
     What a barrier waits for was dispatched before it, so holding up the front end cannot lock anything.
     """
     waits = synchronise(timeline.instructions, context, timeline.behind)
-    layer_cycles = context.hardware.front_end.layer_cycles
-    if not layer_cycles and all(len(each) <= WAITS for each in waits):
+    front_end = context.hardware.front_end
+    layer_cycles, to_prepare = front_end.layer_cycles, front_end.layer_cycles + front_end.inference_cycles
+    if not to_prepare and all(len(each) <= WAITS for each in waits):
         return Ordered(timeline.instructions, timeline.layers, waits, [])
     found = Ordered([], [], [], [])
     prepared: set[int] = set()
     completed = [0] * len(PRODUCERS)
     for position, needed in enumerate(waits):
         layer, kept = timeline.layers[position], max(len(needed) - WAITS, 0)
-        if layer_cycles and layer not in prepared:
+        if to_prepare and layer not in prepared:
             prepared.add(layer)
             apart = context.hardware.overlap != "all"
             before = [(unit, count) for unit, count in enumerate(completed) if count and apart]
-            for barrier, counts in _preparation(before, layer_cycles):
+            for barrier, counts in _preparation(before, to_prepare):
                 found.append(barrier, layer, counts)
                 found.barriers.append(position)
+            to_prepare = layer_cycles
         completed[int(timeline.instructions[position].unit)] += 1
         for first in range(0, kept, WAITS):
             found.append(Barrier(), layer, needed[first : min(first + WAITS, kept)])

@@ -58,7 +58,10 @@ LINE = {
             "from npusim.isa.engines.engine import Engine\n",
             "from npusim.isa.engines.dot import Dot\nfrom npusim.isa.engines.engine import Engine\n",
         ),
-        ("(Systolic(), Block(), BitSerial())", "(Systolic(), Block(), BitSerial(), Dot())"),
+        (
+            "(Systolic(), Block(), BitSerial(), Stream())",
+            "(Systolic(), Block(), BitSerial(), Stream(), Dot())",
+        ),
     ]
 }
 
@@ -109,6 +112,7 @@ def test_a_second_kind_of_array_is_one_file_and_one_line(tmp_path: Path) -> None
     assert lines_added(LINE) == {"isa/engines/kinds.py": 1}
     said = execute(folder, SCRIPT).splitlines()
     assert said[-2:] == [
-        "hardware: 1 fault: mac_array.kind: dote is not one of systolic, block, bit_serial, dot, did you mean dot?",
+        "hardware: 1 fault: mac_array.kind: dote is not one of systolic, block, bit_serial, stream, dot, "
+        "did you mean dot?",
         "hardware: 1 fault: mac_array.columns: is odd",
     ]

@@ -51,7 +51,7 @@ def test_a_barrier_takes_its_cycles() -> None:
     assert late.ended == late.dispatched + 8 + 32 + 8
 
 
-@pytest.mark.parametrize("preset", ["edge-128", "ethos-u55-128", "gap9"])
+@pytest.mark.parametrize("preset", ["edge-128", "ethos-u55-128", "gap9", "stm32n6"])
 @pytest.mark.parametrize("mode", MODES)
 def test_bytes_do_not_change(mode: str, preset: str) -> None:
     check(NETWORK, compile_graph(NETWORK, prepared(mode, CYCLES, preset)))
@@ -98,6 +98,21 @@ def test_the_cycles_of_all_layers_add_up() -> None:
     )
     layers = len(set(compile_graph(NETWORK, prepared("none", CYCLES)).layer_of.tolist()))
     assert many - few == 2 * CYCLES * layers
+
+
+@pytest.mark.parametrize("layer_cycles", [0, CYCLES])
+@pytest.mark.parametrize("mode", MODES)
+def test_an_inference_is_prepared_once(mode: str, layer_cycles: int) -> None:
+    """In front of everything else, beside the preparation of the first layer."""
+    chip = change(prepared(mode, layer_cycles), {"front_end.inference_cycles": 3_000})
+    program = compile_graph(NETWORK, chip)
+    found = [decode_all(program.code)[place].cycles for place in barriers(program)]
+    layers = len(set(program.layer_of.tolist()))
+    assert found == [layer_cycles + 3_000, *(layer_cycles for _ in range(layers - 1) if layer_cycles)]
+    assert barriers(program)[0] == 0
+    without = compile_graph(NETWORK, prepared(mode, layer_cycles))
+    more = execute(program, data=False).cycles - execute(without, data=False).cycles
+    assert 2_400 < more < 3_100  # commands are fetched meanwhile, that of the barrier too
 
 
 def test_losses_add_up() -> None:

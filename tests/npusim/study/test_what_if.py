@@ -53,7 +53,9 @@ def test_all_of_them_are_tried(found: WhatIf) -> None:
         (each.path, factor)
         for each in parameters()
         for factor in each.what_if
-        if not each.path.startswith(("mac_array.block.", "mac_array.bit_serial."))  # of other kinds of array
+        if not each.path.startswith(
+            ("mac_array.block.", "mac_array.bit_serial.", "mac_array.stream.")
+        )  # of other kinds of array
     )
     assert len(found.variants) == len(asked)
     assert {each.parameter for each in found.variants} == {path for path, _ in asked}
@@ -240,6 +242,7 @@ def test_what_an_architect_may_choose_comes_first() -> None:
         "host.call_overhead_us", "host.handover_us", "mac_array.block.lone_step_cycles",
         "mac_array.block.access_cycles", "mac_array.bit_serial.start_cycles", "mac_array.bit_serial.step_cycles",
         "mac_array.bit_serial.point_start_cycles", "mac_array.bit_serial.output_cycles", "front_end.layer_cycles",
+        "front_end.inference_cycles",
     }  # fmt: skip
     assert not Variant("dram.latency_ns", 1.0, 0.5).chosen
     assert Variant("mac_array.rows", 1, 2).to_dict()["chosen"] is True

@@ -1,0 +1,110 @@
+"""The streaming engine as a kind of MAC array (`npusim.isa.engines.stream.timing`); a problem leaves no choice."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import ClassVar
+
+from npusim.isa.base.cause import Cause
+from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.mac_array import MacArray
+from npusim.isa.engines.stream.timing import Shape, occupancy
+
+
+class Stream(Engine):
+    """Units that each make an output element a cycle of whole windows; some of them work for a layer."""
+
+    kind: ClassVar[str] = "stream"
+    causes: ClassVar[tuple[Cause, ...]] = (
+        Cause(
+            "units_at_rest",
+            "units at rest",
+            "#17879b",
+            "inside the MAC array: units that have no part in the layer",
+            ("mac_array.stream.units_per_layer",),
+        ),
+        Cause(
+            "windows",
+            "whole windows",
+            "#56b7b0",
+            "inside the MAC array: multipliers that a whole number of kernel windows leaves over, and passes that have "
+            "fewer channels",
+            ("mac_array.stream.multipliers",),
+        ),
+        Cause(
+            "stream_port",
+            "streams",
+            "#7fa6dc",
+            "inside the MAC array: feature maps or kernels arrive more slowly than they are multiplied",
+            ("mac_array.ifm_bytes_per_cycle", "mac_array.weight_bytes_per_cycle", "mac_array.stream.kernels"),
+        ),
+        Cause(
+            "stream_output",
+            "output elements",
+            "#c3d8ee",
+            "inside the MAC array: it waits for the output stage",
+            ("mac_array.output_lanes",),
+        ),
+    )
+
+    def macs_per_cycle(self, array: MacArray) -> int:
+        """Of all units, also of those that never work for one layer together."""
+        return array.streams.units * array.streams.multipliers
+
+    def width(self, array: MacArray) -> int:
+        """The kernels that the units hold."""
+        return array.streams.kernels
+
+    def fastest(self, array: MacArray, problem: Problem) -> Layout:
+        """There is one."""
+        return Layout()
+
+    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
+        """It has no corners and no dataflows."""
+        return [
+            f"{name} {value}; it may be 0, feature maps stream through the array"
+            for name, value in layout._asdict().items()
+            if value
+        ]
+
+    def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
+        """The closed form."""
+        found = occupancy(_shape(array), problem)
+        return Use(max(found[:5]), max(found[:3]), found.map_values, found.weight_values, found.updates)
+
+    def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
+        """One hindrance after the other."""
+        found = occupancy(_shape(array), problem)
+        return tuple(after - before for before, after in pairwise(accumulate(found[:5], max)))
+
+    def circuits(self, array: MacArray) -> Circuits:
+        """Kernels that multiply and those on their way; accumulators of their own for each unit."""
+        return Circuits(self.macs_per_cycle(array), 2, array.streams.units)
+
+
+def _shape(array: MacArray) -> Shape:
+    return Shape(
+        **dict(array.streams),
+        map_port=array.ifm_bytes_per_cycle,
+        weight_port=array.weight_bytes_per_cycle,
+        lanes=array.output_lanes,
+    )
+
+
+def _units(array: MacArray) -> str | None:
+    streams = array.streams
+    if streams.units_per_layer <= streams.units:
+        return None
+    return f"{streams.units_per_layer} of {streams.units} units, at most all of them"
+
+
+def _no_reals(columns: int) -> str | None:
+    return f"{columns}; a streaming array computes no reals" if columns else None
+
+
+Stream.rules = (
+    ALL_BITS,
+    ArrayRule("stream.units_per_layer", ("stream.units",), _units),
+    ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
+    ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),
+)
