@@ -198,7 +198,8 @@ REMARKS = (
     "The numbers of all rows, those held out too, stand in a table that was known before; no constant was chosen by "
     "a network. MobileNetV1 0.5 224 (7.38 ms) and MobileNetV2 0.35 224 (9.14 ms), found in another table afterwards, "
     "came out at 0.97 and 0.97; of networks of the table whose files are not at hand, built from their descriptions, "
-    "YAMNet 1024 1.00, MobileNetV1 1.0 with 101 classes 0.97 and 1.00, MobileNetV2 1.0 with 101 classes 0.86, 1.4 0.83.",
+    "YAMNet 1024 at 1.00, MobileNetV1 1.0 with 101 classes at 0.97 and 1.00, MobileNetV2 1.0 with 101 classes at 0.86, "
+    "1.4 at 0.83.",
     "Two versions of the tool differ by -16 to +3 % on the same network; no preset can meet both.",
     "Version 2.0 of the tool stores kernels of depthwise convolutions with zeros for 72 multipliers and others with "
     "padding, a quarter more weights than MobileNetV2 has: a tenth of its time.",

@@ -232,6 +232,11 @@ class Hardware(Section):
         return engine_of(self.mac_array).macs_per_cycle(self.mac_array)
 
     @property
+    def packs_weights(self) -> bool:
+        """Whether weights are stored for the decoder; those of few bits have as many each, and pass none."""
+        return self.dma.decoder_bytes_per_cycle > 0 and not self.mac_array.few_bits
+
+    @property
     def tops(self) -> float:
         """Operations per second of the full array in 10^12; a multiply-accumulate is two."""
         return 2 * self.macs_per_cycle * self.clock_mhz * 1e-6
