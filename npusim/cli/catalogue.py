@@ -55,10 +55,10 @@ def list_hardware() -> None:
     rows = [
         (
             each.name,
-            str(each.macs_per_cycle),
+            "-" if each.is_host_alone else str(each.macs_per_cycle),
             f"{each.clock_mhz:g} MHz",
-            show.digits(each.tops),
-            show.area(area(each).total),
+            "-" if each.is_host_alone else show.digits(each.tops),
+            "-" if each.is_host_alone else show.area(area(each).total),
             f"{each.scratchpad.size_kib} KiB",
             show.ports(each),
             f"{each.host.threads} x {each.host.core}",

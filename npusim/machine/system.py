@@ -153,11 +153,12 @@ class System:
             if not size_bytes:
                 continue
             self._used_bytes[space] = address + size_bytes
-            if address and self._used_bytes[space] > capacity:
+            jobs = [*self.jobs, job]
+            needed = address + size_bytes - sum([each.order.executable.spared_bytes(space) for each in jobs])
+            if address and needed > capacity:
                 name = "DRAM" if space == Space.DRAM else self.cores[0].hardware.memory_name(space)
                 raise SimulationError(
-                    f"{len(self.jobs) + 1} jobs need {self._used_bytes[space]} bytes of {name}, "
-                    f"the hardware has {capacity}"
+                    f"{len(jobs)} jobs need {needed} bytes of {name}, the hardware has {capacity}"
                 )
         return found
 

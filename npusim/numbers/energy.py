@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.engines.kinds import engine_of
+from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FIRST_FURTHER, UNPRICED, FurtherMemory, Port, Scratchpad, Space
 from npusim.isa.instructions.actions import components, port_actions
@@ -173,7 +174,9 @@ def prices(hardware: Hardware) -> Mapping[str, float]:
     voltage = _voltage_factor(hardware)
     wire = table["terms"]["wire_pj_per_byte_mm"][column]
     read, write = _scratchpad_pj_per_byte(hardware)
-    on_chip = {name: row[column] for name, row in table["pj"].items()} | {
+    on_chip = {name: row[column] for name, row in table["pj"].items()}
+    on_chip |= {
+        "mac_bit": (on_chip["mac_int8"] + on_chip["pe_register"]) / MOST_BITS,
         "accumulator_update": _accumulator_pj(hardware),
         "scratchpad_read_byte": read,
         "scratchpad_write_byte": write,

@@ -356,6 +356,11 @@ class RunResult:
             "performance_info": asdict(self.performance_info),
             "unknown_operators": self.program.unknown_operators,
             **({"constants": "known by their size only"} if self.program.timing_only else {}),
+            **(
+                {"weight_bits": self.hardware.mac_array.weight_bits}
+                if self.hardware.mac_array.few_bits
+                else {}
+            ),
             "notes": list(self.notes),
             "layers": [layer.to_dict() for layer in self.layers],
             "pieces": [piece.to_dict() for piece in self.pieces],

@@ -18,6 +18,7 @@ from npusim.numbers.layers import sizes_text
 from npusim.reports.run import machines, pieces
 from npusim.reports.words import quantities as show
 from npusim.reports.words.caveats import caveats
+from npusim.reports.words.claims import of_cpu
 from npusim.reports.words.layer_names import CUT, PLAIN_CUT, short_names
 from npusim.reports.words.names import (
     BOUND_NAMES,
@@ -151,7 +152,11 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
                 f"{machines.nodes(result)}; {show.digits(result.tops.peak)} TOPS at most, "
                 f"{show.digits(result.tops.reached)} reached",
             ),
-            ("execTime", show.ratio(ratios.execTime), f"PerformanceInfo: time, NPU / {cpu}"),
+            (
+                "execTime",
+                show.ratio(ratios.execTime),
+                "\n".join(filter(None, (f"PerformanceInfo: time, NPU / {cpu}", of_cpu(hardware.host)))),
+            ),
             ("powerUsage", show.ratio(ratios.powerUsage), "PerformanceInfo: energy, NPU / CPU"),
             *_ending(result, cut),
         ]
