@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from benchmarks.silicon.frame import Agreement, Chip, Compared
-from benchmarks.silicon.page import Result, agreement, held_out
+from benchmarks.silicon.page import Result, agreement, held_out, ranges
 from npusim.isa.base.version import npusim_version
-from npusim.isa.hardware.file import hardware, list_presets, to_flat, toml_value
+from npusim.isa.hardware.file import hardware, list_presets, toml_value
 
 _HEAD = """\
 # Written by `python -m benchmarks silicon --write`, with docs/silicon.md and from the same rows. Not to be edited.
@@ -53,13 +53,3 @@ def _numbers(found: Agreement) -> Iterator[str]:
     yield f"rows = {found.rows}"
     yield f"error = {round(found.error, PLACES)}"
     yield f"worst = {round(found.worst, PLACES)}"
-
-
-def ranges(chip: Chip, rows: Sequence[Compared]) -> dict[str, tuple[float, float]]:
-    """The keys that rows set, with the least and the most of what rows had; who does not set it has the preset's."""
-    set_by_rows = dict.fromkeys(key for row in rows for key in row.measurement.settings)
-    if not set_by_rows:
-        return {}
-    own = to_flat(hardware(chip.preset))
-    had = {key: [row.measurement.settings.get(key, own[key]) for row in rows] for key in set_by_rows}
-    return {key: (min(values), max(values)) for key, values in had.items()}

@@ -27,6 +27,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 class Measurement:
     """One row: what a referee says of a network, in the unit of its chip.
 
+    file:     of the network, which rows of one network share; where it is described without a file, its name.
     held_out: no constant of the preset was chosen by it.
     settings: keys that differ from the preset for this row, because they did on the chip.
     """
@@ -49,8 +50,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A constant of a preset: its value, the median of what rows say, and the least and the most of that without the
-    rows of one network or another.
+    """A constant of a preset: its value, what the rows say together (the median of them, or the least squares of all
+    constants), and the least and the most of that without the rows of one network or another.
     """
 
     key: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from benchmarks.silicon.frame import Agreement, Chip, Compared, agreement
+from npusim.isa.hardware.file import hardware, to_flat
 
 Result = tuple[Chip, Sequence[Compared]]
 
@@ -22,16 +24,16 @@ simulated / measured; rank Spearman's correlation. Rows that are *held out* were
 chosen. Constants come from facts of the vendor, from single operators, and where there are neither from all networks
 together; no network has one of its own. `edge-*` and `mobile-*` are no chips: an idealised array, always full.
 
-The typical error is no bound: about half of the rows are farther off, one by as much as *worst* says. A referee that is
+The typical error is no bound: many rows are farther off, one by as much as *worst* says. A referee that is
 a tool of the vendor (Vela) is itself an estimate. Networks of the Ethos-U55 that are held out were left out of the
 choice of constants, but their operators stand in Vela's table of single operators, which the closed form was read off.
 
 `npusim hw show PRESET`, `npusim hw list`, the report and the JSON of a run quote the first row of a preset and quantity
 below, from `isa/hardware/agreement.toml`, which is written with this page. Who changes a key of a preset has another
-machine, of which no error is known; only values that rows of the preset were simulated with, or that lie between such,
-keep the claim: `mac_array.weight_bits` of the GAP9 from 5 to 7, which the networks were measured with. Nor does it hold
-for a run of which the host takes more than a tenth of the time, and for several devices. All rows are networks of 8
-bits, scheduled with `--effort fast`.
+machine, of which no error is known; only values between those that rows of the preset were simulated with, because the
+chip had them, keep the claim (below). Nor does it hold for a run of which the host takes more than a tenth of the time
+(unless the host is what was measured), for several devices, for models that decide, and for programs with operators
+or weights that are not known. All rows are of 8 bits, scheduled with `--effort fast`.
 
 ![Measured against simulated, and the ratio of both, for every preset]({PICTURE})
 """
@@ -66,6 +68,16 @@ def _summary(results: Sequence[Result]) -> Iterator[str]:
         cells = (f"`{chip.preset}`", chip.referee, str(every.rows), *numbers(every), *apart, asked)
         yield f"| {' | '.join(cells)} |"
     yield ""
+    yield from (line for result in results for line in _settings(*result))
+    yield ""
+
+
+def _settings(chip: Chip, rows: Sequence[Compared]) -> Iterator[str]:
+    """The keys in which rows differ from their preset."""
+    for key, (least, most) in ranges(chip, rows).items():
+        had = f"rows had `{key}` from {least:g} to {most:g}"
+        own = to_flat(hardware(chip.preset))[key]
+        yield f"- {chip.quantity.capitalize()} of `{chip.preset}`: {had}, the preset has {own:g}."
 
 
 def _chip(chip: Chip, rows: Sequence[Compared]) -> Iterator[str]:
@@ -87,7 +99,7 @@ def _fits(chip: Chip) -> Iterator[str]:
     if not fits:
         return
     yield from (
-        "| fitted constant | value | rows | their median | without any one network |",
+        "| fitted constant | value | rows | what they say | without any one network |",
         "| --- " * 5 + "|",
     )
     for fit in fits:
@@ -103,10 +115,22 @@ def cells(chip: Chip, row: Compared) -> tuple[str, ...]:
     return (asked.network, *values, f"{row.ratio:.3f}", "held out" if asked.held_out else "")
 
 
+def ranges(chip: Chip, rows: Sequence[Compared]) -> dict[str, tuple[float, float]]:
+    """The keys that rows set, with the least and the most of what rows had; who does not set it has the preset's."""
+    set_by_rows = dict.fromkeys(key for row in rows for key in row.measurement.settings)
+    if not set_by_rows:
+        return {}
+    own = to_flat(hardware(chip.preset))
+    had = {key: [row.measurement.settings.get(key, own[key]) for row in rows] for key in set_by_rows}
+    return {key: (min(values), max(values)) for key, values in had.items()}
+
+
 def held_out(rows: Sequence[Compared]) -> Agreement | None:
-    """The agreement of the rows that were held out, if there are any."""
+    """The agreement of the rows that were held out, if there are any; without a rank, since among a few rows two that
+    are near each other change places.
+    """
     aside = [row for row in rows if row.measurement.held_out]
-    return agreement(aside) if aside else None
+    return replace(agreement(aside), rank=None) if aside else None
 
 
 def numbers(found: Agreement) -> tuple[str, str, str, str]:

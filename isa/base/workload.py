@@ -19,6 +19,7 @@ class Workload:
     macs:        multiply-accumulates (0 for elementwise and move).
     inner_k:     length of one dot product (gemm: kernel_h * kernel_w * channels_in).
     elements:    elementwise operations (for pools and reductions: elements read, window included).
+    rescaled:    results of an elementwise operator whose codes have another scale than an operand's.
     weight_bytes, input_bytes, output_bytes: bytes of constants, activations read, activations written.
     """
 
@@ -27,6 +28,7 @@ class Workload:
     macs: int = 0
     inner_k: int = 0
     elements: int = 0
+    rescaled: int = 0
     weight_bytes: int = 0
     input_bytes: int = 0
     output_bytes: int = 0

@@ -170,6 +170,14 @@ def agreements_of(name: str) -> tuple[Agreement, ...]:
     return tuple(each for each in agreements() if each.preset == name)
 
 
+def of_core(core: str) -> tuple[Agreement, float] | None:
+    """What may be said of the time that a core of the host takes: the agreement of the preset that is called like it,
+    in which the host computes everything, and the clock in MHz at which its rows were measured; None without one.
+    """
+    found = next((each for each in agreements_of(core) if each.quantity == "latency"), None)
+    return None if found is None else (found, hardware(found.preset).clock_mhz)
+
+
 @lru_cache(maxsize=64)
 def standing(value: Hardware) -> Standing:
     """How a hardware stands to the presets. Its name and description say nothing: whoever has the keys of a preset is

@@ -24,6 +24,7 @@ from npusim.isa.base.errors import HardwareError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.printable import visible
 from npusim.isa.base.toml_file import listed, merged, read, short
+from npusim.isa.hardware.cpu import core_fault
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import MOST_FURTHER
 from npusim.isa.hardware.rules import broken_rules
@@ -59,11 +60,12 @@ class Parameter:
 
 
 def list_presets() -> tuple[str, ...]:
-    """Names of the presets that ship with the package, by family and size."""
+    """Names of the presets that ship with the package, by family and size; hosts, named after their core, come last."""
 
-    def family_and_size(name: str) -> tuple[str, int]:
+    def family_and_size(name: str) -> tuple[bool, str, int]:
         family, _, size = name.rpartition("-")
-        return (family, int(size)) if size.isdigit() else (name, 0)
+        is_host = core_fault(name) is None
+        return (is_host, family, int(size)) if size.isdigit() else (is_host, name, 0)
 
     return tuple(sorted((file.stem for file in PRESETS.glob("*.toml")), key=family_and_size))
 

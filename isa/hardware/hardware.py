@@ -203,6 +203,9 @@ class Technology(Section):
     )
 
 
+ALL_OPERATORS = "all"
+"""In `Hardware.lacks_operators`: every one of them."""
+
 _OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
 
 
@@ -215,8 +218,8 @@ class Hardware(Section):
     lacks_operators: Annotated[tuple[_OperatorName, ...], BeforeValidator(as_tuple)] = Field(
         default=(),
         max_length=256,
-        description="operators (`npusim ops`) that the NPU lacks though its units could compute them; a study does "
-        "not vary it",
+        description='operators (`npusim ops`) that the NPU lacks though its units could compute them, or "all": the '
+        "host computes them; a study does not vary it",
     )
     float32_rescale: bool = Field(
         default=True,
@@ -240,10 +243,24 @@ class Hardware(Section):
         default=(), max_length=MOST_FURTHER, description="memories beside the scratchpad and the DRAM"
     )
 
+    def lacks(self, operator: str) -> bool:
+        """Whether the NPU is said to lack an operator."""
+        return self.is_host_alone or operator in self.lacks_operators
+
+    @property
+    def is_host_alone(self) -> bool:
+        """Whether the NPU is said to lack every operator."""
+        return ALL_OPERATORS in self.lacks_operators
+
     @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the full array in one cycle."""
         return engine_of(self.mac_array).macs_per_cycle(self.mac_array)
+
+    @property
+    def packs_weights(self) -> bool:
+        """Whether weights are stored for the decoder; those of few bits have as many each, and pass none."""
+        return self.dma.decoder_bytes_per_cycle > 0 and not self.mac_array.few_bits
 
     @property
     def tops(self) -> float:
@@ -319,7 +336,11 @@ class Hardware(Section):
 
     def peak_bytes_per_cycle(self, space: Space) -> float:
         """Peak bandwidth of a memory's port in bytes per NPU cycle."""
-        return self.port(space).bandwidth_gb_per_s * 1e3 / self.clock_mhz
+        return self.gb_per_s(space) * 1e3 / self.clock_mhz
+
+    def gb_per_s(self, space: Space) -> float:
+        """Peak bandwidth of a memory's port in 10^9 bytes per second."""
+        return self.port(space).gb_per_s(self.clock_mhz)
 
     def cycles_of_ns(self, time_ns: float) -> int:
         """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""

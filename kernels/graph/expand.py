@@ -36,7 +36,7 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
 def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
     """A node in parts, if it has some and nothing else computes it."""
     entry = operator(node.op)
-    if entry.expand is None or node.on_host or node.op in hardware.lacks_operators:
+    if entry.expand is None or node.on_host or hardware.lacks(node.op):
         return None
     call = call_of(graph, node)
     if entry.broken_rule(call) is not None or entry.lowering(call, hardware) is not None:

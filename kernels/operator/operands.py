@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -110,17 +110,28 @@ def elementwise(call: Call, elements: int | None = None) -> Workload:
         kind="elementwise",
         dtype=input_type(call).element.rates,
         elements=results if elements is None else elements,
+        rescaled=sum(output.elements for output in call.outputs if _is_rescaled(output, given.values())),
         weight_bytes=weights,
         input_bytes=sum(tensor.size_bytes for tensor in given.values()) - weights,
         output_bytes=sum(output.size_bytes for output in call.outputs),
     )
 
 
+def _is_rescaled(output: TensorType, operands: Iterable[TensorType]) -> bool:
+    """Whether codes have another scale than those of an operand; where all are equal, whatever the zero points, a
+    difference is enough.
+    """
+    if output.quantization is None:
+        return False
+    scales = [operand.quantization.scales for operand in operands if operand.quantization is not None]
+    return any(each != output.quantization.scales for each in scales)
+
+
 def move(call: Call) -> Workload:
     """Work of an operator that copies its input to its outputs."""
-    return replace(elementwise(call, 0), kind="move")
+    return replace(elementwise(call, 0), kind="move", rescaled=0)
 
 
 def free(call: Call) -> Workload:
     """Work of an operator that only gives bytes another shape: none."""
-    return replace(elementwise(call, 0), kind="free", input_bytes=0, output_bytes=0)
+    return replace(elementwise(call, 0), kind="free", rescaled=0, input_bytes=0, output_bytes=0)

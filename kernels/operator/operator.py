@@ -213,7 +213,7 @@ class Operator:
 
     def lowering(self, call: Call, hardware: Hardware) -> Lowering | None:
         """The first lowering whose rules a call keeps and that the machine can do; None if the host computes it."""
-        if self.name in hardware.lacks_operators:
+        if hardware.lacks(self.name):
             return None
         return next((row for row in self.lowerings if row.refusal(call, hardware) is None), None)
 
@@ -223,7 +223,7 @@ class Operator:
         The first rule of a lowering says which element types it is for; where some are for those of the call, the
         others have nothing to say.
         """
-        if self.name in hardware.lacks_operators:
+        if hardware.lacks(self.name):
             return LACKS.format(hardware.name)
         rows = [row for row in self.lowerings if call.parameters.rescale in row.rescales] or self.lowerings
         apt = [row for row in rows if row.rules and row.rules[0](call)]

@@ -116,27 +116,39 @@ _IN_LINE = (True, -1)
 """The order of a transfer that has had a turn: nobody who asks later stands before it."""
 
 
+class _Stretch(NamedTuple):
+    """Grants of a request from `first` up to `stop`, each of which ends in `ends` of the request plus `late`."""
+
+    first: int
+    stop: int
+    late: int
+
+
 class _Request:
     """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it.
 
-    Sums up to and including each grant: bursts `passed`, and the cycles to its end if no row had to be opened, `clean`.
-    `visits` are the grants that come into another row. `landings` are those of the pace, but after the end of each
-    grant instead of the beginning of its first burst.
+    Sums up to and including each grant: bursts `passed`, and the cycles to its `ends`, all as if each of the `visits`,
+    grants that come into another row, paid what it does in the long run: the row miss if there is one bank, else
+    nothing. `landings` are those of the pace, but after the end of each grant instead of the beginning of its first
+    burst.
+    settles: visits after which they do pay that; None if they need not.
     """
 
     __slots__ = (
         "account",
-        "clean",
         "done",
+        "ends",
         "fetches",
         "landed",
         "landings",
         "next",
         "order",
         "pace",
+        "paid",
         "passed",
         "requester",
         "rows",
+        "settles",
         "visits",
         "write",
     )
@@ -157,17 +169,35 @@ class _Request:
         cycles_of = {number: ceil(number * timing.burst_cycles - 1e-9) for number in set(bursts)}
         cycles = list(map(cycles_of.__getitem__, bursts))
         self.passed = list(accumulate(bursts))
-        self.clean = list(accumulate(cycles))
-        self.visits = list(compress(range(len(bursts)), map(ne, self.rows, [-1, *self.rows])))
+        self.paid = timing.miss_cycles if timing.banks == 1 else 0
+        changes = list(map(ne, self.rows, [-1, *self.rows]))
+        self.visits = list(compress(range(len(bursts)), changes))
+        misses = map(self.paid.__mul__, changes)
+        self.ends: list[int] = list(accumulate(map(add, cycles, misses) if self.paid else cycles))
+        self.pace = pace
+        self.settles = self._settles(timing)
         self.landings = None if pace.landing is None else list(map(sub, pace.landing, cycles))
         self.write = write
         self.account = account
         self.next = 0
         self.done = done
-        self.pace = pace
         self.fetches = requester.name == INSTRUCTION_FETCH
         self.order: tuple[object, ...] = (not self.fetches, came, requester)
         self.landed = 0
+
+    def _settles(self, timing: PortTiming) -> int | None:
+        """One bank always pays. Of several, each has a row of a walk from row to row after as many visits; from then
+        on each row opens with the one before it, and in time if that is visited for as long as it takes.
+        """
+        if self.pace.not_before is not None:
+            return None
+        if timing.banks == 1:
+            return 1
+        visited = [self.rows[first] for first in self.visits]
+        begins = [self.ends[first - 1] for first in self.visits[1:]]
+        long_enough = all(map(timing.miss_cycles.__le__, map(sub, begins[1:], begins)))
+        rising = visited == list(range(visited[0], visited[0] + len(visited)))
+        return timing.banks if rising and long_enough else None
 
     def wants(self) -> tuple[int, ...]:
         """The row of the next grant, and that of the first one behind it in another row, if there is one."""
@@ -175,33 +205,54 @@ class _Request:
         further = (self.rows[self.visits[behind]],) if behind < len(self.visits) else ()
         return self.rows[self.next], *further
 
-    def pass_alone(self, stop: int, now: int, rows: OpenRows) -> list[int]:
-        """The cycles in which the grants from the next one up to `stop` end, beginning now with nobody in line.
+    def pass_alone(self, stop: int, now: int, rows: OpenRows) -> list[_Stretch]:
+        """How the grants from the next one up to `stop` pass, beginning now with nobody in line.
 
         The rows that are opened, in time and ahead, are in `rows` then.
         """
-        ends: list[int] = []
-        first, visit = self.next, bisect_right(self.visits, self.next)
+        found: list[_Stretch] = []
+        visits, first, seen, begin = self.visits, self.next, 0, now
+        visit = bisect_right(visits, first)  # the one behind
+        last_visit = bisect_right(visits, stop - 1)
         while first < stop:
-            goes_on = visit < len(self.visits)
-            last = min(self.visits[visit], stop) if goes_on else stop
-            row, begin = self.rows[first], ends[-1] if ends else now
-            late = rows.need(row, begin) - (self.clean[first - 1] if first else 0)
-            if goes_on:
-                rows.open_ahead(self.rows[self.visits[visit]], begin, (row,))
-            ends += self.ends_of(first, last, late)
-            first, visit = last, visit + 1
-        return ends
+            if seen == self.settles and visit < last_visit:
+                # The same from here on, as far as the last visit.
+                target = visits[last_visit - 1]
+                rows.skip(self.rows[target], self.rows[target - 1], last_visit - visit)
+                found.append(_Stretch(first, target, found[-1].late))
+                first, visit, begin = target, last_visit, self.ends[target - 1] + found[-1].late
+            last = min(visits[visit], stop) if visit < len(visits) else stop
+            ready = rows.need(self.rows[first], begin)
+            if visit < len(visits):
+                rows.open_ahead(self.rows[visits[visit]], begin, (self.rows[first],))
+            found += self.stretches(first, last, ready)
+            first, visit, seen = last, visit + 1, seen + 1
+            begin = self.ends[last - 1] + found[-1].late
+        return found
 
-    def ends_of(self, first: int, last: int, late: int) -> list[int]:
-        """The ends of the grants of a visit to a row, `late` cycles behind `clean`."""
+    def stretches(self, first: int, stop: int, ready: int) -> list[_Stretch]:
+        """How the grants of a visit pass whose row is ready in a cycle."""
+        before = self.ends[first - 1] if first else 0
+        comes = not first or self.rows[first] != self.rows[first - 1]
+        late = ready - before - comes * self.paid
         if self.pace.not_before is None:
-            return [end + late for end in self.clean[first:last]]
-        ends = []
-        for end, limit in zip(self.clean[first:last], self.pace.not_before[first:last], strict=True):
-            late = max(late, limit - end)
-            ends.append(end + late)
-        return ends
+            return [_Stretch(first, stop, late)]
+        found = []
+        for grant in range(first, stop):
+            late = max(late, self.pace.not_before[grant] - self.ends[grant])
+            found.append(_Stretch(grant, grant + 1, late))
+        return found
+
+    def end(self, stretches: list[_Stretch]) -> int:
+        """When the last grant of stretches ends."""
+        return self.ends[stretches[-1].stop - 1] + stretches[-1].late
+
+    def under_way(self, stretches: list[_Stretch], cycle: int) -> int:
+        """The first grant that does not end before a cycle; the last one if all do."""
+        for first, stop, late in stretches:
+            if self.ends[stop - 1] + late >= cycle:
+                return bisect_left(self.ends, cycle - late, first, stop)
+        return stretches[-1].stop - 1
 
 
 class MemoryPort:
@@ -291,43 +342,46 @@ class MemoryPort:
     def _serve_grant(self, request: _Request) -> Generator[simpy.Event, Any, None]:
         """Serve one grant, while others are in line."""
         start, stop, before = int(self.env.now), request.next + 1, self._rows.opened
-        wants, line = request.wants(), [(other, other.wants()) for other in self._active]
-        ready = self._rows.need(wants[0], start)
+        ready = self._rows.need(request.rows[request.next], start)
         self._count_opened(request, self._rows.opened - before)
+        if self.timing.banks > 1:
+            self._open_ahead(request, start)
+        passed = request.stretches(request.next, stop, ready)
+        yield self._end(request, stop, request.end(passed))
+        self._account(request, start, passed)
+
+    def _open_ahead(self, request: _Request, now: int) -> None:
+        """Open a row beside a grant: of those in line, or what its own transfer needs next."""
+        wants, line = request.wants(), [(other, other.wants()) for other in self._active]
         wanted = {row for _, rows in line for row in rows}.union(wants)
         for other, row in [
             *((other, rows[0]) for other, rows in line),
             *((request, row) for row in wants[1:]),
         ]:
-            if self._rows.open_ahead(row, start, wanted):
+            if self._rows.open_ahead(row, now, wanted):
                 self._count_opened(other, 1)
                 break
-        late = ready - (request.clean[stop - 2] if stop > 1 else 0)
-        ends = request.ends_of(request.next, stop, late)
-        yield self._end(request, stop, ends[-1])
-        self._account(request, start, ends)
 
     def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, None]:
         """Serve all grants unless somebody arrives; then only up to the end of the one under way."""
         env, before = self.env, self._rows.opened
         start, stop = int(env.now), len(request.rows)
         rows = self._rows.copy()
-        ends = request.pass_alone(stop, start, rows)
+        passed = request.pass_alone(stop, start, rows)
         self._arrival = env.event()
-        yield self._end(request, stop, ends[-1]) | self._arrival
+        yield self._end(request, stop, request.end(passed)) | self._arrival
         if self.clock is not None:
             yield self.clock.edge()
         # A grant that ends just now is complete; at the very start the first one is under way.
-        under_way = bisect_left(ends, max(int(env.now), start + 1))
-        if under_way < len(ends) - 1:
-            stop = request.next + under_way + 1
+        stop = request.under_way(passed, max(int(env.now), start + 1)) + 1
+        if stop < len(request.rows):
             rows = self._rows
-            ends = request.pass_alone(stop, start, rows)
+            passed = request.pass_alone(stop, start, rows)
         self._rows = rows
         if self._active:
-            yield self._end(request, stop, ends[-1])
+            yield self._end(request, stop, request.end(passed))
         self._count_opened(request, rows.opened - before)
-        self._account(request, start, ends)
+        self._account(request, start, passed)
 
     def _end(self, request: _Request, stop: int, end: int) -> simpy.Event:
         """The cycle in which the grants up to `stop` end: of a whole transfer when everything else ends that ends in
@@ -344,15 +398,19 @@ class MemoryPort:
         if activate is not None:
             request.account[activate] = request.account.get(activate, 0) + number
 
-    def _account(self, request: _Request, start: int, ends: list[int]) -> None:
-        """Book the grants from `request.next` on that ended in `ends`, the last one now; served from cycle `start`."""
-        first, stop = request.next, request.next + len(ends)
+    def _account(self, request: _Request, start: int, passed: list[_Stretch]) -> None:
+        """Book the grants from `request.next` on that have passed, the last one now; served from cycle `start`."""
+        first, stop = request.next, passed[-1].stop
         before = request.passed[first - 1] if first else 0
         size = (request.passed[stop - 1] - before) * self.timing.burst_bytes
         name = self._actions.write if request.write else self._actions.read
         request.account[name] = request.account.get(name, 0) + size
         if request.landings is not None:
-            request.landed = max(request.landed, *map(add, ends, request.landings[first:stop]))
+            for each in passed:
+                ends = map(
+                    add, request.ends[each.first : each.stop], request.landings[each.first : each.stop]
+                )
+                request.landed = max(request.landed, max(ends) + each.late)
         request.next = stop
         core, name, _ = request.requester
         now = int(self.env.now)

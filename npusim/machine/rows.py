@@ -47,6 +47,18 @@ class OpenRows:
             self._open(bank, row, now)
         return opens
 
+    def skip(self, row: int, before: int, number: int) -> None:
+        """As if so many rows had been opened in time, one by one up to where `row` is needed, behind `before`: of
+        several banks each row ahead of its turn, `row` the last of them; of one bank in its turn, `row` not yet.
+        """
+        banks = len(self._rows)
+        if banks == 1:
+            self._rows = [before]
+        else:
+            self._rows = [row - (row - bank) % banks for bank in range(banks)]
+        self._open_from = [0] * banks
+        self.opened += number
+
     def _open(self, bank: int, row: int, now: int) -> None:
         self._rows[bank] = row
         self._open_from[bank] = now + self._miss_cycles

@@ -22,7 +22,7 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.agreement import Standing, standing
 from npusim.isa.hardware.cpu import cpu_busy_energy_uj, cpu_core, cpu_energy_uj, cpu_time_us
-from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.hardware import Hardware, Host
 from npusim.numbers.energy import dram_background_mw
 
 NETWORKS = ("mobilenet_v1", "mobilenet_v2")
@@ -139,6 +139,7 @@ class Capabilities:
     hardware: str
     cells: Mapping[str, Cell]
     standing: Standing
+    host: Host
 
     def operand(self, operand_type: OperandType) -> Cell:
         """The cell of a type as the first input of an operation, which is how the runtime looks it up."""
@@ -231,6 +232,7 @@ def capabilities(
         hardware.name,
         {**cells, RELAXED: _relaxed(cells), CONTROL_FLOW: _control_flow(decision, hardware)},
         standing(hardware),
+        hardware.host,
     )
 
 

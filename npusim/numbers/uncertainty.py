@@ -21,9 +21,6 @@ from npusim.isa.hardware.hardware import Hardware
 MOST_HOST_SHARE = 0.1
 """Of the time of a run: rows are about NPUs, so one that waits longer for its host is not like them."""
 
-ALL = "all"
-"""What a machine lacks whose host is what was measured."""
-
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
@@ -66,10 +63,16 @@ class Uncertainty:
         }
 
 
-def uncertainty(hardware: Hardware, host_share: float = 0.0, devices: int = 1) -> Uncertainty:
-    """Of a run on a hardware. host_share: of its time, 0 to 1; devices: how many NPUs and hosts had parts of it."""
+def uncertainty(
+    hardware: Hardware, host_share: float = 0.0, devices: int = 1, estimate: str = ""
+) -> Uncertainty:
+    """Of a run on a hardware. host_share: of its time, 0 to 1; devices: how many NPUs and hosts had parts of it;
+    estimate: what of its program is not known.
+    """
+    if estimate:
+        return Uncertainty(standing(hardware), estimate)
     if devices > 1:
         return Uncertainty(standing(hardware), f"{devices} devices, every row has one")
-    if host_share > MOST_HOST_SHARE and ALL not in hardware.lacks_operators:
+    if host_share > MOST_HOST_SHARE and not hardware.is_host_alone:
         return Uncertainty(standing(hardware), f"the host takes {100 * host_share:.0f} % of the time")
     return Uncertainty(standing(hardware))

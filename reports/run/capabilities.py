@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from npusim.reports.words import quantities as show
-from npusim.reports.words.claims import of_standing
+from npusim.reports.words.claims import of_cpu, of_standing
 
 if TYPE_CHECKING:
     from npusim.numbers.performance import Capabilities, Cell
@@ -58,7 +58,8 @@ def table(capabilities: Capabilities) -> RenderableType:
 
 def side(capabilities: Capabilities) -> str:
     """What is known of the error of the NPU's side of the ratios; rows are networks of 8 bits."""
-    return f"NPU's side of 8 bits: {of_standing(capabilities.standing)}"
+    cpu = of_cpu(capabilities.host)
+    return f"NPU's side of 8 bits: {of_standing(capabilities.standing)}{cpu and f'. {cpu}'}"
 
 
 def _numbers(cell: Cell) -> tuple[Text, Text]:

@@ -72,6 +72,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "claim": claims.sentence(result.uncertainty.words("latency"), result.uncertainty.words("energy")),
         "area_mm2": result.area.total,
         "cpu": machines.cpu(result.hardware),
+        "cpu_claim": claims.of_cpu(result.hardware.host),
         "verdicts": _verdicts(result),
         "ending": ending(result),
         "help": _help(result),

@@ -29,7 +29,7 @@ def _alone(result: RunResult) -> list[str]:
     ((_, hardware),) = npus(result)
     *parts, node = show.machine(hardware).split(", ")
     machine = ", ".join([*parts, show.ports(hardware), node])
-    if result.at_work and result.at_work[0].is_cpu:
+    if hardware.is_host_alone or (result.at_work and result.at_work[0].is_cpu):
         return [f"{cpu(hardware)}; its machine stands by:", machine]
     return [machine]
 

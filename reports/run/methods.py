@@ -42,7 +42,7 @@ METHODS: tuple[Method, ...] = (
         "Error of latency and energy",
         "Presets that are named after chips were run beside what was measured on them. The typical error is the "
         "geometric mean over all networks, no bound; it holds for hardware with all keys of such a preset, and for "
-        "runs of which the host takes a tenth of the time at most.",
+        "runs of which the host takes a tenth of the time at most, or which a host computes alone.",
         "silicon.md",
         "Chips that exist",
     ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from npusim.isa.hardware.agreement import QUANTITIES, UNSTATED, Agreement, Standing, errors, percent
+from npusim.isa.hardware.agreement import QUANTITIES, UNSTATED, Agreement, Standing, errors, of_core, percent
+from npusim.isa.hardware.hardware import Host
 from npusim.reports.words.quantities import plural
 
 
@@ -17,6 +18,12 @@ def sentence(latency: str, energy: str) -> str:
 def of_standing(found: Standing) -> str:
     """Both claims of a hardware."""
     return sentence(found.words("latency"), found.words("energy"))
+
+
+def of_cpu(host: Host) -> str:
+    """What is known of the other side of `PerformanceInfo`; empty where it is nothing."""
+    found = of_core(host.core)
+    return f"CPU: {errors(found[0])}, {found[1]:g} MHz" if found else ""
 
 
 def of_json(values: Mapping[str, Any]) -> str:
@@ -36,7 +43,8 @@ def details(found: Agreement) -> str:
         for key, (least, most) in found.settings.items()
     )
     measured = f"; measured with {ranges}" if ranges else ""
-    rows = f"{plural(found.rows, 'row')} of {found.referee}, {found.quantity}"
+    what = "" if found.quantity in found.referee else f", {found.quantity}"
+    rows = f"{plural(found.rows, 'row')} of {found.referee}{what}"
     return f"{rows}: {', '.join(parts)}{apart}{measured}"
 
 

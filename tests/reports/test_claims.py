@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import npusim
 from npusim.cli.app import app
 from npusim.comparison.comparison import compare
+from npusim.isa.hardware import agreement
 from npusim.isa.hardware.agreement import Agreement, HeldOut, Standing, standing
 from npusim.isa.hardware.file import change, hardware
 from npusim.numbers.performance import Capabilities
@@ -213,8 +214,32 @@ def test_a_derived_parameter_is_a_change(tmp_path: Path) -> None:
 
 def test_performance_info_says_it_of_its_nearer_side() -> None:
     """Rows are networks of 8 bits: nothing is said of reals, which the host computes."""
-    found = Capabilities(CHIP, MappingProxyType({}), standing(hardware(CHIP)))
+    chip = hardware(CHIP)
+    found = Capabilities(
+        CHIP, MappingProxyType({}), standing(chip), chip.host.model_copy(update={"core": "none"})
+    )
     assert capabilities.side(found) == f"NPU's side of 8 bits: {both(CHIP)}"
+
+
+def test_the_cpu_of_performance_info_has_the_error_of_its_preset(
+    runs: dict[str, RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The preset that is called like the core, with its clock: here one that is made up, for the name of another."""
+    of = Agreement("edge-128", "latency", "a board", 24, 0.109, 0.27, 1.0)
+    monkeypatch.setattr(agreement, "agreements", lambda: (of,))
+    chip = hardware(GENERIC)
+    named = chip.model_copy(update={"host": chip.host.model_copy(update={"core": "edge-128"})})
+    said = "CPU: typical error 10.9 %, worst 27.0 %, 500 MHz"
+    assert claims.of_cpu(named.host) == said
+    assert claims.of_cpu(chip.host.model_copy(update={"core": "cortex-a53"})) == ""
+    found = Capabilities(GENERIC, MappingProxyType({}), standing(chip), named.host)
+    assert capabilities.side(found).endswith(f". {said}")
+    monkeypatch.setattr(terminal, "of_cpu", lambda host: said)
+    lines = terminal.render(runs[GENERIC], 110).splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith("  execTime"))
+    assert lines[at + 1].strip() == said
+    monkeypatch.setattr(html.claims, "of_cpu", lambda host: said)
+    assert f"<br>{said}</dd>" in flat(html.render(runs[GENERIC]))
 
 
 def test_hw_list_has_a_column_for_each() -> None:

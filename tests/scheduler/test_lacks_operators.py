@@ -14,6 +14,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.expand import expand
 from npusim.kernels.table import operator
+from npusim.reports.run import machines
 
 from ..graphs import Sketch
 from .test_lstm_parts import quantized_lstm
@@ -76,3 +77,15 @@ def test_the_reason_goes_before_those_of_the_ways() -> None:
     assert entry.lowering(conv, EDGE) is not None
     assert entry.lowering(conv, lacking("conv_2d")) is None
     assert entry.host_reason(conv, lacking("conv_2d")) == "edge-128 lacks the operator (lacks_operators)"
+
+
+def test_a_machine_may_lack_all_of_them() -> None:
+    """And is then a host with an NPU that stands by: the same bytes, and nothing is taken apart for an NPU."""
+    whole, alone = (npusim.simulate(npusim.compile(network(), hw)) for hw in (EDGE, lacking("all")))
+    np.testing.assert_array_equal(whole.outputs[0], alone.outputs[0])
+    assert {layer.unit for layer in alone.layers} == {"host"}
+    assert lacking("all").is_host_alone
+    assert not lacking("softmax").is_host_alone
+    assert machines.lines(alone)[0] == "cortex-m7 at 280 MHz; its machine stands by:"
+    graph = quantized_lstm(lambda low, high: low)
+    assert expand(graph, lacking("all")) is graph

@@ -131,7 +131,10 @@ def test_files_of_before_have_all_of_them_in_one_text() -> None:
 
 
 def test_one_token_of_a_language_model_in_3_s_and_300_mb() -> None:
-    """The weights pass the DRAM once; 30 GB/s at 1 GHz are 30 bytes a cycle, and nothing else takes as long."""
+    """The weights pass the DRAM once; 30 GB/s at 1 GHz are 30 bytes a cycle, and nothing else takes as long.
+
+    Rows open ahead, so what is left is the last cycle of each grant: 512 bytes take 18 cycles for 17.07, 5.5 %.
+    """
     words = [sys.executable, "-m", "tests.decode_step"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     tries = []
@@ -143,7 +146,7 @@ def test_one_token_of_a_language_model_in_3_s_and_300_mb() -> None:
             break
     assert WEIGHTS <= found["constants"] < WEIGHTS * 1.01  # with 9 bytes of parameters for each channel
     assert WEIGHTS <= found["dram_read_bytes"] < WEIGHTS * 1.01
-    assert found["constants"] / 30 < found["cycles"] < 1.5 * found["constants"] / 30
+    assert found["constants"] / 30 < found["cycles"] < 1.07 * found["constants"] / 30
     assert found["peak_mb"] <= 300
     # 3 s where the yardstick takes 10 ms; 9 ms were measured, and 2.0 s.
     assert min(tries) <= 300, tries

@@ -22,6 +22,7 @@ class BlockShape(NamedTuple):
     most_dilation: int
     most_stride: int
     lone_weights_per_cycle: float
+    turns_rows: bool
     pool_step_cycles: int
     lone_step_cycles: int
     most_height: int

@@ -273,11 +273,12 @@ loads = st.dictionaries(
     min_size=1, max_size=4,
 )  # fmt: skip
 hardwares = st.builds(
-    lambda bandwidth, latency, miss, grant, banks: machine(
-        bandwidth_gb_per_s=bandwidth, latency_ns=latency, row_miss_ns=miss, grant_bytes=grant, banks=banks
+    lambda bandwidth, latency, miss, grant, banks, row: machine(
+        bandwidth_gb_per_s=bandwidth, latency_ns=latency, row_miss_ns=miss, grant_bytes=grant, banks=banks,
+        row_bytes=row,
     ),
     st.sampled_from([0.5, 3.0, 8.0, 32.0]), st.sampled_from([0.0, 20.0]), st.sampled_from([0.0, 10.0, 80.0]),
-    st.sampled_from([32, 256, 1024]), st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([32, 256, 1024]), st.sampled_from([1, 2, 4, 8]), st.sampled_from([128, 1024]),
 )  # fmt: skip
 
 
