@@ -33,7 +33,7 @@ class _Memory:
 _MEMORY = _Memory()
 
 
-def block(constants: Constants, packed: bool, skips: bool) -> tuple[Piece, int]:
+def block(constants: Constants, packed: bool, skips: bool = False) -> tuple[Piece, int]:
     """Constants as they lie in DRAM, and how many of their bytes are packed weights; `skips`: for a decoder that does.
 
     Weights are packed if they may be and if that makes them shorter; else the number is 0. Those known by their size
@@ -68,7 +68,7 @@ def _lengths(constants: Constants, skips: bool) -> Lengths:
     return Lengths(*(each[groups] for each in _MEMORY.lengths(whole, constants.zero_point, skips)))
 
 
-def share(constants: Constants, skips: bool) -> float:
+def share(constants: Constants, skips: bool = False) -> float:
     """About how many bytes a packed weight takes, from evenly spread groups; at most 1."""
     found, weights = _lengths(constants, skips), constants.weights
     groups = 0 if weights is None else weights.size // GROUP
