@@ -96,6 +96,8 @@ REMARKS = {
         "held out, would like more than either.",
         "In the scratchpad a weight takes a byte whatever `weight_bits` says: tiles are smaller than on the chip.",
         "Kernels other than 1 x 1 and 3 x 3 run on the cores at 10 MACs per cycle, an assumption: a fifth of KWS.",
+        "Steps of the engine are those of the published model of the NE16, with which ResNet-8 agrees to the cycle in "
+        "what a bit of a weight costs (14,512); `tests/rtl` has an engine of our own in registers that takes them.",
     ),
     ENERGY: (
         "`technology.system_pj_per_cycle` is one constant for four networks and two voltages; what it stands for "

@@ -294,7 +294,14 @@ class RunResult:
         """How far latency and energy may be off."""
         ((_, hardware), *_) = self.npus
         share = self.cycles.host / self.cycles if self.cycles else 0.0
-        return uncertainty(hardware, share, max(len(self.at_work), 1))
+        estimate = (
+            "operators are not known"
+            if self.program.unknown_operators
+            else "constants are known by their size only"
+            if self.program.timing_only
+            else ""
+        )
+        return uncertainty(hardware, share, len(self.at_work), estimate)
 
     @property
     def latency_error(self) -> float | None:
