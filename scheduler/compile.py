@@ -116,6 +116,7 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
         images=memory.images,
         code_space=memory.code_space,
         areas=memory.areas,
+        spared=memory.spared,
         states=tuple(layout.placement(tensor) for tensor, _ in graph.states),
         notes=graph.notes,
     )

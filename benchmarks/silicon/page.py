@@ -31,8 +31,9 @@ choice of constants, but their operators stand in Vela's table of single operato
 `npusim hw show PRESET`, `npusim hw list`, the report and the JSON of a run quote the first row of a preset and quantity
 below, from `isa/hardware/agreement.toml`, which is written with this page. Who changes a key of a preset has another
 machine, of which no error is known; only values between those that rows of the preset were simulated with, because the
-chip had them, keep the claim (below). Nor does it hold for a run of which the host takes more than a tenth of the time,
-and for several devices. All rows are networks of 8 bits, scheduled with `--effort fast`.
+chip had them, keep the claim (below). Nor does it hold for a run of which the host takes more than a tenth of the time
+(unless the host is what was measured), for several devices, for models that decide, and for programs with operators
+or weights that are not known. All rows are of 8 bits, scheduled with `--effort fast`.
 
 ![Measured against simulated, and the ratio of both, for every preset]({PICTURE})
 """

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.mac_array import MacArray
+from npusim.isa.engines.mac_array import MOST_BITS, MacArray
 
 EDGE = Cause(
     "edge_tiles",
@@ -24,7 +24,10 @@ EDGE = Cause(
 
 
 class Problem(NamedTuple):
-    """What an instruction has the array compute: a convolution of a tile, or one `by_channel` (depthwise)."""
+    """What an instruction has the array compute: a convolution of a tile, or one `by_channel` (depthwise).
+
+    few_bits: its weights have the array's `weight_bits`, else all 8.
+    """
 
     ofm_height: int
     ofm_width: int
@@ -37,6 +40,7 @@ class Problem(NamedTuple):
     by_channel: bool = False
     stride_height: int = 1
     dilation_height: int = 1
+    few_bits: bool = False
 
     @property
     def pixels(self) -> int:
@@ -81,6 +85,7 @@ class Use(NamedTuple):
     cycles, array_cycles: until the last result is written, and those in which the array itself is occupied.
     map_values, weight_values: values that pass the ports of the feature map and of the weights.
     updates: accumulators that are read and written.
+    product_bits: bits of a weight that each product is made of.
     """
 
     cycles: int
@@ -88,6 +93,7 @@ class Use(NamedTuple):
     map_values: int
     weight_values: int
     updates: int
+    product_bits: int = MOST_BITS
 
 
 class Circuits(NamedTuple):
@@ -107,6 +113,19 @@ class ArrayRule(NamedTuple):
     field: str
     reads: tuple[str, ...]
     fault: Callable[[MacArray], str | None]
+
+
+def _all_bits(array: MacArray) -> str | None:
+    if array.weight_bits == MOST_BITS:
+        return None
+    return (
+        f"{array.weight_bits}; the kind {array.kind} multiplies all {MOST_BITS} bits of a weight: it may be "
+        f"{MOST_BITS}, or mac_array.kind bit_serial"
+    )
+
+
+ALL_BITS = ArrayRule("weight_bits", (), _all_bits)
+"""Of a kind that has nothing from a weight of fewer bits."""
 
 
 class Engine(ABC):

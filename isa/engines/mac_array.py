@@ -168,11 +168,21 @@ class MacArray(Section):
         default=MOST_BITS,
         ge=2,
         le=MOST_BITS,
-        description="bits of a weight that a bit-serial array takes time for; no value of a weight changes",
+        description="of a bit-serial array: bits of a weight that is a constant, in time, energy, traffic and room in "
+        "memories; values stay those of the model",
     )
     block: Blocks | None = Field(default=None, description="of the kind `block`")
     bit_serial: BitSerial | None = Field(default=None, description="of the kind `bit_serial`")
     stream: Streams | None = Field(default=None, description="of the kind `stream`")
+
+    @property
+    def few_bits(self) -> bool:
+        """Whether weights that are constants have fewer bits than eight."""
+        return self.weight_bits < MOST_BITS
+
+    def stored_bytes(self, weights: int) -> int:
+        """Bytes of weights that are constants, packed without gaps: of each as many bits as `weight_bits`."""
+        return -(-weights * self.weight_bits // MOST_BITS)
 
     @property
     def blocks(self) -> Blocks:

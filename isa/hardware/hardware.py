@@ -232,6 +232,11 @@ class Hardware(Section):
         return engine_of(self.mac_array).macs_per_cycle(self.mac_array)
 
     @property
+    def packs_weights(self) -> bool:
+        """Whether weights are stored for the decoder; those of few bits have as many each, and pass none."""
+        return self.dma.decoder_bytes_per_cycle > 0 and not self.mac_array.few_bits
+
+    @property
     def tops(self) -> float:
         """Operations per second of the full array in 10^12; a multiply-accumulate is two."""
         return 2 * self.macs_per_cycle * self.clock_mhz * 1e-6
@@ -305,7 +310,11 @@ class Hardware(Section):
 
     def peak_bytes_per_cycle(self, space: Space) -> float:
         """Peak bandwidth of a memory's port in bytes per NPU cycle."""
-        return self.port(space).bandwidth_gb_per_s * 1e3 / self.clock_mhz
+        return self.gb_per_s(space) * 1e3 / self.clock_mhz
+
+    def gb_per_s(self, space: Space) -> float:
+        """Peak bandwidth of a memory's port in 10^9 bytes per second."""
+        return self.port(space).gb_per_s(self.clock_mhz)
 
     def cycles_of_ns(self, time_ns: float) -> int:
         """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""

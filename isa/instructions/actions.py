@@ -24,6 +24,12 @@ ACTIONS: tuple[Action, ...] = (
         "mac_int8", "mac_array", "MAC", "one 9-bit by 9-bit multiply with 32-bit accumulate, operands useful"
     ),
     Action(
+        "mac_bit",
+        "mac_array",
+        "bit",
+        "one bit of a weight in a multiply-accumulate of int8, with its registers",
+    ),
+    Action(
         "mac_float16", "mac_array", "MAC", "one float16 multiply with float32 accumulate and its registers"
     ),
     Action("mac_float32", "mac_array", "MAC", "one float32 multiply with wide accumulate and its registers"),

@@ -299,3 +299,54 @@ class Unpack(Transfer):
         return Cost(
             setup + beats, actions, setup, ((dense(Space(self.source_space), self.source, size), False),)
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadWeights(Transfer):
+    """Load a block into the scratchpad: some bytes as they are, then weights, a byte each.
+
+    Of each weight `mac_array.weight_bits` of the hardware are said to pass: time, traffic and energy are those of a
+    copy of the plain bytes and of weights x weight_bits / 8 more, rounded up. The bits of the model beyond these pass
+    as well, without cost, so that results are the model's.
+    """
+
+    mnemonic: ClassVar[str] = "dma.weights"
+    opcode: ClassVar[int] = 0x13
+    specs: ClassVar[tuple[FieldSpec, ...]]
+
+    source_space: int = bits(SPACE_BITS, "memory of the block", choices=SPACES)
+    source: int = bits(36, "byte address of the block")
+    plain: int = bits(28, "bytes at its beginning that all pass")
+    weights: int = bits(28, "number of weights behind them")
+    target: int = bits(28, "scratchpad address of the destination")
+
+    def regions(self, context: Context) -> Regions:
+        """The block, and where it comes to lie."""
+        size = self.plain + self.weights
+        source = dense(Space(self.source_space), self.source, size)
+        return (source,), (dense(Space.SCRATCHPAD, self.target, size),)
+
+    def faults(self) -> list[str]:
+        """There are weights, and they come through a port."""
+        found = [] if self.weights else ["weights is 0; it may be 1 or more"]
+        if self.source_space == Space.SCRATCHPAD:
+            found.append("source_space is scratchpad; it may be a memory behind a port")
+        return found
+
+    def execute(self, memory: Memory) -> list[Write]:
+        """Copy all of it."""
+        size = self.plain + self.weights
+        source = memory.bytes_at(Space(self.source_space), self.source, size)
+        return [(memory.bytes_at(Space.SCRATCHPAD, self.target, size), source.copy())]
+
+    def cost(self, context: Context) -> Cost:
+        """That of a copy of the bytes that are said to pass."""
+        passing = Copy(
+            channel=self.channel,
+            source_space=self.source_space,
+            source=self.source,
+            target_space=Space.SCRATCHPAD,
+            target=self.target,
+            size=self.plain + context.hardware.mac_array.stored_bytes(self.weights),
+        )
+        return passing.cost(context)

@@ -19,6 +19,7 @@ from npusim.isa.arithmetic.convolution import convolve, depthwise_convolve
 from npusim.isa.base.cause import Cause
 from npusim.isa.engines.engine import HALVINGS_BITS, Layout, Problem
 from npusim.isa.engines.kinds import ENGINES, engine_of
+from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
@@ -88,6 +89,12 @@ class _Window(Instruction):
     other_sign: int = bits(
         1, "the output has the sign that the feature map has not", choices=("no", "yes"), place=LAST
     )
+    few_bits: int = bits(
+        1,
+        "weights take `mac_array.weight_bits` each, in time and energy, else all 8",
+        choices=("no", "yes"),
+        place=LAST,
+    )
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -122,6 +129,7 @@ class _Window(Instruction):
             self._by_channel,
             self.stride_height,
             self.dilation_height,
+            bool(self.few_bits),
         )
 
     def misfits(self, context: Context) -> list[str]:
@@ -223,13 +231,14 @@ class _Window(Instruction):
         use = engine.use(array, problem, self._layout)
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
         macs = outputs * problem.inner
+        full = use.array_cycles * engine.macs_per_cycle(array) * array.weight_bits
+        weight_bytes = array.stored_bytes(use.weight_values) if self.few_bits else use.weight_values
         actions = {
-            "mac_int8": macs,
-            "pe_register": macs,
-            "pe_idle": max(use.array_cycles * engine.macs_per_cycle(array) - macs, 0),
+            **_products(macs, use.product_bits),
+            "pe_idle": max((full - macs * use.product_bits) // MOST_BITS, 0),
             "accumulator_update": use.updates,
             "requantise_float32" if self.rescale else "requantise": outputs,
-            "scratchpad_read_byte": use.map_values + use.weight_values + self._parameter_bytes(),
+            "scratchpad_read_byte": use.map_values + weight_bytes + self._parameter_bytes(),
             "scratchpad_write_byte": outputs * self._result_bytes,
         }
         return Cost(use.cycles, actions, array_cycles=use.array_cycles)
@@ -264,6 +273,13 @@ class _Window(Instruction):
     def _results(self) -> tuple[int, int, Any]:
         """The smallest and the largest value of the output, and its type."""
         return self.low, self.high, _CODE_TYPES[self._ofm_signed]
+
+
+def _products(macs: int, product_bits: int) -> dict[str, int]:
+    """What multiply-accumulates count as, with all bits of a weight or with some."""
+    if product_bits == MOST_BITS:
+        return {"mac_int8": macs, "pe_register": macs}
+    return {"mac_bit": macs * product_bits}
 
 
 def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:

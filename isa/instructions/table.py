@@ -37,6 +37,7 @@ INSTRUCTIONS: tuple[type[Instruction], ...] = (
     control.Barrier,
     dma.Copy,
     dma.Unpack,
+    dma.LoadWeights,
     gather.Gather,
     mac.Convolve,
     mac.Depthwise,

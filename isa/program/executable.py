@@ -133,6 +133,10 @@ class Executable:
         """The memory of the executable's own window."""
         return self.hardware.holder("activations")
 
+    def spared_bytes(self, space: Space) -> int:
+        """Bytes of a memory that have addresses and take no room (`Program.spared`)."""
+        return sum([program.spared_bytes(space) for program in self.programs])
+
     @property
     def decisions(self) -> tuple[str, ...]:
         """The names of all IFs and WHILEs, those inside others included."""
@@ -196,6 +200,7 @@ def link(executable: Executable) -> Linked:
         made.append(program)
     for space, end in ends.items():
         capacity = hardware.memory_bytes(space)
+        end -= executable.spared_bytes(space)
         if end > capacity:
             name = "DRAM" if space == Space.DRAM else hardware.memory_name(space)
             raise ProgramError(

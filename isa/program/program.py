@@ -191,6 +191,8 @@ class Program:
     layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
     areas:         what it uses of further memories; all of one that is not listed.
+    spared:        of constants in a memory, bytes with addresses that take no room: the bits of weights beyond
+                   `mac_array.weight_bits`, which the model has and the hardware has not.
     states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
     notes:         what the reader of the model had to say, a line each.
     """
@@ -211,6 +213,7 @@ class Program:
     states: tuple[Placement, ...] = ()
     code_space: int = 1
     areas: tuple[Area, ...] = ()
+    spared: tuple[Area, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -238,6 +241,20 @@ class Program:
             return self.dram_size_bytes
         used = [area.size_bytes for area in self.areas if area.space == space]
         return used[0] if used else self.hardware.memory_bytes(space)
+
+    def spared_bytes(self, space: Space | None = None) -> int:
+        """Bytes of `spared`, of one memory or all."""
+        return sum([area.size_bytes for area in self.spared if space in (None, area.space)])
+
+    @property
+    def constants_bytes(self) -> int:
+        """Room that the constants take in their memories."""
+        return len(self.constants) - self.spared_bytes()
+
+    @property
+    def dram_room_bytes(self) -> int:
+        """Room that the program takes in the DRAM."""
+        return self.dram_size_bytes - self.spared_bytes(Space.DRAM)
 
     def constants_at(self, space: int, address: int, size_bytes: int) -> bytes:
         """Bytes that a memory holds before the program begins. Raises ValueError where no image has them all."""

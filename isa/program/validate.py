@@ -121,9 +121,10 @@ def _table_faults(program: Program) -> Iterator[str]:
 
 def _memory_faults(program: Program) -> Iterator[str]:
     """What of a program does not fit into the memories."""
-    size, capacity = program.dram_size_bytes, program.hardware.dram_bytes
+    size, capacity = program.dram_room_bytes, program.hardware.dram_bytes
     if size > capacity:
         yield f"needs {size} bytes of DRAM, the hardware has {capacity}"
+    yield from _spared_faults(program)
     for area in program.areas:
         if (fault := _outside(program, area.space, 0, area.size_bytes)) is not None:
             yield f"an area {fault}"
@@ -144,6 +145,19 @@ def _memory_faults(program: Program) -> Iterator[str]:
             yield f'tensor "{printable(place.name)}" {fault}'
 
 
+def _spared_faults(program: Program) -> Iterator[str]:
+    """What takes no room is of weights, and no more of them than the hardware leaves out."""
+    array = program.hardware.mac_array
+    for area in program.spared:
+        size = sum([image.size_bytes for image in program.images if image.space == area.space])
+        most = size - array.stored_bytes(size)
+        if program.spared_bytes(Space(area.space)) > most:
+            yield (
+                f"{program.spared_bytes(Space(area.space))} bytes of memory {area.space} take no room; of its "
+                f"constants {most} may, mac_array.weight_bits is {array.weight_bits}"
+            )
+
+
 def image_faults(program: Program, constant_bytes: int) -> Iterator[str]:
     """What is wrong with the images of so many bytes: they lie in their memories and have as many."""
     for image in program.images:
@@ -159,7 +173,8 @@ def _outside(program: Program, space: int, address: int, size_bytes: int) -> str
     """What is wrong with a place; None if it lies in its memory."""
     if not 0 <= space < len(program.hardware.spaces):
         return f"lies in memory {space}: {_no_memory(program, space)}"
-    room = min(program.memory_bytes(Space(space)), program.hardware.memory_bytes(Space(space)))
+    there = program.hardware.memory_bytes(Space(space)) + program.spared_bytes(Space(space))
+    room = min(program.memory_bytes(Space(space)), there)
     if 0 <= address <= room - size_bytes:
         return None
     name = program.hardware.memory_name(Space(space))

@@ -98,7 +98,10 @@ class Blocks:
     def constants(self, first: int, last: int) -> Constants:
         """What of it the model holds; zeros stand for a bias that it does not."""
         if not self.known:
-            return Constants(absent_bytes=self.constant_bytes(first, last))
+            weights = (
+                0 if WEIGHTS in self.computed else sum([box.size_bytes for box in self.boxes(first, last)])
+            )
+            return Constants(absent_bytes=self.constant_bytes(first, last), absent_weights=weights)
         plain = b"".join([self.stage.parameters(*part) for part in self.ranges(first, last)])
         if self.weights is None:
             return Constants(plain)

@@ -14,7 +14,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.blocks import blocks
 from npusim.kernels.lowering.mac import ONE_COLUMN, alike, channel_step, fastest_layout, output_major, product
-from npusim.kernels.lowering.stage import OutputStage
+from npusim.kernels.lowering.stage import OutputStage, few_bits
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,
@@ -48,6 +48,7 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
         input_type(call, 1).size_bytes + input_type(call, 2).size_bytes <= hardware.scratchpad_bytes * _KEPT
     )
     common = _product_fields(call, stage)
+    common["few_bits"] = int(not keeps and few_bits(call, hardware))
 
     def constants(first: int, last: int) -> Constants:
         return needs.constants(first // size, last // size)

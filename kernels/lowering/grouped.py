@@ -28,7 +28,7 @@ from npusim.kernels.lowering.mac import (
     output_major,
     window_of,
 )
-from npusim.kernels.lowering.stage import common_fields
+from npusim.kernels.lowering.stage import common_fields, few_bits
 from npusim.kernels.lowering.work import Parts, Tile, TileAddresses, Work
 from npusim.kernels.operator.operands import input_type, weight_zero
 from npusim.kernels.operator.operator import Call
@@ -44,7 +44,7 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
     count = groups // together
     depth, channels = window.ifm_depth // count, window.ofm_depth // count
     stage, inside = convolution_stage(call), replace(window, ifm_depth=depth)
-    common = {**common_fields(call, stage), "ifm_depth": depth}
+    common = {**common_fields(call, stage, hardware), "ifm_depth": depth}
 
     def ranges(first: int, last: int) -> list[tuple[int, int]]:
         ends = [*range(first - first % channels + channels, last, channels), last]
@@ -100,7 +100,9 @@ def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> in
     if 1 not in call.constants:
         return 1
     bytes_per_cycle = hardware.peak_bytes_per_cycle(hardware.holder("constants"))
-    size = input_type(call, 1).size_bytes
+    size, few = input_type(call, 1).size_bytes, few_bits(call, hardware)
+    if few:
+        size = hardware.mac_array.stored_bytes(size)
 
     def cycles(together: int) -> float:
         count = groups // together
@@ -115,6 +117,7 @@ def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> in
             False,
             window.strides[0],
             window.dilations[0],
+            few,
         )
         array = hardware.mac_array
         engine = engine_of(array)

@@ -45,12 +45,12 @@ def _supply(
     size_bytes = partial(_bytes, per_channel, stage)
     weights = call.constants[1]
     if weights is SIZE_ONLY or any(data is SIZE_ONLY for data in call.constants.values()):
-        return {"constants": partial(_absent, size_bytes), "constant_bytes": size_bytes}
+        return {"constants": partial(_absent, per_channel, size_bytes), "constant_bytes": size_bytes}
     return {"constants": taken(weights), "constant_bytes": size_bytes}
 
 
-def _absent(size_bytes: Callable[[int, int], int], first: int, last: int) -> Constants:
-    return Constants(absent_bytes=size_bytes(first, last))
+def _absent(per_channel: int, size_bytes: Callable[[int, int], int], first: int, last: int) -> Constants:
+    return Constants(absent_bytes=size_bytes(first, last), absent_weights=per_channel * (last - first))
 
 
 def convolution_stage(call: Call) -> OutputStage:
@@ -210,7 +210,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     stage = convolution_stage(call)
     window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
-    common = {**common_fields(call, stage), "ifm_depth": window.ifm_depth}
+    common = {**common_fields(call, stage, hardware), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
@@ -265,7 +265,7 @@ def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: i
 
 def alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
     """What tiles of a call cost follows from `what`, its batch, and how far its weights pack, where they do."""
-    packs = hardware.dma.decoder_bytes_per_cycle and call.constants.get(1) is not SIZE_ONLY
+    packs = hardware.packs_weights and call.constants.get(1) is not SIZE_ONLY
     how = call.parameters.rescale, call.outputs[0].element.bits
     return None if packs else (*what, *how, input_type(call).shape[0])
 
@@ -303,7 +303,7 @@ def _by_channel(call: Call, hardware: Hardware, boxes: Boxes, arranged: Any = No
     stage = convolution_stage(call)
     window = window_of(call)
     taps = window.kernel[0] * window.kernel[1]
-    common = common_fields(call, stage)
+    common = common_fields(call, stage, hardware)
     sliced = window.ifm_depth == window.ofm_depth
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -358,7 +358,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
     common: dict[str, Any] = {
-        **common_fields(call, stage),
+        **common_fields(call, stage, hardware),
         "ifm_row_stride": inner,
         "ifm_pixel_stride": inner,
         "ifm_depth": inner,

@@ -99,9 +99,10 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
     whole = Rows(("in", 1), 1, columns * inner, weights.offset_bytes, weights.entry_bytes), one_row
     output = Rows(("out", 0), rows, columns, done * factors.rows * columns, rows * columns)
     common: dict[str, Any] = {
-        **common_fields(call, stage),
+        **common_fields(call, stage, hardware),
         "ifm_depth": inner,
         "ifm_transposed": int(transposed[0]),
+        "few_bits": 0,  # the second factor is an operand, which lies with all its bits
         **ONE_COLUMN,
     }
 

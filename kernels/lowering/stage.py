@@ -115,7 +115,12 @@ def _signed(tensor: TensorType) -> int:
     return int(tensor.dtype == "int8")
 
 
-def common_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
+def few_bits(call: Call, hardware: Hardware) -> bool:
+    """Whether the weights of a call are constants of fewer bits than eight."""
+    return 1 in call.constants and hardware.mac_array.few_bits
+
+
+def common_fields(call: Call, stage: OutputStage, hardware: Hardware) -> dict[str, Any]:
     """The fields that all tiles of a call share."""
     ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
     words = stage.result_bytes > 1
@@ -132,4 +137,5 @@ def common_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
         **({"wide": RESULTS.index("32_bits")} if words else {}),
         "rescale": int(stage.in_float32),
         "other_sign": int(not words and _signed(ifm) != _signed(ofm)),
+        "few_bits": int(few_bits(call, hardware)),
     }

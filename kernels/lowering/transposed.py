@@ -124,7 +124,7 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
         channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), ifm_height, ifm_bytes, 0, ifm_height * ifm_bytes), y_axis.needed),),
         outputs=(Rows(("out", 0), ofm_height, ofm_bytes, 0, ofm_height * ofm_bytes),),
-        emit=_Emitter(hardware, boxes, needs, depth, common_fields(call, stage)).tile,
+        emit=_Emitter(hardware, boxes, needs, depth, common_fields(call, stage, hardware)).tile,
         last_resort=1,
         entries=batch,
         alike=alike(call, hardware, "transposed", y_axis, x_axis, depth, inner, channels, stage.per_channel),

@@ -112,7 +112,8 @@ class Constants:
     """The constants of a range of channels: plain bytes, then weights that may be packed on their way.
 
     If the weights are part of a tensor in C order, `whole` is that tensor and `first_weight` where they begin in it.
-    With `absent_bytes` they are constants known by their size only, so many bytes in all.
+    With `absent_bytes` they are constants known by their size only, so many bytes in all, of which `absent_weights` are
+    weights.
     """
 
     plain: bytes = b""
@@ -121,6 +122,12 @@ class Constants:
     whole: Array | None = None
     first_weight: int = 0
     absent_bytes: int = 0
+    absent_weights: int = 0
+
+    @property
+    def weight_count(self) -> int:
+        """Weights, a byte each."""
+        return self.absent_weights if self.weights is None else self.weights.size
 
     @property
     def size_bytes(self) -> int:

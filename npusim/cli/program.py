@@ -74,8 +74,8 @@ def compile_model(
 
     say(
         f"{show.printable(str(output))}: {show.printable(program.name)} for {program.hardware.name}, "
-        f"{show.plural(program.instructions, 'instruction')}, {show.size(len(program.constants))} constants, "
-        f"{show.size(program.scratchpad_peak_bytes)} scratchpad, {show.size(program.dram_size_bytes)} DRAM"
+        f"{show.plural(program.instructions, 'instruction')}, {show.size(program.constants_bytes)} constants, "
+        f"{show.size(program.scratchpad_peak_bytes)} scratchpad, {show.size(program.dram_room_bytes)} DRAM"
     )
     for caveat in caveats(program):
         say(show.printable(caveat))

@@ -79,6 +79,13 @@ class System:
                 raise HardwareError(
                     f"{first.name} and {other.name} differ in DRAM or memory; the cores of a system share them"
                 )
+            for space in first.outer_spaces:
+                mine, theirs = first.gb_per_s(space), other.gb_per_s(space)
+                if mine != theirs:
+                    raise HardwareError(
+                        f"{first.memory_name(space)} follows the clock, {mine:g} GB/s at {first.clock_mhz:g} MHz and "
+                        f"{theirs:g} GB/s at {other.clock_mhz:g} MHz; cores that share it have one clock"
+                    )
         self.env = simpy.Environment()
         clocks = _clocks(self.env, cores)
         environments = [clock or self.env for clock in clocks]
@@ -146,11 +153,12 @@ class System:
             if not size_bytes:
                 continue
             self._used_bytes[space] = address + size_bytes
-            if address and self._used_bytes[space] > capacity:
+            jobs = [*self.jobs, job]
+            needed = address + size_bytes - sum([each.order.executable.spared_bytes(space) for each in jobs])
+            if address and needed > capacity:
                 name = "DRAM" if space == Space.DRAM else self.cores[0].hardware.memory_name(space)
                 raise SimulationError(
-                    f"{len(self.jobs) + 1} jobs need {self._used_bytes[space]} bytes of {name}, "
-                    f"the hardware has {capacity}"
+                    f"{len(jobs)} jobs need {needed} bytes of {name}, the hardware has {capacity}"
                 )
         return found
 

@@ -294,7 +294,14 @@ class RunResult:
         """How far latency and energy may be off."""
         ((_, hardware), *_) = self.npus
         share = self.cycles.host / self.cycles if self.cycles else 0.0
-        return uncertainty(hardware, share, max(len(self.at_work), 1))
+        estimate = (
+            "operators are not known"
+            if self.program.unknown_operators
+            else "constants are known by their size only"
+            if self.program.timing_only
+            else ""
+        )
+        return uncertainty(hardware, share, len(self.at_work), estimate)
 
     @property
     def latency_error(self) -> float | None:
@@ -356,6 +363,11 @@ class RunResult:
             "performance_info": asdict(self.performance_info),
             "unknown_operators": self.program.unknown_operators,
             **({"constants": "known by their size only"} if self.program.timing_only else {}),
+            **(
+                {"weight_bits": self.hardware.mac_array.weight_bits}
+                if self.hardware.mac_array.few_bits
+                else {}
+            ),
             "notes": list(self.notes),
             "layers": [layer.to_dict() for layer in self.layers],
             "pieces": [piece.to_dict() for piece in self.pieces],

@@ -63,8 +63,14 @@ class Uncertainty:
         }
 
 
-def uncertainty(hardware: Hardware, host_share: float = 0.0, devices: int = 1) -> Uncertainty:
-    """Of a run on a hardware. host_share: of its time, 0 to 1; devices: how many NPUs and hosts had parts of it."""
+def uncertainty(
+    hardware: Hardware, host_share: float = 0.0, devices: int = 1, estimate: str = ""
+) -> Uncertainty:
+    """Of a run on a hardware. host_share: of its time, 0 to 1; devices: how many NPUs and hosts had parts of it;
+    estimate: what of its program is not known.
+    """
+    if estimate:
+        return Uncertainty(standing(hardware), estimate)
     if devices > 1:
         return Uncertainty(standing(hardware), f"{devices} devices, every row has one")
     if host_share > MOST_HOST_SHARE and not hardware.is_host_alone:

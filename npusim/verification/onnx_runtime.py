@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,23 @@ def _session(content: bytes | None, path: Path) -> Any:
     return onnxruntime.InferenceSession(content or str(path), options, providers=["CPUExecutionProvider"])
 
 
+_SMALL = 1024
+"""Elements of a constant that may say shapes, axes or pads."""
+
+
 def _with_every_value(path: Path) -> tuple[bytes, frozenset[str]]:
-    """The file with every value of its graph as an output, and those that a QuantizeLinear gives."""
+    """The file with every value of its graph as an output, and those that a QuantizeLinear gives.
+
+    Small constants that lie beside the file lie in it: ONNX Runtime infers shapes from them before it knows the folder.
+    """
     import onnx
 
     model = onnx.load(str(path), load_external_data=False)
+    for tensor in model.graph.initializer:
+        if onnx.external_data_helper.uses_external_data(tensor) and prod(tensor.dims) <= _SMALL:
+            onnx.external_data_helper.load_external_data_for_tensor(tensor, str(path.resolve().parent))
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
     there = {each.name for each in model.graph.output}
     for node in model.graph.node:
         for name in node.output:

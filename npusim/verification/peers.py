@@ -27,6 +27,10 @@ CLOSE = 1e-5
 CLOSE_IN_FLOAT32_SUMS = 1e-4
 """Likewise where the other adds up in float32, one product after the other."""
 
+CLOSE_IN_HALVES = 2e-3
+"""Likewise of float16 where the other computes chains of operators in float32: four roundings of 11 bits, of what goes
+in and of what comes out, of which npusim has all."""
+
 Named = Mapping[int, Array] | Mapping[str, Array]
 """Values of tensors by their number in the graph, or by their names in the model."""
 
@@ -37,7 +41,7 @@ class Peer:
 
     name, version: of it. how: the choice of its kernels, in words.
     run:    what each tensor holds after a run on these inputs, as far as it keeps it.
-    close:  how far floats may be from its own.
+    close:  how far floats may be from its own; halves: how far float16 may be, if further.
     sums_in_floats: tensors by name whose codes it makes of sums in float32, so that some of them are one off.
     """
 
@@ -46,6 +50,7 @@ class Peer:
     how: str
     run: Callable[[Sequence[Array]], Named]
     close: float = CLOSE
+    halves: float = 0.0
     sums_in_floats: frozenset[str] = frozenset()
 
 
@@ -115,6 +120,7 @@ def _beside_onnx_runtime(path: str | Path, sizes: Sizes | None) -> Iterator[tupl
             _version("onnxruntime"),
             how,
             session.run,
+            halves=CLOSE_IN_HALVES,
             sums_in_floats=session.quantized,
         ),
     )

@@ -298,7 +298,8 @@ class _Walk:
         return "rounded" if rounded else "different"
 
     def _close(self, a: Array, b: Array) -> bool:
-        return close(a, b, self.peer.close)
+        halves = self.peer.halves if a.dtype == np.float16 else 0.0
+        return close(a, b, max(self.peer.close, halves))
 
     def _alone(self, node: Node, theirs: Values) -> tuple[dict[int, Array], bool]:
         """The results of a layer from the other's values, and whether codes are rescaled in float32 on the way there.

@@ -47,7 +47,9 @@ def _known(program: Program, base: int) -> Iterator[DramRegion]:
     """What a program has in the DRAM, which it sees from address `base` on."""
     for image in program.images:
         if image.space == Space.DRAM:
-            yield DramRegion("constants", "constants", base + image.address, image.size_bytes)
+            spared = program.spared_bytes(Space.DRAM)
+            name = f"constants, addresses of {spared} bytes more than they take" if spared else "constants"
+            yield DramRegion(name, "constants", base + image.address, image.size_bytes)
     if program.code_space == Space.DRAM:
         yield DramRegion("instructions", "code", base + program.code_address, program.code_size_bytes)
     for kind, places in (("input", program.inputs), ("output", program.outputs)):

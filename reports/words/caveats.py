@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from npusim.isa.engines.mac_array import MOST_BITS
+from npusim.isa.hardware.units import Unit
 from npusim.isa.program.program import Program
 
 
@@ -15,6 +17,12 @@ def caveats(program: Program) -> Iterator[str]:
         yield (
             "ESTIMATE: constants are known by their size only. Weights are loaded as they are: how far they would pack "
             "depends on their values. There are no outputs."
+        )
+    array = program.hardware.mac_array
+    if array.few_bits and any(layer.unit == Unit.MAC.kind.name for layer in program.layers):
+        yield (
+            f"ESTIMATE: in time, energy, traffic and room a constant weight has {array.weight_bits} bits "
+            f"(mac_array.weight_bits). Results are those of the model's own weights, of {MOST_BITS} bits."
         )
 
 

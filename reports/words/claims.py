@@ -23,7 +23,7 @@ def of_standing(found: Standing) -> str:
 def of_cpu(host: Host) -> str:
     """What is known of the other side of `PerformanceInfo`; empty where it is nothing."""
     found = of_core(host.core)
-    return f"CPU model: {errors(found[0])} at {found[1]:g} MHz" if found else ""
+    return f"CPU: {errors(found[0])}, {found[1]:g} MHz" if found else ""
 
 
 def of_json(values: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Piece
 from npusim.kernels.lowering.work import Constants, Move, OperandRef, Rows, Tile, Work
 from npusim.scheduler.emit.sequence import Buffer, Load, Runs
-from npusim.scheduler.fit.packed import block
+from npusim.scheduler.fit.packed import block, spared_bytes
 from npusim.scheduler.network.moves import pieces
 from npusim.scheduler.network.storage import Item, Storage, operand_tensor
 from npusim.scheduler.place.chains import Chain
@@ -157,17 +157,21 @@ class Operands:
         blocks = self._residents.network.memo.of(_Block)
         if (*key, pack) not in blocks:
             constants = work.constants(*channels)
-            packs = pack and bool(self._hardware.dma.decoder_bytes_per_cycle)
-            blocks[*key, pack] = _Block(constants, *block(constants, packs))
+            blocks[*key, pack] = _Block(constants, *block(constants, pack and self._hardware.packs_weights))
         constants, content, packed_bytes = blocks[*key, pack]
         if content.make is None:
             content = content._replace(of=f'of layer "{self._graph.nodes[item.node].name}"')
-        address = self._layout.chunk(key, content)
+        spared = spared_bytes(constants, self._hardware)
+        address = self._layout.chunk(key, content, spared)
         space = self._hardware.holder("constants")
         load = Load(buffer, slot, 0, item.node, space, address, 0, content.size_bytes)
         if packed_bytes and constants.weights is not None:
             load.packed_bytes, load.weights = packed_bytes, constants.weights.size
             load.zero_point = constants.zero_point
+        if spared:
+            load.size_bytes -= spared
+            load.few_bits = constants.weight_count
+            load.plain_bytes = content.size_bytes - load.few_bits
         return load
 
     def _fetch(self, index: int, item: Item, moves: Sequence[Move], buffer: Buffer, slot: int) -> None:

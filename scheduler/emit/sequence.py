@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.dma import Copy, Unpack
+from npusim.isa.instructions.dma import Copy, LoadWeights, Unpack
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 from npusim.scheduler.fit.allocate import Allocator
@@ -48,7 +48,8 @@ class Runs(NamedTuple):
 class Load:
     """Bytes that must be in a buffer before a slot: a dense copy from another memory, or none (room for results).
 
-    With `weights`, the last `packed_bytes` of the copy unpack to that many weights. With `runs` it is no dense copy.
+    With `weights`, the last `packed_bytes` of the copy unpack to that many weights. With `few_bits`, so many weights of
+    few bits pass behind `plain_bytes`. With `runs` it is no dense copy.
     """
 
     buffer: Buffer
@@ -62,6 +63,8 @@ class Load:
     packed_bytes: int = 0
     weights: int = 0
     zero_point: int = 0
+    few_bits: int = 0
+    plain_bytes: int = 0
     runs: Runs | None = None
 
 
@@ -262,6 +265,17 @@ def _issue(timeline: Timeline, load: Load, behind: Iterable[int]) -> None:
             zero=load.zero_point,
         )
         timeline.add(unpack, load.layer, (load.buffer,), behind)
+        return
+    if load.few_bits:
+        weights = LoadWeights(
+            channel=LOAD_CHANNEL,
+            source_space=load.space,
+            source=load.address,
+            plain=load.plain_bytes,
+            weights=load.few_bits,
+            target=load.buffer.address + load.offset_bytes,
+        )
+        timeline.add(weights, load.layer, (load.buffer,), behind)
         return
     counts, *strides = load.runs or Runs((load.size_bytes,), (), ())
     copy = strided_copy(

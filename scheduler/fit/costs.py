@@ -14,7 +14,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.cuts import Cut, Residency, band_bytes, cuts, finest_channels, streams_rows
-from npusim.scheduler.fit.packed import share
+from npusim.scheduler.fit.packed import share, spared_bytes
 from npusim.scheduler.fit.transfers import Transfers
 
 
@@ -108,16 +108,18 @@ class TileCosts:
         return replace(self._nowhere, sliced=self.work.sliced)
 
     def constant_traffic(self, pack: bool) -> float:
-        """Bytes that all constants take where they lie: weights packed if the hardware can and it is wanted."""
+        """Bytes of all constants that pass: weights packed if the hardware can and it is wanted, or of few bits."""
         if pack not in self._traffic:
             self._traffic[pack] = self._find_constant_traffic(pack)
         return self._traffic[pack]
 
     def _find_constant_traffic(self, pack: bool) -> float:
         size = self.work.constant_bytes(0, self.work.channels)
-        if not size or not pack or not self.hardware.dma.decoder_bytes_per_cycle:
+        if not size or not (self.hardware.mac_array.few_bits or (pack and self.hardware.packs_weights)):
             return size
         constants = self.work.constants(0, self.work.channels)
+        if self.hardware.mac_array.few_bits:
+            return size - spared_bytes(constants, self.hardware)
         if constants.weights is None:
             return size
         return len(constants.plain) + constants.weights.size * share(constants)

@@ -6,6 +6,7 @@ import weakref
 
 from npusim.isa.arithmetic.packing import GROUP, HEADER_BYTES, Lengths, lengths, pack
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Piece
 from npusim.kernels.lowering.work import Constants
 
@@ -47,6 +48,11 @@ def block(constants: Constants, packed: bool) -> tuple[Piece, int]:
     if size < weights.size:
         return Piece(len(plain) + size, lambda: plain + pack(weights, zero_point)), size
     return Piece(len(plain) + weights.size, lambda: plain + weights.tobytes()), 0
+
+
+def spared_bytes(constants: Constants, hardware: Hardware) -> int:
+    """Bytes of weights beyond `mac_array.weight_bits`: they have addresses, but take no room and no time."""
+    return constants.weight_count - hardware.mac_array.stored_bytes(constants.weight_count)
 
 
 def _lengths(constants: Constants) -> Lengths:

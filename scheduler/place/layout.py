@@ -32,6 +32,7 @@ class _Map:
         self.arena = Allocator(_UNLIMITED)
         self.pieces: list[Piece] = []
         self.chunk_bytes = 0
+        self.spared_bytes = 0
 
     @property
     def chunks_address(self) -> int:
@@ -43,8 +44,9 @@ class _Map:
         """One past the last constant."""
         return self.chunks_address + self.chunk_bytes
 
-    def add(self, content: Piece) -> int:
-        """The address of some more constants."""
+    def add(self, content: Piece, spared_bytes: int) -> int:
+        """The address of some more constants, of which some bytes take no room."""
+        self.spared_bytes += spared_bytes
         address = self.end
         padding = -content.size_bytes % self.alignment
         self.pieces += (content, Piece(padding, bytes(padding).__bytes__))
@@ -58,6 +60,7 @@ class Images(NamedTuple):
     constants: Image | Blank
     images: tuple[MemoryImage, ...]
     areas: tuple[Area, ...]
+    spared: tuple[Area, ...]
     dram_size_bytes: int
     code_space: Space
     code_address: int
@@ -133,13 +136,15 @@ class MemoryLayout:
         start = np.full(each.type.shape, zero, each.type.numpy_dtype)
         return Piece(start.nbytes, start.tobytes)
 
-    def chunk(self, key: object, content: Piece) -> int:
-        """The address of some constant bytes in the memory of constants; one copy per key."""
-        return self._chunk(self._hardware.holder("constants"), key, content)
+    def chunk(self, key: object, content: Piece, spared_bytes: int = 0) -> int:
+        """The address of some constant bytes in the memory of constants, of which some take no room (`Program.spared`);
+        one copy per key.
+        """
+        return self._chunk(self._hardware.holder("constants"), key, content, spared_bytes)
 
-    def _chunk(self, space: Space, key: object, content: Piece) -> int:
+    def _chunk(self, space: Space, key: object, content: Piece, spared_bytes: int = 0) -> int:
         if key not in self._chunks:
-            self._chunks[key] = self._maps[space].add(content)
+            self._chunks[key] = self._maps[space].add(content, spared_bytes)
         return self._chunks[key]
 
     def placement(self, tensor: int) -> Placement:
@@ -155,7 +160,7 @@ class MemoryLayout:
         ends[code_space] = code_address + instructions * WORD_BYTES
         for space, end in ends.items():
             if space != Space.DRAM:
-                self._require_room(space, end)
+                self._require_room(space, end - self._maps[space].spared_bytes)
         filled = {space: place for space, place in self._maps.items() if place.pieces}
         pieces = [piece for place in filled.values() for piece in place.pieces]
         absent = tuple(dict.fromkeys([piece.of for piece in pieces if piece.make is None]))
@@ -166,6 +171,7 @@ class MemoryLayout:
                 MemoryImage(place.chunks_address, place.chunk_bytes, space) for space, place in filled.items()
             ),
             tuple(Area(space, end) for space, end in ends.items() if space >= FIRST_FURTHER),
+            tuple(Area(space, each.spared_bytes) for space, each in filled.items() if each.spared_bytes),
             ends[Space.DRAM],
             code_space,
             code_address,

@@ -63,7 +63,7 @@ def network_changes(best: Schedule) -> Iterator[Change]:
         yield partial(replace, chains=MappingProxyType(dict.fromkeys(everything, Band(1))))
     if best.weaves:
         yield partial(replace, weaves=MappingProxyType(dict.fromkeys(everything, 1)))
-    if hardware.dma.decoder_bytes_per_cycle:
+    if hardware.packs_weights:
         yield partial(replace, unpacked=everything)
 
 
@@ -82,7 +82,7 @@ def item_changes(best: Schedule, index: int) -> Iterator[Change]:
     yield from _residency_changes(residents, index)
     if work is not None:
         yield partial(_toggle, "unhurried", index)
-        if work.constant_bytes(0, work.channels) and residents.hardware.dma.decoder_bytes_per_cycle:
+        if work.constant_bytes(0, work.channels) and residents.hardware.packs_weights:
             yield partial(_toggle, "unpacked", index)
 
 

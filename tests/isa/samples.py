@@ -194,6 +194,10 @@ def make_readable(instruction: Instruction, memory: Memory) -> bool:
             np.uint8
         ).ravel()
         return True
+    if instruction.mnemonic in ("mac.convolve", "mac.depthwise"):
+        block = _modest_parameters(fields, np.random.default_rng(fields.ofm_depth))
+        memory.bytes_at(Space.SCRATCHPAD, fields.parameters, len(block))[:] = np.frombuffer(block, np.uint8)
+        return True
     if instruction.mnemonic != "dma.unpack":
         return True
     zero = fields.zero % 256
@@ -207,6 +211,17 @@ def make_readable(instruction: Instruction, memory: Memory) -> bool:
             )
             return True
     return False
+
+
+def _modest_parameters(fields: Any, rng: np.random.Generator) -> bytes:
+    """Parameters of a convolution that leave its sums on the scale of codes: random ones mostly saturate them."""
+    channels = fields.ofm_depth
+    scales = channels if fields.per_channel else 1
+    block = rng.integers(-500, 500, channels).astype("<i4").tobytes()
+    if fields.rescale:
+        return block + rng.uniform(0.001, 0.1, scales).astype("<f4").tobytes()
+    multipliers = rng.integers(1 << 30, 1 << 31, scales).astype("<i4")
+    return block + multipliers.tobytes() + rng.integers(-9, -2, scales).astype(np.int8).tobytes()
 
 
 def good_indices(gather: Any, rng: np.random.Generator) -> NDArray[Any]:

@@ -23,7 +23,7 @@ def ne16(bits: int) -> MacArray:
 
 def cycles(bits: int, problem: Problem) -> int:
     array = ne16(bits)
-    return engine_of(array).use(array, problem, Layout()).cycles
+    return engine_of(array).use(array, problem._replace(few_bits=True), Layout()).cycles
 
 
 # The published model of the NE16: a step of a 3 x 3 kernel takes 31 + 6 + (6 + 32 x bits) + 2, one of 1 x 1
@@ -58,7 +58,7 @@ def test_bits_of_one_tap_lie_at_the_taps_of_the_other_kernel() -> None:
     small = {"mac_array.bit_serial.kernel_side": 2}
     for bits, each in ((8, 2), (4, 1), (5, 2), (3, 1)):
         array = change(hardware("gap9"), {**small, "mac_array.weight_bits": bits}).mac_array
-        used = engine_of(array).use(array, problem, Layout())
+        used = engine_of(array).use(array, problem._replace(few_bits=True), Layout())
         assert used.cycles == 19 + 14 + 32 * each + 66
 
 
@@ -130,11 +130,14 @@ def test_every_block_and_step(bits: int, problem: Problem) -> None:
     assert cycles(bits, problem) == walked(bits, problem)
 
 
-@given(BITS, problems(), st.sampled_from([(1, 1), (3, 3), (5, 5), (10, 4)]), st.integers(1, 2))
-def test_what_is_lost_adds_up(bits: int, problem: Problem, kernel: tuple[int, int], dilation: int) -> None:
+@given(BITS, problems(), st.sampled_from([(1, 1), (3, 3), (5, 5), (10, 4)]), st.integers(1, 2), st.booleans())
+def test_what_is_lost_adds_up(
+    bits: int, problem: Problem, kernel: tuple[int, int], dilation: int, few_bits: bool
+) -> None:
     problem = problem._replace(
         kernel_height=kernel[0], kernel_width=kernel[1], dilation_width=dilation, dilation_height=dilation
     )
+    problem = problem._replace(few_bits=few_bits)
     array = ne16(bits)
     engine = engine_of(array)
     used, lost = engine.use(array, problem, Layout()), engine.split(array, problem, Layout())
@@ -143,6 +146,21 @@ def test_what_is_lost_adds_up(bits: int, problem: Problem, kernel: tuple[int, in
     assert -(-problem.macs // engine.macs_per_cycle(array)) + sum(lost) == used.cycles
     assert 0 < used.array_cycles <= used.cycles
     assert used.weight_values >= problem.weights
+
+
+@given(BITS, problems())
+def test_weights_that_are_no_constants_keep_their_bits(bits: int, problem: Problem) -> None:
+    """The second factor of a product of activations takes what it takes with eight bits."""
+    array = ne16(bits)
+    used = engine_of(array).use(array, problem, Layout())
+    assert used == engine_of(ne16(8)).use(ne16(8), problem, Layout())
+    assert used.product_bits == 8
+    assert engine_of(array).use(array, problem._replace(few_bits=True), Layout()).product_bits == bits
+
+
+def test_cores_multiply_all_bits() -> None:
+    array = ne16(3)
+    assert engine_of(array).use(array, Problem(9, 9, 8, 8, 5, 5, few_bits=True), Layout()).product_bits == 8
 
 
 @pytest.mark.parametrize(("bits", "macs"), [(8, 162), (7, 185), (6, 216), (5, 259), (2, 648)])
@@ -181,6 +199,19 @@ def test_rules_of_the_kind(changes: dict[str, int], message: str) -> None:
         change(hardware("gap9"), changes)
     assert str(caught.value) == f"hardware: 1 fault: mac_array.{message}"
     change(hardware("edge-128"), changes)  # not a matter of another kind
+
+
+@pytest.mark.parametrize(
+    ("preset", "kind"), [("edge-128", "systolic"), ("ethos-u55-128", "block"), ("stm32n6", "stream")]
+)
+def test_other_kinds_refuse_few_bits(preset: str, kind: str) -> None:
+    with pytest.raises(HardwareError) as caught:
+        change(hardware(preset), {"mac_array.weight_bits": 5})
+    assert str(caught.value) == (
+        f"hardware: 1 fault: mac_array.weight_bits: 5; the kind {kind} multiplies all 8 bits of a weight: it may be 8, "
+        "or mac_array.kind bit_serial"
+    )
+    change(hardware(preset), {"mac_array.weight_bits": 8})
 
 
 @pytest.mark.parametrize("bits", [1, 9])

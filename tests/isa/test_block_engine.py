@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from npusim.isa.base.errors import HardwareError
 from npusim.isa.engines.block.choice import Block, by_parts, chosen
+from npusim.isa.engines.block.pipeline import Stages, last_emptied
 from npusim.isa.engines.block.shape import BlockShape, block_shape
 from npusim.isa.engines.block.timing import Occupancy, in_blocks, occupancy
 from npusim.isa.engines.engine import Layout, Problem
@@ -38,12 +40,13 @@ BY_HAND = [
         Problem(8, 8, 16, 16, 3, 3, by_channel=True),
         Occupancy(72, 72, 768, 768, 320 + 768 + 512, 1600, 1600, 144, 3072),
     ),
-    # One of two pixels, two input blocks of 32 channels: 2 x 2 x 4, but the weights of a step take 32 cycles each.
-    # Outputs: commands, (64 + (64 + 16) / 8 + 20 + 128) / 4 = 55.5. Transfers: 64 + (32 + 16) / 8.
+    # One of two pixels, two input blocks of 32 channels: 2 x 2 x 4, but the weights of a step take 32 cycles, those of
+    # the first one beside its inputs, and behind the last one none are to come. Outputs: commands,
+    # (64 + (64 + 16) / 8 + 20 + 128) / 4, rounded up. Transfers: 64 + (32 + 16) / 8.
     (
         "product",
         Problem(1, 1, 16, 64, 1, 1),
-        Occupancy(8, 16, 16, 128, 254, 254, 128, 1024, 32),
+        Occupancy(8, 16, 16, 3 * 32 + 4, 70 + 100 + 56, 226, 128, 1024, 32),
     ),
 ]
 
@@ -129,6 +132,28 @@ def test_blocks_fit_the_buffer(size: int, problem: Problem) -> None:
     assert block.depth >= problem.ofm_depth or block.depth % shape.split_channels == 0
 
 
+stages = st.builds(Stages, st.integers(1, 30), st.integers(1, 30))
+runs = st.one_of(
+    st.lists(st.integers(1, 6), min_size=1, max_size=1),
+    st.tuples(st.integers(1, 6), st.just(1)).map(list),
+)
+
+
+@given(st.tuples(runs, runs, runs), st.lists(stages, min_size=8, max_size=8), stages)
+def test_blocks_one_after_the_other(counts: tuple[list[int], ...], times: list[Stages], last: Stages) -> None:
+    """Powers of matrices say what walking through the blocks says: rows of columns of slices, two accumulators."""
+    cuts = [list(enumerate(each)) for each in counts]
+    sizes = list(product(*[[size for size, _ in cut] for cut in cuts]))
+    kinds = dict(zip(sizes, times, strict=False))
+    flat = [[size for size, count in cut for _ in range(count)] for cut in cuts]
+    blocks = [*[kinds[size] for size in product(*flat)][:-1], last]
+    left, empty = [0], [0, 0]
+    for taken, emptied in blocks:
+        left.append(max(left[-1], empty[-2]) + taken)
+        empty.append(max(empty[-1], left[-1]) + emptied)
+    assert last_emptied(cuts, kinds, last) == empty[-1]
+
+
 def test_a_layout_has_nothing_to_choose() -> None:
     array = hardware("ethos-u55-128").mac_array
     engine = engine_of(array)
@@ -204,7 +229,8 @@ def test_the_table_of_vela(shared: Path) -> None:
         together = sum([ratio * cycles for ratio, cycles, _ in found]) / sum(
             [cycles for _, cycles, _ in found]
         )
-        # In the 256 some layers wait for weights that Vela counts with them.
-        assert together == pytest.approx(1, abs=0.02 if key[1].endswith("256") else 0.001), key
-        assert median([ratio for ratio, _, _ in found]) == pytest.approx(1, abs=0.001), key
+        # In the 256 some layers wait for weights that Vela counts with them. Vela's last block is a whole one, and its
+        # array never waits for accumulators: of layers in a few blocks, some of them at the edge, this is some percent.
+        assert together == pytest.approx(1, abs=0.021 if key[1].endswith("256") else 0.004), key
+        assert median([ratio for ratio, _, _ in found]) == pytest.approx(1, abs=0.004), key
         assert sum([same for _, _, same in found]) >= 0.93 * len(found), key

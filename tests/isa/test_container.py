@@ -42,7 +42,11 @@ INSTRUCTIONS = [
     Barrier(waits=((0, 2), (6, 1))),
 ]
 PROGRAM = program_of(
-    INSTRUCTIONS, code_space=Space.MEMORY2, areas=(Area(2, 8192),), notes=("what the reader says",)
+    INSTRUCTIONS,
+    code_space=Space.MEMORY2,
+    areas=(Area(2, 8192),),
+    spared=(Area(1, 0),),
+    notes=("what the reader says",),
 )
 DATA = container.dumps(PROGRAM)
 NAMES = ("code", "layer_of", "constants", "metadata")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.errors import ProgramError, SimulationError
-from npusim.isa.hardware.file import change
+from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.dma import Copy, Unpack
+from npusim.isa.instructions.dma import Copy, LoadWeights, Unpack
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Region, Space, dense
@@ -293,6 +293,28 @@ def test_occupancy_of_unpack(fields: dict[str, Any], cycles: int) -> None:
     plain, weights = fields["plain"], fields["weights"]
     actions = {NOC: plain + 30, WRITE: plain + weights, "weight_unpack": weights}
     assert cost == Cost(cycles, actions, 20, ((dense(Space.DRAM, 50, plain + 30), False),))
+
+
+@pytest.mark.parametrize(("bits", "weights", "stored"), [(8, 100, 100), (5, 100, 63), (5, 8, 5), (3, 3, 2)])
+def test_weights_of_few_bits_pass_like_a_copy_of_fewer_bytes(bits: int, weights: int, stored: int) -> None:
+    chip = change(hardware("gap9"), {"mac_array.weight_bits": bits})
+    load = LoadWeights(source_space=Space.MEMORY2, source=50, plain=9, weights=weights, target=64)
+    copy = Copy(source_space=Space.MEMORY2, source=50, size=9 + stored, target=64)
+    assert load.cost(Context(chip)) == copy.cost(Context(chip))
+    assert load.cost(Context(chip)).actions[WRITE] == 9 + stored
+    reads, writes = load.regions(Context(chip))
+    assert reads == (dense(Space.MEMORY2, 50, 9 + weights),)
+    assert writes == (dense(Space.SCRATCHPAD, 64, 9 + weights),)
+
+
+def test_all_bits_of_weights_arrive() -> None:
+    load = LoadWeights(source_space=Space.DRAM, source=3, plain=4, weights=20, target=200)
+    assert content(after(load), 200, 25) == [*range(4, 28), 0]
+
+
+def test_no_weights_are_no_load() -> None:
+    assert LoadWeights(source_space=Space.DRAM).faults() == ["weights is 0; it may be 1 or more"]
+    assert LoadWeights(weights=1).faults() == ["source_space is scratchpad; it may be a memory behind a port"]
 
 
 def test_a_decoder_faster_than_the_port_waits_for_it() -> None:

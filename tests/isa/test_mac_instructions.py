@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.hardware.file import change
+from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
@@ -168,9 +168,9 @@ def test_what_a_rescale_in_float32_cannot_be_and_costs() -> None:
 def test_the_new_fields_lie_behind_all_others() -> None:
     """Words made before there were these fields say what they said."""
     for row in (Convolve, Depthwise):
-        assert [spec.name for spec in row.specs[-2:]] == ["rescale", "other_sign"]
-    assert [spec.offset for spec in Convolve.specs[-3:]] == [569, 571, 572]
-    assert Depthwise.specs[-2].offset == 547
+        assert [spec.name for spec in row.specs[-3:]] == ["rescale", "other_sign", "few_bits"]
+    assert [spec.offset for spec in Convolve.specs[-4:]] == [569, 571, 572, 573]
+    assert Depthwise.specs[-3].offset == 547
 
 
 def test_maps_inside_larger_ones() -> None:
@@ -406,6 +406,33 @@ def test_actions_of_a_convolution() -> None:
     assert per_channel.actions["scratchpad_read_byte"] == 100 + 25 + 9 * 5
     stationary = Convolve(**window((1, 10, 5), (1, 10, 5), (1, 1), output_stationary=1)).cost(Context(CHIP))
     assert stationary.actions["accumulator_update"] == 50
+
+
+def test_actions_with_few_bits() -> None:
+    """3 x 3 x 32 outputs of 9 x 16 products on the bit-serial engine: one block, one step.
+
+    It is busy for 31 + 32 * 5 + 14 cycles, in which 81 * 16 bits pass; the map of 25 pixels of 16 channels is read,
+    weights of 5 bits each, and the parameter block of 4 * 32 + 5 bytes.
+    """
+    machine = change(hardware("gap9"), {"mac_array.weight_bits": 5})
+    fields = window((5, 5, 16), (3, 3, 32), (3, 3))
+    macs = 9 * 32 * 144
+    few = Convolve(**fields, few_bits=1).cost(Context(machine))
+    assert few.array_cycles == 31 + 32 * 5 + 14
+    assert dict(few.actions) == {
+        "mac_bit": macs * 5,
+        "pe_idle": (few.array_cycles * (81 * 16 // 5) * 5 - macs * 5) // 8,
+        "accumulator_update": 9 * 32,
+        "requantise": 9 * 32,
+        "scratchpad_read_byte": 25 * 16 + 32 * 144 * 5 // 8 + 4 * 32 + 5,
+        "scratchpad_write_byte": 9 * 32,
+    }
+    whole = Convolve(**fields).cost(Context(machine))
+    assert whole.array_cycles == 31 + 32 * 8 + 14
+    assert (whole.actions["mac_int8"], whole.actions["scratchpad_read_byte"]) == (
+        macs,
+        25 * 16 + 32 * 144 + 4 * 32 + 5,
+    )
 
 
 DEPTHWISE = Depthwise(**window((4, 12, 4), (2, 10, 4), (3, 3)))

@@ -49,7 +49,8 @@ def _attempt(rng: np.random.Generator, shape: SerialShape, kind: str) -> Case | 
         return None
     fields, scratchpad = made
     hardware = draw_engine(rng, shape)
-    bits = hardware.mac_array.weight_bits
+    fields["few_bits"] = int(rng.random() < 0.8)
+    bits = hardware.mac_array.weight_bits if fields["few_bits"] else 8
     span = (
         side
         * side

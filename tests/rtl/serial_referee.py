@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 
@@ -58,6 +59,6 @@ class SerialReferee:
             serial.point_start_cycles,
             serial.step_cycles,
             serial.output_cycles,
-            hardware.mac_array.weight_bits,
+            hardware.mac_array.weight_bits if getattr(instruction, "few_bits", 0) else MOST_BITS,
         )
         return self._bench.run(instruction, straps, scratchpad)

@@ -8,6 +8,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from npusim.isa.engines.engine import Layout
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
@@ -38,7 +40,11 @@ def differences(case: Case, shape: SerialShape) -> dict[str, object]:
     """What RTL and model disagree on: (RTL, model) by name; empty when they agree."""
     run = referee(shape).run(case.instruction, case.hardware, case.scratchpad)
     cost = case.instruction.cost(Context(case.hardware))
-    read = cost.actions["scratchpad_read_byte"] - case.instruction._parameter_bytes()
+    array = case.hardware.mac_array
+    use = engine_of(array).use(array, case.instruction._problem, Layout())
+    read = (
+        use.map_values + use.weight_values
+    )  # a byte for each weight; the model charges for the bits of it that count
     found: dict[str, object] = {
         name: (rtl, model)
         for name, rtl, model in (
@@ -96,6 +102,7 @@ def hand_written(
         weights_signed=1,
         low=-128,
         high=127,
+        few_bits=1,
     )
     scratchpad = rng.integers(0, 256, SCRATCHPAD_BYTES, np.uint8)
     scratchpad[16384:40960] = rng.integers(-16, 16, 40960 - 16384).astype(np.uint8)

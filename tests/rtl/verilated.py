@@ -19,7 +19,7 @@ from . import words
 HERE = Path(__file__).parent
 SOURCES = HERE / "sv"
 LIBRARIES = HERE.parents[1] / "build" / "rtl"
-PACKAGES = ("npu_types.sv", "npu_arithmetic.sv", "npu_floats.sv", "npu_reals.sv")
+PACKAGES = ("npu_types.sv", "npu_arithmetic.sv", "npu_floats.sv", "npu_reals.sv", "npu_blocks.sv")
 IMPORTED = "real_lanes.cpp"
 """What the packages import, part of every library."""
 OLDEST = (5, 6)

@@ -62,7 +62,7 @@ class BitSerial(Engine):
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """The closed form."""
         found = occupancy(_shape(array), problem)
-        return Use(found.total, found.steps, found.map_values, found.weight_values, found.updates)
+        return Use(found.total, found.steps, *found[4:])
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""

@@ -24,6 +24,7 @@ from math import ceil
 from typing import NamedTuple
 
 from npusim.isa.engines.engine import Problem
+from npusim.isa.engines.mac_array import MOST_BITS
 
 
 class Shape(NamedTuple):
@@ -42,6 +43,10 @@ class Shape(NamedTuple):
     core_macs_per_cycle: float
     weight_bits: int
 
+    def bits(self, problem: Problem) -> int:
+        """Of each weight of a problem."""
+        return self.weight_bits if problem.few_bits else MOST_BITS
+
 
 class Occupancy(NamedTuple):
     """Cycles of a problem, each with what the one before it leaves out.
@@ -50,7 +55,7 @@ class Occupancy(NamedTuple):
     products: the steps' products in whole blocks, channels as they are; those of cores where the engine has no kernel.
     steps:    with loads and latencies of the steps.
     total:    with the output stage.
-    map_values, weight_values: fetched. updates: accumulators written.
+    map_values, weight_values: fetched. updates: accumulators written. product_bits: see `Use`.
     """
 
     full: int
@@ -60,6 +65,7 @@ class Occupancy(NamedTuple):
     map_values: int
     weight_values: int
     updates: int
+    product_bits: int = MOST_BITS
 
 
 @lru_cache(maxsize=65536)
@@ -84,10 +90,10 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
     rows, columns = min(side, problem.ofm_height), min(side, problem.ofm_width)
     if is_point:
         start, pixels = shape.point_start_cycles, rows * columns
-        products = blocks * groups * lanes * ceil(shape.weight_bits / shape.kernel_side**2)
+        products = blocks * groups * lanes * ceil(shape.bits(problem) / shape.kernel_side**2)
     else:
         start, pixels = shape.start_cycles, (shape.side + kernel[0] - 1) * (shape.side + kernel[1] - 1)
-        products = blocks * problem.ofm_depth * shape.weight_bits
+        products = blocks * problem.ofm_depth * shape.bits(problem)
     steps = 1 if problem.by_channel else ceil(problem.ifm_depth / shape.input_channels)
     products *= steps
     passes = blocks * groups * steps
@@ -101,6 +107,7 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
         passes * pixels * shape.input_channels,
         problem.weights * blocks,
         problem.pixels * problem.ofm_depth * steps,
+        shape.bits(problem),
     )
 
 

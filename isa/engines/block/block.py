@@ -12,7 +12,7 @@ from npusim.isa.base.cause import Cause
 from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
 from npusim.isa.engines.block.timing import Occupancy, occupancy
-from npusim.isa.engines.engine import ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Engine, Layout, Problem, Use
 from npusim.isa.engines.mac_array import Blocks, MacArray
 
 
@@ -126,6 +126,7 @@ def _no_reals(columns: int) -> str | None:
 
 
 Block.rules = (
+    ALL_BITS,
     ArrayRule(
         "block.depth_first_channels", ("block.part_kernel_elements", "block.step_cycles"), _whole_products
     ),

@@ -1,18 +1,20 @@
 """Closed form of the block engine: the cycles of a problem in blocks of one size.
 
 A problem is cut into output blocks; those at the edge are smaller. Products of a block and outputs of the one before it
-go on at the same time: between the arrival of the first inputs and the departure of the last outputs a problem takes
-the slower of both for all blocks and the faster one once.
+go on at the same time (`npusim.isa.engines.block.pipeline`), between the arrival of the first inputs and the departure
+of the last outputs. Of equal blocks so all take the slower of both stages, and one the faster, too. Vela adds up
+likewise; `tests/rtl/sv/block_unit.sv` describes an engine that takes these cycles in registers.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
-from math import ceil
+from math import ceil, prod
 from typing import NamedTuple
 
 from npusim.isa.engines.block.choice import Block, chosen, extent
+from npusim.isa.engines.block.pipeline import Stages, last_emptied
 from npusim.isa.engines.block.shape import BlockShape
 from npusim.isa.engines.engine import Problem
 
@@ -26,7 +28,7 @@ class Occupancy(NamedTuple):
     full:       macs / multipliers.
     steps:      whole micro-blocks and steps.
     by_channel: steps of a depthwise convolution, which multiply for one channel of each output only.
-    array:      weights of a step that arrive more slowly than its products are done, and lone micro-blocks.
+    array:      weights of a step that arrive more slowly than the products of the one before, and lone micro-blocks.
     outputs:    until all outputs are away: the first inputs and the last outputs, and where the output stage or
                 commands are slower.
     total:      until all feature maps have passed their port, and the weights that are read again, which share it.
@@ -74,7 +76,8 @@ def _work(shape: BlockShape, problem: Problem, block: Block) -> _Work:
         for size in (problem.kernel_height, problem.kernel_width)
     )
     sizes = [height * width for height in rows for width in columns]
-    seen = min(block.input_depth, problem.ifm_depth)
+    most = shape.part_kernel_channels if block.part_kernel else shape.depth_first_channels
+    seen = min(block.input_depth, problem.ifm_depth, most)
     if problem.by_channel:
         counts, deep, times, seen = [-(-size // shape.depthwise_elements) for size in sizes], 1, 1, 0
     elif block.part_kernel:
@@ -87,16 +90,21 @@ def _work(shape: BlockShape, problem: Problem, block: Block) -> _Work:
 
 
 class _Part(NamedTuple):
-    """Cycles of one block: see `Occupancy`; `taken` and `emptied` no less than its commands take."""
+    """Cycles of one block: see `Occupancy`; `taken` and `emptied` no less than `least`, what its commands take.
+
+    idle: of the last step, in which only the weights of the next one arrive.
+    """
 
     steps: float
     by_channel: int
     array: int
-    taken: float
-    emptied: float
+    idle: int
+    taken: int
+    emptied: int
+    least: int
 
 
-def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, int, int]) -> _Part:
+def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, ...]) -> _Part:
     """A block of some rows, columns and channels."""
     height, width, depth = sizes
     plane = -(-height // shape.micro_height) * -(-width // shape.micro_width)
@@ -112,15 +120,18 @@ def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, int, i
     steps: float = by_channel
     if not work.seen:
         steps = in_plane * layers * work.elements / shape.depth_first_channels
-    outputs = max(shape.output_cycles * height * width * depth, depth * _PARAMETER_BYTES / shape.weight_port)
+    size = height * width * depth
+    outputs = ceil(max(shape.output_cycles * size, depth * _PARAMETER_BYTES / shape.weight_port))
     inputs = block.input_height * block.input_width * (work.seen or depth)
-    least = (_transfers(shape, inputs, height * width * depth) + outputs + array) / shape.command_share
-    return _Part(steps, by_channel, array, max(array, least), max(outputs, least))
+    commands = _transfer(shape, inputs) + array + outputs + _transfer(shape, size)
+    least = -(-commands // shape.command_share)
+    idle = reload - in_plane
+    return _Part(steps, by_channel, array, idle, max(array, least), max(outputs, least), least)
 
 
-def _transfers(shape: BlockShape, inputs: int, outputs: int) -> float:
-    """Cycles until the inputs of a block are there, and its outputs away."""
-    return 2 * shape.access_cycles + (inputs + outputs) / shape.map_port
+def _transfer(shape: BlockShape, size_bytes: int) -> int:
+    """Cycles until the inputs of a block are there, or its outputs away."""
+    return shape.access_cycles + -(-size_bytes // shape.map_port)
 
 
 def _cut(size: int, step: int) -> list[tuple[int, int]]:
@@ -134,21 +145,28 @@ def in_blocks(shape: BlockShape, problem: Problem, block: Block) -> Occupancy:
     work = _work(shape, problem, block)
     outputs = problem.ofm_height, problem.ofm_width, problem.ofm_depth
     cuts = [_cut(size, min(step, size)) for size, step in zip(outputs, block[:3], strict=True)]
-    parts = [
-        (_part(shape, work, block, (height, width, depth)), rows * columns * slices)
-        for (height, rows), (width, columns), (depth, slices) in product(*cuts)
+    parts = {
+        sizes: _part(shape, work, block, sizes)
+        for sizes in product(*[[size for size, _ in cut] for cut in cuts])
+    }
+    counts = [
+        rows * columns * slices for rows, columns, slices in product(*[[n for _, n in cut] for cut in cuts])
     ]
-    steps = ceil(sum([part.steps * count for part, count in parts]))
-    by_channel = sum([part.by_channel * count for part, count in parts])
-    array = sum([part.array * count for part, count in parts])
-    multiplying = sum([part.taken * count for part, count in parts])
-    emptying = sum([part.emptied * count for part, count in parts])
-    first = parts[0][0]
-    together = multiplying + first.emptied if multiplying > emptying else emptying + first.taken
-    height, width, depth = (size for (size, _), *_ in cuts)
-    under = depth if problem.by_channel else work.seen
+    counted = list(zip(parts.values(), counts, strict=True))
+    steps = ceil(sum([part.steps * count for part, count in counted]))
+    by_channel = sum([part.by_channel * count for part, count in counted])
+    *_, corner = parts
+    last = parts[corner]
+    # No step follows the last one whose weights it could wait for.
+    array = sum([part.array * count for part, count in counted]) - last.idle
+    under = cuts[2][0][0] if problem.by_channel else work.seen
     inputs = min(block.input_height, extent(problem, 0)) * min(block.input_width, extent(problem, 1)) * under
-    done = ceil(_transfers(shape, inputs, height * width * depth) + together)
+    stages = {sizes: Stages(part.taken, part.emptied) for sizes, part in parts.items()}
+    done = (
+        max(_transfer(shape, inputs), shape.reload_cycles)
+        + last_emptied(cuts, stages, Stages(max(last.array - last.idle, last.least), last.emptied))
+        + _transfer(shape, prod(corner))
+    )
     planes = sum([count for _, count in cuts[0]]) * sum([count for _, count in cuts[1]])
     slices = sum([count for _, count in cuts[2]])
     results = shape.passing(problem.ofm_depth)

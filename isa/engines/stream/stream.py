@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.engine import ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Engine, Layout, Problem, Use
 from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.engines.stream.timing import Shape, occupancy
 
@@ -103,6 +103,7 @@ def _no_reals(columns: int) -> str | None:
 
 
 Stream.rules = (
+    ALL_BITS,
     ArrayRule("stream.units_per_layer", ("stream.units",), _units),
     ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
     ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),

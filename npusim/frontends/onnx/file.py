@@ -13,6 +13,7 @@ import numpy as np
 from npusim.base.extras import missing
 from npusim.frontends.onnx.elements import NARROW, held_type, type_name
 from npusim.frontends.onnx.functions import nodes_of, written_out
+from npusim.frontends.onnx.fused import apart
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
 from npusim.frontends.onnx.older import ELEVEN, brought_forward
 from npusim.frontends.onnx.order import in_order
@@ -132,9 +133,10 @@ class _File:
         read = []
         for number, node in enumerate(graph.node):
             as_said = self._node(node, number, deep)
-            newer, made = brought_forward(as_said, self.opsets.get(STANDARD, ELEVEN))
-            read.append(newer)
-            constants |= made
+            newer, moved = brought_forward(as_said, self.opsets.get(STANDARD, ELEVEN))
+            parts, made = apart(newer)
+            read += parts
+            constants |= moved | made
         _check_names([*constants, *(value.name for value in inputs)], read)
         constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
         nodes = in_order([node for node in read if not _is_constant(node)])

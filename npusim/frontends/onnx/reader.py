@@ -31,6 +31,13 @@ _TEXTS = (0x12, 0x1A, 0x22)
 _PARTS = (0x3A, 0x42)
 """the graph, the versions of operations."""
 
+_UNKNOWN = "npusim does not have the operation; `npusim ops` lists those it has"
+_MISSING = {
+    "NonMaxSuppression": "how many boxes it keeps follows from data, and npusim knows all shapes before a run; let the "
+    "model end with boxes and scores (onnx.utils.extract_model), and choose from these",
+}
+"""What to do without operations that models often end with."""
+
 _QUANTIZING = (QUANTIZE, DEQUANTIZE)
 
 
@@ -171,7 +178,7 @@ class _Reading:
         if entry is not None and not any(node.outputs):
             raise node.fault("has no output")
         if entry is None:
-            raise node.fault("npusim does not have the operation; `npusim ops` lists those it has")
+            raise node.fault(_MISSING.get(node.operation, _UNKNOWN))
         numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
         if numbers is None:
             try:

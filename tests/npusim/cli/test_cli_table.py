@@ -150,9 +150,10 @@ def test_models_by_machines(tmp_path: Path) -> None:
         "--csv", table, "--json", data, "--report", folder,
     )  # fmt: skip
     assert (status, err) == (0, "")
-    latency, energy = (part.splitlines() for part in out.strip().split("\n\n"))
+    latency, energy, errors = (part.splitlines() for part in out.strip().split("\n\n"))
     assert latency[0].split() == ["latency", "edge-32", "edge-128"]
     assert [line.split()[0] for line in (*latency[1:], *energy[1:])] == ["digits_cnn", "ds_cnn"] * 2
+    assert errors == [f"{name}: idealised array, error not known" for name in ("edge-32", "edge-128")]
     runs = json.loads(data.read_text())["runs"]
     alone = npusim.run("ds_cnn", "edge-128", timing_only=True)
     assert runs[3]["cycles"]["total"] == alone.cycles

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import npusim
+from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.file import change, hardware
+from npusim.isa.program.program import Program
 from npusim.numbers.run import RunResult
 from npusim.numbers.uncertainty import MOST_HOST_SHARE, uncertainty
 from npusim.session.api import save_program
@@ -72,6 +75,19 @@ def test_layers_that_the_host_is_given_end_the_claim() -> None:
     assert result.cycles.host > MOST_HOST_SHARE * result.cycles
     assert result.latency_error is None
     assert "the host takes" in result.uncertainty.words("latency")
+
+
+def test_a_program_that_is_an_estimate_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a network whose weights are not there: how far they pack is not known."""
+    graph = npusim.load("digits_cnn")
+    tensors = tuple(replace(each, data=SIZE_ONLY) if each.constant else each for each in graph.tensors)
+    sized = npusim.simulate(npusim.compile(replace(graph, tensors=tensors), CHIP), timing_only=True)
+    assert sized.program.timing_only
+    assert sized.latency_error is None
+    assert sized.uncertainty.words("latency") == "error not known: constants are known by their size only"
+    assert sized.uncertainty.words("energy") == "never measured, error not known"
+    monkeypatch.setattr(Program, "unknown_operators", {"FANCY": 1})
+    assert run(CHIP).uncertainty.words("latency") == "error not known: operators are not known"
 
 
 def test_several_devices_have_none() -> None:

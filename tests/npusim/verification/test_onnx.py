@@ -80,6 +80,32 @@ def verdicts(path: Path, **how: Any) -> dict[str, Verdict]:
     return {row.layer: row.verdict for row in npusim.verify(path, **how).tensors}
 
 
+def test_chains_of_float16_are_close(tmp_path: Path) -> None:
+    """ONNX Runtime computes them in float32 and rounds at the end, npusim after every operator."""
+    rng = np.random.default_rng(1)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["conv"], name="conv"),
+        helper.make_node("Sigmoid", ["conv"], ["gate"], name="gate"),
+        helper.make_node("Mul", ["conv", "gate"], ["y"], name="gated"),
+    ]
+    kinds = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT16, [1, 8, 9, 9]) for name in "xy"]
+    weights = onnx.numpy_helper.from_array(rng.normal(0, 0.3, (8, 8, 1, 1)).astype(np.float16), "w")
+    graph = helper.make_graph(nodes, "net", kinds[:1], kinds[1:], [weights])
+    path = tmp_path / "halves.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    assert set(verdicts(path).values()) <= {"equal", "close"}
+    assert "close" in verdicts(path).values()
+
+
+def test_small_constants_beside_the_file(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"], name="flat")]
+    path = saved(tmp_path / "net.onnx", nodes, {"shape": np.array([1, -1])})
+    onnx.save(
+        onnx.load(str(path)), str(path), save_as_external_data=True, location="net.bin", size_threshold=0
+    )
+    assert verdicts(path) == {"flat": "equal"}
+
+
 def test_a_network_in_floats_is_close(tmp_path: Path) -> None:
     path = of_floats(tmp_path / "net.onnx", "batch")
     done = CliRunner().invoke(app, ["verify", str(path), "--shape", "batch=1", "--inputs", "3"])

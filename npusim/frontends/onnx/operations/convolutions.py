@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from npusim.frontends.images import filters_by_group
@@ -149,7 +150,39 @@ def _unwound(c: Conversion, shape: Sequence[int], size: Sequence[int]) -> tuple[
 
 _MOVES = ("reshape", "transpose", "pad", "pack", "strided_slice")
 
+
+def _deformable(c: Conversion) -> Sequence[int]:
+    """Taps are moved by offsets and weighted by a mask, which may be left out."""
+    x, weights, offsets = c.real("X"), c.real("W"), c.real("offset")
+    shape, filter_ = c.shape(x), c.shape(weights)
+    c.require(len(shape) == len(filter_) == 4, "npusim moves taps in images [N, C, H, W]")
+    groups, parts = int(c.attribute("group", 1)), int(c.attribute("offset_group", 1))
+    c.require(
+        groups > 0 and filter_[1] * groups == shape[1] and filter_[0] % groups == 0,
+        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups",
+    )
+    window = window_of(c, shape[2:], filter_[2:])
+    taps, sizes = parts * prod(filter_[2:]), window.positions(shape[2:])
+    c.require(parts > 0 and shape[1] % parts == 0, f"{shape[1]} channels are no {parts} offset groups")
+    wanted = (shape[0], 2 * taps, *sizes)
+    c.require(
+        c.shape(offsets) == wanted, f"offset has shape {list(c.shape(offsets))}, must have {list(wanted)}"
+    )
+    mask = c.real("mask") if c.has("mask") else c.filled((shape[0], taps, *sizes), 1.0, "float32")
+    return [
+        c.node(
+            "deformable_conv_2d",
+            [x, offsets, mask, weights, c.real("B") if c.has("B") else None],
+            strides=window.stride,
+            dilations=window.dilation,
+            padding=window.padding,
+            parts=parts,
+        )
+    ]
+
+
 ROWS: tuple[Row, ...] = (
     Row("Conv", "X W B?", _conv, ("conv_2d", "depthwise_conv_2d", *_MOVES)),
     Row("ConvTranspose", "X W B?", _transposed, ("transpose_conv", "reshape", "transpose")),
+    Row("DeformConv", "X W offset B? mask?", _deformable, ("deformable_conv_2d",), groups=False),
 )

@@ -117,6 +117,36 @@ def _one_hot(c: Conversion) -> Sequence[int]:
     return c.nodes("select_v2", [at, on, off], [c.like(values)])
 
 
+def _not_zero(c: Conversion) -> Sequence[int]:
+    """How many there are follows from data, so these are constants."""
+    return [c.constant(np.array(np.nonzero(np.atleast_1d(c.value("X"))), np.int64))]
+
+
+def _compressed(c: Conversion) -> Sequence[int]:
+    """The parts along an axis for which a condition holds, which is a constant; without an axis the elements."""
+    x, chosen = c.real("input"), np.flatnonzero(c.value("condition"))
+    if c.attribute("axis") is None:
+        x = c.reshaped(x, (prod(c.shape(x)),))
+    shape = c.shape(x)
+    axis = c.axis(int(c.attribute("axis", 0)), len(shape))
+    c.require(chosen.size == 0 or int(chosen[-1]) < shape[axis], f"axis {axis} has {shape[axis]} parts")
+    return c.nodes("gather", [x, c.constant(chosen.astype(np.int64))], [c.like(x)], axis=axis)
+
+
+def _unique(c: Conversion) -> Sequence[int]:
+    """Of constants: how many there are follows from data."""
+    x, axis = c.value("X"), c.attribute("axis")
+    axis = None if axis is None else c.axis(int(axis), x.ndim)
+    made = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    values, first, inverse, counts = (np.asarray(array) for array in made)
+    if not c.attribute("sorted", 1):
+        order = np.argsort(first)
+        values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    positions = (array.reshape(-1).astype(np.int64) for array in (first, inverse, counts))
+    return [c.constant(values), *map(c.constant, positions)]
+
+
 def _rows(name: str, inputs: str, convert, operators: tuple[str, ...] = ()) -> Row:  # type: ignore[no-untyped-def]
     return Row(name, inputs, convert, operators, groups=False)
 
@@ -128,6 +158,9 @@ ROWS: tuple[Row, ...] = (
     _rows("ConstantOfShape", "input", _filled),
     _rows("Range", "start limit delta", _range),
     _rows("EyeLike", "input", _eye),
+    _rows("NonZero", "X", _not_zero),
+    _rows("Compress", "input condition", _compressed, ("gather",)),
+    _rows("Unique", "X", _unique),
     _rows("Trilu", "input k?", _triangle, ("select_v2",)),
     _rows("OneHot", "indices depth values", _one_hot, ("equal", "logical_or", "select_v2", "split")),
 )

@@ -154,6 +154,83 @@ def windows() -> Iterator[Single]:
     yield single("ConvTranspose", x(1, 3, 5), w(3, 2, 3), strides=[2], auto_pad="SAME_UPPER")
 
 
+def regions() -> Iterator[Single]:
+    boxes = fixed(
+        [0, 0, 4, 5], [1.3, 0.4, 5.1, 3.9], [-3, 2, 9, 3.1], [4, 4, 4, 4], [5.5, 1, 40, 6], of="float32"
+    )
+    where = fixed(0, 1, 1, 0, 0)
+    for how in (
+        {"output_height": 2, "output_width": 3},
+        {"output_height": 2, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.75},
+        {"output_height": 3, "output_width": 1, "coordinate_transformation_mode": "output_half_pixel"},
+    ):
+        yield single("RoiAlign", x(2, 3, 6, 7), boxes, where, **how)
+    yield single("RoiAlign", x(2, 3, 6, 7), boxes, where, output_height=2, output_width=2, opset=11)
+    offset = x(1, 24, 5, 4, low=-2, high=2)
+    yield single(
+        "DeformConv", x(1, 4, 6, 5), w(6, 2, 3, 2), offset, w(6), group=2, offset_group=2, pads=[1, 0, 0, 0]
+    )
+    mask = x(1, 6, 3, 4, low=0, high=1)
+    yield single(
+        "DeformConv",
+        x(1, 4, 6, 5),
+        w(6, 4, 3, 2),
+        x(1, 12, 3, 4, low=-3),
+        None,
+        mask,
+        strides=[2, 1],
+        pads=[1, 0, 1, 0],
+    )
+
+
+def chosen_by_constants() -> Iterator[Single]:
+    numbers = fixed([[3, 0, 1], [0, 0, 3]])
+    yield single("NonZero", numbers)
+    yield single("NonZero", fixed([0.5, 0, -1], of="float32"))
+    flags = fixed(True, False, True, of="bool")
+    yield single("Compress", x(2, 3, 4), flags, axis=1)
+    yield single("Compress", x(2, 3), flags)
+    yield single("Unique", numbers, outputs=4)
+    yield single("Unique", numbers, outputs=4, sorted=0)
+    yield single("Unique", fixed([[3, 1], [0, 2], [3, 1]]), outputs=4, axis=0, sorted=0)
+
+
+def fused() -> Iterator[Single]:
+    conv, gemm = "com.microsoft::FusedConv", "com.microsoft::FusedGemm"
+    filters = x(1, 3, 6, 5), w(4, 3, 3, 3), w(4)
+    yield single(conv, *filters, pads=[1, 1, 1, 1], activation="Relu")
+    yield single(conv, *filters, x(1, 4, 4, 3), activation="Relu")
+    for name, numbers in (("Clip", [-0.5, 0.7]), ("LeakyRelu", [0.3]), ("HardSigmoid", [0.3, 0.4])):
+        yield single(conv, *filters, activation=name, activation_params=numbers)
+    yield single(gemm, x(3, 4), w(5, 4), w(5), transB=1, alpha=0.5, activation="Tanh")
+    yield single(gemm, x(3, 4), w(4, 5), activation="LeakyRelu", activation_alpha=0.3)
+
+
+def fused_attention() -> Iterator[Single]:
+    one, several = "com.microsoft::Attention", "com.microsoft::MultiHeadAttention"
+    rows, weights, bias = x(2, 5, 8), w(8, 24), w(24)
+    yield single(one, rows, weights, bias, num_heads=2)
+    yield single(one, rows, weights, bias, np.int32([3, 5]), num_heads=2)
+    seen = np.int32([[1, 1, 0, 1, 0], [1, 1, 1, 1, 1]])
+    yield single(one, rows, weights, bias, seen, None, x(1, 2, 5, 5), num_heads=2, scale=0.3)
+    yield single(one, rows, weights, bias, num_heads=4, unidirectional=1)
+    yield single(one, rows, w(8, 20), w(20), num_heads=2, qkv_hidden_sizes=[8, 8, 4])
+    yield single(one, rows, weights, bias, num_heads=2, outputs=2)
+    parts = x(2, 5, 8), x(2, 7, 8, low=-2), x(2, 7, 12)
+    yield single(several, *parts, w(28), num_heads=4)
+    yield single(several, *parts, None, np.int32(seen[:, [0, 1, 2, 3, 4, 0, 2]]), x(2, 4, 5, 7), num_heads=4)
+    past = x(2, 2, 3, 4), x(2, 2, 3, 4, low=-1)
+    own = x(2, 5, 8), x(2, 5, 8, low=-2), x(2, 5, 8, low=-1)
+    yield single(several, *own, None, None, None, *past, num_heads=2, outputs=3)
+    words, tables = np.int32([[3, 0, 1], [2, 2, 4]]), (w(5, 8), w(4, 8), w(2, 8))
+    segments, norm = np.int32([[0, 1, 1], [0, 0, 1]]), (w(8), w(8))
+    embed = "com.microsoft::EmbedLayerNormalization"
+    yield single(
+        embed, words, segments, *tables, *norm, np.int32([[1, 1, 0], [1, 1, 1]]), outputs=3, epsilon=1e-6
+    )
+    yield single(embed, words, None, *tables[:2], None, *norm, outputs=2)
+
+
 def matrices() -> Iterator[Single]:
     yield single("MatMul", x(2, 3, 4), w(4, 5))
     yield single("MatMul", x(2, 1, 3, 4), x(5, 4, 2))
@@ -332,6 +409,10 @@ SINGLES: tuple[Single, ...] = (
     *functions(),
     *elements(),
     *windows(),
+    *regions(),
+    *chosen_by_constants(),
+    *fused(),
+    *fused_attention(),
     *matrices(),
     *reductions(),
     *moves(),

@@ -293,6 +293,20 @@ REFUSED: list[tuple[Any, str]] = [
         'node "y" (own.Add): npusim does not have the operation; `npusim ops` lists those it has',
     ),
     (
+        model(
+            [helper.make_node("FusedConv", ["x", "x"], ["y"], domain="com.microsoft", activation="Mish")],
+            [value("x", 1, 1, 1, 1)],
+            ["y"],
+        ),
+        "node \"y\" (com.microsoft.FusedConv): activation is 'Mish'; npusim has Relu, Sigmoid, Tanh, LeakyRelu, "
+        "HardSigmoid, Clip",
+    ),
+    (
+        model([helper.make_node("NonMaxSuppression", ["x", "x"], ["y"])], [value("x", 1, 1, 4)], ["y"]),
+        'node "y" (NonMaxSuppression): how many boxes it keeps follows from data, and npusim knows all shapes before a '
+        "run; let the model end with boxes and scores (onnx.utils.extract_model), and choose from these",
+    ),
+    (
         model([add("x", "x", "y")], [value("x", 3)], ["y"], opset=99),
         "has operations of version 99 (opset_import); npusim and the onnx that is installed read 7 to "
         f"{onnx.defs.onnx_opset_version()}",
