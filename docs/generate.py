@@ -132,6 +132,8 @@ _PRESETS = (
 def _sections() -> Iterator[str]:
     yield from _section("Top level", "", [each for each in parameters() if "." not in each.path])
     for path, table in _tables(Hardware):
+        if table is FurtherMemory:
+            continue  # a list of tables: below
         keys = [each for each in parameters() if each.path.rpartition(".")[0] == path]
         yield from _section(f"[{path}]", inspect.getdoc(table) or "", keys)
     yield from _section("[[memory]]", inspect.getdoc(FurtherMemory) or "", list(memory_parameters()))

@@ -310,7 +310,11 @@ class Hardware(Section):
 
     def peak_bytes_per_cycle(self, space: Space) -> float:
         """Peak bandwidth of a memory's port in bytes per NPU cycle."""
-        return self.port(space).bandwidth_gb_per_s * 1e3 / self.clock_mhz
+        return self.gb_per_s(space) * 1e3 / self.clock_mhz
+
+    def gb_per_s(self, space: Space) -> float:
+        """Peak bandwidth of a memory's port in 10^9 bytes per second."""
+        return self.port(space).gb_per_s(self.clock_mhz)
 
     def cycles_of_ns(self, time_ns: float) -> int:
         """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""

@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BeforeValidator, Field
 
 from npusim.isa.base.fields import (
+    GIVEN_TIME,
     Capacity,
+    Cycles,
     Given,
     Positive,
     Rate,
@@ -72,11 +74,24 @@ def as_tuple(value: Any) -> Any:
 
 _Amount = Annotated[float, Field(ge=0, le=1e6)]
 
+_READ = Field(default=None, description="energy of a byte read; by the energy table if absent")
+_WRITE = Field(default=None, description="energy of a byte written; by the energy table if absent")
+_STANDBY = Field(default=None, description="power while nothing happens; by the energy table if absent")
 
-class Port(Section):
-    """What a memory's port can do; all of its traffic competes for it, one row visit at a time."""
+
+class _Rated(Section):
+    """A memory with a rate of its own."""
 
     bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
+
+    def gb_per_s(self, clock_mhz: float) -> float:
+        """Peak bandwidth in 10^9 bytes per second, whatever the clock of the NPU."""
+        return self.bandwidth_gb_per_s
+
+
+class _Port(Section):
+    """What a memory's port can do; all of its traffic competes for it, one row visit at a time."""
+
     latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
     row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
     row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
@@ -97,13 +112,16 @@ class Port(Section):
     )
 
 
-class Dram(Port):
+class Dram(_Port, _Rated):
     """One shared port; all traffic competes for it, one row visit at a time.
 
     Holds what no other memory is said to hold; a DRAM that holds nothing is not there, and draws no power.
     """
 
     size_mib: Given = Field(default=1024, le=65_536, description="capacity")
+    read_pj_per_byte: _Amount | None = _READ
+    write_pj_per_byte: _Amount | None = _WRITE
+    standby_mw: _Amount | None = _STANDBY
 
 
 class Scratchpad(Section):
@@ -122,6 +140,9 @@ class Scratchpad(Section):
     holds: Annotated[tuple[Literal["io"], ...], BeforeValidator(as_tuple)] = Field(
         default=(), description="what is there from the beginning to the end and passes no port"
     )
+    read_pj_per_byte: _Amount | None = _READ
+    write_pj_per_byte: _Amount | None = _WRITE
+    standby_mw: _Amount | None = _STANDBY
 
 
 class _Named(Section):
@@ -139,30 +160,56 @@ class _Named(Section):
     size_kib: Capacity = Field(le=1 << 26, description="capacity")
 
 
-class FurtherMemory(Port, _Named):
+class _Clocked(Section):
+    """A memory with a rate of its own, or with a clock that follows the NPU's."""
+
+    bandwidth_gb_per_s: Rate | None = Field(
+        default=None,
+        description="peak bandwidth, 10^9 bytes per second; either this, or clock_ratio and access_bytes",
+    )
+    clock_ratio: Annotated[float, Field(ge=0.01, le=1000, json_schema_extra=GIVEN_TIME)] | None = Field(
+        default=None,
+        description="cycles of the NPU in one of its own: 1.25 is a clock of clock_mhz / 1.25, whatever that is",
+    )
+    access_bytes: Positive | None = Field(
+        default=None, le=4096, description="bytes of an access, one in a cycle of its own; a power of two"
+    )
+    latency_cycles: Cycles | None = Field(
+        default=None,
+        le=100_000,
+        description="request to first byte in cycles of its own, instead of latency_ns; needs clock_ratio",
+    )
+
+    def gb_per_s(self, clock_mhz: float) -> float:
+        """Peak bandwidth in 10^9 bytes per second at a clock of the NPU."""
+        if self.clock_ratio is None:
+            return self.bandwidth_gb_per_s or 0.0
+        return (self.access_bytes or 0) * clock_mhz / self.clock_ratio / 1e3
+
+
+class FurtherMemory(_Port, _Clocked, _Named):
     """One more memory behind a port of its own; the table may stand 14 times at most.
 
     Everything has one place: the memory that holds it, and the DRAM if none is said to. Constants are weights and
     parameters, code the instructions, io the network's inputs and outputs; activations are feature maps that find no
     room in the scratchpad, what the host works on, and states. In a dotted path (`--set`, a study) a memory stands by
     its name: `memory.flash.size_kib`. A file that `extends` another changes a memory of the same name, and adds others.
+
+    Its rate is said in time (`bandwidth_gb_per_s`, `latency_ns`), or in cycles of a clock that follows the NPU's: with
+    `clock_ratio = 2.5` and `access_bytes = 8` eight bytes pass in 2.5 cycles of the NPU, at any `clock_mhz`. SRAMs of
+    different speed are several memories; each of the four contents lies in one of them as a whole. The scratchpad
+    itself works at the NPU's clock: a slower one is a narrower port of what reads it (`mac_array.ifm_bytes_per_cycle`,
+    `dma.port_bytes_per_cycle`).
     """
 
-    bandwidth_gb_per_s: Rate = Field(description="peak bandwidth, 10^9 bytes per second")
     latency_ns: Time = Field(default=0.0, description="request to first byte, row open")
     row_miss_ns: Time = Field(default=0.0, description="extra time when a request leaves the open row")
     burst_bytes: Given = Field(
         default=16, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
     )
-    read_pj_per_byte: _Amount | None = Field(
-        default=None, description="energy of a byte read; by the energy table if absent"
-    )
-    write_pj_per_byte: _Amount | None = Field(
-        default=None, description="energy of a byte written; by the energy table if absent"
-    )
-    standby_mw: _Amount | None = Field(
-        default=None, description="power while nothing happens; by the energy table if absent"
-    )
+    read_pj_per_byte: _Amount | None = _READ
+    write_pj_per_byte: _Amount | None = _WRITE
+    standby_mw: _Amount | None = _STANDBY
     area_mm2: _Amount | None = Field(
         default=None, description="silicon on the NPU's chip; by the area table if absent"
     )
@@ -176,6 +223,10 @@ class FurtherMemory(Port, _Named):
     def writable(self) -> bool:
         """Whether the NPU and the host can write it while a program runs."""
         return self.kind != "flash"
+
+
+Port = Dram | FurtherMemory
+"""A memory behind a port."""
 
 
 class PortTiming(NamedTuple):
@@ -222,7 +273,12 @@ def port_timing(port: Port, clock_mhz: float) -> PortTiming:
     latency), whichever is slower.
     """
     latency_cycles = cycles_of_ns(port.latency_ns, clock_mhz)
-    by_bandwidth = port.burst_bytes * clock_mhz / (port.bandwidth_gb_per_s * 1000)
+    if isinstance(port, FurtherMemory) and port.clock_ratio is not None:
+        by_bandwidth = port.burst_bytes // (port.access_bytes or 1) * port.clock_ratio
+        if port.latency_cycles is not None:
+            latency_cycles = ceil(port.latency_cycles * port.clock_ratio - 1e-9)
+    else:
+        by_bandwidth = port.burst_bytes * clock_mhz / (port.gb_per_s(clock_mhz) * 1000)
     return PortTiming(
         port.burst_bytes,
         port.row_bytes,

@@ -143,10 +143,38 @@ def _memory_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
             fault = _no_power_of_two(getattr(memory, field)) or _holds_burst(memory, path, field)
             if fault is not None:
                 yield f"{path}.{field}", fault
+        yield from _clock_faults(memory, path)
         if (fault := _no_power_of_two(memory.banks)) is not None:
             yield f"{path}.banks", fault
         yield from _price_faults(memory, path)
     yield from _holds_faults(hardware)
+
+
+def _clock_faults(memory: FurtherMemory, path: str) -> Iterator[tuple[str, str]]:
+    """A memory has a rate in time, or one in cycles of a clock that follows the NPU's."""
+    access, given = memory.access_bytes, memory.bandwidth_gb_per_s is not None
+    if memory.clock_ratio is None:
+        if not given:
+            yield f"{path}.bandwidth_gb_per_s", "is missing; give it, or clock_ratio and access_bytes"
+        for field in ("access_bytes", "latency_cycles"):
+            if getattr(memory, field) is not None:
+                yield f"{path}.{field}", f"{getattr(memory, field)} without clock_ratio; give that, too"
+        return
+    if given:
+        text = f"{memory.bandwidth_gb_per_s:g} beside clock_ratio; clock_mhz / clock_ratio x access_bytes says it"
+        yield f"{path}.bandwidth_gb_per_s", text
+    if access is None:
+        yield f"{path}.access_bytes", "is missing; clock_ratio needs it"
+    elif (fault := _no_power_of_two(access)) is not None:
+        yield f"{path}.access_bytes", fault
+    elif access > memory.burst_bytes:
+        text = f"{access} is more than one burst ({path}.burst_bytes = {memory.burst_bytes})"
+        yield f"{path}.access_bytes", text
+    if memory.latency_cycles is not None and memory.latency_ns:
+        text = (
+            f"{memory.latency_cycles} beside latency_ns = {memory.latency_ns:g}; one of them is 0 or absent"
+        )
+        yield f"{path}.latency_cycles", text
 
 
 def _price_faults(memory: FurtherMemory, path: str) -> Iterator[tuple[str, str]]:

@@ -60,15 +60,26 @@ def list_hardware() -> None:
             "-" if each.is_host_alone else show.digits(each.tops),
             "-" if each.is_host_alone else show.area(area(each).total),
             f"{each.scratchpad.size_kib} KiB",
-            f"{each.dram.bandwidth_gb_per_s:g} GB/s",
+            show.ports(each),
             f"{each.host.threads} x {each.host.core}",
             f"{each.technology.node_nm} nm",
             *in_columns(standing(each)),
         )
         for each in presets
     ]
-    head = ("preset", "MACs/cycle", "clock", "TOPS", "area", "scratchpad", "DRAM", "host", "process", *ERRORS)
-    say(columns(head, rows, right=(1, 2, 3, 4, 5, 6)))
+    head = (
+        "preset",
+        "MACs/cycle",
+        "clock",
+        "TOPS",
+        "area",
+        "scratchpad",
+        "memories",
+        "host",
+        "process",
+        *ERRORS,
+    )
+    say(columns(head, rows, right=(1, 2, 3, 4, 5)))
 
 
 @hw_app.command("show")

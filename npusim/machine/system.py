@@ -79,6 +79,13 @@ class System:
                 raise HardwareError(
                     f"{first.name} and {other.name} differ in DRAM or memory; the cores of a system share them"
                 )
+            for space in first.outer_spaces:
+                mine, theirs = first.gb_per_s(space), other.gb_per_s(space)
+                if mine != theirs:
+                    raise HardwareError(
+                        f"{first.memory_name(space)} follows the clock, {mine:g} GB/s at {first.clock_mhz:g} MHz and "
+                        f"{theirs:g} GB/s at {other.clock_mhz:g} MHz; cores that share it have one clock"
+                    )
         self.env = simpy.Environment()
         clocks = _clocks(self.env, cores)
         environments = [clock or self.env for clock in clocks]

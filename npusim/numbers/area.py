@@ -51,7 +51,7 @@ def area(hardware: Hardware) -> Area:
         if memory.on_chip:
             parts[memory.name] = _memory_mm2(memory, hardware)
         else:
-            parts[f"{memory.name}_interface"] = interface * memory.bandwidth_gb_per_s
+            parts[f"{memory.name}_interface"] = interface * memory.gb_per_s(hardware.clock_mhz)
     return Area(parts)
 
 

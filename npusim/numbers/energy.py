@@ -28,7 +28,7 @@ from npusim.isa.base.nearest import nearest
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.hardware.memories import FIRST_FURTHER, UNPRICED, FurtherMemory, Port, Space
+from npusim.isa.hardware.memories import FIRST_FURTHER, UNPRICED, FurtherMemory, Port, Scratchpad, Space
 from npusim.isa.instructions.actions import components, port_actions
 
 # The row that `activate_pj` of the table opens; other row sizes in proportion.
@@ -146,7 +146,9 @@ def dram_background_mw(hardware: Hardware) -> float:
     """Standby and refresh power of as many dies as the bandwidth needs, in mW; of a DRAM that holds nothing, none."""
     if not hardware.has_dram:
         return 0.0
-    return _background_mw(hardware.technology.dram, hardware.dram)
+    if hardware.dram.standby_mw is not None:
+        return hardware.dram.standby_mw
+    return _background_mw(hardware.technology.dram, hardware.dram.bandwidth_gb_per_s)
 
 
 def memory_standby_mw(memory: FurtherMemory, hardware: Hardware) -> float:
@@ -154,14 +156,14 @@ def memory_standby_mw(memory: FurtherMemory, hardware: Hardware) -> float:
     if memory.standby_mw is not None:
         return memory.standby_mw
     if not memory.on_chip:
-        return _background_mw(memory.kind, memory)
+        return _background_mw(memory.kind, memory.gb_per_s(hardware.clock_mhz))
     per_kib: float = _table()["leakage_uw"]["sram_per_kib"][_column(hardware)] * 1e-3
     return per_kib * memory.size_kib
 
 
-def _background_mw(kind: str, port: Port) -> float:
+def _background_mw(kind: str, gb_per_s: float) -> float:
     row = _dram_row(kind)
-    dies = ceil(port.bandwidth_gb_per_s / row["die_gb_per_s"])
+    dies = ceil(gb_per_s / row["die_gb_per_s"])
     return dies * (row["background_mw"] + row["refresh_mw"])
 
 
@@ -184,10 +186,25 @@ def prices(hardware: Hardware) -> Mapping[str, float]:
             _sram_pj_per_byte(hardware.dma.burst_buffer_kib / 2, PRICED_PORT_BYTES, hardware)
         ),
     }
-    ports = _port_prices(hardware, Space.DRAM, _off_chip_pj(hardware.technology.dram, hardware.dram))
+    priced = {name: pj * voltage for name, pj in on_chip.items()}
+    priced |= _given(hardware.scratchpad, "scratchpad_read_byte", "scratchpad_write_byte")
+    ports = _port_prices(hardware, Space.DRAM, _dram_pj(hardware))
     for space, memory in zip(hardware.spaces[FIRST_FURTHER:], hardware.memory, strict=True):
         ports |= _port_prices(hardware, space, _memory_pj(memory, hardware))
-    return MappingProxyType({name: pj * voltage for name, pj in on_chip.items()} | ports)
+    return MappingProxyType(priced | ports)
+
+
+def _given(memory: Scratchpad | Port, read: str, write: str) -> dict[str, float]:
+    """The prices that the hardware file gives itself, of a byte read and a byte written, by their names."""
+    given = {read: memory.read_pj_per_byte, write: memory.write_pj_per_byte}
+    return {name: pj for name, pj in given.items() if pj is not None}
+
+
+def _dram_pj(hardware: Hardware) -> tuple[float, float, float]:
+    """Picojoules of a byte read, a byte written and a row opened: what the file says, else by the energy table."""
+    read, write, activate = _off_chip_pj(hardware.technology.dram, hardware.dram)
+    given = _given(hardware.dram, "read", "write")
+    return given.get("read", read), given.get("write", write), activate
 
 
 def _port_prices(
@@ -293,10 +310,15 @@ def _leakage_mw(hardware: Hardware) -> dict[str, float]:
         "accumulator": sram * hardware.mac_array.accumulator_kib,
         "output_stage": lane * hardware.mac_array.output_lanes,
         "vector": lane * hardware.vector.lanes,
-        "scratchpad": sram * hardware.scratchpad.size_kib,
+        "scratchpad": _scratchpad_standby_mw(hardware, sram),
         "interconnect": sram * hardware.dma.channels * hardware.dma.burst_buffer_kib,
         **{each.name: memory_standby_mw(each, hardware) for each in hardware.memory if each.on_chip},
     }
+
+
+def _scratchpad_standby_mw(hardware: Hardware, per_kib: float) -> float:
+    given = hardware.scratchpad.standby_mw
+    return per_kib * hardware.scratchpad.size_kib if given is None else given
 
 
 def _price(action: str, table: Mapping[str, float]) -> float:

@@ -51,6 +51,11 @@ _STAGES = {
     "scratchpad.banks": Stage.ESTIMATE,
     "scratchpad.bank_ports": Stage.ESTIMATE,
     "scratchpad.port_bytes": Stage.ENERGY,
+    **{
+        f"{table}.{price}": Stage.ENERGY
+        for table in ("scratchpad", "dram")
+        for price in ("read_pj_per_byte", "write_pj_per_byte", "standby_mw")
+    },
     "mac_array.ifm_bytes_per_cycle": Stage.ESTIMATE,
     "mac_array.weight_bytes_per_cycle": Stage.ESTIMATE,
     "mac_array.output_lanes": Stage.ESTIMATE,
@@ -60,6 +65,9 @@ _STAGES = {
     "technology": Stage.ENERGY,
     # Of a further memory, whatever its name.
     "memory.NAME.bandwidth_gb_per_s": Stage.ESTIMATE,
+    "memory.NAME.clock_ratio": Stage.ESTIMATE,
+    "memory.NAME.access_bytes": Stage.ESTIMATE,
+    "memory.NAME.latency_cycles": Stage.ESTIMATE,
     "memory.NAME.latency_ns": Stage.ESTIMATE,
     "memory.NAME.row_bytes": Stage.ESTIMATE,
     "memory.NAME.row_miss_ns": Stage.ESTIMATE,

@@ -197,12 +197,13 @@ def _further(result: RunResult, memory: FurtherMemory) -> tuple[str, str, str]:
     for actions in result.execution.layer_actions:
         moved[0] += actions.get(f"{memory.name}_read_byte", 0)
         moved[1] += actions.get(f"{memory.name}_write_byte", 0)
-    peak = memory.bandwidth_gb_per_s * 1e3 / result.hardware.clock_mhz * result.cycles
+    rate = memory.gb_per_s(result.hardware.clock_mhz)
+    peak = rate * 1e3 / result.hardware.clock_mhz * result.cycles
     used = show.percent(sum(moved) / peak if peak else 0.0)
     return (
         f"{memory.name} traffic",
         show.size(sum(moved)),
-        f"{show.size(moved[0])} read, {show.size(moved[1])} written; {used} of {memory.bandwidth_gb_per_s:g} GB/s",
+        f"{show.size(moved[0])} read, {show.size(moved[1])} written; {used} of {rate:g} GB/s",
     )
 
 
@@ -211,15 +212,18 @@ def _memory(result: RunResult) -> RenderableType:
     total = moved.read + moved.write + moved.instructions
     peak = hardware.dram_bytes_per_cycle * result.cycles
     used = total / peak if peak else 0.0
+    code = show.size(moved.instructions)
+    dram = (
+        (
+            "DRAM traffic",
+            show.size(total),
+            f"{show.size(moved.read)} read, {show.size(moved.write)} written, {code} code",
+        ),
+        ("DRAM bandwidth", show.percent(used), f"used of {hardware.dram.bandwidth_gb_per_s:g} GB/s"),
+    )
     return _facts(
         [
-            (
-                "DRAM traffic",
-                show.size(total),
-                f"{show.size(moved.read)} read, {show.size(moved.write)} written, "
-                f"{show.size(moved.instructions)} code",
-            ),
-            ("DRAM bandwidth", show.percent(used), f"used of {hardware.dram.bandwidth_gb_per_s:g} GB/s"),
+            *(dram if hardware.has_dram else ()),
             *(_further(result, memory) for memory in hardware.memory),
             *(
                 ("Scratchpad peak", show.size(peak), f"of {show.size(size)}{name and ' on ' + name}")

@@ -110,5 +110,5 @@ def machine(hardware: Hardware) -> str:
 def ports(hardware: Hardware) -> str:
     """The memories behind ports with their bandwidths: "DRAM 0.5 GB/s"."""
     dram = [("DRAM", hardware.dram.bandwidth_gb_per_s)] if hardware.has_dram else []
-    further = [(memory.name, memory.bandwidth_gb_per_s) for memory in hardware.memory]
+    further = [(memory.name, memory.gb_per_s(hardware.clock_mhz)) for memory in hardware.memory]
     return ", ".join(f"{name} {rate:g} GB/s" for name, rate in (*dram, *further))

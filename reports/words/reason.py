@@ -110,7 +110,7 @@ def _bound(result: RunResult) -> Ending:
     resource = bound.bound_by
     hardware, moved = result.hardware, _moved_bytes(result, bound.port)
     (rate,) = (
-        hardware.port(space).bandwidth_gb_per_s
+        hardware.gb_per_s(space)
         for space in hardware.outer_spaces
         if hardware.memory_name(space) == bound.port
     )
@@ -130,7 +130,8 @@ def _bound(result: RunResult) -> Ending:
     then = f"; then the limit is {limit_of(bound, following)}" if others[following] else ""
     keys = _either(BOUND_LEVERS[resource])
     if resource == "dram" != bound.port:
-        keys = f"memory.{bound.port}.bandwidth_gb_per_s"
+        clocked = any(memory.name == bound.port and memory.clock_ratio for memory in hardware.memory)
+        keys = f"memory.{bound.port}.{'access_bytes' if clocked else 'bandwidth_gb_per_s'}"
     return Ending(
         Reason(bound.cycles / result.cycles, f"of the time is {what}{_mostly(result, amounts)}"),
         Lever(_ms(result, others[following]), f"at best with more {keys}{then}"),

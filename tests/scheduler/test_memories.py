@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
-from npusim.isa.base.errors import CompileError
+from npusim.isa.base.errors import CompileError, HardwareError
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import CONTENTS, Space
@@ -24,8 +24,9 @@ from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program
 from npusim.isa.text.assembly import assemble, disassemble
 from npusim.kernels.graph.reference import evaluate
-from npusim.machine.system import execute
+from npusim.machine.system import System, execute
 from npusim.scheduler import compile_graph
+from npusim.scheduler.fit.transfers import Transfers
 from npusim.session.api import host_functions
 
 from ..examples import examples
@@ -153,11 +154,92 @@ def test_the_cycles_of_a_small_network_written_out() -> None:
     assert [dict(each) for each in execution.layer_actions][1] == {"mram_read_byte": 2 * 72}
 
 
+@pytest.mark.parametrize("clock_mhz", [1000.0, 333.3])
+def test_the_cycles_of_a_memory_with_a_clock_of_its_own(clock_mhz: float) -> None:
+    """The same layer, constants and code in an SRAM at clock / 1.25 that gives 8 bytes at a time, 6 of its cycles after
+    the request: whatever the clock, bursts of 16 bytes take 2 x 1.25 cycles, and the latency is 7.5, rounded up.
+    """
+    near = {
+        "name": "near", "kind": "sram", "holds": ["constants", "code"], "size_kib": 64,
+        "clock_ratio": 1.25, "access_bytes": 8, "latency_cycles": 6,
+    }  # fmt: skip
+    machine = chip(
+        near, scratchpad__holds=["io"], clock_mhz=clock_mhz, front_end__decode_cycles=1, dma__setup_cycles=16,
+        dma__port_bytes_per_cycle=16, dma__decoder_bytes_per_cycle=0,
+    )  # fmt: skip
+    sketch = Sketch("small")
+    sketch.fully_connected(sketch.input(1, 32), 8, per_channel=True)
+    program = compile_graph(sketch.graph(), machine)
+    load, layer = decode_all(program.code)
+    assert (load.mnemonic, load.size, layer.mnemonic) == ("dma.copy", 328, "mac.convolve")
+    dispatched = ceil(2 * 72 / 16 * 2.5) + 8 + 1  # nine bursts, the latency, decoding
+    loaded = dispatched + 16 + ceil(21 * 2.5) + 8  # 21 bursts behind the setup
+    computed = loaded + layer.cost(program.context).cycles
+    assert execute(program, data=False).trace.ended.tolist() == [loaded, computed]
+    assert machine.gb_per_s(Space.MEMORY2) == pytest.approx(8 * clock_mhz / 1.25 / 1000)
+    # What the compiler takes for them: whole cycles for a grant of 32 bursts.
+    assert Transfers(machine).cycles(Space.MEMORY2, 512) == 80
+    # The same in time instead of cycles.
+    plain = near | {"bandwidth_gb_per_s": 6.4, "latency_ns": 7.5}
+    for key in ("clock_ratio", "access_bytes", "latency_cycles"):
+        del plain[key]
+    timing = chip(plain, clock_mhz=1000.0).port_timing(Space.MEMORY2)
+    assert machine.port_timing(Space.MEMORY2) == timing
+
+
+CLOCKED = SRAM | {"clock_ratio": 2.0, "access_bytes": 8, "latency_cycles": 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "without", "message"),
+    [
+        ({}, (), "bandwidth_gb_per_s: 8 beside clock_ratio; clock_mhz / clock_ratio x access_bytes says it"),
+        (
+            {}, ("bandwidth_gb_per_s", "clock_ratio", "access_bytes", "latency_cycles"),
+            "bandwidth_gb_per_s: is missing; give it, or clock_ratio and access_bytes",
+        ),
+        ({}, ("clock_ratio", "latency_cycles"), "access_bytes: 8 without clock_ratio; give that, too"),
+        ({}, ("clock_ratio", "access_bytes"), "latency_cycles: 4 without clock_ratio; give that, too"),
+        ({}, ("bandwidth_gb_per_s", "access_bytes"), "access_bytes: is missing; clock_ratio needs it"),
+        ({"access_bytes": 6}, ("bandwidth_gb_per_s",), "access_bytes: 6 is not a power of two, such as 4 or 8"),
+        (
+            {"access_bytes": 32}, ("bandwidth_gb_per_s",),
+            "access_bytes: 32 is more than one burst (memory.near.burst_bytes = 16)",
+        ),
+        (
+            {"latency_ns": 5.0}, ("bandwidth_gb_per_s",),
+            "latency_cycles: 4 beside latency_ns = 5; one of them is 0 or absent",
+        ),
+        ({"clock_ratio": 0.001}, ("bandwidth_gb_per_s",), "clock_ratio: 0.001 is not a number from 0.01 to 1000"),
+        ({"banks": 3}, (), "banks: 3 is not a power of two, such as 2 or 4"),
+    ],
+)  # fmt: skip
+def test_a_memory_has_a_rate_or_a_clock(
+    changes: dict[str, Any], without: tuple[str, ...], message: str
+) -> None:
+    table = {key: value for key, value in CLOCKED.items() if key not in without}
+    with pytest.raises(HardwareError) as refusal:
+        chip(table | changes)
+    assert f"memory.near.{message}" in str(refusal.value)
+
+
+def test_a_memory_that_follows_the_clock_is_shared_by_cores_of_one() -> None:
+    table = {key: value for key, value in CLOCKED.items() if key != "bandwidth_gb_per_s"}
+    slow, fast = (chip(table, clock_mhz=clock) for clock in (500.0, 800.0))
+    System((fast, fast))
+    with pytest.raises(
+        HardwareError, match=r"near follows the clock, 2 GB/s at 500 MHz and 3.2 GB/s at 800 MHz"
+    ):
+        System((slow, fast))
+
+
 def test_memories_work_at_the_same_time() -> None:
     """Weights through one port and feature maps through another take less time than both through one."""
     maps = {"scratchpad__size_kib": 64, "scratchpad__banks": 1}
     like_dram = {
-        key: value for key, value in hardware("edge-128").dram.model_dump().items() if key != "size_mib"
+        key: value
+        for key, value in hardware("edge-128").dram.model_dump(exclude_none=True).items()
+        if key != "size_mib"
     }
     beside = like_dram | {"name": "flash", "kind": "psram", "holds": ["constants"], "size_kib": 65536}
     one = npusim.run("mobilenet_v2", hw=chip(**maps), timing_only=True)

@@ -14,7 +14,16 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.file import change, hardware, list_presets
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.actions import ACTIONS
-from npusim.numbers.energy import Energy, _table, dram_background_mw, dynamic_pj, energy, floor_mw, prices
+from npusim.numbers.energy import (
+    Energy,
+    _table,
+    dram_background_mw,
+    dynamic_pj,
+    energy,
+    floor_mw,
+    prices,
+    standing_mw,
+)
 
 NODES = (28, 22, 16, 7)
 DRAMS = ("lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram")
@@ -189,6 +198,23 @@ def test_the_rest_of_the_chip_may_be_given() -> None:
     assert energy(actions, 10_000, given).by_component["system"] == pytest.approx(1.04)
     assert energy(actions, 10_000, low).by_component["system"] == pytest.approx(1.04 * (0.65 / 0.8) ** 2)
     assert floor_mw(given) - floor_mw(table) == pytest.approx((104.0 - 39.99) * 0.5)
+
+
+def test_a_hardware_file_prices_its_memories_itself() -> None:
+    """In place of the energy table's, at any voltage; what a row costs to open stays the table's."""
+    own = {"read_pj_per_byte": 0.5, "write_pj_per_byte": 0.75, "standby_mw": 0.25}
+    given = chip(
+        technology__vdd_v=0.7,
+        **{f"{table}__{key}": value for table in ("scratchpad", "dram") for key, value in own.items()},
+    )
+    table = chip(technology__vdd_v=0.7)
+    names = [f"{memory}_{way}_byte" for memory in ("scratchpad", "dram") for way in ("read", "write")]
+    assert [prices(given)[name] for name in names] == [0.5, 0.75] * 2
+    assert {name for name in prices(table) if prices(table)[name] != prices(given)[name]} == set(names)
+    assert standing_mw(given)["scratchpad"] == standing_mw(given)["dram"] == dram_background_mw(given) == 0.25
+    actions = {"scratchpad_read_byte": 1e6, "dram_write_byte": 1e6}
+    spent = energy(actions, 0, given).by_component
+    assert (spent["scratchpad"], spent["dram"]) == (0.5, 0.75)
 
 
 def test_dram_prices_follow_kind_row_and_width() -> None:

@@ -41,6 +41,9 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
         "float32_rescale", "overlap",
         # The bits come with the network; what the rest of a chip draws comes with the chip.
         "mac_array.weight_bits", "technology.system_pj_per_cycle",
+        # What a byte or standing by takes comes with the memory.
+        *(f"{table}.{price}" for table in ("scratchpad", "dram")
+          for price in ("read_pj_per_byte", "write_pj_per_byte", "standby_mw")),
     }  # fmt: skip
     halved = {each.path for each in parameters() if 0.5 in each.what_if}
     assert {"scratchpad.size_kib", "dram.latency_ns", "vector.exp_cycles"} <= halved

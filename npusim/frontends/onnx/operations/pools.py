@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.images import by_pairs, on_images
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.onnx.operations.conversion import MOST_CONSTANT, Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.windows import NO_BORDER, Window, window_of
 from npusim.isa.base.tensor import Array
@@ -44,8 +44,8 @@ def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = F
         x = c.as_real(x)
         if not averages:
             return _largest_by_taps(c, x, window)
-        seen = elements_seen(window, c.shape(x)[2:], counted)
         sums = sums_by_taps(c, x, window, by_columns=_by_columns(c, window))
+        seen = elements_seen(window, c.shape(x)[2:], counted)
         return c.node("div", [sums, c.constant(seen.astype(c.builder.type(x).numpy_dtype))])
     pairs = by_pairs(range(2, 2 + len(window.size)))
     for axes in pairs:
@@ -110,7 +110,7 @@ def _taps(c: Conversion, x: int, window: Window, around: float) -> list[int]:
     )
     borders = (NO_BORDER, NO_BORDER, *window.padding)
     wide = c.step("pad", [x], paddings=borders, pad_value=around)
-    size = (*c.shape(x)[:2], *window.positions(c.shape(x)[2:]))
+    size = c.small((*c.shape(x)[:2], *window.positions(c.shape(x)[2:])))
     strides = (1, 1, *window.stride)
     begins = (
         (0, 0, *(place * far for place, far in zip(tap, window.dilation, strict=True)))
@@ -124,9 +124,10 @@ def elements_seen(window: Window, extents: Sequence[int], counted: bool) -> Arra
     seen = np.ones((1, 1, *(1 for _ in extents)))
     for axis, (extent, count) in enumerate(zip(extents, window.positions(extents), strict=True)):
         before, behind = _counted(window, axis) if counted else NO_BORDER
-        places = np.arange(count)[:, None] * window.stride[axis] - window.padding[axis][0]
-        taps = places + np.arange(window.size[axis]) * window.dilation[axis]
-        inside = ((taps >= -before) & (taps < extent + behind)).sum(1)
+        places = np.arange(count) * window.stride[axis] - window.padding[axis][0]
+        first = np.maximum(-((places + before) // window.dilation[axis]), 0)
+        last = np.minimum((extent + behind - 1 - places) // window.dilation[axis], window.size[axis] - 1)
+        inside = np.maximum(last - first + 1, 0)
         seen = seen * inside.reshape([-1 if place == axis + 2 else 1 for place in range(seen.ndim)])
     return seen
 
@@ -149,6 +150,7 @@ def _with_indices(c: Conversion, window: Window) -> Sequence[int]:
     x, shape = c.real("X"), c.shape("X")
     c.require(len(shape) == 4 and set(window.dilation) == {1}, "npusim has Indices of pools of [N, C, H, W]")
     c.require(not c.attribute("storage_order", 0), "npusim has Indices row by row, not storage_order 1")
+    c.small(shape[:2], MOST_CONSTANT)
     how = {"filter": window.size, "strides": window.stride, "padding": window.padding}
     kinds = [c.like(x), unshaped("int64")]
     largest, positions = c.nodes("max_pool_2d_with_positions", [x], kinds, **how)

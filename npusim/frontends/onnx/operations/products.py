@@ -291,11 +291,18 @@ def _qgemm(c: Conversion) -> Sequence[int]:
 
 
 def _matmul_to_float(c: Conversion) -> Sequence[int]:
-    a, b, shape = _factors(c, c.plainly(c.real("A")), c.plainly(c.real("B")))
-    zeros = _zero(c, "a_zero_point"), _zero(c, "b_zero_point")
-    sums = _sums(c, _Factor(a, zeros[0]), _Factor(b, zeros[1]))
-    reals = _scaled_sums(c, sums, _by_row(c, "a_scale"), _by_column(c, "b_scale"))
-    return [_plus_bias(c, c.reshaped(reals, shape))]
+    return [_plus_bias(c, product_in_reals(c, ("A", "a"), ("B", "b")))]
+
+
+def product_in_reals(c: Conversion, first: tuple[str, str], second: tuple[str, str]) -> int:
+    """f32(f32(sum) * f32(sx * sw)) of two inputs, each with what the names of its scale and zero point begin with."""
+    a, b, shape = _factors(c, *(c.plainly(c.real(name)) for name, _ in (first, second)))
+    left, right = (
+        _Factor(a, _zero(c, f"{first[1]}_zero_point")),
+        _Factor(b, _zero(c, f"{second[1]}_zero_point")),
+    )
+    scales = _by_row(c, f"{first[1]}_scale"), _by_column(c, f"{second[1]}_scale")
+    return c.reshaped(_scaled_sums(c, _sums(c, left, right), *scales), shape)
 
 
 def _plus_bias(c: Conversion, reals: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.npusim.frontends.onnx.models import MICROSOFT, Single, fixed, scalar, single, w, x
+import numpy as np
+
+from tests.npusim.frontends.onnx.models import MICROSOFT, Fixed, Single, fixed, scalar, single, w, x
 
 
 def _codes(*shape: int) -> object:
@@ -59,6 +61,20 @@ CODED: tuple[Single, ...] = (
         fixed(0.03, of="float32"),
         fixed(9, of="uint8"),
         hidden_size=2,
+    ),
+    _ms("QAttention", _codes(2, 5, 8), _weights(8, 24), w(24), S, S2, np.int32([3, 5]), Z, Z2, num_heads=2),
+    _ms(
+        "QAttention",
+        _codes(2, 5, 8),
+        w(8, 24, of="int8", low=-7, high=7),
+        w(24),
+        S,
+        w(24, low=0.01, high=0.03),
+        None,
+        Z,
+        Fixed(np.zeros(24, np.int8)),
+        num_heads=4,
+        unidirectional=1,
     ),
     _ms("MatMulNBits", x(2, 32), w(5, 2, 8, of="uint8"), w(10), K=32, N=5, bits=4, block_size=16),
     _ms("QLinearAdd", _codes(2, 3, 4), S, Z, _codes(4), S2, Z2, S3, Z),

@@ -21,6 +21,7 @@ import numpy as np
 import npusim
 from tests.npusim.frontends.onnx.coded_singles import CODED
 from tests.npusim.frontends.onnx.models import model_of
+from tests.npusim.frontends.onnx.older_singles import OLDER
 from tests.npusim.frontends.onnx.singles import SINGLES
 
 WHOLE = [0, 1, -1, 2, 3, 7, 255, -2, 1000, 2**16, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63)]
@@ -47,7 +48,7 @@ MOST_ELEMENTS = 1 << 22
 
 def seeds() -> list[bytes]:
     """The models that mutants are made of."""
-    return [model_of(case).SerializeToString() for case in (*SINGLES, *CODED)]
+    return [model_of(case).SerializeToString() for case in (*SINGLES, *CODED, *OLDER)]
 
 
 def mutant(data: bytes, chance: random.Random) -> bytes:

@@ -206,6 +206,31 @@ def fused() -> Iterator[Single]:
     yield single(gemm, x(3, 4), w(4, 5), activation="LeakyRelu", activation_alpha=0.3)
 
 
+def fused_attention() -> Iterator[Single]:
+    one, several = "com.microsoft::Attention", "com.microsoft::MultiHeadAttention"
+    rows, weights, bias = x(2, 5, 8), w(8, 24), w(24)
+    yield single(one, rows, weights, bias, num_heads=2)
+    yield single(one, rows, weights, bias, np.int32([3, 5]), num_heads=2)
+    seen = np.int32([[1, 1, 0, 1, 0], [1, 1, 1, 1, 1]])
+    yield single(one, rows, weights, bias, seen, None, x(1, 2, 5, 5), num_heads=2, scale=0.3)
+    yield single(one, rows, weights, bias, num_heads=4, unidirectional=1)
+    yield single(one, rows, w(8, 20), w(20), num_heads=2, qkv_hidden_sizes=[8, 8, 4])
+    yield single(one, rows, weights, bias, num_heads=2, outputs=2)
+    parts = x(2, 5, 8), x(2, 7, 8, low=-2), x(2, 7, 12)
+    yield single(several, *parts, w(28), num_heads=4)
+    yield single(several, *parts, None, np.int32(seen[:, [0, 1, 2, 3, 4, 0, 2]]), x(2, 4, 5, 7), num_heads=4)
+    past = x(2, 2, 3, 4), x(2, 2, 3, 4, low=-1)
+    own = x(2, 5, 8), x(2, 5, 8, low=-2), x(2, 5, 8, low=-1)
+    yield single(several, *own, None, None, None, *past, num_heads=2, outputs=3)
+    words, tables = np.int32([[3, 0, 1], [2, 2, 4]]), (w(5, 8), w(4, 8), w(2, 8))
+    segments, norm = np.int32([[0, 1, 1], [0, 0, 1]]), (w(8), w(8))
+    embed = "com.microsoft::EmbedLayerNormalization"
+    yield single(
+        embed, words, segments, *tables, *norm, np.int32([[1, 1, 0], [1, 1, 1]]), outputs=3, epsilon=1e-6
+    )
+    yield single(embed, words, None, *tables[:2], None, *norm, outputs=2)
+
+
 def matrices() -> Iterator[Single]:
     yield single("MatMul", x(2, 3, 4), w(4, 5))
     yield single("MatMul", x(2, 1, 3, 4), x(5, 4, 2))
@@ -387,6 +412,7 @@ SINGLES: tuple[Single, ...] = (
     *regions(),
     *chosen_by_constants(),
     *fused(),
+    *fused_attention(),
     *matrices(),
     *reductions(),
     *moves(),

@@ -65,6 +65,27 @@ def test_what_a_few_bytes_ask_for_is_not_made(tmp_path: Path, case: Single) -> N
     assert peak < 1 << 29
 
 
+WIDE: list[tuple[str, tuple[int, ...], dict[str, Any], int]] = [
+    ("MaxPool", (1, 2**31 - 1, 2, 2), {"kernel_shape": [2, 2]}, 2),
+    ("AveragePool", (1, 1, 2**31 - 1, 4), {"kernel_shape": [3, 3], "dilations": [2, 1]}, 1),
+    ("com.microsoft::Attention", (1, 2**24, 4), {"num_heads": 1, "unidirectional": 1}, 1),
+]
+
+
+@pytest.mark.parametrize(("operation", "shape", "how", "outputs"), WIDE, ids=[row[0] for row in WIDE])
+def test_inputs_that_say_large_sizes(
+    tmp_path: Path, operation: str, shape: tuple[int, ...], how: dict[str, Any], outputs: int
+) -> None:
+    more = [fixed(*np.ones((4, 12)).tolist(), of="float32")] if "Attention" in operation else []
+    model = model_of(Single(operation, [x(1), *more], how, outputs))
+    sizes = model.graph.input[0].type.tensor_type.shape.dim
+    del sizes[:]
+    for size in shape:
+        sizes.add().dim_value = size
+    with pytest.raises(npusim.NpusimError, match=r"npusim makes [0-9,]* elements at most"):
+        npusim.load(written(tmp_path, model))
+
+
 def test_the_limit_is_said(tmp_path: Path) -> None:
     path = written(tmp_path, model_of(single("ConstantOfShape", fixed(1 << 20, 1 << 20))))
     most = f"{conversion.MOST_CONSTANT:,}"
