@@ -39,9 +39,10 @@ BY_HAND = [
     ("76 channels", Problem(10, 10, 96, 76, 1, 1), 100 * 96 * 2),
     # What a stride leaves out costs nothing: sets of kernels have the time of all of them.
     ("stride 2", Problem(10, 10, 32, 8, 3, 3, **STRIDE_2), 100 * 32),
-    ("depthwise", Problem(10, 10, 32, 32, 3, 3, by_channel=True), 100 * 32),
-    # One kernel for each channel: every position of its input passes.
-    ("depthwise, stride 2", Problem(10, 10, 32, 32, 3, 3, by_channel=True, **STRIDE_2), 100 * 4 * 32),
+    # One kernel for each channel: every position of its input passes, with the border.
+    ("depthwise", Problem(10, 10, 32, 32, 3, 3, by_channel=True), 12 * 12 * 32),
+    ("depthwise, stride 2", Problem(10, 10, 32, 32, 3, 3, by_channel=True, **STRIDE_2), 21 * 21 * 32),
+    ("depthwise, dilated", Problem(10, 5, 32, 32, 3, 1, 1, 2, True, 1, 2), 14 * 5 * 32),
     ("depthwise, a point of each four", Problem(10, 10, 32, 32, 1, 1, by_channel=True, **STRIDE_2), 100 * 32),
     # Of one pixel: weights at 8 bytes a cycle.
     ("product", Problem(1, 1, 1000, 1024, 1, 1), 1000 * 1024 // 8),
@@ -60,8 +61,8 @@ def test_units_that_divide_the_input_channels() -> None:
     problem = Problem(257, 1, 96, 96, 1, 1)
     assert [cycles(problem, neural_art(units)) for units in (1, 2, 4)] == [2 * 24_672, 24_672, 24_672]
     depthwise = Problem(10, 10, 32, 32, 3, 3, by_channel=True)
-    four = neural_art(4, output_lanes=4)
-    assert cycles(depthwise, four) == 100 * 32 // 4
+    assert cycles(depthwise, neural_art(4, output_lanes=4)) == 12 * 12 * 32 // 4
+    assert cycles(depthwise._replace(ofm_depth=33), neural_art(4, output_lanes=4)) == 12 * 12 * 9
     assert cycles(depthwise, neural_art(4)) == 100 * 32  # one output lane
 
 
@@ -72,22 +73,26 @@ def test_the_full_array_is_that_of_all_units() -> None:
 
 
 def walked(problem: Problem, units: int) -> int:
-    """Each channel, pass and position of the problem one after the other, a cycle each."""
+    """Each channel and pass of the problem one after the other, and of its positions or pixels each a cycle."""
     taps = problem.kernel_height * problem.kernel_width
-    pieces = ceil(taps / 75)
+    rows, columns = (
+        {at * stride + below for at in range(outputs) for below in range((kernel - 1) * dilation + 1)}
+        for outputs, stride, kernel, dilation in (
+            (problem.ofm_height, problem.stride_height, problem.kernel_height, problem.dilation_height),
+            (problem.ofm_width, problem.stride_width, problem.kernel_width, problem.dilation_width),
+        )
+    )
     total = 0
-    if problem.by_channel:
-        down = min(problem.stride_height, problem.kernel_height)
-        across = min(problem.stride_width, problem.kernel_width)
-        for _ in range(problem.ofm_depth * pieces):
-            total += problem.ofm_height * down * problem.ofm_width * across
-        return ceil(total / min(units, problem.ofm_depth))
-    for _ in range(problem.ofm_depth * pieces):
-        left = problem.ifm_depth
-        while left > 0:
-            for _ in range(units):  # each takes whole windows
-                left -= max(1, 75 // taps)
-            total += problem.pixels
+    for _ in range(0, taps, 75):  # pieces of a window
+        if problem.by_channel:
+            for _ in range(0, problem.ofm_depth, units):
+                total += len(rows) * len(columns)
+            continue
+        for _ in range(problem.ofm_depth):
+            left = problem.ifm_depth
+            while left > 0:
+                left -= units * max(1, 75 // taps)  # each takes whole windows
+                total += problem.pixels
     return total
 
 
@@ -97,8 +102,11 @@ def problems(draw: st.DrawFn) -> Problem:
     depth = draw(st.integers(1, 40))
     sides = [draw(st.integers(1, 9)) for _ in range(4)]
     down, across = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    dilations = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     inputs = depth if by_channel else draw(st.integers(1, 200))
-    return Problem(*sides[:2], depth, inputs, *sides[2:], across, 1, by_channel, down, 1)
+    return Problem(
+        *sides[:2], depth, inputs, *sides[2:], across, dilations[1], by_channel, down, dilations[0]
+    )
 
 
 @given(problems(), st.integers(1, 4))

@@ -9,7 +9,8 @@ A unit has n multipliers and makes one output element a cycle, of whole kernel w
 
 The units that work for one layer divide its input channels; their partial sums run through them one after the other, so
 that there is still one output element a cycle. A depthwise convolution gives each of them another channel, and as a
-channel has one kernel only, every position of its input takes a cycle, also those that a stride leaves out.
+channel has one kernel only, every position of its input takes a cycle, also those of the border and those that a
+stride leaves out. Units take so many channels together, and the last of them may have fewer.
 
 Kernels of the next channels load while the feature map streams past those of this one, and line buffers keep the rows
 of a window: each value of the feature map is fetched once for each set of kernels that the units hold. Where ports are
@@ -65,26 +66,34 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
     taps = problem.kernel_height * problem.kernel_width
     elements = problem.pixels * problem.ofm_depth
     pieces = ceil(taps / shape.multipliers)
-    # Of a window with stride s only s columns and rows are new.
-    fresh = min(problem.kernel_height, problem.stride_height) * min(
-        problem.kernel_width, problem.stride_width
+    positions = _positions(
+        problem.ofm_height, problem.kernel_height, problem.stride_height, problem.dilation_height
+    )
+    positions *= _positions(
+        problem.ofm_width, problem.kernel_width, problem.stride_width, problem.dilation_width
     )
     if problem.by_channel:
-        map_values = problem.pixels * fresh * problem.ofm_depth * pieces
-        passes = map_values / min(at_work, problem.ofm_depth)
+        map_values = positions * problem.ofm_depth * pieces
+        passes = positions * ceil(problem.ofm_depth / at_work) * pieces
     else:
         channels = at_work * max(1, shape.multipliers // taps)
         passes = elements * pieces * ceil(problem.ifm_depth / channels)
         sets = ceil(problem.ofm_depth / shape.kernels)
-        map_values = problem.pixels * fresh * problem.ifm_depth * pieces * sets
+        map_values = positions * problem.ifm_depth * pieces * sets
     ports = max(map_values / shape.map_port, problem.weights / shape.weight_port)
     return Occupancy(
         ceil(problem.macs / (shape.units * shape.multipliers)),
         ceil(problem.macs / (at_work * shape.multipliers)),
-        ceil(passes),
+        passes,
         ceil(ports),
         ceil(elements / shape.lanes),
         map_values,
         problem.weights,
-        ceil(passes),
+        elements * pieces if problem.by_channel else passes,
     )
+
+
+def _positions(outputs: int, kernel: int, stride: int, dilation: int) -> int:
+    """Rows or columns that pass for so many outputs, those of the border too; what lies between windows does not."""
+    extent = (kernel - 1) * dilation + 1
+    return outputs * min(extent, stride) + max(extent - stride, 0)

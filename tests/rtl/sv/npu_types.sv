@@ -68,6 +68,13 @@ package npu_types;
     count_t weight_bits;
   } serial_straps_t;
 
+  // Of the streaming engine.
+  typedef struct packed {
+    count_t units;        // that work for a layer
+    count_t multipliers;  // of a unit
+    count_t kernels;      // output channels of a set
+  } stream_straps_t;
+
   // What goes with the operands of the lanes: where they are in the instruction, and where the results go.
   typedef struct packed {
     logic     valid;
