@@ -143,7 +143,7 @@ def test_the_run_says_so() -> None:
     assert list(caveats(run("digits_cnn", 8).program)) == []
     assert list(caveats(run("digits_cnn", 5).program)) == [
         "ESTIMATE: in time, energy, traffic and room a constant weight has 5 bits (mac_array.weight_bits). Results are "
-        "those of the weights that the model has, of 8."
+        "those of the model's own weights, of 8 bits."
     ]
     assert run("digits_cnn", 5).to_dict()["weight_bits"] == 5
     assert "weight_bits" not in run("digits_cnn", 8).to_dict()
