@@ -118,9 +118,7 @@ def elementwise(call: Call, elements: int | None = None) -> Workload:
 
 
 def _is_rescaled(output: TensorType, operands: Iterable[TensorType]) -> bool:
-    """Whether codes have another scale than those of an operand; where all are equal, whatever the zero points, a
-    difference is enough.
-    """
+    """Whether codes have another scale than those of an operand; another zero point alone is none."""
     if output.quantization is None:
         return False
     scales = [operand.quantization.scales for operand in operands if operand.quantization is not None]

@@ -61,7 +61,7 @@ def _value(value: Any) -> str:
 
 
 def _type(graph: Graph, number: int | None) -> TensorType | None:
-    """The type of a tensor as the file stores it."""
+    """The type of a tensor as the file stores it; a scale for the only channel there is scales all of it."""
     if number is None:
         return None
     kind = graph.tensors[number].type
@@ -69,7 +69,8 @@ def _type(graph: Graph, number: int | None) -> TensorType | None:
     if scaling is None:
         return kind
     scales = tuple(map(_stored, scaling.scales))
-    return replace(kind, quantization=replace(scaling, scales=scales))
+    axis = scaling.axis if len(scales) > 1 else None
+    return replace(kind, quantization=replace(scaling, scales=scales, axis=axis))
 
 
 def _shown(kind: TensorType | None) -> str:

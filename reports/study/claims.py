@@ -14,8 +14,19 @@ if TYPE_CHECKING:
 
 def claims(study: Study) -> str:
     """A sentence or two: points have the claim of the base hardware only where all that varies is what the rows behind
-    it varied in, too.
+    it varied in, too. What fewer bits of weights cost in accuracy, no point says.
     """
+    return f"{_of_error(study)}{_of_weight_bits(study)}"
+
+
+def _of_weight_bits(study: Study) -> str:
+    values = [axis.values for axis in study.parameters if axis.path == "mac_array.weight_bits"]
+    if not values and not study.space.base.mac_array.few_bits:
+        return ""
+    return " Results do not change with mac_array.weight_bits: what fewer bits cost in accuracy is not known."
+
+
+def _of_error(study: Study) -> str:
     base, name = standing(study.space.base), show.printable(study.space.base.name)
     found = [claim for claim in (base.claim("latency"), base.claim("energy")) if claim is not None]
     if base.idealised:

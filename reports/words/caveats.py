@@ -22,7 +22,7 @@ def caveats(program: Program) -> Iterator[str]:
     if array.few_bits and any(layer.unit == Unit.MAC.kind.name for layer in program.layers):
         yield (
             f"ESTIMATE: in time, energy, traffic and room a constant weight has {array.weight_bits} bits "
-            f"(mac_array.weight_bits). Results are those of the weights that the model has, of {MOST_BITS}."
+            f"(mac_array.weight_bits). Results are those of the model's own weights, of {MOST_BITS} bits."
         )
 
 

@@ -541,3 +541,26 @@ def test_work(name: str, call: Call, kind: str, elements: int, moved: tuple[int,
     work = operator(name).workload(call)
     assert (work.kind, work.elements) == (kind, elements)
     assert (work.input_bytes, work.output_bytes) == moved
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "output", "rescaled"),
+    [
+        ("mul", [codes(6), codes(6, scale=0.5)], codes(6, scale=0.5), 6),
+        ("mul", [codes(6), codes(6)], codes(6), 0),
+        ("quantize", [codes(6, dtype="uint8", zero_point=128)], codes(6), 0),
+        ("quantize", [codes(6, scale=0.5)], codes(6), 6),
+        ("quantize", [reals(6)], codes(6), 0),
+        ("dequantize", [codes(6, scale=0.5)], reals(6), 0),
+        ("mean", [codes(2, 3, scale=0.5)], codes(2), 2),
+        ("transpose", [codes(2, 3, scale=0.5)], codes(3, 2, scale=0.5), 0),
+    ],
+)
+def test_work_counts_results_at_another_scale(
+    name: str, inputs: list[TensorType], output: TensorType, rescaled: int
+) -> None:
+    """Those that a processor multiplies, shifts and rounds: not where only the zero point differs, and no reals."""
+    parameters = {"mean": {"axes": [1]}, "transpose": {"perm": [1, 0]}}.get(name, {})
+    assert (
+        operator(name).workload(call_with(inputs, [output], given(name, **parameters))).rescaled == rescaled
+    )

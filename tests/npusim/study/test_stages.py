@@ -120,6 +120,29 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
+def test_cached_equals_cold_for_memories_with_clocks_and_prices_of_their_own() -> None:
+    space = space_file(
+        {
+            "memory.l2.clock_ratio": [1.0, 2.5],
+            "memory.l2.latency_cycles": [0, 11],
+            "memory.l2.access_bytes": [4, 8],
+            "clock_mhz": [240, 370],
+            "scratchpad.read_pj_per_byte": [0.1, 1.0],
+        },
+        extends="gap9",
+        keep=["cycles", "energy_uj.total", "performance_info.powerUsage", "power_mw.peak"],
+    ).space
+    job = Job(space, (digits(),))
+    warm, cold = Evaluator(job), Evaluator(job, caching=False)
+    found = []
+    for group in order(space, list(range(space.size))):
+        for point in group:
+            found.append(warm.record(point))
+            assert found[-1] == cold.record(point)
+    # Cycles follow ratio, latency and access; no clock and no price changes them.
+    assert len({record.values["cycles.total"] for record in found}) == 2 * 2 * 2
+
+
 def random_space(seed: int, **tables: Any) -> Space:
     """Six parameters of any stage."""
     chosen = random.Random(seed).sample(sorted(VALUES), 6)

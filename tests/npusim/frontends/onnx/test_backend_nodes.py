@@ -26,6 +26,8 @@ SAID_SO = (
         "uint64",
         "float64",
         "npusim has 'linear'",
+        "npusim has 'avg'",
+        "npusim has that of 9 or newer",
         "npusim samples images",
     ),
     *("operands are all", "element types are"),

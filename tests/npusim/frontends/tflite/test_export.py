@@ -23,6 +23,7 @@ from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.table import operator
 
+from ....graphs import Sketch
 from ....litert.rows import ROWS as SAMPLES
 from ....litert.rows import model
 from ....scheduler.growing import ROWS as GROWING
@@ -146,6 +147,15 @@ def test_built_in_models_come_back_with_their_cycles(name: str) -> None:
     assert after.outputs is not None
     np.testing.assert_array_equal(before.outputs[0], after.outputs[0], strict=True)
     assert before.cycles == after.cycles
+
+
+def test_a_scale_for_the_only_channel_scales_all() -> None:
+    """A file says no axis of a single scale; what it means is the same."""
+    net = Sketch()
+    graph = net.graph([net.depthwise(net.input(1, 4, 4, 1), (1, 2), per_channel=True)])
+    back = reader.parse(written(graph), "back")
+    axes = [each.tensors[each.nodes[0].inputs[1] or 0].type.quantization for each in (graph, back)]
+    assert [each.axis for each in axes if each] == [3, None]
 
 
 def test_equal_graphs_give_equal_bytes() -> None:
