@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.measure import Sample, run_fresh
+from benchmarks.measure import BenchmarkError, Sample, run_fresh
 from npusim.verification.litert import PACKAGE
 
 LITERT_VERSION = PACKAGE.partition("==")[2]
@@ -61,6 +64,35 @@ def vela_cycles(network: Path, accelerator: str = "ethos-u55-128") -> int:
         (summary,) = Path(folder).glob("*_summary_*.csv")
         with summary.open(newline="") as file:
             return round(float(next(csv.DictReader(file))["cycles_total"]))
+
+
+class Estimate(NamedTuple):
+    """What Vela says of a network: cycles, those of each kind of operator, and the kinds that it leaves to the CPU."""
+
+    cycles: int
+    by_operator: Mapping[str, float]
+    on_cpu: frozenset[str]
+
+
+def vela_estimate(network: Path, accelerator: str) -> Estimate:
+    """Vela's estimate by operators. Raises Missing without Vela, BenchmarkError where it does not take the network."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            *_vela_command(network, folder, accelerator),
+            "--verbose-performance",
+            "--show-cpu-operations",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        tables = [next(Path(folder).glob(f"*{end}"), None) for end in ("_summary_*.csv", "per-layer.csv")]
+        if done.returncode or None in tables:
+            raise BenchmarkError(f"Vela does not compile {network.name}: {done.stderr.strip()[-200:]}")
+        summary, layers = (list(csv.DictReader(each.read_text().splitlines())) for each in tables if each)
+    spent: dict[str, float] = {}
+    for row in layers:
+        kind = row["Original Operator"]
+        spent[kind] = spent.get(kind, 0.0) + float(row["Op Cycles"])
+    on_cpu = re.findall(r"CPU: (\w+) =", done.stdout)
+    return Estimate(round(float(summary[0]["cycles_total"])), spent, frozenset(on_cpu))
 
 
 def _vela_command(network: Path, folder: str, accelerator: str = "ethos-u55-128") -> list[str]:

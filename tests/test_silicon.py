@@ -27,6 +27,9 @@ from benchmarks.silicon.frame import (
 )
 from benchmarks.silicon.page import held_out, page
 from benchmarks.silicon.run import PAGE, PICTURE
+from benchmarks.silicon.zoo import others, vision
+from benchmarks.silicon.zoo.page import zoo_page
+from benchmarks.silicon.zoo.zoo import APART, SEEN, Network, built, measured
 from npusim import simulate
 from npusim.cli.app import app
 from npusim.isa.hardware import agreement as agreement_file
@@ -344,3 +347,41 @@ def test_networks_that_nobody_tuned_on(name: str, size: int, tmp_path: Path) -> 
     measured = peers.vela_cycles(file, f"ethos-u55-{size}")
     ratio = ethos_u55.simulated(size, Measurement(name, file, measured)) / measured
     assert 0.95 < ratio < 1.05
+
+
+@pytest.mark.parametrize("size", ethos_u55.SIZES)
+@pytest.mark.parametrize(
+    "network",
+    [vision.mobilenet_v3, vision.shufflenet_v2, others.deeplab],
+    ids=lambda network: network.__name__,
+)
+def test_networks_of_the_zoo(network: Network, size: int, tmp_path: Path) -> None:
+    """Look-ups on the way, parts of tensors in place, filled kernels, with Vela run live: within 12 %."""
+    file = built(network, tmp_path)
+    try:
+        row = measured(network, file, size)
+    except peers.Missing as reason:
+        pytest.skip(str(reason))
+    assert row is not None
+    assert 0.88 < ethos_u55.simulated(size, row) / row.value < 1.12
+
+
+def test_every_network_of_the_zoo_is_read(tmp_path: Path) -> None:
+    """All are read and compiled as they are written, and have names of their own."""
+    networks = (*SEEN, *APART)
+    assert len({network.__name__ for network in networks}) == len(networks) >= 40
+    for network in networks[::9]:
+        assert npusim.run(str(built(network, tmp_path)), hw="ethos-u55-64", timing_only=True).cycles > 0
+
+
+def test_the_page_of_the_zoo() -> None:
+    seen, apart = SEEN[0].__name__, APART[0].__name__
+    measurements = [
+        Measurement(seen, Path(seen), 100.0),
+        Measurement(apart, Path(apart), 50.0, held_out=True),
+    ]
+    text = zoo_page({32: [Compared(measurements[0], 110.0), Compared(measurements[1], 50.0)]})
+    assert "| `ethos-u55-32` | 2 | 4.9 % | 10.0 % | 1.049 |  | 1 | 0.0 % | 0.0 % |" in text
+    assert f"| {seen} | 100 | 1.100 |  |" in text
+    assert f"| {apart} | 50 | 1.000 | apart |" in text
+    assert f"| {SEEN[1].__name__} |  |  |  |" in text

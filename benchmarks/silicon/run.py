@@ -10,12 +10,15 @@ from benchmarks.silicon import data, page, plot
 from benchmarks.silicon.chips import CHIPS
 from benchmarks.silicon.frame import agreement, compared
 from benchmarks.silicon.page import Result, cells, held_out, numbers, percent
+from benchmarks.silicon.zoo.page import compared_zoo, zoo_page
 from npusim.isa.hardware import agreement as product
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, PICTURE = DOCS / "silicon.md", DOCS / page.PICTURE
 WRITTEN = {PAGE: page.page, PICTURE: plot.svg, product.FILE: data.text}
 """What the rows are written to."""
+ZOO = DOCS / "silicon_zoo.md"
+"""That of networks which need Vela."""
 
 
 def silicon(write: bool) -> int:
@@ -49,4 +52,18 @@ def silicon(write: bool) -> int:
         for file, text in WRITTEN.items():
             file.write_text(text(results), encoding="utf-8")
         print("written; documents quote the errors: python docs/generate.py")
+    _zoo(write)
     return 0 if holds else 1
+
+
+def _zoo(write: bool) -> None:
+    """The networks that nobody had looked at, where Vela can be run; else their page stays as it is."""
+    try:
+        results = compared_zoo()
+    except Missing as reason:
+        print(f"{ZOO.name} skipped: {reason}")
+        return
+    text = zoo_page(results)
+    print(text)
+    if write:
+        ZOO.write_text(text, encoding="utf-8")

@@ -7,6 +7,12 @@ Weights crowd around their zero point. A weight w with zero point z becomes u = 
     8     the eight bits of each weight as they are
     9     all weights equal the zero point; nothing follows
 
+and for decoders that know them (`dma.decoder_skips`), in groups that are not cut short:
+
+    10    the only two values, then a bit for each weight
+    11    the only four values, then two bits for each
+    12..  Rice code with k = mode - 9 of u - 1 where u > 0, one more 0 in front of it; u = 0 is a 1 and nothing else
+
 A packed block keeps three streams apart, so that a decoder can read them side by side: a header of four bytes
 (little-endian number of bytes of the unary stream), the modes (two per byte, low half first), the unary stream,
 and the stream of low bits and plain weights. Bits are numbered from the low end of each byte.
@@ -26,7 +32,10 @@ from npusim.isa.base.errors import SimulationError
 GROUP = 64
 """Weights that share a mode."""
 
-PLAIN, ZEROS = 8, 9
+PLAIN, ZEROS, TWO_VALUES, FOUR_VALUES, SKIPPING = 8, 9, 10, 11, 12
+_SKIPPING_LEAST = 3
+"""Low bits of the first mode that skips what is zero."""
+_MODES = 16
 HEADER_BYTES = 4
 
 _PART = 1 << 18
@@ -37,12 +46,12 @@ _EACH_OF_FOUR = np.uint64(0x0001_0001_0001_0001)
 Bytes = NDArray[np.uint8]
 
 
-def pack(weights: NDArray[Any], zero_point: int) -> bytes:
-    """The packed form of int8 or uint8 weights, in C order."""
+def pack(weights: NDArray[Any], zero_point: int, skips: bool = False) -> bytes:
+    """The packed form of int8 or uint8 weights, in C order; `skips`: for a decoder that knows all modes."""
     modes, unary, low = [], _BitStream(), []
     for codes, count in _parts(weights, zero_point):
         folded = _folded(codes, zero_point, weights.dtype)
-        chosen, quotients, _ = _choose_modes(folded)
+        chosen, quotients, _ = _choose_modes(folded, codes if skips else None, count)
         modes.append(chosen)
         unary.append(_unary_bits(quotients, chosen, count))
         low.append(_low_stream(folded, codes, chosen, count))
@@ -65,20 +74,21 @@ class Lengths(NamedTuple):
         return HEADER_BYTES + modes_bytes + -(-int(self.unary_bits.sum()) // 8) + int(self.low_bytes.sum())
 
 
-def lengths(weights: NDArray[Any], zero_point: int) -> Lengths:
-    """The lengths of the groups of `pack(weights, zero_point)`, without packing them.
+def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Lengths:
+    """The lengths of the groups of `pack(weights, zero_point, skips)`, without packing them.
 
     Takes a sixteenth of the weights' bytes, and a few megabytes on the way.
     """
     groups = -(-weights.size // GROUP)
     found, first = Lengths(np.empty(groups, np.uint16), np.empty(groups, np.uint16)), 0
     for codes, count in _parts(weights, zero_point):
-        modes, _, sums = _choose_modes(_folded(codes, zero_point, weights.dtype))
+        folded = _folded(codes, zero_point, weights.dtype)
+        modes, quotients, sums = _choose_modes(folded, codes if skips else None, count)
         part = slice(first, first + len(modes))
         held = np.full(len(modes), GROUP, np.int64)
         held[-1] -= -count % GROUP
-        found.unary_bits[part] = np.where(modes < PLAIN, sums + held, 0)
-        found.low_bytes[part] = _low_bytes(modes, count)
+        found.unary_bits[part] = np.where(_coded(modes), sums + held, 0)
+        found.low_bytes[part] = _low_bytes(modes, count, quotients)
         first = part.stop
     return found
 
@@ -94,18 +104,17 @@ def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
         )
     nibbles = packed[HEADER_BYTES:unary_start]
     modes = np.stack([nibbles & 15, nibbles >> 4], 1).ravel()[:number]
-    if modes.max(initial=0) > ZEROS:
-        raise SimulationError(f"packed weights: mode {modes.max()} has no meaning; 0..{ZEROS} have")
     values = _quotients(packed[unary_start:low_start], modes, count)
     stream = packed[low_start:]
-    if values is None or len(stream) < int(_low_bytes(modes, count).sum()):
+    if values is None or len(stream) < int(_low_bytes(modes, count, values).sum()):
         raise SimulationError(f"packed weights: the block ends before its {count} weights do")
-    low = _low_values(stream, modes, count)
-    values <<= np.minimum(modes, PLAIN - 1).astype(np.uint16)[:, np.newaxis]
+    low = _low_values(stream, modes, count, values)
+    _give_back_skipped(values, low, modes)
+    values <<= np.where(modes < PLAIN, modes, 0).astype(np.uint16)[:, np.newaxis]
     values |= low
     codes = _unfolded(values, zero_point)
-    plain = np.flatnonzero(modes == PLAIN)
-    codes[plain] = low[plain]
+    whole = np.flatnonzero((modes >= PLAIN) & (modes < SKIPPING) & (modes != ZEROS))
+    codes[whole] = low[whole]
     return codes.reshape(-1)[:count]
 
 
@@ -155,8 +164,16 @@ def _mode_of_sum() -> Bytes:
     return modes
 
 
-def _choose_modes(folded: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.uint16], NDArray[np.int64]]:
-    """The mode of each group; its quotients if it is Rice-coded, and their sum."""
+def _coded(modes: Bytes) -> NDArray[np.bool_]:
+    """Whether each group has numbers in the unary stream."""
+    coded: NDArray[np.bool_] = (modes < PLAIN) | (modes >= SKIPPING)
+    return coded
+
+
+def _choose_modes(
+    folded: NDArray[np.uint16], codes: Bytes | None = None, count: int = 0
+) -> tuple[Bytes, NDArray[np.uint16], NDArray[np.int64]]:
+    """The mode of each group; its quotients if it is Rice-coded, and their sum. With `codes`, of all modes."""
     sums = _sums(folded)
     modes = _mode_of_sum()[sums]
     # Four numbers in a word: what a shift brings in from the number above is masked out.
@@ -166,7 +183,46 @@ def _choose_modes(folded: NDArray[np.uint16]) -> tuple[Bytes, NDArray[np.uint16]
     of_quotients = _sums(quotients.view(np.uint16))
     modes[of_quotients + GROUP * (1 + modes.astype(np.int64)) >= 8 * GROUP] = PLAIN
     modes[sums == 0] = ZEROS
-    return modes, quotients.view(np.uint16), of_quotients
+    numbers = quotients.view(np.uint16)
+    if codes is not None:
+        whole = len(modes) - bool(count % GROUP)
+        _shorten(modes[:whole], numbers[:whole], of_quotients[:whole], folded[:whole], codes[:whole])
+    return modes, numbers, of_quotients
+
+
+def _shorten(
+    modes: Bytes,
+    quotients: NDArray[np.uint16],
+    of_quotients: NDArray[np.int64],
+    folded: NDArray[np.uint16],
+    codes: Bytes,
+) -> None:
+    """Take modes that not all decoders know where they are shorter: few values, or many zeros."""
+    bits = np.where(modes < PLAIN, of_quotients + GROUP * (1 + modes.astype(np.int64)), 8 * GROUP)
+    bits[modes == ZEROS] = 0
+    ordered = np.sort(codes, axis=1)
+    values = 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
+    for mode in (FOUR_VALUES, TWO_VALUES):
+        size = 8 * _PALETTE_BYTES[mode]
+        better = (values <= _VALUES[mode]) & (bits > size)
+        modes[better], bits[better] = mode, size
+    present = folded > 0
+    nonzero = np.count_nonzero(present, axis=1)
+    for mode in range(SKIPPING, _MODES):
+        width = mode - SKIPPING + _SKIPPING_LEAST
+        shorter = np.flatnonzero((nonzero < GROUP) & (bits > GROUP + (1 + width) * nonzero))
+        skipped = np.where(present[shorter], 1 + (folded[shorter] - np.uint16(1) >> np.uint16(width)), 0)
+        total = skipped.sum(axis=1, dtype=np.int64)
+        size_bits = GROUP + total + 8 * -(-nonzero[shorter] * width // 8)
+        better = size_bits < bits[shorter]
+        chosen = shorter[better]
+        modes[chosen], bits[chosen], of_quotients[chosen] = mode, size_bits[better], total[better]
+        quotients[chosen] = skipped[better]
+
+
+_VALUES = {TWO_VALUES: 2, FOUR_VALUES: 4}
+_PALETTE_BYTES = {mode: count + GROUP * (count // 2) // 8 for mode, count in _VALUES.items()}
+"""Bytes of a group with few values: these, and a bit or two for each weight."""
 
 
 def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
@@ -178,10 +234,16 @@ def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
     return (words * _EACH_OF_FOUR >> np.uint64(48)).astype(np.int64)
 
 
-def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
+def _low_bytes(modes: Bytes, count: int, quotients: NDArray[np.uint16]) -> NDArray[np.int64]:
     """Bytes of each group in the stream of low bits: GROUP values of w bits are 8w bytes; the last is cut short."""
     width = np.where(modes <= PLAIN, modes, 0).astype(np.int64)
     sizes = width * (GROUP // 8)
+    for mode, size in _PALETTE_BYTES.items():
+        sizes[modes == mode] = size
+    skipping = np.flatnonzero(modes >= SKIPPING)
+    if len(skipping):
+        nonzero = np.count_nonzero(quotients[skipping], axis=1)
+        sizes[skipping] = -(-nonzero * (modes[skipping].astype(np.int64) - SKIPPING + _SKIPPING_LEAST) // 8)
     if count % GROUP:
         sizes[-1] = -(-int(width[-1]) * (count % GROUP) // 8)
     return sizes
@@ -189,7 +251,7 @@ def _low_bytes(modes: Bytes, count: int) -> NDArray[np.int64]:
 
 def _unary_bits(quotients: NDArray[np.uint16], modes: Bytes, count: int) -> Bytes:
     """The quotients of all Rice-coded weights, each as that many 0 bits and a 1; a byte per bit."""
-    coded = modes < PLAIN
+    coded = _coded(modes)
     steps = (quotients if coded.all() else quotients[coded]).ravel() + np.uint16(1)
     if len(modes) and coded[-1] and count % GROUP:
         steps = steps[: count % GROUP - GROUP]
@@ -220,7 +282,7 @@ class _BitStream:
 
 def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.uint16] | None:
     """The inverse of `_unary_stream`, [groups, GROUP]; None if the stream is too short."""
-    coded = modes < PLAIN
+    coded = _coded(modes)
     wanted = int(np.count_nonzero(coded)) * GROUP
     short = GROUP - count % GROUP if wanted and coded[-1] and count % GROUP else 0
     ends = np.flatnonzero(np.unpackbits(unary, bitorder="little").view(np.bool_))
@@ -267,8 +329,21 @@ def _spread(words: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
 
 def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: int) -> bytes:
     """Low bits and plain weights: eight values of w bits make w bytes, so groups of one mode go together."""
-    sizes = _low_bytes(modes, count)
+    present = folded > 0
+    sizes = _low_bytes(modes, count, present.astype(np.uint16))
     rows = np.zeros((len(modes), GROUP), np.uint8)
+    for mode, held in _VALUES.items():
+        chosen = np.flatnonzero(modes == mode)
+        palettes, numbers = _palettes(codes[chosen], held)
+        rows[chosen, :held] = palettes
+        rows[chosen, held : _PALETTE_BYTES[mode]] = _as_bits(numbers, held // 2)
+    for mode in range(SKIPPING, _MODES):
+        chosen = np.flatnonzero(modes == mode)
+        width = mode - SKIPPING + _SKIPPING_LEAST
+        kept = present[chosen]
+        front = np.argsort(~kept, axis=1, kind="stable")
+        low = np.where(kept, folded[chosen] - np.uint16(1), 0).astype(np.uint8)
+        rows[chosen, : 8 * width] = _as_bits(np.take_along_axis(low, front, axis=1), width)
     for mode in range(1, PLAIN + 1):
         chosen = np.flatnonzero(modes == mode)
         if not len(chosen):
@@ -282,9 +357,49 @@ def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: i
     return rows[np.arange(GROUP, dtype=np.uint8) < sizes.astype(np.uint8)[:, np.newaxis]].tobytes()
 
 
-def _low_values(stream: Bytes, modes: Bytes, count: int) -> Bytes:
+def _as_bits(values: Bytes, width: int) -> Bytes:
+    """The low `width` bits of the values of each row, one behind the other, as bytes."""
+    places = np.arange(width, dtype=np.uint8)
+    spread = np.bitwise_and(np.right_shift(values[:, :, np.newaxis], places), np.uint8(1))
+    return np.packbits(spread.reshape(len(values), GROUP * width), axis=1, bitorder="little")
+
+
+def _of_bits(rows: Bytes, width: int) -> Bytes:
+    """The inverse of `_as_bits`."""
+    bits = np.unpackbits(rows, axis=1, bitorder="little").reshape(len(rows), GROUP, width)
+    values: Bytes = (bits << np.arange(width, dtype=np.uint8)).sum(axis=2, dtype=np.uint8)
+    return values
+
+
+def _palettes(codes: Bytes, values: int) -> tuple[Bytes, Bytes]:
+    """The values of each group in rising order, the last repeated, and the place of each code among them."""
+    ordered = np.sort(codes, axis=1)
+    first = np.ones(ordered.shape, np.bool_)
+    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    front = np.argsort(~first, axis=1, kind="stable")[:, :values]
+    held = np.minimum(np.count_nonzero(first, axis=1), values)
+    last = np.minimum(np.arange(values), held[:, np.newaxis] - 1)
+    palettes = np.take_along_axis(ordered, np.take_along_axis(front, last, axis=1), axis=1)
+    numbers: Bytes = (codes[:, :, np.newaxis] > palettes[:, np.newaxis, :]).sum(axis=2, dtype=np.uint8)
+    return palettes, numbers
+
+
+def _give_back_skipped(values: NDArray[np.uint16], low: Bytes, modes: Bytes) -> None:
+    """Turn quotients and low bits of groups that skip zeros into their numbers, in `values`; their `low` into zeros."""
+    for mode in range(SKIPPING, _MODES):
+        chosen = np.flatnonzero(modes == mode)
+        if not len(chosen):
+            continue
+        width = np.uint16(mode - SKIPPING + _SKIPPING_LEAST)
+        quotients = values[chosen]
+        numbers = (quotients - np.uint16(1) << width | low[chosen]) + np.uint16(1)
+        values[chosen] = np.where(quotients > 0, numbers, 0)
+        low[chosen] = 0
+
+
+def _low_values(stream: Bytes, modes: Bytes, count: int, quotients: NDArray[np.uint16]) -> Bytes:
     """The inverse of `_low_stream`, [groups, GROUP]; 0 where a mode has no low bits."""
-    sizes = _low_bytes(modes, count)
+    sizes = _low_bytes(modes, count, quotients)
     starts = np.cumsum(sizes) - sizes
     padded = np.concatenate([stream, np.zeros(GROUP, np.uint8)])
     # Eight values of `mode` bits begin every `mode` bytes: a word at each byte of the stream.
@@ -296,4 +411,16 @@ def _low_values(stream: Bytes, modes: Bytes, count: int) -> Bytes:
             words = at[starts[chosen, np.newaxis] + np.arange(0, mode * GROUP // 8, mode)]
             spread = words if mode == PLAIN else _spread(words & _every(8 * mode, 64), mode)
             low[chosen] = spread.view(np.uint8)
+    for mode, values in _VALUES.items():
+        chosen = np.flatnonzero(modes == mode)
+        rows = padded[starts[chosen, np.newaxis] + np.arange(_PALETTE_BYTES[mode])]
+        low[chosen] = np.take_along_axis(rows[:, :values], _of_bits(rows[:, values:], values // 2), axis=1)
+    for mode in range(SKIPPING, _MODES):
+        chosen = np.flatnonzero(modes == mode)
+        width = mode - SKIPPING + _SKIPPING_LEAST
+        front = np.argsort(quotients[chosen] == 0, axis=1, kind="stable")
+        kept = _of_bits(padded[starts[chosen, np.newaxis] + np.arange(8 * width)], width)
+        found = np.zeros((len(chosen), GROUP), np.uint8)
+        np.put_along_axis(found, front, kept, axis=1)
+        low[chosen] = found
     return low

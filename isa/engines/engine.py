@@ -26,7 +26,8 @@ EDGE = Cause(
 class Problem(NamedTuple):
     """What an instruction has the array compute: a convolution of a tile, or one `by_channel` (depthwise).
 
-    few_bits: its weights have the array's `weight_bits`, else all 8.
+    few_bits:  its weights have the array's `weight_bits`, else all 8.
+    looked_up: each output is replaced by its entry of a table.
     """
 
     ofm_height: int
@@ -41,6 +42,7 @@ class Problem(NamedTuple):
     stride_height: int = 1
     dilation_height: int = 1
     few_bits: bool = False
+    looked_up: bool = False
 
     @property
     def pixels(self) -> int:
@@ -163,6 +165,10 @@ class Engine(ABC):
     @abstractmethod
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """The cycles of `use` beyond macs / `macs_per_cycle`, rounded up, by `causes`: each is at least 0."""
+
+    def pool(self, array: MacArray, problem: Problem) -> int | None:
+        """Cycles of a pool where the array's blocks are used for it; None: the vector unit does it by itself."""
+        return None
 
     @abstractmethod
     def circuits(self, array: MacArray) -> Circuits:

@@ -42,6 +42,30 @@ class Blocks(Section):
         le=64,
         description="rows and columns of a kernel at most; a larger one is computed in pieces",
     )
+    most_dilation: Positive = Field(
+        default=64,
+        le=64,
+        description="steps between kernel elements at most; a kernel with larger ones is filled up",
+    )
+    most_stride: Positive = Field(
+        default=31,
+        le=31,
+        description="steps between windows at most; with larger ones each output is computed alone",
+    )
+    lone_weights_per_cycle: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE)] = Field(
+        default=1024.0,
+        le=1024,
+        description="weights that arrive again in a cycle for each output that is computed alone",
+    )
+    turns_rows: bool = Field(
+        default=False, description="of a single row of outputs the pixels of a micro-block lie side by side"
+    )
+    pool_step_cycles: Cycles = Field(
+        default=0,
+        le=256,
+        description="cycles of a micro-block for one element of a pool's window, in blocks as convolutions are; "
+        "0: the vector unit pools at its own rate",
+    )
     lone_step_cycles: Cycles = Field(
         default=2, le=256, description="cycles more of a step where the plane of a block is one micro-block"
     )
@@ -68,6 +92,9 @@ class Blocks(Section):
     )
     output_cycles: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE_OR_LESS)] = Field(
         default=0.5, le=1024, description="cycles of the output stage per element that it writes"
+    )
+    lookup_cycles: Annotated[float, Field(ge=1e-6, json_schema_extra=MORE_OR_LESS)] = Field(
+        default=1.0, le=1024, description="the same where it looks each of them up (`vector.fused_lookup`)"
     )
     access_cycles: Cycles = Field(
         default=32,

@@ -78,6 +78,18 @@ class Dma(Section):
     decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
+    decoder_skips: bool = Field(
+        default=False, description="weights that are zero, and groups of few values, are packed shorter"
+    )
+    local_bytes_per_cycle: Annotated[float, Field(ge=0, json_schema_extra=MORE)] = Field(
+        default=0.0,
+        le=4096,
+        description="copies inside the scratchpad, where something else than the port makes them; 0: the port does",
+    )
+    views: bool = Field(
+        default=False,
+        description="units write and read parts of tensors where they lie: copies that join or take apart cost nothing",
+    )
     burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
         default=4,
         le=1024,
@@ -107,6 +119,20 @@ class Vector(Section):
     reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="one element of a sum")
     divide_cycles: PositiveCycles = Field(default=4, le=1024, description="one rounded division")
     lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
+    resize_cycles: Cycles = Field(
+        default=0,
+        le=1024,
+        description="one element between pixels; 0: a product for each pixel that takes part",
+    )
+    fused_lookup: bool = Field(
+        default=False,
+        description="who gives the operand of a look-up, and for it alone, looks it up on the way: it takes no time",
+    )
+    brick_channels: Positive = Field(
+        default=1,
+        le=256,
+        description="channels of a pixel that functions of two operands take together, used or not",
+    )
     exp_cycles: PositiveCycles = Field(
         default=8, le=1024, description="one fixed-point exponential or reciprocal"
     )

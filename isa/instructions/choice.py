@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
-from npusim.isa.instructions.elementwise import ADD, MAX, Grid, Pair, rescaled_codes
+from npusim.isa.instructions.elementwise import ADD, MAX, PIXEL, Grid, Pair, rescaled_codes
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.vector import clamp_fault, code_type
-from npusim.isa.instructions.word import FIRST, FieldSpec, bits
+from npusim.isa.instructions.word import FIRST, LAST, FieldSpec, bits
 
 SCALES = ("codes", "rounded", "exact")
 
@@ -128,6 +128,7 @@ class Select(Grid):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
+    pixel: int = bits(20, PIXEL, place=LAST)
 
     @property
     def actions(self) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import LAST, FieldSpec, bits
 
 SPACES = tuple(space.name.lower() for space in Space)
 """What the fields for memories may say, for all machines."""
@@ -103,6 +103,12 @@ class Copy(Transfer):
     target_stride2: int = bits(32, "of the third dimension, destination")
     block: int = bits(2, "dimensions, next to the innermost, that form a block with it; 0: straight through")
     backward: int = bits(3, "dimensions that read the source backwards: bit 0 stands for the outermost")
+    view: int = bits(
+        1,
+        "takes no time: a unit wrote or will read in place (`dma.views`)",
+        choices=("no", "yes"),
+        place=LAST,
+    )
 
     def _loops(self) -> _Loops:
         signs = [-1 if self.backward >> place & 1 else 1 for place in range(3)]
@@ -151,6 +157,8 @@ class Copy(Transfer):
     def misfits(self, context: Context) -> list[str]:
         """The channel must exist, and half of its burst buffer (`dma.burst_buffer_kib`) hold a block."""
         hardware, found = context.hardware, Transfer.misfits(self, context)
+        if self.view > hardware.dma.views:
+            found.append(f"units of {hardware.name} reach no parts of tensors in place; dma.views is false")
         if self.block:
             size, half = prod([count for count, _, _ in self._block()]) * self.size, hardware.dma.block_bytes
             if size > half:
@@ -175,9 +183,13 @@ class Copy(Transfer):
 
         The time at the ports of the other memories is added by the machine, which streams their regions through them
         while the scratchpad side runs; a copy between two of those has no such side, and reads everything before it
-        writes. Raises ProgramError when a block does not fit into the burst buffer.
+        writes. One of runs inside the scratchpad may have a rate of its own, and a view takes no time.
+
+        Raises ProgramError when a block does not fit into the burst buffer.
         """
         hardware = context.hardware
+        if self.view:
+            return Cost(0, {})
         actions: dict[str, int] = {}
         dram: list[tuple[Region, bool]] = []
         reads, writes = self._passed()
@@ -198,6 +210,9 @@ class Copy(Transfer):
         )
         if len(dram) == 2:
             return Cost(setup, actions, setup, tuple(dram))
+        rate = hardware.dma.local_bytes_per_cycle
+        if rate and not dram and not self.fill and self._run_bytes() > 1:
+            return Cost(setup + ceil(writes[0].size_bytes / rate), actions, setup)
         return Cost(setup + beats.cycles, actions, setup, tuple(dram), beats=beats if dram else None)
 
     def _beats(self, context: Context, *, reads_dram: bool) -> Beats:

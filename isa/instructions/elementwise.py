@@ -25,7 +25,7 @@ from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, clamp_fault, code_type, passes
-from npusim.isa.instructions.word import FIRST, FieldSpec, bits
+from npusim.isa.instructions.word import FIRST, LAST, FieldSpec, bits
 
 _CYCLES = {
     "vector_add_q8": "add_cycles",
@@ -39,6 +39,9 @@ _CYCLES = {
     "vector_fused": "fused_cycles",
 }
 """How long a lane takes for an action, as a field of the vector unit."""
+
+
+PIXEL = "channels of a pixel, which the machine rounds up (`vector.brick_channels`); 0: it does not"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,7 @@ class Grid(Instruction):
         rows: int
         columns: int
         output: int
+        pixel: int
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -127,7 +131,13 @@ class Grid(Instruction):
             "scratchpad_read_byte": len(self.operands) * elements,
             "scratchpad_write_byte": elements,
         }
-        return Cost(v.startup_cycles + passes(elements, v) * self._cycles(context), counted)
+        passed = passes(self._passed(v.brick_channels), v)
+        return Cost(v.startup_cycles + passed * self._cycles(context), counted)
+
+    def _passed(self, brick: int) -> int:
+        """Elements, with those that bricks of so many channels have beyond the channels of a pixel."""
+        channels = self.pixel
+        return self._elements * (-(-channels // brick) * brick) // channels if channels else self._elements
 
     def demand(self, context: Context) -> int:
         """The actions of every element."""
@@ -150,6 +160,7 @@ class Pair(Grid):
     b_row_stride: int = bits(24, "of the second operand")
     a_column_stride: int = bits(1, "1: one value per column, 0: one value per row", choices=("0", "1"))
     b_column_stride: int = bits(1, "of the second operand", choices=("0", "1"))
+    pixel: int = bits(20, PIXEL, place=LAST)
     a_zero: int = bits(9, "zero point of the first operand", signed=True)
     b_zero: int = bits(9, "of the second operand", signed=True)
 

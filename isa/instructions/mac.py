@@ -45,7 +45,7 @@ def _halvings(what: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Window(Instruction):
+class MacInstruction(Instruction):
     """Fields that both convolutions share."""
 
     home: ClassVar[Unit] = Unit.MAC
@@ -95,6 +95,12 @@ class _Window(Instruction):
         choices=("no", "yes"),
         place=LAST,
     )
+    looked_up: int = bits(
+        1,
+        "the output stage looks outputs up for the `vec.lookup` behind it",
+        choices=("no", "yes"),
+        place=LAST,
+    )
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -130,6 +136,7 @@ class _Window(Instruction):
             self.stride_height,
             self.dilation_height,
             bool(self.few_bits),
+            bool(self.looked_up),
         )
 
     def misfits(self, context: Context) -> list[str]:
@@ -138,6 +145,8 @@ class _Window(Instruction):
         found = engine_of(array).misfits(array, self._layout, self._by_channel)
         if self.rescale and not context.hardware.float32_rescale:
             found.append("rescale is float32; the machine has float32_rescale = false")
+        if self.looked_up > context.hardware.vector.fused_lookup:
+            found.append("looked_up is yes; the machine has vector.fused_lookup = false")
         return found
 
     def _parameter_bytes(self) -> int:
@@ -298,7 +307,7 @@ def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Convolve(_Window):
+class Convolve(MacInstruction):
     """Convolution, or a matrix product: a fully connected layer is a 1 x 1 convolution.
 
     Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth]; with a `weight_stride`
@@ -340,7 +349,7 @@ class Convolve(_Window):
         """Rows of weights do not overlap; a transposed feature map has one column, its rows side by side; wide results
         have no zero point and no clamp of their own, no other sign, and are rescaled in fixed point.
         """
-        found = _Window.faults(self)
+        found = MacInstruction.faults(self)
         if self.wide and (self.ofm_zero, self.low, self.high) != (0, 0, 0):
             found.append(
                 f"wide results with zero point {self.ofm_zero} and clamp {self.low}..{self.high}; all may be 0"
@@ -386,20 +395,20 @@ class Convolve(_Window):
 
     def _map_region(self) -> Region:
         if not self.ifm_transposed:
-            return _Window._map_region(self)
+            return MacInstruction._map_region(self)
         counts = (self.ifm_depth, self.ifm_height)
         return Region(Space.SCRATCHPAD, self.ifm, counts, (self.ifm_pixel_stride,))
 
     def _feature_map(self, memory: Memory) -> NDArray[Any]:
         if not self.ifm_transposed:
-            return _Window._feature_map(self, memory)
+            return MacInstruction._feature_map(self, memory)
         shape = (self.ifm_height, 1, self.ifm_depth)
         strides = (1, 1, self.ifm_pixel_stride)
         return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, _CODE_TYPES[self.signed])
 
     def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
         if not self.weight_stride:
-            return _Window._weights(self, memory, shape)
+            return MacInstruction._weights(self, memory, shape)
         dtype = np.int8 if self.weights_signed else np.uint8
         sizes, strides = (self._inner, self.ofm_depth), (self.weight_stride, 1)
         stored = memory.view(Space.SCRATCHPAD, self.weights, sizes, strides, dtype)
@@ -419,7 +428,7 @@ class Convolve(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Depthwise(_Window):
+class Depthwise(MacInstruction):
     """Depthwise convolution; output channel c reads feature-map channel c // multiplier.
 
     Weights are stored [kernel_height, kernel_width, ofm_depth], ofm_depth = ifm_depth * multiplier.
@@ -445,7 +454,7 @@ class Depthwise(_Window):
 
     def faults(self) -> list[str]:
         """Those of the convolution, and the output channels are a multiple of the feature-map channels."""
-        found = _Window.faults(self)
+        found = MacInstruction.faults(self)
         if self.ifm_depth and self.ofm_depth % self.ifm_depth:
             found.append(f"ofm_depth {self.ofm_depth} is not a multiple of ifm_depth {self.ifm_depth}")
         return found

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.cause import Cause
+from npusim.isa.engines.engine import Problem
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
@@ -88,7 +90,8 @@ class Pool(Pooling):
     def cost(self, context: Context) -> Cost:
         """Start-up; per output pixel and `lanes` channels one pool step per window element, a division for averages.
 
-        Windows are counted whole: the unit skips no element that lies in the padding.
+        Windows are counted whole: the unit skips no element that lies in the padding. An array that pools in blocks
+        says how long it takes.
         """
         actions = {
             "vector_pool_step": self.outputs * self.taps,
@@ -97,15 +100,32 @@ class Pool(Pooling):
         }
         if not self.maximum:
             actions["vector_divide"] = self.outputs
+        in_blocks = self._in_blocks(context)
+        if in_blocks is not None:
+            return Cost(in_blocks, actions)
         startup = context.hardware.vector.startup_cycles
         return Cost(startup + self.groups(context) * self._per_output(context), actions)
+
+    def _in_blocks(self, context: Context) -> int | None:
+        """Cycles where the MAC array's blocks are used."""
+        array = context.hardware.mac_array
+        problem = Problem(
+            self.ofm_height, self.ofm_width, self.depth, self.depth, self.kernel_height, self.kernel_width,
+            self.stride_width, 1, True, self.stride_height,
+        )  # fmt: skip
+        return engine_of(array).pool(array, problem)
 
     def _per_output(self, context: Context) -> int:
         v = context.hardware.vector
         return self.taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles)
 
     def demand(self, context: Context) -> int:
-        """A step for every window element of every output, and for averages a division of each."""
+        """A step for every window element of every output, and for averages a division of each; in blocks, all that
+        they take.
+        """
+        in_blocks = self._in_blocks(context)
+        if in_blocks is not None:
+            return in_blocks * context.hardware.vector.lanes
         return self.outputs * self._per_output(context)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import rounding_divide_by_power
 from npusim.isa.base.cause import Cause
+from npusim.isa.hardware.hardware import Vector
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
@@ -90,9 +91,11 @@ class Resize(Instruction):
         return [(target.view(image.dtype), values.reshape(-1))]
 
     def cost(self, context: Context) -> Cost:
-        """Start-up; `lanes` elements at a time, a product per pixel that takes part, or one fetch of the nearest."""
+        """Start-up; `lanes` elements at a time, a product per pixel that takes part unless the machine has another time
+        for all of them, or one fetch of the nearest.
+        """
         v = context.hardware.vector
-        elements, each = self._elements, self._taps * (v.mul_cycles if self.bilinear else v.lut_cycles)
+        elements, each = self._elements, self._each(v)
         actions = {
             "vector_mul_q8" if self.bilinear else "vector_lut": elements * self._taps,
             "scratchpad_read_byte": elements * self._taps,
@@ -102,8 +105,13 @@ class Resize(Instruction):
 
     def demand(self, context: Context) -> int:
         """The products, or the fetch, of every element."""
-        v = context.hardware.vector
-        return self._elements * self._taps * (v.mul_cycles if self.bilinear else v.lut_cycles)
+        return self._elements * self._each(context.hardware.vector)
+
+    def _each(self, v: Vector) -> int:
+        """Cycles of an element and lane."""
+        if not self.bilinear:
+            return self._taps * v.lut_cycles
+        return v.resize_cycles or self._taps * v.mul_cycles
 
 
 def positions(count: int, scale: int, offset: int, size: int) -> Positions:

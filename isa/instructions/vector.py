@@ -17,7 +17,7 @@ from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import LAST, FieldSpec, bits
 
 Codes = NDArray[Any]
 
@@ -138,6 +138,12 @@ class Lookup(_Unary):
 
     table: int = bits(ADDRESS_BITS, "scratchpad address of the table, indexed by the input's byte")
     entry: int = bits(2, "bytes of an entry, and of an element of the output", choices=("1", "2", "4"))
+    fused: int = bits(
+        1,
+        "takes no time: who gave the input looked it up (`vector.fused_lookup`)",
+        choices=("no", "yes"),
+        place=LAST,
+    )
 
     @property
     def _given(self) -> int:
@@ -155,6 +161,12 @@ class Lookup(_Unary):
         table = dense(Space.SCRATCHPAD, self.table, self._loaded)
         return (source, table), (dense(Space.SCRATCHPAD, self.output, self._given),)
 
+    def misfits(self, context: Context) -> list[str]:
+        """Only some machines look up on the way."""
+        if self.fused <= context.hardware.vector.fused_lookup:
+            return []
+        return [f"{context.hardware.name} looks nothing up on the way; vector.fused_lookup is false"]
+
     def execute(self, memory: Memory) -> list[Write]:
         """Look every byte up."""
         table = memory.bytes_at(Space.SCRATCHPAD, self.table, self._loaded).reshape(256, -1)
@@ -162,8 +174,12 @@ class Lookup(_Unary):
         return [(memory.bytes_at(Space.SCRATCHPAD, self.output, self._given), table[source].reshape(-1))]
 
     def cost(self, context: Context) -> Cost:
-        """Start-up, loading the table at `lanes` bytes per cycle, then a look-up for each byte of the output."""
+        """Start-up, loading the table at `lanes` bytes per cycle, then a look-up for each byte of the output; nothing
+        of that where it is done on the way.
+        """
         v = context.hardware.vector
+        if self.fused:
+            return Cost(0, {"vector_lut": self._given})
         cycles = v.startup_cycles + passes(self._loaded, v) + passes(self._given, v) * v.lut_cycles
         actions = {
             "vector_lut": self._given,
@@ -174,4 +190,4 @@ class Lookup(_Unary):
 
     def demand(self, context: Context) -> int:
         """The look-up of every byte of the output."""
-        return self._given * context.hardware.vector.lut_cycles
+        return 0 if self.fused else self._given * context.hardware.vector.lut_cycles

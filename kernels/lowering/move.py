@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -109,7 +110,12 @@ def lower_split(call: Call, hardware: Hardware) -> Parts:
         loops = Loop(outer, pitch, size), Loop(size, 1, 1)
         moves += strided_moves(loops, _itemsize(source), (INPUT, offset), (("out", number), 0))
         offset += size
-    return moves
+    return _as_view("source", moves)
+
+
+def _as_view(view: Literal["target", "source"], moves: Parts) -> Parts:
+    """Copies that a machine may do without (`Move.view`)."""
+    return tuple([replace(move, view=view) for move in moves if isinstance(move, Move)])
 
 
 def join(call: Call, position: int, offset: int) -> Parts:
@@ -118,7 +124,9 @@ def join(call: Call, position: int, offset: int) -> Parts:
     outer, pitch = columns(output.shape, axis)
     size = source.elements // outer if outer else 0
     loops = Loop(outer, size, pitch), Loop(size, 1, 1)
-    return strided_moves(loops, _itemsize(source), (("in", position), 0), (OUTPUT, offset))
+    return _as_view(
+        "target", strided_moves(loops, _itemsize(source), (("in", position), 0), (OUTPUT, offset))
+    )
 
 
 def fill_moves(call: Call, value: int | float) -> Parts:
@@ -160,7 +168,8 @@ def lower_slice(call: Call, hardware: Hardware) -> Parts:
     offset = sum([begin * stride for begin, stride in zip(chosen.begin, dense, strict=True)])
     strides = [step * stride for step, stride in zip(steps, dense, strict=True)]
     loops = map(Loop, chosen.size, strides, dense_strides(chosen.size))
-    return strided_moves(loops, _itemsize(source), (INPUT, offset))
+    moves = strided_moves(loops, _itemsize(source), (INPUT, offset))
+    return _as_view("source", moves) if all(step == 1 for step in steps) else moves
 
 
 def lower_reverse(call: Call, hardware: Hardware) -> Parts:

@@ -97,7 +97,8 @@ def _part_by_table(table: Array, first: int, elements: int, position: int = 0) -
     width = table.itemsize
     row = dense_row_bytes(elements, _ROW_BYTES // width**2)  # so that rows of wide entries are not longer
     source = Rows(("in", position), elements // row, row, first)
-    return table_work(source, Rows(("out", 0), elements // row, row * width, first * width), table)
+    work = table_work(source, Rows(("out", 0), elements // row, row * width, first * width), table)
+    return replace(work, look_up=width == 1 and position == 0)
 
 
 def lower_tables(call: Call, tables: Sequence[Array], axis: int) -> Parts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.instructions.instruction import Instruction
@@ -157,6 +157,7 @@ class Work(Part):
     sliced:          some channels need the same channels of the inputs only; their rows are pixels of `channels` bytes.
     entries:         how often the work is done, each time with the next entry of its operands; constants are the same.
     weights:         the operand in the place of constant weights, if there is one: a row or column per channel.
+    look_up:         each byte of the output follows from one of the only input, so that who gives it may do it.
     alike:           equal for works whose tiles need and cost the same, wherever they lie; None: like no other.
     """
 
@@ -174,6 +175,7 @@ class Work(Part):
     entries: int = 1
     weights: Rows | None = None
     alike: Hashable = None
+    look_up: bool = False
     fetched: tuple[OperandRef, ...] = ()
     fetches: Callable[[int, int], tuple[Move, ...]] | None = None
 
@@ -208,6 +210,8 @@ class Move(Part):
 
     counts: repetitions from the outermost dimension in; the last is the number of contiguous bytes. At most four.
     A source stride of 0 repeats the source, a negative one reads it backwards from `source_offset` on.
+    view: where the bytes could lie from the beginning on a machine whose units reach parts of tensors: "target", if
+          who gives the source wrote there, "source", if who needs the target read there.
     """
 
     target: OperandRef
@@ -218,6 +222,7 @@ class Move(Part):
     source_offset: int = 0
     source_strides: tuple[int, ...] = ()
     value: int = 0
+    view: Literal["", "target", "source"] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from npusim.reports.words import quantities as show
+from npusim.reports.words.caveats import caveats
 
 if TYPE_CHECKING:
     from npusim.numbers.job import JobResult
@@ -22,7 +23,9 @@ def summary(result: JobResult) -> RenderableType:
     heading = Text.assemble(
         (show.printable(result.model), "bold"), " on ", (show.printable(result.hardware.name), "bold"), "\n"
     )
-    return Group(heading, _sums(result), Text(), _programs(result))
+    said = dict.fromkeys(text for program in result.executable.programs for text in caveats(program))
+    warnings = [Text(f"{caveat}\n", style="bold red") for caveat in said]
+    return Group(heading, *warnings, _sums(result), Text(), _programs(result))
 
 
 def _sums(result: JobResult) -> Table:

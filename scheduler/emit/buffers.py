@@ -157,7 +157,8 @@ class Operands:
         blocks = self._residents.network.memo.of(_Block)
         if (*key, pack) not in blocks:
             constants = work.constants(*channels)
-            blocks[*key, pack] = _Block(constants, *block(constants, pack and self._hardware.packs_weights))
+            packs, skips = pack and self._hardware.packs_weights, self._hardware.dma.decoder_skips
+            blocks[*key, pack] = _Block(constants, *block(constants, packs, skips))
         constants, content, packed_bytes = blocks[*key, pack]
         if content.make is None:
             content = content._replace(of=f'of layer "{self._graph.nodes[item.node].name}"')

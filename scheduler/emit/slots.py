@@ -112,9 +112,11 @@ class SlotBuilder:
         return [slots[number] for number in range(len(slots))]
 
     def _earliest(self, slot: int) -> int:
-        """The first slot beside which a load for a slot may run where not all may: of its item, or the one before."""
+        """The first slot beside which a load for a slot may run where not all may: of its item, or of the one before
+        that takes time.
+        """
         index = self.item_of_slot[slot]
-        return self._plans[index if self.residents.loads_alone(index) else max(index - 1, 0)].first
+        return self._plans[index if self.residents.loads_alone(index) else self.residents.before(index)].first
 
     def _plan_alone(self, index: int, item: Item) -> None:
         first = len(self.item_of_slot)
@@ -336,6 +338,8 @@ class SlotBuilder:
         start = 0 if source is None else _address(source, spaces[0]) + move.source_offset
         end = _address(target, spaces[1]) + move.target_offset
         copy = piece.copy(self._store_channel, spaces, (start, end))
+        inside = self.hardware.dma.views and set(spaces) == {Space.SCRATCHPAD}
+        copy = replace(copy, view=1) if move.view and inside else copy
         return replace(copy, fill=1, value=move.value) if source is None else copy
 
     def _host_slot(self, index: int, item: Item) -> Slot:

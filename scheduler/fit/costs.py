@@ -85,7 +85,9 @@ class TileCosts:
         if any(each.rereads(context) for each in self._instructions(work.rows, work.channels)):
             return False
         arriving = self.transfers.cycles(self.transfers.constants, self.constant_traffic(pack))
-        return arriving > self.cycles(work.rows, work.channels)
+        # In one range of channels nothing is computed before all have come: they wait only if that is most of the time.
+        ranges = 1 if work.channel_step < work.channels else 2
+        return arriving > ranges * self.cycles(work.rows, work.channels)
 
     def _instructions(self, rows: int, channels: int) -> tuple[Instruction, ...]:
         """A tile of this size, at no address in particular."""
@@ -122,7 +124,9 @@ class TileCosts:
             return size - spared_bytes(constants, self.hardware)
         if constants.weights is None:
             return size
-        return len(constants.plain) + constants.weights.size * share(constants)
+        return len(constants.plain) + constants.weights.size * share(
+            constants, self.hardware.dma.decoder_skips
+        )
 
     def bands(self, position: int, row_step: int) -> tuple[int, int]:
         """Bytes of an input that row tiles need: the one that needs most, and all of an entry together.

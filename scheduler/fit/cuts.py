@@ -33,10 +33,14 @@ class Depth:
 
 
 class End(NamedTuple):
-    """Whether a work is the first or the last of its network: nothing hides its loads, or its computation."""
+    """Whether a work is the first or the last of its network: nothing hides its loads, or its computation.
+
+    ahead: cycles before it in which nothing but its loads goes on beside what is computed; None: other loads do, too.
+    """
 
     first: bool
     last: bool
+    ahead: int | None = None
 
 
 MIDDLE = End(first=False, last=False)

@@ -18,14 +18,14 @@ class _Memory:
     """The lengths of tensors, by identity and zero point; forgotten when the tensor is."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int], Lengths] = {}
+        self._found: dict[tuple[int, int, bool], Lengths] = {}
 
-    def lengths(self, tensor: Array, zero_point: int) -> Lengths:
+    def lengths(self, tensor: Array, zero_point: int, skips: bool) -> Lengths:
         """`npusim.isa.arithmetic.packing.lengths` of a constant tensor."""
-        key = (id(tensor), zero_point)
+        key = (id(tensor), zero_point, skips)
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = lengths(tensor, zero_point)
+            found = self._found[key] = lengths(tensor, zero_point, skips)
             weakref.finalize(tensor, self._found.pop, key, None)
         return found
 
@@ -33,8 +33,8 @@ class _Memory:
 _MEMORY = _Memory()
 
 
-def block(constants: Constants, packed: bool) -> tuple[Piece, int]:
-    """Constants as they lie in DRAM, and how many of their bytes are packed weights.
+def block(constants: Constants, packed: bool, skips: bool = False) -> tuple[Piece, int]:
+    """Constants as they lie in DRAM, and how many of their bytes are packed weights; `skips`: for a decoder that does.
 
     Weights are packed if they may be and if that makes them shorter; else the number is 0. Those known by their size
     only count as they are: how short they are when packed depends on their data.
@@ -44,9 +44,9 @@ def block(constants: Constants, packed: bool) -> tuple[Piece, int]:
         return Piece(constants.absent_bytes, None), 0
     if weights is None:
         return Piece(len(plain), lambda: plain), 0
-    size = _lengths(constants).packed_bytes() if packed else weights.size
+    size = _lengths(constants, skips).packed_bytes() if packed else weights.size
     if size < weights.size:
-        return Piece(len(plain) + size, lambda: plain + pack(weights, zero_point)), size
+        return Piece(len(plain) + size, lambda: plain + pack(weights, zero_point, skips)), size
     return Piece(len(plain) + weights.size, lambda: plain + weights.tobytes()), 0
 
 
@@ -55,22 +55,22 @@ def spared_bytes(constants: Constants, hardware: Hardware) -> int:
     return constants.weight_count - hardware.mac_array.stored_bytes(constants.weight_count)
 
 
-def _lengths(constants: Constants) -> Lengths:
+def _lengths(constants: Constants, skips: bool) -> Lengths:
     """The lengths of the groups of the weights: those of the whole tensor, where the groups are the same."""
     weights, whole, first = constants.weights, constants.whole, constants.first_weight
     assert weights is not None
     if whole is None:
-        return _MEMORY.lengths(weights, constants.zero_point)
+        return _MEMORY.lengths(weights, constants.zero_point, skips)
     last = first + weights.size
     if first % GROUP or (last % GROUP and last < whole.size):
-        return lengths(weights, constants.zero_point)
+        return lengths(weights, constants.zero_point, skips)
     groups = slice(first // GROUP, -(-last // GROUP))
-    return Lengths(*(each[groups] for each in _MEMORY.lengths(whole, constants.zero_point)))
+    return Lengths(*(each[groups] for each in _MEMORY.lengths(whole, constants.zero_point, skips)))
 
 
-def share(constants: Constants) -> float:
+def share(constants: Constants, skips: bool = False) -> float:
     """About how many bytes a packed weight takes, from evenly spread groups; at most 1."""
-    found, weights = _lengths(constants), constants.weights
+    found, weights = _lengths(constants, skips), constants.weights
     groups = 0 if weights is None else weights.size // GROUP
     if groups == 0:
         return min(found.packed_bytes() / max(0 if weights is None else weights.size, 1), 1.0)

@@ -153,6 +153,9 @@ class TileSearch:
         tiles = -(-self.work.rows // cut.row_step) * channels.tiles * self.work.entries
         transfer = self.transfer_cycles(cut)
         overhead = tiles * self._tile_overhead
+        if self._end.ahead is not None and not self._end.first:
+            late = max(transfer / tiles - self._end.ahead, 0.0)
+            return max(self.computing_cycles(cut) + late, transfer - self._end.ahead) + overhead
         if transfer + overhead >= limit:
             return transfer + overhead
         compute = self.computing_cycles(cut)
@@ -230,6 +233,8 @@ class TileSearch:
                 part = (compute / transfer) ** 8
                 last = part * self._first_cycles(cut) + (1 - part) * last
             return last
+        if not compute:
+            return 0.0
         arrived = finished = 0.0
         for tile in cut.tiles(self.work):
             cycles = self.tile_cycles(tile.rows, tile.channels)

@@ -18,6 +18,7 @@ from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Pa
 from npusim.kernels.table import check_lacks, operator
 from npusim.scheduler.network.memo import Memo
 from npusim.scheduler.network.moves import picks, pieces
+from npusim.scheduler.network.on_the_way import on_the_way
 from npusim.scheduler.network.states import check_states
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
 
@@ -60,13 +61,13 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
         for node, use, update in zip(graph.nodes, uses, updates, strict=True)
     )
     aliases, free = join_aliases(graph, _aliases(uses, updates))
-    items = tuple(
+    items = [
         Item(node, body)
         for node, (way, (_, call)) in enumerate(zip(ways, uses, strict=True))
         if node not in free
         for body in _lower(way, call, hardware)
-    )
-    return Network(graph, hardware, uses, items, aliases)
+    ]
+    return Network(graph, hardware, uses, on_the_way(graph, items, hardware), aliases)
 
 
 def _require_straight_line(graph: Graph) -> None:

@@ -216,8 +216,13 @@ def fetched(graph: Graph, item: Item) -> list[int]:
     return [operand_tensor(graph, item.node, each) for each in body.fetched] if isinstance(body, Work) else []
 
 
-def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[int, Storage]:
-    """The storages by root tensor, with lifetimes over `items`."""
+def find_storages(
+    graph: Graph, forest: Aliases, items: Sequence[Item], copied: bool = False
+) -> dict[int, Storage]:
+    """The storages by root tensor, with lifetimes over `items`.
+
+    copied: what copies alone write and read may be in the scratchpad, too.
+    """
     storages: dict[int, Storage] = {}
     end = len(items)
 
@@ -239,11 +244,12 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
         reads, writes = operands(graph, item)
         work = isinstance(item.body, Work)
         host = isinstance(item.body, HostStep)
+        inside = work or (copied and isinstance(item.body, Move))
         for tensor in reads:
             found = storage(tensor)
             found.last = max(found.last, index)
             found.first = min(found.first, index)
-            found.in_npu |= work
+            found.in_npu |= inside
             found.to_dram |= host
             if work and found.first_read is None:
                 found.first_read = index
@@ -255,7 +261,7 @@ def find_storages(graph: Graph, forest: Aliases, items: Sequence[Item]) -> dict[
             found = storage(tensor)
             found.first = min(found.first, index)
             found.last = max(found.last, index)
-            found.in_npu |= work
+            found.in_npu |= inside
             found.from_npu |= not host
             found.from_dram |= host
             found.writes.append(index)

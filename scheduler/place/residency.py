@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from npusim.isa.base.errors import CompileError
 from npusim.isa.hardware.memories import Space
-from npusim.kernels.lowering.work import Work
+from npusim.kernels.lowering.work import Move, Work
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.choices import Choices
 from npusim.scheduler.fit.costs import TileCosts
@@ -152,7 +152,7 @@ class Residents:
         packs, residency = self.packs(index), self.residency(index)
         like = index if work.alike is None else work.alike
         alone = self.loads_alone(index)
-        end = End(alone or index == self._works[0], alone or index == self._works[-1])
+        end = End(alone or index == self._works[0], alone or index == self._works[-1], self._ahead(index))
         key = (like, residency, depth, packs, index in self._last_resort, end)
         search = self._known_searches.get(key)
         if search is None:
@@ -176,6 +176,30 @@ class Residents:
         if self.hardware.overlap != "reloads" or not isinstance(work, Work):
             return self.hardware.overlap == "none"
         return self._costs(index, work).streams_constants(self.packs(index))
+
+    def before(self, index: int) -> int:
+        """The last item before one that takes time; the first if there is none."""
+        found = index - 1
+        while found > 0 and self._takes_no_time(found):
+            found -= 1
+        return max(found, 0)
+
+    def _takes_no_time(self, index: int) -> bool:
+        """Whether an item is done on the way (`npusim.scheduler.network.on_the_way`)."""
+        body = self.items[index].body
+        if isinstance(body, Work):
+            return not self._costs(index, body).cycles(body.rows, body.channels)
+        return isinstance(body, Move) and self.hardware.dma.views and bool(body.view)
+
+    def _ahead(self, index: int) -> int | None:
+        """Cycles of the item before one, beside which only loads for this one run; None where others do."""
+        if self.hardware.overlap != "reloads" or self.loads_alone(index) or not index:
+            return None
+        before = self.before(index)
+        body = self.items[before].body
+        if not isinstance(body, Work):
+            return 0
+        return self._costs(before, body).cycles(body.rows, body.channels) * body.entries
 
     def depth(self, index: int) -> Depth:
         """How many buffers per operand the tiles of an item are sized for."""
@@ -376,7 +400,7 @@ def _pin(network: Network, forest: Aliases, storages: Mapping[int, Storage]) -> 
 
 
 def _residents(network: Network, forest: Aliases, choices: Choices) -> Residents:
-    storages = find_storages(network.graph, forest, network.items)
+    storages = find_storages(network.graph, forest, network.items, network.hardware.dma.views)
     if network.hardware.holder("io") == Space.SCRATCHPAD:
         _pin(network, forest, storages)
     residents = Residents(network, forest, storages, choices)

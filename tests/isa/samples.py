@@ -157,10 +157,16 @@ def legal_instructions(row: type[Instruction], count: int, seed: int = 0) -> lis
     raise AssertionError(f"{row.mnemonic}: only {len(found)} legal instructions found by drawing fields")
 
 
+ON_THE_WAY = ("fused", "looked_up", "view")
+"""What only machines have that do something on the way; the tiny one does not."""
+
+
 def _small_value(spec: FieldSpec, rng: np.random.Generator) -> int:
     """Values near the bottom of a field's range, of all magnitudes; multipliers (31 bits) of the usual size."""
     if spec.choices == SPACES:
         return int(rng.integers(len(tiny_hardware().spaces)))
+    if spec.name in ON_THE_WAY:
+        return 0
     if spec.choices:
         return int(rng.integers(len(spec.choices)))
     if spec.signed:

@@ -16,7 +16,7 @@ from npusim.isa.base.errors import HardwareError
 from npusim.isa.engines.block.choice import Block, by_parts, chosen
 from npusim.isa.engines.block.pipeline import Stages, last_emptied
 from npusim.isa.engines.block.shape import BlockShape, block_shape
-from npusim.isa.engines.block.timing import Occupancy, in_blocks, occupancy
+from npusim.isa.engines.block.timing import Occupancy, in_blocks, occupancy, pool
 from npusim.isa.engines.engine import Layout, Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.file import change, hardware
@@ -234,3 +234,70 @@ def test_the_table_of_vela(shared: Path) -> None:
         assert together == pytest.approx(1, abs=0.021 if key[1].endswith("256") else 0.004), key
         assert median([ratio for ratio, _, _ in found]) == pytest.approx(1, abs=0.004), key
         assert sum([same for _, _, same in found]) >= 0.93 * len(found), key
+
+
+def test_a_kernel_with_large_steps_is_filled_with_zeros() -> None:
+    """6 steps become 3 of 2 and 3 steps 7 elements without any: what the engine has."""
+    shape, plain = u55(128), Problem(12, 12, 16, 32, 3, 3)
+    by_six = plain._replace(dilation_height=6, dilation_width=3)
+    filled = Problem(12, 12, 16, 32, 7, 7, dilation_height=2)
+    assert occupancy(shape, by_six)[1:6] == occupancy(shape, filled)[1:6]
+    assert occupancy(shape, by_six).full == occupancy(shape, plain).full
+    by_two = plain._replace(dilation_height=2, dilation_width=2)
+    assert occupancy(shape._replace(most_dilation=64), by_two) == occupancy(shape, by_two)
+
+
+def test_with_a_large_stride_each_output_is_computed_alone() -> None:
+    shape = u55(128)
+    apart = Problem(6, 5, 16, 32, 3, 3, 4, 1, False, 4)
+    one = occupancy(shape, Problem(1, 1, 16, 32, 3, 3, 4, 1, False, 4))
+    # 4,608 weights come from the flash again for each, one a cycle: longer than the products of one output take.
+    assert one.total < 4608
+    assert occupancy(shape, apart).total == 30 * 4608
+    assert occupancy(shape._replace(most_stride=4), apart).total < 30 * one.total
+
+
+@pytest.mark.parametrize("size", [128, 256])
+def test_pixels_of_a_single_row_lie_side_by_side(size: int) -> None:
+    """64 pixels, 16 channels of 32: 64 x 16 x 32 / multipliers, whatever the height of a micro-block."""
+    row = Problem(1, 64, 16, 32, 1, 1)
+    assert occupancy(u55(size), row).by_channel == 64 * 16 * 32 // size
+
+
+def test_outputs_that_are_looked_up_have_a_rate_of_their_own() -> None:
+    """1024 outputs: 1 cycle each, or 0.25; the products of the only block take what its commands take."""
+    problem = Problem(8, 8, 16, 16, 1, 1)
+    plain, slow = (occupancy(u55(256), problem._replace(looked_up=up)) for up in (False, True))
+    # 64 + 2048 / 8 for transfers, 128 of products, and both outputs; products take no less than a quarter of it.
+    assert plain.outputs == 64 + 256 + (64 + 256 + 128 + 256) // 4 + 256
+    assert slow.outputs == 64 + 256 + (64 + 256 + 128 + 1024) // 4 + 1024
+
+
+def test_pools_in_blocks_beside_vela() -> None:
+    """Cycles of pools as Vela 5.2.0 prints them for single operators, on 128 multipliers: within 8 %."""
+    for problem, vela in (
+        (Problem(1, 1, 64, 64, 8, 8, 8, 1, True, 8), 3152),
+        (Problem(1, 1, 80, 80, 6, 6, 6, 1, True, 6), 2244),
+        (Problem(1, 1, 256, 256, 3, 3, 3, 1, True, 3), 1560),
+        (Problem(16, 16, 32, 32, 3, 3, 1, 1, True, 1), 19716),
+        (Problem(16, 16, 32, 32, 5, 5, 1, 1, True, 1), 53384),
+        (Problem(16, 16, 16, 16, 3, 3, 2, 1, True, 2), 10685),
+        # Windows further apart than the engine's strides: one after the other.
+        (Problem(6, 6, 16, 16, 5, 5, 5, 1, True, 5), 13212),
+    ):
+        found = pool(u55(128), problem)
+        assert found is not None
+        assert found == pytest.approx(vela, rel=0.08)
+
+
+def test_a_pool_by_hand() -> None:
+    """4 x 4 windows of 2 x 2, one channel group: 8 micro-blocks x 4 elements x 4 cycles."""
+    found = pool(u55(128), Problem(4, 4, 8, 8, 2, 2, 2, 1, True, 2))
+    # 64 access cycles; 8 x 8 x 8 inputs and 128 outputs at 8 bytes a cycle, the inputs once more; 128 outputs in 64.
+    assert found == 128 + 64 + (512 + 128) // 8 + 512 // 8 + 64
+
+
+def test_windows_too_far_apart_are_no_matter_of_blocks() -> None:
+    far = Problem(2, 2, 8, 8, 250, 250, 3, 1, True, 3)
+    assert pool(u55(128)._replace(kernel_side=64), far) is None
+    assert engine_of(hardware("edge-128").mac_array).pool(hardware("edge-128").mac_array, far) is None

@@ -39,7 +39,11 @@ MACHINES: Mapping[str, Hardware] = MappingProxyType(
         ),
         "slow lanes": change(
             tiny_hardware(),
-            {f"vector.{name}": 7 + at for at, name in enumerate(Vector.model_fields) if name != "lanes"}
+            {
+                f"vector.{name}": 7 + at
+                for at, name in enumerate(Vector.model_fields)
+                if name not in ("lanes", "fused_lookup")
+            }
             | {"vector.lanes": 3},
         ),
     }

@@ -168,9 +168,9 @@ def test_what_a_rescale_in_float32_cannot_be_and_costs() -> None:
 def test_the_new_fields_lie_behind_all_others() -> None:
     """Words made before there were these fields say what they said."""
     for row in (Convolve, Depthwise):
-        assert [spec.name for spec in row.specs[-3:]] == ["rescale", "other_sign", "few_bits"]
-    assert [spec.offset for spec in Convolve.specs[-4:]] == [569, 571, 572, 573]
-    assert Depthwise.specs[-3].offset == 547
+        assert [spec.name for spec in row.specs[-4:]] == ["rescale", "other_sign", "few_bits", "looked_up"]
+    assert [spec.offset for spec in Convolve.specs[-5:]] == [569, 571, 572, 573, 574]
+    assert Depthwise.specs[-4].offset == 547
 
 
 def test_maps_inside_larger_ones() -> None:

@@ -22,7 +22,7 @@ from .unit_bench import SCRATCHPAD_BYTES
 SHAPES = (StreamShape(units=2, multipliers=12, kernels=4),)
 if ALL:
     SHAPES += (
-        StreamShape(units=1, multipliers=75, kernels=16),
+        StreamShape(units=1, multipliers=25, kernels=8),
         StreamShape(units=4, multipliers=5, kernels=3),
     )
 KINDS = ("convolution", "depthwise")

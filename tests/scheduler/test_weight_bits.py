@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from io import StringIO
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import npusim
 from npusim.isa.base.errors import CompileError, ProgramError
@@ -22,11 +25,14 @@ from npusim.isa.instructions.table import decode_all
 from npusim.isa.program import container
 from npusim.isa.program.program import Area
 from npusim.kernels.graph.graph import Graph
+from npusim.numbers.job import JobResult
 from npusim.numbers.run import RunResult
+from npusim.reports.run import programs
 from npusim.reports.words.caveats import caveats
 from npusim.scheduler import compile_graph
 
 from ..graphs import Sketch
+from ..litert.test_control import looping
 
 L2 = Space.MEMORY2
 
@@ -147,3 +153,19 @@ def test_the_run_says_so() -> None:
     ]
     assert run("digits_cnn", 5).to_dict()["weight_bits"] == 5
     assert "weight_bits" not in run("digits_cnn", 8).to_dict()
+
+
+def test_a_run_of_several_programs_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "looping.tflite"
+    file.write_bytes(looping())
+    result = npusim.run(file, hw=chip(5), timing_only=True, decisions={"looping/y": 3})
+    with_weights = replace(result.executable, programs=(run("digits_cnn", 5).program,))
+    assert "ESTIMATE" not in flat(result)
+    assert "a constant weight has 5 bits" in flat(replace(result, executable=with_weights))
+
+
+def flat(result: JobResult) -> str:
+    """What the terminal shows, in one line."""
+    shown = Console(width=200, record=True, file=StringIO())
+    shown.print(programs.summary(result))
+    return " ".join(shown.export_text().split())

@@ -11,7 +11,7 @@ from typing import ClassVar
 from npusim.isa.base.cause import Cause
 from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
-from npusim.isa.engines.block.timing import Occupancy, occupancy
+from npusim.isa.engines.block.timing import Occupancy, occupancy, pool
 from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Engine, Layout, Problem, Use
 from npusim.isa.engines.mac_array import Blocks, MacArray
 
@@ -87,6 +87,11 @@ class Block(Engine):
         """One hindrance after the other."""
         found: Occupancy = occupancy(block_shape(array), problem)
         return tuple(after - before for before, after in pairwise(accumulate(found[:6], max)))
+
+    def pool(self, array: MacArray, problem: Problem) -> int | None:
+        """A pool in blocks, if a step of one has cycles."""
+        shape = block_shape(array)
+        return pool(shape, problem) if shape.pool_step_cycles else None
 
     def circuits(self, array: MacArray) -> Circuits:
         """Two blocks of accumulators beside each other; weights of one step and of the next."""

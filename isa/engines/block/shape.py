@@ -19,6 +19,11 @@ class BlockShape(NamedTuple):
     part_kernel_channels: int
     depthwise_elements: int
     kernel_side: int
+    most_dilation: int
+    most_stride: int
+    lone_weights_per_cycle: float
+    turns_rows: bool
+    pool_step_cycles: int
     lone_step_cycles: int
     most_height: int
     most_width: int
@@ -30,6 +35,7 @@ class BlockShape(NamedTuple):
     brick_channels: int
     few_channels_factor: int
     output_cycles: float
+    lookup_cycles: float
     access_cycles: int
     command_share: int
     map_port: int

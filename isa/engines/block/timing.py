@@ -18,6 +18,8 @@ from npusim.isa.engines.block.pipeline import Stages, last_emptied
 from npusim.isa.engines.block.shape import BlockShape
 from npusim.isa.engines.engine import Problem
 
+_UNHINDERED = 1 << 30
+"""A port that keeps nobody waiting, and a share that is nothing."""
 _PARAMETER_BYTES = 10
 """Bias and scale of a channel, as the output stage fetches them."""
 
@@ -48,12 +50,74 @@ class Occupancy(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
-    """A problem in the blocks chosen for it; a depthwise convolution of one channel is an ordinary one."""
+    """A problem in the blocks chosen for it; a depthwise convolution of one channel is an ordinary one.
+
+    A kernel whose steps are too large is filled up with zeros, and with strides that are too large each output is a
+    problem of its own. For a single row of outputs the pixels of a micro-block may
+    lie side by side.
+    """
     if problem.by_channel and problem.ifm_depth == 1:
         problem = problem._replace(by_channel=False)
-    block = chosen(shape, problem)
+    useful = -(-problem.macs // shape.multipliers)
+    if shape.turns_rows and problem.ofm_height == 1:
+        shape = shape._replace(micro_height=1, micro_width=shape.micro_height * shape.micro_width)
+    filled, alone = _apart(shape, _filled(shape, problem))
+    block = chosen(shape, filled)
     assert block is not None, "a rule of the engine: one micro-block fits"
-    return in_blocks(shape, problem, block)
+    found = in_blocks(shape, filled, block)
+    again = ceil(filled.weights / shape.lone_weights_per_cycle) if alone > 1 else 0
+    return Occupancy(
+        useful, *(alone * max(value, again) for value in found[1:6]), *(alone * n for n in found[6:])
+    )
+
+
+@lru_cache(maxsize=65536)
+def pool(shape: BlockShape, problem: Problem) -> int | None:
+    """Cycles of a pool, a problem by channel in which a step has one kernel element and there are no weights; None
+    where windows lie too far apart for the buffer.
+
+    The input of the first block passes at half the rate of the port: read off Vela's pools of whole planes.
+    """
+    filled, alone = _apart(shape, problem)
+    if filled.ofm_height == 1:
+        filled = filled._replace(stride_height=1)
+    if filled.ofm_width == 1:
+        filled = filled._replace(stride_width=1)
+    block = chosen(shape, filled)
+    if block is None:
+        return None
+    weightless = shape._replace(
+        step_cycles=shape.pool_step_cycles,
+        depthwise_elements=1,
+        lone_step_cycles=0,
+        weight_port=_UNHINDERED,
+        command_share=_UNHINDERED,
+    )
+    inputs = min(block.input_height, extent(filled, 0)) * min(block.input_width, extent(filled, 1))
+    first = inputs * min(block.depth, filled.ofm_depth) // shape.map_port
+    return alone * (in_blocks(weightless, filled, block).outputs + first)
+
+
+def _apart(shape: BlockShape, problem: Problem) -> tuple[Problem, int]:
+    """The problem that is computed, and how often: once for each output if the strides are too large."""
+    if max(problem.stride_height, problem.stride_width) <= shape.most_stride or problem.pixels == 1:
+        return problem, 1
+    return problem._replace(ofm_height=1, ofm_width=1), problem.pixels
+
+
+def _filled(shape: BlockShape, problem: Problem) -> Problem:
+    """With zeros between the elements of a kernel, so that no step is larger than the engine has."""
+    height, row_step = _filled_axis(shape, problem.kernel_height, problem.dilation_height)
+    width, column_step = _filled_axis(shape, problem.kernel_width, problem.dilation_width)
+    return problem._replace(
+        kernel_height=height, kernel_width=width, dilation_height=row_step, dilation_width=column_step
+    )
+
+
+def _filled_axis(shape: BlockShape, kernel: int, dilation: int) -> tuple[int, int]:
+    """Elements and step of a kernel along an axis: the largest step that divides the one that is asked for."""
+    step = max([each for each in range(1, min(dilation, shape.most_dilation) + 1) if dilation % each == 0])
+    return (kernel - 1) * (dilation // step) + 1, step
 
 
 class _Work(NamedTuple):
@@ -61,6 +125,7 @@ class _Work(NamedTuple):
 
     counts: steps of each piece of the kernel, for all input channels of a block. times: input blocks under a block.
     elements: of the kernel. seen: input channels of an input block, 0 where a block has those of its outputs.
+    output_cycles: of each output.
     """
 
     counts: tuple[int, ...]
@@ -68,6 +133,7 @@ class _Work(NamedTuple):
     times: int
     elements: int
     seen: int
+    output_cycles: float
 
 
 def _work(shape: BlockShape, problem: Problem, block: Block) -> _Work:
@@ -86,7 +152,8 @@ def _work(shape: BlockShape, problem: Problem, block: Block) -> _Work:
         times = -(-problem.ifm_depth // seen)
     else:
         counts, deep, times = sizes, 1, -(-problem.ifm_depth // seen)
-    return _Work(tuple(counts), deep, times, sum(sizes), seen)
+    output_cycles = shape.lookup_cycles if problem.looked_up else shape.output_cycles
+    return _Work(tuple(counts), deep, times, sum(sizes), seen, output_cycles)
 
 
 class _Part(NamedTuple):
@@ -121,7 +188,7 @@ def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, ...]) 
     if not work.seen:
         steps = in_plane * layers * work.elements / shape.depth_first_channels
     size = height * width * depth
-    outputs = ceil(max(shape.output_cycles * size, depth * _PARAMETER_BYTES / shape.weight_port))
+    outputs = ceil(max(work.output_cycles * size, depth * _PARAMETER_BYTES / shape.weight_port))
     inputs = block.input_height * block.input_width * (work.seen or depth)
     commands = _transfer(shape, inputs) + array + outputs + _transfer(shape, size)
     least = -(-commands // shape.command_share)

@@ -1,0 +1,1 @@
+"""Networks that no constant of a preset was chosen by, built by this repository."""
