@@ -96,8 +96,8 @@ REMARKS = (
     "Fifty other networks, with Vela run live, are in [silicon_zoo.md](silicon_zoo.md).",
     "Concatenations of channel numbers that are no multiples of 16 lie in plain rows, which pass the port more slowly "
     "than the bricks that are counted.",
-    "Weights are packed by npusim's own code, not Arm's: within 16 % of its size, but 1.6 times for the sparse weights "
-    "of VWW (5 % of its cycles on 128 multipliers, 11 % on 256).",
+    "Weights are packed by npusim's own code, not Arm's: within 10 % of its size where half of them or fewer are zero, "
+    "1.4 times where nine of ten are.",
     "Commands are read from the flash; Vela does not count them: 2 % of the smallest networks.",
     "The hardware is not public in registers. `tests/rtl` has an engine of our own that takes the cycles of the closed "
     "form; where blocks differ at the edge they are not Vela's, whose array never waits for accumulators: a typical "
