@@ -60,7 +60,7 @@ class Blocks(Section):
     turns_rows: bool = Field(
         default=False, description="of a single row of outputs the pixels of a micro-block lie side by side"
     )
-    pool_step_cycles: Cycles = Field(
+    pool_step_cycles: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
         default=0,
         le=256,
         description="cycles of a micro-block for one element of a pool's window, in blocks as convolutions are; "

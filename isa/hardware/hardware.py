@@ -119,7 +119,7 @@ class Vector(Section):
     reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="one element of a sum")
     divide_cycles: PositiveCycles = Field(default=4, le=1024, description="one rounded division")
     lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
-    resize_cycles: Cycles = Field(
+    resize_cycles: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
         default=0,
         le=1024,
         description="one element between pixels; 0: a product for each pixel that takes part",

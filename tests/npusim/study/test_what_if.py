@@ -39,6 +39,8 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
         "name", "description", "mac_array.dataflow", "mac_array.shadow_weights", "host.core", "technology.node_nm",
         "technology.vdd_v", "technology.dram", "scratchpad.holds", "mac_array.kind", "lacks_operators",
         "float32_rescale", "overlap",
+        # A machine does so or does not.
+        "dma.views", "dma.decoder_skips", "vector.fused_lookup", "mac_array.block.turns_rows",
         # The bits come with the network; what the rest of a chip draws comes with the chip.
         "mac_array.weight_bits", "technology.system_pj_per_cycle",
         # What a byte or standing by takes comes with the memory.
