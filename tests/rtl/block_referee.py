@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
+from npusim.isa.engines.block.timing import computed
 from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.mac import Convolve, Depthwise
@@ -73,11 +74,14 @@ class BlockReferee:
         built = {name: getattr(engine, name) for name in self.shape.__slots__}
         if BlockShape(**built) != self.shape:
             raise ValueError(f"{engine} does not fit {self.shape}")
-        problem = instruction._problem
-        if problem.by_channel and problem.ifm_depth == 1:
-            problem = problem._replace(by_channel=False)
-        block = chosen(shape, problem)
-        assert block is not None
+        used, problem, times = computed(shape, instruction._problem)
+        block = chosen(used, problem)
+        if block is None or times > 1:
+            raise ValueError(f"{instruction} is not computed at once")
+        fills = (
+            instruction.dilation_height // problem.dilation_height,
+            instruction.dilation_width // problem.dilation_width,
+        )
         pace = Fraction(engine.output_cycles).limit_denominator(1024)
         ports = array.ifm_bytes_per_cycle, array.weight_bytes_per_cycle
         if pace * LANES < 1 or max(ports) > PORT or prod(block[:3]) > ACCUMULATORS:
@@ -96,4 +100,6 @@ class BlockReferee:
             engine.kernel_side,
             engine.brick_channels,
             engine.few_channels_factor,
+            *fills,
+            int(engine.turns_rows),
         )

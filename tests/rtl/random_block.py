@@ -6,6 +6,7 @@ import numpy as np
 
 from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
+from npusim.isa.engines.block.timing import computed
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.mac_array import Blocks, MacArray
 from npusim.isa.hardware.hardware import Hardware
@@ -26,6 +27,8 @@ def draw_engine(rng: np.random.Generator, shape: BlockShape) -> Hardware | None:
         **{name: getattr(shape, name) for name in shape.__slots__},
         part_kernel_channels=int(rng.choice([4, 8, 16])),
         kernel_side=int(rng.choice([2, 3, 8])),
+        most_dilation=int(rng.integers(1, 4)),
+        turns_rows=bool(rng.integers(0, 2)),
         lone_step_cycles=int(rng.integers(0, 5)),
         most_height=shape.micro_height * int(rng.integers(1, 6)),
         most_width=shape.micro_width * int(rng.integers(1, 6)),
@@ -68,8 +71,5 @@ def _attempt(rng: np.random.Generator, shape: BlockShape, kind: str) -> Case | N
     if made is None or hardware is None:
         return None
     instruction = instruction_of(made[0], by_channel, hardware)
-    return (
-        Case(instruction, hardware, made[1])
-        if chosen(block_shape(hardware.mac_array), instruction._problem)
-        else None
-    )
+    used, problem, _ = computed(block_shape(hardware.mac_array), instruction._problem)
+    return Case(instruction, hardware, made[1]) if chosen(used, problem) else None

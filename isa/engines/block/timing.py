@@ -50,18 +50,9 @@ class Occupancy(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
-    """A problem in the blocks chosen for it; a depthwise convolution of one channel is an ordinary one.
-
-    A kernel whose steps are too large is filled up with zeros, and with strides that are too large each output is a
-    problem of its own. For a single row of outputs the pixels of a micro-block may
-    lie side by side.
-    """
-    if problem.by_channel and problem.ifm_depth == 1:
-        problem = problem._replace(by_channel=False)
+    """A problem in the blocks chosen for it."""
     useful = -(-problem.macs // shape.multipliers)
-    if shape.turns_rows and problem.ofm_height == 1:
-        shape = shape._replace(micro_height=1, micro_width=shape.micro_height * shape.micro_width)
-    filled, alone = _apart(shape, _filled(shape, problem))
+    shape, filled, alone = computed(shape, problem)
     block = chosen(shape, filled)
     assert block is not None, "a rule of the engine: one micro-block fits"
     found = in_blocks(shape, filled, block)
@@ -69,6 +60,21 @@ def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
     return Occupancy(
         useful, *(alone * max(value, again) for value in found[1:6]), *(alone * n for n in found[6:])
     )
+
+
+def computed(shape: BlockShape, problem: Problem) -> tuple[BlockShape, Problem, int]:
+    """(the engine as it is used, the problem that it computes, and how often).
+
+    A depthwise convolution of one channel is an ordinary one. A kernel whose steps are too large is filled up with
+    zeros, and with strides that are too large each output is a problem of its own. For a single row of outputs the
+    pixels of a micro-block may lie side by side.
+    """
+    if problem.by_channel and problem.ifm_depth == 1:
+        problem = problem._replace(by_channel=False)
+    if shape.turns_rows and problem.ofm_height == 1:
+        shape = shape._replace(micro_height=1, micro_width=shape.micro_height * shape.micro_width)
+    filled, alone = _apart(shape, _filled(shape, problem))
+    return shape, filled, alone
 
 
 @lru_cache(maxsize=65536)

@@ -39,7 +39,7 @@ module block_bench
   logic [MICRO_PIXELS-1:0][MICRO_CHANNELS-1:0][AT_ONCE-1:0] ifm_enable;
   address_t [MICRO_PIXELS-1:0][MICRO_CHANNELS-1:0][AT_ONCE-1:0] ifm_address;
   code_t [MICRO_PIXELS-1:0][MICRO_CHANNELS-1:0][AT_ONCE-1:0] ifm_data;
-  logic [PORT-1:0] weight_enable;
+  logic [PORT-1:0] weight_place, weight_enable;
   address_t [PORT-1:0] weight_address;
   code_t [PORT-1:0] weight_data;
   address_t [LANES-1:0][8:0] parameter_address;
@@ -80,7 +80,7 @@ module block_bench
         parameter_data[lane][k] = write[lane][0] ? memory[INDEX_BITS'(parameter_address[lane][k])] : 0;
       end
     end
-    bytes_read = map_bytes + $countones(weight_enable);
+    bytes_read = map_bytes + $countones(weight_place);
     bytes_written = $countones(write);
   end
 

@@ -39,6 +39,7 @@ module block_unit
     output logic           [MICRO_PIXELS-1:0][MICRO_CHANNELS-1:0][ AT_ONCE-1:0] ifm_enable,
     output address_t       [MICRO_PIXELS-1:0][MICRO_CHANNELS-1:0][ AT_ONCE-1:0] ifm_address,
     input  code_t          [MICRO_PIXELS-1:0][MICRO_CHANNELS-1:0][ AT_ONCE-1:0] ifm_data,
+    output logic           [        PORT-1:0]                                   weight_place,  // that passes, also of a zero
     output logic           [        PORT-1:0]                                   weight_enable,
     output address_t       [        PORT-1:0]                                   weight_address,
     input  code_t          [        PORT-1:0]                                   weight_data,
@@ -55,9 +56,9 @@ module block_unit
   logic [575:0] held;
   window_t i;
   block_plan_t plan;
-  logic depthwise, transposed, in_float32, busy;
+  logic depthwise, transposed, in_float32, turned, busy;
   logic [1:0] wide;
-  count_t weight_stride, all_weights;
+  count_t weight_stride, all_weights, row_step, column_step;
   always_ff @(posedge clk) if (start) held <= word;
   always_comb begin
     i = window_t'(held[WINDOW_OFFSET+:$bits(window_t)]);
@@ -66,8 +67,9 @@ module block_unit
     weight_stride = depthwise ? 32'(i.ofm_depth) : 32'(held[CONVOLVE_WEIGHT_STRIDE_OFFSET+:CONVOLVE_WEIGHT_STRIDE_BITS]);
     wide = depthwise ? 0 : held[CONVOLVE_WIDE_OFFSET+:CONVOLVE_WIDE_BITS];
     in_float32 = depthwise ? held[DEPTHWISE_RESCALE_OFFSET] : held[CONVOLVE_RESCALE_OFFSET];
-    plan.micro_height = MICRO_HEIGHT;
-    plan.micro_width = MICRO_WIDTH;
+    turned = straps.turns_rows[0] && i.ofm_height == 1;
+    plan.micro_height = turned ? 1 : MICRO_HEIGHT;
+    plan.micro_width = turned ? MICRO_PIXELS : MICRO_WIDTH;
     plan.micro_channels = MICRO_CHANNELS;
     plan.step_cycles = STEP;
     plan.products = PRODUCTS;
@@ -79,8 +81,10 @@ module block_unit
     plan.seen = plan.by_channel ? 1 : smaller(straps.input_depth, plan.inputs);
     plan.group = plan.by_channel ? 1 : straps.part_kernel[0] ? PRODUCTS / PART_ELEMENTS : PRODUCTS;
     plan.elements = plan.by_channel ? CHANNEL_ELEMENTS : straps.part_kernel[0] ? PART_ELEMENTS : 1;
-    plan.kernel_height = 32'(i.kernel_height);
-    plan.kernel_width = 32'(i.kernel_width);
+    plan.kernel_height = (32'(i.kernel_height) - 1) * straps.fill_height + 1;
+    plan.kernel_width = (32'(i.kernel_width) - 1) * straps.fill_width + 1;
+    row_step = 32'(i.dilation_height) / straps.fill_height;
+    column_step = 32'(i.dilation_width) / straps.fill_width;
     all_weights = plan.kernel_height * plan.kernel_width * plan.channels * (plan.by_channel ? 1 : plan.inputs);
   end
 
@@ -97,12 +101,13 @@ module block_unit
       automatic count_t lane = place / PRODUCTS;
       automatic block_tap_t tap = tap_of(coming, plan, straps, place % PRODUCTS);
       automatic count_t channel = coming.channel + coming.layer + lane;
-      automatic count_t inner = (tap.row * plan.kernel_width + tap.column) * (plan.by_channel ? 1 : plan.inputs) +
-          (plan.by_channel ? 0 : tap.channel);
-      weight_enable[p] = loading && p < straps.weight_port && place < SET && tap.valid &&
+      automatic count_t inner = (tap.row / straps.fill_height * 32'(i.kernel_width) + tap.column / straps.fill_width) *
+          (plan.by_channel ? 1 : plan.inputs) + (plan.by_channel ? 0 : tap.channel);
+      weight_place[p] = loading && p < straps.weight_port && place < SET && tap.valid &&
           coming.layer + lane < depth_of(coming, plan, straps);
+      weight_enable[p] = weight_place[p] && !tap.zero;
       weight_address[p] = i.weights + address_t'(weight_stride != 0 ? inner * weight_stride + channel
-          : channel * plan.kernel_height * plan.kernel_width * plan.inputs + inner);
+          : channel * 32'(i.kernel_height) * 32'(i.kernel_width) * plan.inputs + inner);
     end
   end
   operand_t [PORT-1:0] weight_operand;
@@ -125,10 +130,8 @@ module block_unit
   always_comb begin
     map_height = plan.rows * 32'(i.stride_height);
     map_width = plan.columns * 32'(i.stride_width);
-    if (map_height < (plan.kernel_height - 1) * 32'(i.dilation_height) + 1)
-      map_height = (plan.kernel_height - 1) * 32'(i.dilation_height) + 1;
-    if (map_width < (plan.kernel_width - 1) * 32'(i.dilation_width) + 1)
-      map_width = (plan.kernel_width - 1) * 32'(i.dilation_width) + 1;
+    if (map_height < (plan.kernel_height - 1) * row_step + 1) map_height = (plan.kernel_height - 1) * row_step + 1;
+    if (map_width < (plan.kernel_width - 1) * column_step + 1) map_width = (plan.kernel_width - 1) * column_step + 1;
     first_bytes = smaller(straps.input_height, map_height) * smaller(straps.input_width, map_width) *
         (plan.by_channel ? smaller(straps.depth, plan.channels) : plan.seen);
   end
@@ -152,8 +155,8 @@ module block_unit
   assign moved = move(at, plan, straps);
   assign waits = waits_behind(at, plan, straps) && straps.lone_step_cycles != 0;
   assign last_cycle = cycle + 1 == STEP;
-  assign last_column = micro_column + MICRO_WIDTH >= width_of(at, plan, straps);
-  assign last_row = micro_row + MICRO_HEIGHT >= height_of(at, plan, straps);
+  assign last_column = micro_column + plan.micro_width >= width_of(at, plan, straps);
+  assign last_row = micro_row + plan.micro_height >= height_of(at, plan, straps);
   assign step_ends = state == STEPS && (multiplied || last_cycle && last_column && last_row) && set_complete;
   assign drain_ends = state == DRAIN && drained + 1 == straps.lone_step_cycles;
   assign through = step_ends && !waits || drain_ends;  // ready for the next step
@@ -195,8 +198,8 @@ module block_unit
   count_t [MICRO_PIXELS-1:0][MICRO_CHANNELS-1:0] accumulator;
   always_comb begin
     for (int p = 0; p < MICRO_PIXELS; p++) begin
-      automatic count_t row = micro_row + p / MICRO_WIDTH;
-      automatic count_t column = micro_column + p % MICRO_WIDTH;
+      automatic count_t row = micro_row + p / plan.micro_width;
+      automatic count_t column = micro_column + p % plan.micro_width;
       for (int c = 0; c < MICRO_CHANNELS; c++) begin
         automatic count_t lane = at.layer + c;
         exists[p][c] = multiplying && row < height_of(at, plan, straps) && column < width_of(at, plan, straps) &&
@@ -205,12 +208,12 @@ module block_unit
         for (int y = 0; y < AT_ONCE; y++) begin
           automatic count_t k = cycle * at_once + y;
           automatic block_tap_t tap = tap_of(at, plan, straps, k);
-          automatic coordinate_t map_row = (at.row + row) * 32'(i.stride_height) + tap.row * 32'(i.dilation_height) -
+          automatic coordinate_t map_row = (at.row + row) * 32'(i.stride_height) + tap.row * row_step -
               32'(i.pad_top);
           automatic coordinate_t map_column = (at.column + column) * 32'(i.stride_width) +
-              tap.column * 32'(i.dilation_width) - 32'(i.pad_left);
+              tap.column * column_step - 32'(i.pad_left);
           automatic count_t channel = depthwise ? (at.channel + lane) * plan.inputs / plan.channels : tap.channel;
-          ifm_enable[p][c][y] = exists[p][c] && y < at_once && tap.valid && map_row >= 0 &&
+          ifm_enable[p][c][y] = exists[p][c] && y < at_once && tap.valid && !tap.zero && map_row >= 0 &&
               map_row < 32'(i.ifm_height) && map_column >= 0 && map_column < 32'(i.ifm_width);
           ifm_address[p][c][y] = i.ifm + address_t'(map_row * 32'(i.ifm_row_stride)) +
               address_t'(map_column * (transposed ? 0 : 32'(i.ifm_pixel_stride))) +
@@ -370,8 +373,8 @@ module block_unit
       if (multiplying) begin
         cycle <= last_cycle ? 0 : cycle + 1;
         if (last_cycle) begin
-          micro_column <= last_column ? 0 : micro_column + MICRO_WIDTH;
-          if (last_column) micro_row <= micro_row + MICRO_HEIGHT;
+          micro_column <= last_column ? 0 : micro_column + plan.micro_width;
+          if (last_column) micro_row <= micro_row + plan.micro_height;
           if (last_column && last_row) multiplied <= 1;
         end
         for (int p = 0; p < MICRO_PIXELS; p++) begin

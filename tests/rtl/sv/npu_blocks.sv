@@ -24,8 +24,11 @@ package npu_blocks;
     count_t kernel_side;        // of a piece of the kernel at most
     count_t brick_channels;     // that pass the port of feature maps together
     count_t few_channels_factor;
+    count_t fill_height;        // elements of a kernel that is filled up with zeros, for each of its own
+    count_t fill_width;
+    count_t turns_rows;         // of a single row the pixels of a micro-block lie side by side
   } block_straps_t;
-  localparam int BLOCK_STRAPS = 17;
+  localparam int BLOCK_STRAPS = 20;
 
   // Sizes of the engine and of the instruction.
   typedef struct packed {
@@ -69,7 +72,8 @@ package npu_blocks;
   // A value of the dot product.
   typedef struct packed {
     logic   valid;
-    count_t row;       // of the kernel
+    logic   zero;      // the kernel is filled up with it
+    count_t row;       // of the filled kernel
     count_t column;
     count_t channel;   // of the feature map; none of a depthwise convolution
   } block_tap_t;
@@ -147,14 +151,17 @@ package npu_blocks;
 
   // Product k of each output in a step.
   function automatic block_tap_t tap_of(block_step_t at, block_plan_t plan, block_straps_t straps, count_t k);
-    count_t element, offset;
+    count_t element, offset, row, column;
     element = at.element + (plan.by_channel ? k : k / plan.group);
     offset = plan.by_channel ? 0 : at.group_first + k % plan.group;
+    row = at.piece_row + element / piece_width(at, plan, straps);
+    column = at.piece_column + element % piece_width(at, plan, straps);
     return '{
         valid: k < plan.elements * plan.group && element < piece_elements(at, plan, straps) && offset < plan.seen &&
             at.input_first + offset < plan.inputs,
-        row: at.piece_row + element / piece_width(at, plan, straps),
-        column: at.piece_column + element % piece_width(at, plan, straps),
+        zero: row % straps.fill_height != 0 || column % straps.fill_width != 0,
+        row: row,
+        column: column,
         channel: at.input_first + offset
     };
   endfunction
