@@ -7,8 +7,8 @@ Both ratios are for the same workload and data type, weights resident, one infer
 
 DRAM standby and refresh are paid for as long as either side runs, by either side. The driver guide of
 Android names MobileNet v1 and v2 as reference workloads, of 8-bit codes and of reals; cells are geometric means over
-them. Types in which no network computes are measured on an operator that takes them. What the NPU lacks the host runs
-behind the driver call, which gives a ratio above 1.
+them, or of a small network where the memories have room for neither. Types in which no network computes are measured on
+an operator that takes them. What the NPU lacks the host runs behind the driver call, which gives a ratio above 1.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from npusim.isa.hardware.hardware import Hardware, Host
 from npusim.numbers.energy import dram_background_mw
 
 NETWORKS = ("mobilenet_v1", "mobilenet_v2")
+SMALL_NETWORK = "ds_cnn"
+"""For chips that keep their weights: it stands for those that do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,20 @@ class ReferenceRun:
 
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """A cell of the table: its name in the JSON, its title, and what it is measured on."""
+    """A cell of the table: its name in the JSON, its title, and what it is measured on.
+
+    smaller: what it is measured on where the memories have room for none of the references.
+    """
 
     name: str
     title: str
     references: tuple[Reference, ...]
+    smaller: tuple[Reference, ...] = ()
 
 
-def _networks(dtype: str) -> tuple[Reference, ...]:
-    return tuple(Reference(name, dtype) for name in NETWORKS)
+def _networks(name: str, dtype: str) -> CellRow:
+    references = tuple(Reference(network, dtype) for network in NETWORKS)
+    return CellRow(name, name, references, (Reference(SMALL_NETWORK, dtype),))
 
 
 def _operator(name: str, dtype: str) -> tuple[Reference, ...]:
@@ -78,9 +85,9 @@ def _operator(name: str, dtype: str) -> tuple[Reference, ...]:
 
 
 CELLS: tuple[CellRow, ...] = (
-    CellRow("quantized8", "quantized8", _networks("int8")),
-    CellRow("float32", "float32", _networks("float32")),
-    CellRow("float16", "float16", _networks("float16")),
+    _networks("quantized8", "int8"),
+    _networks("float32", "float32"),
+    _networks("float16", "float16"),
     CellRow("int32", "int32", _operator("add", "int32")),
     CellRow("bool8", "bool8", _operator("logical_and", "bool")),
     CellRow("symmetric8", "symmetric codes of 8 bits", _operator("dequantize", "int8")),
@@ -159,7 +166,7 @@ class Capabilities:
         listed = [
             {"type": row.code, "name": row.name, "info": _plain(self.operand(row))}
             for row in OPERAND_TYPES  # in order of the code, as the HAL demands
-            if row.since <= version and row.cell
+            if row.since <= version and self.operand(row).performance
         ]
         by_type: dict[str, Any] = {
             "relaxedFloat32toFloat16PerformanceScalar": relaxed,
@@ -211,23 +218,30 @@ def geometric_mean(ratios: Sequence[PerformanceInfo]) -> PerformanceInfo:
 
 
 def capabilities(
-    run: Callable[[Reference], ReferenceRun], decision: ReferenceRun, hardware: Hardware
+    run: Callable[[Reference], ReferenceRun | None], decision: ReferenceRun, hardware: Hardware
 ) -> Capabilities:
     """The capability table.
 
-    run:      simulates a reference workload on this hardware.
+    run:      simulates a reference workload on this hardware; None where it does not fit.
     decision: an IF or a turn of a WHILE beside what it decides about.
     """
-    cpu = _cpu_words(hardware)
+    how = f"simulated, against {_cpu_words(hardware)}"
     cells: dict[str, Cell] = {}
     for row in CELLS:
-        ratios = {}
-        for reference in row.references:
-            done = run(reference)
-            ratios[str(reference)] = performance_info(
-                done.npu_time_us, done.npu_energy_uj, done.workloads, hardware
-            )
-        cells[row.name] = _mean_cell(ratios, f"simulated, against {cpu}")
+        runs = [(reference, run(reference)) for reference in row.references]
+        lacking = [str(reference) for reference, done in runs if done is None]
+        if len(lacking) == len(runs):
+            runs = [(reference, run(reference)) for reference in row.smaller]
+        ratios = {
+            str(reference): performance_info(done.npu_time_us, done.npu_energy_uj, done.workloads, hardware)
+            for reference, done in runs
+            if done is not None
+        }
+        left_out = f"; no room for {' and '.join(lacking)}" if lacking else ""
+        if ratios:
+            cells[row.name] = _mean_cell(ratios, how + left_out)
+        else:
+            cells[row.name] = Cell(None, f"not offered{left_out}")
     return Capabilities(
         hardware.name,
         {**cells, RELAXED: _relaxed(cells), CONTROL_FLOW: _control_flow(decision, hardware)},

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from npusim.isa.base.errors import CompileError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import DECISION
+from npusim.isa.program.program import Program
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.control import IF
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reals import in_reals
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import operator
-from npusim.numbers.performance import NETWORKS, Capabilities, Reference, ReferenceRun, capabilities
+from npusim.numbers.performance import (
+    NETWORKS,
+    SMALL_NETWORK,
+    Capabilities,
+    Reference,
+    ReferenceRun,
+    capabilities,
+)
 from npusim.scheduler.partition.partition import partition
 from npusim.session import api
 
@@ -20,7 +29,7 @@ _SHAPE = (1, 56, 56, 64)
 """Of the operands of a reference that is one operator: a feature map in the middle of MobileNet."""
 
 _LEAST_ROWS = 7
-"""Of such a map, where inputs and outputs have to fit into a scratchpad."""
+"""Of such a map, where inputs and outputs have to fit into a scratchpad or a memory on the chip."""
 
 _RESULTS = {"dequantize": "float32", "cast": "float32"}
 """What operators give that do not give what they take."""
@@ -32,7 +41,7 @@ def table(hardware: Hardware, progress: api.Progress | None = None) -> Capabilit
     progress: of each simulation.
     """
     return capabilities(
-        lambda reference: _run(fitting(reference, hardware), hardware, progress),
+        lambda reference: _run(fitting(reference, hardware), progress),
         decision(_apart(hardware)),
         hardware,
     )
@@ -46,26 +55,29 @@ def _apart(hardware: Hardware) -> Hardware:
 
 def graph(reference: Reference, rows: int = _SHAPE[1]) -> Graph:
     """A reference workload as a graph, to be timed; of one operator with so many rows."""
-    if reference.name not in NETWORKS:
+    if not _is_network(reference):
         return _one_operator(reference, rows)
     network = api.load(reference.name)
     return network if reference.dtype == "int8" else in_reals(network, reference.dtype)
 
 
-def fitting(reference: Reference, hardware: Hardware) -> Graph:
-    """A reference workload, of one operator with as many rows as the hardware has room for."""
-    whole = graph(reference)
-    held = "io" in hardware.scratchpad.holds and reference.name not in NETWORKS
+def _is_network(reference: Reference) -> bool:
+    return reference.name in (*NETWORKS, SMALL_NETWORK)
+
+
+def fitting(reference: Reference, hardware: Hardware) -> Program | None:
+    """A reference workload compiled, of one operator with as many rows as the hardware has room for.
+
+    None where there is no room for it.
+    """
     rows = _SHAPE[1]
-    while held and rows > _LEAST_ROWS and _bytes(whole) > hardware.scratchpad_bytes // 2:
-        rows //= 2
-        whole = graph(reference, rows)
-    return whole
-
-
-def _bytes(whole: Graph) -> int:
-    """Of the inputs and outputs of a graph."""
-    return sum(whole.tensors[number].type.size_bytes for number in (*whole.inputs, *whole.outputs))
+    while True:
+        try:
+            return api.compile_program(graph(reference, rows), hardware)
+        except CompileError:
+            rows //= 2
+            if _is_network(reference) or rows < _LEAST_ROWS:
+                return None
 
 
 def _one_operator(reference: Reference, rows: int) -> Graph:
@@ -83,8 +95,9 @@ def _operands(reference: Reference) -> int:
     return 2 if reference.name in ("add", "logical_and") else 1
 
 
-def _run(network: Graph, hardware: Hardware, progress: api.Progress | None) -> ReferenceRun:
-    program = api.compile_program(network, hardware)
+def _run(program: Program | None, progress: api.Progress | None) -> ReferenceRun | None:
+    if program is None:
+        return None
     result = api.simulate(program, timing_only=True, progress=progress)
     return ReferenceRun(
         npu_time_us=result.latency_ms * 1e3,

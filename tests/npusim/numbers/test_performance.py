@@ -92,6 +92,25 @@ def test_geometric_mean() -> None:
         geometric_mean([])
 
 
+def test_a_network_without_room_is_left_out_and_a_type_without_any_is_not_offered() -> None:
+    def run(reference: Reference) -> ReferenceRun | None:
+        fits = (reference.dtype == "int8" and reference.name != "mobilenet_v1") or reference.name == "ds_cnn"
+        return reference_run(reference) if fits and reference.dtype != "float16" else None
+
+    made = capabilities(run, ReferenceRun(26.0, 30.0, [LOOK]), PHONE)
+    quantized8, float32, float16 = (made.cells[name] for name in ("quantized8", "float32", "float16"))
+    assert quantized8.provenance.startswith("execTime/powerUsage mobilenet_v2 ")
+    assert quantized8.provenance.endswith("call 200 us; no room for mobilenet_v1")
+    assert float32.provenance.startswith("execTime/powerUsage ds_cnn of float32 ")
+    assert float16.performance is None
+    assert (
+        float16.provenance == "not offered; no room for mobilenet_v1 of float16 and mobilenet_v2 of float16"
+    )
+    listed = {row["name"] for row in made.hal("1.3")["operandPerformance"]}
+    assert "TENSOR_FLOAT32" in listed
+    assert "TENSOR_FLOAT16" not in listed
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"), [("quantized8", "int8"), ("float32", "float32"), ("float16", "float16")]
 )
