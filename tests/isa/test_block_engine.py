@@ -154,6 +154,31 @@ def test_blocks_one_after_the_other(counts: tuple[list[int], ...], times: list[S
     assert last_emptied(cuts, kinds, last) == empty[-1]
 
 
+@pytest.mark.parametrize("size", [32, 64, 128, 256])
+@pytest.mark.parametrize("most_stride", [3, 31])
+def test_the_least_buffer_holds_a_block_of_every_problem(size: int, most_stride: int) -> None:
+    """The rule of `buffer_kib` knows the widest windows; where strides lie too far apart outputs are alone."""
+    preset = hardware(f"ethos-u55-{size}")
+    for kib in range(1, 64):
+        changes = {"mac_array.block.buffer_kib": kib, "mac_array.block.most_stride": most_stride}
+        try:
+            array = change(preset, changes).mac_array
+        except HardwareError:
+            continue
+        break
+    engine = engine_of(array)
+    for kernel, dilation, stride, ifm_depth, by_channel in product(
+        (1, 2, 3, 5, 7, 8, 31), (1, 2, 3, 20), (1, 2, 3, 4, 31), (1, 3, 16, 32, 64, 500), (False, True)
+    ):
+        for rows in (1, 5):
+            problem = Problem(
+                *(rows, 7, 24, ifm_depth, kernel, kernel, stride, dilation, by_channel, stride, dilation)
+            )
+            assert engine.use(array, problem, Layout()).cycles >= problem.macs // engine.macs_per_cycle(
+                array
+            ), problem
+
+
 def test_a_layout_has_nothing_to_choose() -> None:
     array = hardware("ethos-u55-128").mac_array
     engine = engine_of(array)

@@ -71,5 +71,5 @@ def _attempt(rng: np.random.Generator, shape: BlockShape, kind: str) -> Case | N
     if made is None or hardware is None:
         return None
     instruction = instruction_of(made[0], by_channel, hardware)
-    used, problem, _ = computed(block_shape(hardware.mac_array), instruction._problem)
-    return Case(instruction, hardware, made[1]) if chosen(used, problem) else None
+    used, problem, alone = computed(block_shape(hardware.mac_array), instruction._problem)
+    return Case(instruction, hardware, made[1]) if alone == 1 and chosen(used, problem) else None

@@ -5,13 +5,13 @@ A problem leaves no choice: the block follows from its sizes (`npusim.isa.engine
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
-from npusim.isa.engines.block.timing import Occupancy, occupancy, pool
+from npusim.isa.engines.block.timing import Occupancy, occupancy, pool, turned
 from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Engine, Layout, Problem, Use
 from npusim.isa.engines.mac_array import Blocks, MacArray
 
@@ -99,11 +99,17 @@ class Block(Engine):
 
 
 def _micro_block(array: MacArray) -> str | None:
-    shape = block_shape(array)
-    least = Problem(shape.micro_height, shape.micro_width, shape.micro_channels, 1, 1, 1)
-    if chosen(shape, least) is not None:
-        return None
-    return f"{shape.buffer_kib} is too small for a micro-block and its inputs"
+    """A block of one output fits: all that a step reads of a kernel and of its channels."""
+    given = block_shape(array)
+    shapes = (given, turned(given)) if given.turns_rows else (given,)
+    for shape, kernel, by_channel in product(shapes, (2, 3), (False, True)):
+        wide = Problem(
+            *(shape.micro_height, shape.micro_width, given.split_channels, given.depth_first_channels),
+            *(kernel, kernel, 1, given.kernel_side, by_channel, 1, given.kernel_side),
+        )
+        if chosen(shape, wide) is None:
+            return f"{given.buffer_kib} is too small for a micro-block and its inputs"
+    return None
 
 
 def _whole_products(array: MacArray) -> str | None:

@@ -66,15 +66,22 @@ def computed(shape: BlockShape, problem: Problem) -> tuple[BlockShape, Problem, 
     """(the engine as it is used, the problem that it computes, and how often).
 
     A depthwise convolution of one channel is an ordinary one. A kernel whose steps are too large is filled up with
-    zeros, and with strides that are too large each output is a problem of its own. For a single row of outputs the
-    pixels of a micro-block may lie side by side.
+    zeros, and with strides that are too large, or whose windows lie too far apart for the buffer, each output is a
+    problem of its own. For a single row of outputs the pixels of a micro-block may lie side by side.
     """
     if problem.by_channel and problem.ifm_depth == 1:
         problem = problem._replace(by_channel=False)
     if shape.turns_rows and problem.ofm_height == 1:
-        shape = shape._replace(micro_height=1, micro_width=shape.micro_height * shape.micro_width)
+        shape = turned(shape)
     filled, alone = _apart(shape, _filled(shape, problem))
+    if chosen(shape, filled) is None:
+        filled, alone = _lone(filled), alone * filled.pixels
     return shape, filled, alone
+
+
+def turned(shape: BlockShape) -> BlockShape:
+    """The engine with the pixels of a micro-block side by side."""
+    return shape._replace(micro_height=1, micro_width=shape.micro_height * shape.micro_width)
 
 
 @lru_cache(maxsize=65536)
@@ -109,6 +116,11 @@ def _apart(shape: BlockShape, problem: Problem) -> tuple[Problem, int]:
     if max(problem.stride_height, problem.stride_width) <= shape.most_stride or problem.pixels == 1:
         return problem, 1
     return problem._replace(ofm_height=1, ofm_width=1), problem.pixels
+
+
+def _lone(problem: Problem) -> Problem:
+    """One output of a problem: no other is a stride away."""
+    return problem._replace(ofm_height=1, ofm_width=1, stride_height=1, stride_width=1)
 
 
 def _filled(shape: BlockShape, problem: Problem) -> Problem:
