@@ -42,9 +42,9 @@ MACHINES: Mapping[str, Hardware] = MappingProxyType(
             {
                 f"vector.{name}": 7 + at
                 for at, name in enumerate(Vector.model_fields)
-                if name not in ("lanes", "fused_lookup")
+                if name not in ("lanes", "fused_lookup", "resize_cycles")
             }
-            | {"vector.lanes": 3},
+            | {"vector.lanes": 3, "vector.resize_cycles": 0},
         ),
     }
 )
@@ -108,7 +108,7 @@ CYCLES = {
 )
 def test_vector_instructions_demand_what_their_actions_take(row: type[Instruction]) -> None:
     machine = MACHINES["slow lanes"]
-    assert {f"{name}" for name in CYCLES.values()} | {"startup_cycles"} == {
+    assert {*CYCLES.values(), "startup_cycles", "resize_cycles"} == {
         name for name in Vector.model_fields if name.endswith("_cycles")
     }
     for instruction in legal_instructions(row, SAMPLES):
@@ -153,3 +153,11 @@ def test_demands_by_hand(instruction: Instruction, demand: int) -> None:
     vector = machine.vector
     assert (vector.add_cycles, vector.divide_cycles, vector.exp_cycles) == (2, 4, 8)
     assert instruction.demand(Context(machine)) == demand
+
+
+def test_elements_between_pixels_may_have_a_time_of_their_own() -> None:
+    """8 cycles for each of 2 x 3 x 4, whatever is multiplied for it; the nearest pixel is fetched as before."""
+    machine = change(hardware("edge-128"), {"vector.resize_cycles": 8})
+    size = {"ofm_height": 2, "ofm_width": 3, "depth": 4}
+    assert Resize(bilinear=1, **size).demand(Context(machine)) == 2 * 3 * 4 * 8
+    assert Resize(**size).demand(Context(machine)) == 2 * 3 * 4
