@@ -105,7 +105,10 @@ def _micro_block(array: MacArray) -> str | None:
     for shape, kernel, by_channel in product(shapes, (2, 3), (False, True)):
         wide = Problem(
             *(shape.micro_height, shape.micro_width, given.split_channels, given.depth_first_channels),
-            *(kernel, kernel, 1, given.kernel_side, by_channel, 1, given.kernel_side),
+            *(kernel, kernel),
+            dilation_width=given.kernel_side,
+            dilation_height=given.kernel_side,
+            by_channel=by_channel,
         )
         if chosen(shape, wide) is None:
             return f"{given.buffer_kib} is too small for a micro-block and its inputs"
