@@ -14,8 +14,8 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .block_referee import BlockReferee, BlockShape
+from .comparing import disagreements
 from .conftest import ALL
-from .model import executed
 from .random_block import draw_block_case
 from .random_mac import Case
 from .unit_bench import SCRATCHPAD_BYTES
@@ -38,24 +38,8 @@ referee = lru_cache(BlockReferee)
 
 
 def differences(case: Case, shape: BlockShape) -> dict[str, object]:
-    """What RTL and model disagree on: (RTL, model) by name; empty when they agree."""
-    run = referee(shape).run(case.instruction, case.hardware, case.scratchpad)
-    cost = case.instruction.cost(Context(case.hardware))
-    read = cost.actions["scratchpad_read_byte"] - case.instruction._parameter_bytes()
-    found: dict[str, object] = {
-        name: (rtl, model)
-        for name, rtl, model in (
-            ("cycles", run.cycles, cost.cycles),
-            ("array cycles", run.array_cycles, cost.array_cycles),
-            ("bytes read", run.bytes_read, read),
-            ("bytes written", run.bytes_written, cost.actions["scratchpad_write_byte"]),
-        )
-        if rtl != model
-    }
-    wrong = np.flatnonzero(run.scratchpad != executed(case.instruction, case.scratchpad))
-    if len(wrong):
-        found["memory"] = f"{len(wrong)} bytes, the first at {wrong[0]}"
-    return found
+    """What registers and model disagree on."""
+    return disagreements(referee(shape).run(case.instruction, case.hardware, case.scratchpad), case)
 
 
 @pytest.mark.parametrize("kind", KINDS)

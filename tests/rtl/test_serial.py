@@ -14,8 +14,8 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
+from .comparing import disagreements
 from .conftest import ALL
-from .model import executed
 from .random_mac import Case
 from .random_serial import draw_serial_case
 from .serial_referee import SerialReferee, SerialShape
@@ -37,28 +37,11 @@ referee = lru_cache(SerialReferee)
 
 
 def differences(case: Case, shape: SerialShape) -> dict[str, object]:
-    """What RTL and model disagree on: (RTL, model) by name; empty when they agree."""
-    run = referee(shape).run(case.instruction, case.hardware, case.scratchpad)
-    cost = case.instruction.cost(Context(case.hardware))
+    """What registers and model disagree on. They read a byte for each weight, the model charges for bits that count."""
     array = case.hardware.mac_array
     use = engine_of(array).use(array, case.instruction._problem, Layout())
-    read = (
-        use.map_values + use.weight_values
-    )  # a byte for each weight; the model charges for the bits of it that count
-    found: dict[str, object] = {
-        name: (rtl, model)
-        for name, rtl, model in (
-            ("cycles", run.cycles, cost.cycles),
-            ("array cycles", run.array_cycles, cost.array_cycles),
-            ("bytes read", run.bytes_read, read),
-            ("bytes written", run.bytes_written, cost.actions["scratchpad_write_byte"]),
-        )
-        if rtl != model
-    }
-    wrong = np.flatnonzero(run.scratchpad != executed(case.instruction, case.scratchpad))
-    if len(wrong):
-        found["memory"] = f"{len(wrong)} bytes, the first at {wrong[0]}"
-    return found
+    run = referee(shape).run(case.instruction, case.hardware, case.scratchpad)
+    return disagreements(run, case, bytes_read=use.map_values + use.weight_values)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,8 +12,8 @@ from npusim.isa.hardware.file import change
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
+from .comparing import disagreements
 from .conftest import ALL
-from .model import executed
 from .random_mac import Case
 from .random_stream import draw_stream_case, wide
 from .stream_referee import StreamReferee, StreamShape
@@ -33,24 +33,8 @@ referee = lru_cache(StreamReferee)
 
 
 def differences(case: Case, shape: StreamShape) -> dict[str, object]:
-    """What RTL and model disagree on: (RTL, model) by name; empty when they agree."""
-    run = referee(shape).run(case.instruction, case.hardware, case.scratchpad)
-    cost = case.instruction.cost(Context(case.hardware))
-    read = cost.actions["scratchpad_read_byte"] - case.instruction._parameter_bytes()
-    found: dict[str, object] = {
-        name: (rtl, model)
-        for name, rtl, model in (
-            ("cycles", run.cycles, cost.cycles),
-            ("array cycles", run.array_cycles, cost.array_cycles),
-            ("bytes read", run.bytes_read, read),
-            ("bytes written", run.bytes_written, cost.actions["scratchpad_write_byte"]),
-        )
-        if rtl != model
-    }
-    wrong = np.flatnonzero(run.scratchpad != executed(case.instruction, case.scratchpad))
-    if len(wrong):
-        found["memory"] = f"{len(wrong)} bytes, the first at {wrong[0]}"
-    return found
+    """What registers and model disagree on."""
+    return disagreements(referee(shape).run(case.instruction, case.hardware, case.scratchpad), case)
 
 
 @pytest.mark.parametrize("kind", KINDS)
