@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.engines.bit_serial.timing import Shape, macs_per_cycle, occupancy, products_per_cycle
-from npusim.isa.engines.engine import ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, Problem, Use
 from npusim.isa.engines.mac_array import MOST_BITS, MacArray
+from npusim.isa.engines.one_layout import OneLayout, in_turn, no_reals
 
 
-class BitSerial(Engine):
+class BitSerial(OneLayout):
     """Blocks of pixels and channels, their weights bit by bit."""
 
     kind: ClassVar[str] = "bit_serial"
+    works: ClassVar[str] = "the array works in blocks"
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
             "serial_shape",
@@ -47,18 +48,6 @@ class BitSerial(Engine):
         """The channels of a block."""
         return array.bit_serials.channels
 
-    def fastest(self, array: MacArray, problem: Problem) -> Layout:
-        """There is one."""
-        return Layout()
-
-    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
-        """It has no corners and no dataflows."""
-        return [
-            f"{name} {value}; it may be 0, the array works in blocks"
-            for name, value in layout._asdict().items()
-            if value
-        ]
-
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """The closed form."""
         found = occupancy(_shape(array), problem)
@@ -67,7 +56,7 @@ class BitSerial(Engine):
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""
         found = occupancy(_shape(array), problem)
-        return tuple(after - before for before, after in pairwise(accumulate(found[:4], max)))
+        return in_turn(found[:4])
 
     def circuits(self, array: MacArray) -> Circuits:
         """As many binary multipliers as eight times so many of 8 bits; one block of accumulators."""
@@ -89,12 +78,7 @@ def _multipliers(array: MacArray) -> str | None:
     )
 
 
-def _no_reals(columns: int) -> str | None:
-    return f"{columns}; a bit-serial array computes no reals" if columns else None
-
-
 BitSerial.rules = (
     ArrayRule("bit_serial.input_channels", ("bit_serial.side", "bit_serial.kernel_side"), _multipliers),
-    ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
-    ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),
+    *no_reals("a bit-serial array"),
 )

@@ -5,21 +5,23 @@ A problem leaves no choice: the block follows from its sizes (`npusim.isa.engine
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise, product
+from itertools import product
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
 from npusim.isa.engines.block.timing import Occupancy, occupancy, pool, turned
-from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Layout, Problem, Use
 from npusim.isa.engines.mac_array import Blocks, MacArray
+from npusim.isa.engines.one_layout import OneLayout, in_turn, no_reals
 
 
-class Block(Engine):
+class Block(OneLayout):
     """Micro-blocks of the output, each with the products of a step at a time."""
 
     kind: ClassVar[str] = "block"
+    works: ClassVar[str] = "the array works in blocks"
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
             "micro_blocks",
@@ -66,18 +68,6 @@ class Block(Engine):
         """What blocks are split by."""
         return array.blocks.split_channels
 
-    def fastest(self, array: MacArray, problem: Problem) -> Layout:
-        """There is one."""
-        return Layout()
-
-    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
-        """An engine of blocks has no corners and no dataflows."""
-        return [
-            f"{name} {value}; it may be 0, the array works in blocks"
-            for name, value in layout._asdict().items()
-            if value
-        ]
-
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """The closed form of `timing`."""
         found = occupancy(block_shape(array), problem)
@@ -86,7 +76,7 @@ class Block(Engine):
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""
         found: Occupancy = occupancy(block_shape(array), problem)
-        return tuple(after - before for before, after in pairwise(accumulate(found[:6], max)))
+        return in_turn(found[:6])
 
     def pool(self, array: MacArray, problem: Problem) -> int | None:
         """A pool in blocks, if a step of one has cycles."""
@@ -135,10 +125,6 @@ def _depth(array: MacArray) -> str | None:
     )
 
 
-def _no_reals(columns: int) -> str | None:
-    return f"{columns}; an array of blocks computes no reals" if columns else None
-
-
 Block.rules = (
     ALL_BITS,
     ArrayRule(
@@ -146,6 +132,5 @@ Block.rules = (
     ),
     ArrayRule("block.split_channels", ("block.micro_channels", "block.most_channels"), _depth),
     ArrayRule("block.buffer_kib", tuple(f"block.{name}" for name in Blocks.model_fields), _micro_block),
-    ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
-    ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),
+    *no_reals("an array of blocks"),
 )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Layout, Problem, Use
 from npusim.isa.engines.mac_array import MacArray
+from npusim.isa.engines.one_layout import OneLayout, in_turn, no_reals
 from npusim.isa.engines.stream.timing import Shape, occupancy
 
 
-class Stream(Engine):
+class Stream(OneLayout):
     """Units that each make an output element a cycle of whole windows; some of them work for a layer."""
 
     kind: ClassVar[str] = "stream"
+    works: ClassVar[str] = "feature maps stream through the array"
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
             "units_at_rest",
@@ -55,18 +56,6 @@ class Stream(Engine):
         """The kernels that the units hold."""
         return array.streams.kernels
 
-    def fastest(self, array: MacArray, problem: Problem) -> Layout:
-        """There is one."""
-        return Layout()
-
-    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
-        """It has no corners and no dataflows."""
-        return [
-            f"{name} {value}; it may be 0, feature maps stream through the array"
-            for name, value in layout._asdict().items()
-            if value
-        ]
-
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """The closed form."""
         found = occupancy(_shape(array), problem)
@@ -75,7 +64,7 @@ class Stream(Engine):
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""
         found = occupancy(_shape(array), problem)
-        return tuple(after - before for before, after in pairwise(accumulate(found[:5], max)))
+        return in_turn(found[:5])
 
     def circuits(self, array: MacArray) -> Circuits:
         """Kernels that multiply and those on their way; accumulators of their own for each unit."""
@@ -98,13 +87,8 @@ def _units(array: MacArray) -> str | None:
     return f"{streams.units_per_layer} of {streams.units} units, at most all of them"
 
 
-def _no_reals(columns: int) -> str | None:
-    return f"{columns}; a streaming array computes no reals" if columns else None
-
-
 Stream.rules = (
     ALL_BITS,
     ArrayRule("stream.units_per_layer", ("stream.units",), _units),
-    ArrayRule("float16_columns", (), lambda array: _no_reals(array.float16_columns)),
-    ArrayRule("float32_columns", (), lambda array: _no_reals(array.float32_columns)),
+    *no_reals("a streaming array"),
 )
