@@ -1,5 +1,6 @@
-"""The packages of the wheel: every folder of the rooms that is a package, found here and listed nowhere."""
+"""The packages and the version of the wheel: every folder that is a package, found here and listed nowhere."""
 
+import subprocess
 from pathlib import Path
 
 from setuptools import setup
@@ -13,7 +14,23 @@ ROOMS = {
 }
 """Import names of the top-level folders."""
 
+
+def _build() -> str:
+    """Return what follows the release in the version of a wheel: the commit, unless it is tagged as the release."""
+    try:
+        command = ("git", "describe", "--always", "--long", "--abbrev=12", "--tags", "--match", "v*")
+        words = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    except (OSError, subprocess.CalledProcessError):
+        return ""  # no git, or no checkout: a source distribution keeps what it was made with
+    tag, _, rest = words.stdout.strip().partition("-")
+    distance, _, commit = rest.partition("-g")
+    return "" if distance == "0" else f"+g{commit or tag}"
+
+
+BUILD = _build()
+
 setup(
+    **({"options": {"egg_info": {"tag_build": BUILD}}} if BUILD else {}),
     package_dir=ROOMS,
     packages=[
         ".".join([name, *file.parent.relative_to(folder).parts])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from npusim.isa.base.version import npusim_version
+from npusim.isa.base.version import npusim_version, sources_digest
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
 
@@ -45,6 +45,7 @@ def versions() -> dict[str, Any]:
 
     return {
         "npusim": npusim_version(),
+        "sources_sha256": sources_digest(),
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "simpy": simpy.__version__,

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import npusim
 from npusim import models
 from npusim.cli.app import app
+from npusim.isa.base.version import sources_digest
 from npusim.isa.hardware import file as hardware_file
 from npusim.numbers.provenance import digest_of_hardware
 
@@ -51,6 +52,7 @@ def test_the_block_says_how_to_have_the_run_again(model: Path, tmp_path: Path) -
     )
     assert found["provenance"] == {
         "npusim": npusim.__version__,
+        "sources_sha256": sources_digest(),
         "python": ".".join(map(str, sys.version_info[:3])),
         "numpy": numpy.__version__,
         "simpy": simpy.__version__,
@@ -127,7 +129,7 @@ def test_results_from_before_are_compared_too(model: Path, tmp_path: Path) -> No
     (tmp_path / "new.json").write_text(json.dumps(new))
     status, out, _ = command("compare", tmp_path / "old.json", tmp_path / "new.json")
     assert status == 0
-    assert "Made, 8 differences" in out
+    assert "Made, 9 differences" in out
     (tmp_path / "odd.json").write_text(json.dumps(old | {"provenance": ["\x1b[31m", {"x": None}]}))
     status, out, _ = command("compare", tmp_path / "odd.json", tmp_path / "new.json")
     assert status == 0
