@@ -117,7 +117,7 @@ _DMA = Kind(
     ),
     Cause(
         "moves",
-        "copies",
+        "data moves",
         "#6d8a2f",
         "copies of an operator that moves bytes, or inside the scratchpad, and nothing computes",
         ("dma.port_bytes_per_cycle", "dma.channels"),

@@ -24,7 +24,7 @@ Codes = NDArray[Any]
 VECTOR_CAUSES = (
     Cause(
         "vector_overhead",
-        "vector start-up",
+        "vector overhead",
         "#5bb89f",
         "inside the vector unit: start-up, lanes without an element, loading tables, bytes of positions",
         ("vector.startup_cycles",),

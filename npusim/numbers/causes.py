@@ -12,14 +12,14 @@ from npusim.isa.instructions.table import INSTRUCTIONS
 PORT_CAUSES = (
     Cause(
         "dram_traffic",
-        "extra DRAM bytes",
+        "extra DRAM traffic",
         "#a33a3a",
         "inside the DRAM port: bytes beyond the compulsory ones, spilled or fetched again",
         ("scratchpad.size_kib",),
     ),
     Cause(
         "dram_overhead",
-        "DRAM row misses",
+        "DRAM overhead",
         "#d98c8c",
         "inside the DRAM port: row misses, unfinished bursts, too few requests in flight",
         ("dram.row_miss_ns", "dram.outstanding_requests"),
@@ -29,49 +29,49 @@ PORT_CAUSES = (
 STALLS = (
     Cause(
         "stall_weights",
-        "wait: weights",
+        "stall: weights",
         "#e0731d",
         "nothing computes: the weights being waited for pass the DRAM port",
         ("dram.bandwidth_gb_per_s",),
     ),
     Cause(
         "stall_feature_map",
-        "wait: feature map",
+        "stall: feature map",
         "#f2a65a",
         "nothing computes: the feature map being waited for passes the DRAM port, in or out",
         ("dram.bandwidth_gb_per_s", "scratchpad.size_kib"),
     ),
     Cause(
         "stall_dram_contention",
-        "wait: DRAM turn",
+        "stall: DRAM contention",
         "#8c3b0e",
         "nothing computes: the transfer being waited for waits for another's turn at the port",
         ("dram.bandwidth_gb_per_s",),
     ),
     Cause(
         "stall_dma",
-        "wait: DMA latency",
+        "stall: DMA",
         "#e3c02b",
         "nothing computes: the DMA sets up, or bytes are between DRAM and scratchpad",
         ("dma.setup_cycles", "dram.latency_ns"),
     ),
     Cause(
         "stall_bank_ports",
-        "wait: bank ports",
+        "stall: bank ports",
         "#d06a8a",
         "nothing computes: what is waited for waits for ports of banks, or for a host that cores share",
         ("scratchpad.bank_ports", "scratchpad.banks"),
     ),
     Cause(
         "stall_queue",
-        "wait: full queue",
+        "stall: full queue",
         "#b0559c",
         "nothing computes: what could start is behind an instruction that finds its unit's queue full",
         ("front_end.queue_depth",),
     ),
     Cause(
         "stall_front_end",
-        "wait: front end",
+        "stall: front end",
         "#5f6971",
         "nothing computes: the instruction being waited for is not yet fetched and decoded, or its layer not prepared",
         ("front_end.decode_cycles", "front_end.fetch_instructions", "front_end.layer_cycles"),
@@ -80,7 +80,7 @@ STALLS = (
 
 FETCH = Cause(
     "instruction_fetch",
-    "code fetch",
+    "instruction fetch",
     "#8d979f",
     "instruction fetch has the DRAM port, which sets the bound",
     ("dram.bandwidth_gb_per_s",),

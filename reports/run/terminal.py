@@ -212,13 +212,13 @@ def _memory(result: RunResult) -> RenderableType:
     total = moved.read + moved.write + moved.instructions
     peak = hardware.dram_bytes_per_cycle * result.cycles
     used = total / peak if peak else 0.0
-    code = show.size(moved.instructions)
     dram = (
         (
             "DRAM traffic",
             show.size(total),
-            f"{show.size(moved.read)} read, {show.size(moved.write)} written, {code} code",
+            f"{show.size(moved.read)} read, {show.size(moved.write)} written, and instructions",
         ),
+        ("Instructions", show.size(moved.instructions), "fetched"),
         ("DRAM bandwidth", show.percent(used), f"used of {hardware.dram.bandwidth_gb_per_s:g} GB/s"),
     )
     return _facts(

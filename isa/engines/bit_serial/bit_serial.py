@@ -19,21 +19,21 @@ class BitSerial(OneLayout):
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
             "serial_shape",
-            "blocks and taps",
+            "bit-serial shape",
             "#1a8fa8",
             "inside the MAC array: pixels, taps or channels that a block or a step does not have",
             ("mac_array.bit_serial.side", "mac_array.bit_serial.input_channels"),
         ),
         Cause(
             "serial_load",
-            "loads of steps",
+            "bit-serial load",
             "#7cc3e6",
             "inside the MAC array: the pixels of a step are loaded before it multiplies",
             ("mac_array.bit_serial.start_cycles", "mac_array.bit_serial.step_cycles"),
         ),
         Cause(
             "serial_output",
-            "output of blocks",
+            "bit-serial output",
             "#cfe0f2",
             "inside the MAC array: it waits for the output stage, which empties each block",
             ("mac_array.bit_serial.output_cycles",),

@@ -34,14 +34,14 @@ class Stream(OneLayout):
         ),
         Cause(
             "stream_port",
-            "streams",
+            "stream port",
             "#7fa6dc",
             "inside the MAC array: feature maps or kernels arrive more slowly than they are multiplied",
             ("mac_array.ifm_bytes_per_cycle", "mac_array.weight_bytes_per_cycle", "mac_array.stream.kernels"),
         ),
         Cause(
             "stream_output",
-            "output elements",
+            "stream output",
             "#c3d8ee",
             "inside the MAC array: it waits for the output stage",
             ("mac_array.output_lanes",),

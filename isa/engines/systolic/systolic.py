@@ -36,7 +36,7 @@ class Systolic(Engine):
         ),
         Cause(
             "port",
-            "array ports",
+            "array port",
             "#8ab4de",
             "inside the MAC array: operands take several cycles, their port is narrower than the array",
             ("mac_array.ifm_bytes_per_cycle", "mac_array.weight_bytes_per_cycle"),

@@ -268,7 +268,7 @@ def test_the_command_and_its_files(base: Values, tmp_path: Path) -> None:
         "A  old: tiny on bench (baseline)",
         "B  new: tiny on wide",
         "Hardware, 1 difference",
-        "wait: weights",
+        "stall: weights",
     ):
         assert words in done.out
     plain = json.loads(numbers.read_text())
