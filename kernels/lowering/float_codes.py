@@ -24,7 +24,7 @@ from npusim.kernels.operator.operator import Call, Lowering, Reference, compute_
 
 
 def float32_rescale(call: Call, hardware: Hardware) -> bool:
-    """lanes compute on codes in float32 (float32_rescale)"""
+    """lanes that compute on codes in float32 (float32_rescale)"""
     return hardware.float32_rescale
 
 

@@ -52,7 +52,7 @@ def real_inputs(call: Call) -> bool:
 
 
 def lanes(call: Call, hardware: Hardware) -> bool:
-    """the hardware has lanes for it (vector.float16_lanes, vector.float32_lanes)"""
+    """float lanes (vector.float16_lanes, vector.float32_lanes)"""
     return real_lanes(hardware, input_type(call).dtype) > 0
 
 

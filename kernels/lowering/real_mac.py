@@ -46,7 +46,7 @@ Geometry = Callable[[Tile], dict[str, Any]]
 
 
 def columns(call: Call, hardware: Hardware) -> bool:
-    """the hardware has columns for it (mac_array.float16_columns, mac_array.float32_columns)"""
+    """float columns (mac_array.float16_columns, mac_array.float32_columns)"""
     return float_columns(hardware.mac_array, input_type(call).dtype) > 0
 
 

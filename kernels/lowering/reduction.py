@@ -96,7 +96,7 @@ def _at_once(
         size = side_by_side * (parts * terms + width) * element_bytes(call)
         return size <= hardware.scratchpad_bytes // 2
 
-    need.__doc__ = "half of the scratchpad holds the elements of the results that no tile can part"
+    need.__doc__ = "room in half of the scratchpad for the elements of the results that no tile can part"
     return need
 
 

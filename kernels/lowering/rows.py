@@ -38,7 +38,7 @@ def _inner(call: Call[Along]) -> int:
 
 
 def rows_at_once(call: Call[Along], hardware: Hardware) -> bool:
-    """half of the scratchpad holds input and output of the rows that lie beside each other"""
+    """room in half of the scratchpad for input and output of the rows that lie beside each other"""
     inner = _inner(call)
     return inner == 1 or 2 * input_type(call).shape[axis_of(call)] * inner <= hardware.scratchpad_bytes // 2
 

@@ -75,7 +75,7 @@ def _little(values: NDArray[Any]) -> bytes:
 
 
 def float32_rescale(call: Call, hardware: Hardware) -> bool:
-    """the hardware rescales in float32 (float32_rescale)"""
+    """an output stage that rescales in float32 (float32_rescale)"""
     return hardware.float32_rescale or _words(call)
 
 

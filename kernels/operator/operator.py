@@ -49,7 +49,9 @@ Rule = Callable[[Call], bool]
 
 
 Need = Callable[[Call, "Hardware"], bool]
-"""True when a machine has what a call needs. Its docstring says what that is, as that of a rule."""
+"""True when a machine has what a call needs. Its docstring names that, behind "needs": "float lanes (KEY)"; a size
+begins with "room".
+"""
 
 
 def text(rule: Rule | Need) -> str:
@@ -112,7 +114,7 @@ class Lowering(NamedTuple):
             [] if "fixed_point" in self.rescales else [f"codes are rescaled in {' or '.join(self.rescales)}"]
         )
         rules = [text(rule).removeprefix("on the NPU ") for rule in self.rules]
-        return how + rules + [text(need) for need in self.needs]
+        return how + rules + [f"needs {text(need)}" for need in self.needs]
 
     def refusal(self, call: Call, hardware: Hardware) -> str | None:
         """The first rule that a call breaks or need that a machine lacks; None where there is none."""
@@ -121,7 +123,10 @@ class Lowering(NamedTuple):
         broken = next((text(rule) for rule in self.rules if not rule(call)), None)
         if broken is not None:  # needs count on the rules
             return broken
-        return next((text(need) for need in self.needs if not need(call, hardware)), None)
+        lacked = next((text(need) for need in self.needs if not need(call, hardware)), None)
+        if lacked is None:
+            return None
+        return f"needs {lacked}; {hardware.name} has {'too little' if lacked.startswith('room') else 'none'}"
 
 
 class Own(NamedTuple):

@@ -257,7 +257,7 @@ def with_room(row: Lowering) -> Lowering:
 
 
 def _room(call: Call, hardware: Hardware) -> bool:
-    """the second operand takes half of the scratchpad at most where sums leave the array as they are"""
+    """room in half of the scratchpad for the second operand where sums leave the array as they are"""
     second = input_type(call, WEIGHTS)
     matrix = prod(second.shape[-2:])
     return call.outputs[0].dtype != "int32" or 2 * matrix <= hardware.scratchpad_bytes

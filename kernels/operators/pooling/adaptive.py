@@ -108,7 +108,7 @@ def _small_bins(call: Call[Adaptive]) -> bool:
 
 
 def _rows_fit(call: Call[Adaptive], hardware: Hardware) -> bool:
-    """the scratchpad holds the rows that one row of bins sees"""
+    """room in the scratchpad for the rows that one row of bins sees"""
     ifm = input_type(call)
     rows = int(seen(call, 1)[1].max())
     return rows * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes

@@ -85,7 +85,7 @@ NPU_RULES: tuple[Rule, ...] = (
 
 
 def rows_fit(call: Call[Pooling], hardware: Hardware) -> bool:
-    """the scratchpad holds the rows that one row of windows sees"""
+    """room in the scratchpad for the rows that one row of windows sees"""
     ifm = input_type(call)
     rows = int(seen(call, 1)[1].max(initial=0))
     return rows * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes

@@ -54,7 +54,7 @@ def _some_if_fused(call: Call) -> bool:
 
 
 def _fits(call: Call, hardware: Hardware) -> bool:
-    """the scratchpad holds the elements of one mean"""
+    """room in the scratchpad for the elements of one mean"""
     return combined(call) < hardware.scratchpad_bytes
 
 
