@@ -42,11 +42,13 @@ class Container:
     graph:        the graph's text.
     quantization: that of the quantization file, or None.
     read:         (path inside, such as "block1/weights.dat") -> the file's contents, or None where there is none.
+    has_files:    whether it may hold data files at all.
     """
 
     graph: Source
     quantization: Source | None
     read: Callable[[str], Contents | None]
+    has_files: bool = True
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -68,15 +70,14 @@ def opened(path: Path) -> Container:
         return _archive(path)
     if path.name == GRAPH:
         return _folder(path.parent, "")
-    return Container(
-        _text(user_file.contents(path, user_file.DOCUMENT, DocumentError, ""), ""), None, _nothing
-    )
+    text = _text(user_file.contents(path, user_file.DOCUMENT, DocumentError, ""), "")
+    return Container(text, None, lambda name: None, has_files=False)
 
 
 def held(graph: str, quantization: str | None = None, files: Mapping[str, bytes] | None = None) -> Container:
     """A container of texts and files that are in memory already."""
     source = None if quantization is None else Source(QUANTIZATION, quantization)
-    return Container(Source(GRAPH, graph), source, (files or {}).get)
+    return Container(Source(GRAPH, graph), source, (files or {}).get, files is not None)
 
 
 def data_path(label: str) -> str | None:
@@ -84,10 +85,6 @@ def data_path(label: str) -> str | None:
     parts = label.split("/")
     is_path = label.isprintable() and "\\" not in label and ":" not in parts[0]
     return label + DATA_SUFFIX if is_path and not {"", ".", ".."}.intersection(parts) else None
-
-
-def _nothing(name: str) -> None:
-    """The files of a text that stands alone."""
 
 
 def _text(data: bytes, name: str) -> Source:

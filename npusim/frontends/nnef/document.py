@@ -49,6 +49,8 @@ class Document:
             if call.operation == "variable":
                 variable = self._variable(call, labels, data, quantization, warnings)
                 variables[variable.name] = variable
+        if self.container.has_files:
+            warnings += _missing_data(variables.values())
         return Network(
             parsed.graph.name,
             tuple(name for name, _ in parsed.graph.parameters),
@@ -121,6 +123,21 @@ def _checked(container: Container) -> Document:
     parsed = parser.parse(container.graph)
     checker.check(parsed)
     return Document(container, parsed)
+
+
+def _missing_data(variables: Collection[Variable]) -> list[str]:
+    """A warning where no variable of a container has data. Raises DocumentError where only some have (rule V4)."""
+    missing = [variable for variable in variables if variable.data is None]
+    if not missing:
+        return []
+    first, more = missing[0], len(missing) - 1
+    text = (
+        f"variable {quoted(first.name)} has no data file {quoted(f'{first.label}{containers.DATA_SUFFIX}')}"
+    )
+    if len(missing) < len(variables):
+        raise first.place.fault("V4", f"{text}; others have")
+    others = f", nor {'have' if more > 1 else 'has'} {more} more" if more else ""
+    return [f"line {first.place.line}: {text}{others}: the model can be timed, not run"]
 
 
 def _check_data(call: Call, variable: Variable, data: TensorFile, has_quantization: bool) -> None:

@@ -160,7 +160,8 @@ class CallMaker:
             text = f"{quoted(call.operation)} has no body that gives {quoted(result.name)}, of type {kind}"
             raise site.fault("F6", text)
         targets = target if isinstance(target, list) else None
-        count = self._count(call, None if targets is None else len(targets), site)
+        is_unread = isinstance(target, str) and target in self._graph_names
+        count = self._count(call, None if targets is None else len(targets), site, is_unread)
         item = _held(kind.item, call)
         return [self._tensor(part, result.name, item, site) for part in targets or [None] * count]
 
@@ -172,8 +173,11 @@ class CallMaker:
         self.items[name] = _item(item) or "scalar"
         return TensorValue(name, self.items[name])
 
-    def _count(self, call: Call, wanted: int | None, site: Site) -> int:
-        """How many tensors are in an array that a call gives; `wanted` is what its left side says."""
+    def _count(self, call: Call, wanted: int | None, site: Site, is_unread: bool) -> int:
+        """How many tensors are in an array that a call gives; `wanted` is what its left side says.
+
+        An array under one name in the graph is read by nothing: where its number is not known, it has none.
+        """
         known: int | None = None
         if call.operation == "split":
             known = len(call.attributes["ratios"])  # type: ignore[arg-type]  # an array, by its type
@@ -190,6 +194,8 @@ class CallMaker:
             text = f"{quoted(call.operation)} gives {known} tensors, and {wanted} stand left of '='"
             raise site.fault("I6", text)
         count = known if wanted is None else wanted
+        if count is None and is_unread:
+            return 0
         if count is None:
             text = f"nothing says how many tensors {quoted(call.operation)} gives; write [a, b] = ..."
             raise site.fault("I6", text)

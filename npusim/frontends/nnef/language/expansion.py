@@ -39,6 +39,7 @@ from npusim.frontends.nnef.language.syntax import (
     Select,
     Subscript,
     Unary,
+    names_of,
 )
 from npusim.frontends.nnef.language.types import OPEN, is_generic
 from npusim.frontends.nnef.network import Call, Infer, Item
@@ -67,7 +68,7 @@ class Expansion:
     def __init__(self, parsed: Parsed, whole: Collection[str] = (), infer: Infer | None = None) -> None:
         self._parsed = parsed
         self._whole = whole
-        names = {name.name for assignment in parsed.graph.body for name in _names(assignment.left)}
+        names = {name.name for assignment in parsed.graph.body for name in names_of(assignment.left)}
         self._maker = CallMaker(names, infer, parsed.is_provisional)
         self._work = 0
 
@@ -88,7 +89,7 @@ class Expansion:
         with _recursion_room():
             for assignment in graph.body:
                 target = _targets(assignment.left, lambda name: name)
-                frame.base = next((name.name for name in _names(assignment.left)), graph.name)
+                frame.base = next((name.name for name in names_of(assignment.left)), graph.name)
                 value = self._evaluate(assignment.right, frame, target)
                 self._name(assignment.left, value, assignment.offset, frame)
 
@@ -101,6 +102,8 @@ class Expansion:
                 self._name(item, part, offset, frame)
             return
         assert isinstance(left, Name)
+        if isinstance(value, list):
+            return  # an array under one name, which the check lets nothing read
         frame.values[left.name] = self._maker.named(left.name, value, Place(frame.source, offset))
 
     def _check_length(self, left: Items, value: Any, frame: Frame) -> None:
@@ -378,13 +381,6 @@ def _rule_of(expression: Expression) -> str:
     if isinstance(expression, Comprehension):
         return "E5"
     return "E7" if isinstance(expression, Builtin) else "E10"
-
-
-def _names(left: Expression) -> list[Name]:
-    if isinstance(left, Name):
-        return [left]
-    assert isinstance(left, Items)
-    return [name for item in left.items for name in _names(item)]
 
 
 def _targets(left: Expression, name_of: Callable[[str], Any]) -> Any:

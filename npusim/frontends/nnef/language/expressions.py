@@ -19,13 +19,13 @@ from npusim.frontends.nnef.language.syntax import (
     Comprehension,
     Expression,
     Invocation,
-    Items,
     Literal,
     Name,
     Range,
     Select,
     Subscript,
     Unary,
+    gathered,
 )
 from npusim.frontends.nnef.language.types import (
     INTEGER,
@@ -34,9 +34,6 @@ from npusim.frontends.nnef.language.types import (
     SCALAR,
     STRING,
     Array,
-    Tuple,
-    Type,
-    common_of,
 )
 from npusim.frontends.nnef.places import DocumentError, Source, quoted
 
@@ -57,6 +54,9 @@ _SCALARS = Array(SCALAR)
 
 _MOST_LEFT = 300
 """Most elements of a left side that follows an expression without a ';' between them."""
+
+_IN_LEFT_SIDES = {"[": 1, "(": 1, "]": -1, ")": -1, ",": 0}
+"""Punctuation of left sides: by how much each nests them deeper."""
 
 
 class ExpressionParser(ElementReader):
@@ -95,7 +95,7 @@ class ExpressionParser(ElementReader):
         while self.at(","):
             self.lexer.advance()
             items.append(self.expression())
-        return _gathered(begin, items, True)
+        return gathered(begin, items, True)
 
     def _flat_right_side(self, begin: int) -> Expression:
         lexer = self.lexer
@@ -267,7 +267,7 @@ class ExpressionParser(ElementReader):
         if len(items) == 1 and self.is_flat:
             raise self._beyond_flat("G7", "expression in parentheses", offset)
         lexer.advance()
-        return items[0] if len(items) == 1 else _gathered(offset, items, True)
+        return items[0] if len(items) == 1 else gathered(offset, items, True)
 
     def _array(self) -> Expression:
         lexer = self.lexer
@@ -293,7 +293,7 @@ class ExpressionParser(ElementReader):
             while self.at(","):
                 self.lexer.advance()
                 items.append(self.expression())
-        return _gathered(offset, items, False)
+        return gathered(offset, items, False)
 
     def _iterators(self) -> list[tuple[str, int, Expression]]:
         lexer = self.lexer
@@ -401,20 +401,28 @@ class ExpressionParser(ElementReader):
         return self.source.text[self.lexer._next : self.lexer._next + 1] == "("
 
     def _begins_assignment(self) -> bool:
-        """At a bracket, where no ';' need stand: whether it begins the left side of the next assignment."""
+        """At a bracket, where no ';' need stand: whether it begins the left side of the next assignment.
+
+        A left side is identifiers and brackets with commas between them, and '=' behind. Two of them without a comma
+        are an argument list or a subscript with the next assignment behind it.
+        """
         if not self.is_provisional or self._brackets:
             return False
         lexer = self.lexer
         state = (lexer.kind, lexer.text, lexer.offset, lexer._next)
         level = elements = 0
-        while lexer.kind == IDENTIFIER or (lexer.kind == SYMBOL and lexer.text in "[](),"):
-            if lexer.kind == SYMBOL and lexer.text in "[]()":
-                level += 1 if lexer.text in "[(" else -1
+        is_item = True  # whether an item may stand here, or else a comma or '='
+        while lexer.kind == IDENTIFIER or (lexer.kind == SYMBOL and lexer.text in _IN_LEFT_SIDES):
+            word = lexer.text if lexer.kind == SYMBOL else ""
             elements += 1
-            if level < 0 or elements > _MOST_LEFT:
+            if elements > _MOST_LEFT or (
+                level == 0 and (word in ("]", ")", ",") if is_item else word != ",")
+            ):
                 break
+            level += _IN_LEFT_SIDES.get(word, 0)
+            is_item = word == ","
             lexer.advance()
-        begins = level == 0 and self.at("=")
+        begins = level == 0 and not is_item and self.at("=")
         lexer.kind, lexer.text, lexer.offset, lexer._next = state
         return begins
 
@@ -430,19 +438,3 @@ def _reduce(operands: list[Expression], pending: list[str]) -> None:
         operands.append(left)
     else:
         operands.append(Chain(left.offset, left, [(operator, right)]))
-
-
-def _gathered(offset: int, items: list[Expression], is_tuple: bool) -> Expression:
-    """The array or tuple; one literal where all its items are literals that go together."""
-    literals = [item for item in items if isinstance(item, Literal)]
-    if len(literals) != len(items):
-        return Items(offset, items, is_tuple)
-    if is_tuple:
-        return Literal(
-            offset, tuple(item.value for item in literals), Tuple(tuple(item.type for item in literals))
-        )
-    kinds: list[Type] = list(dict.fromkeys(item.type for item in literals))
-    kind = common_of(kinds)
-    if kind is None and kinds:
-        return Items(offset, items, is_tuple)
-    return Literal(offset, [item.value for item in literals], Array(kind))

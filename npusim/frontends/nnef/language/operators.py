@@ -80,7 +80,7 @@ def binary_type(operator: str, left: Type, right: Type) -> Type | None:
     if operator == "in":
         is_fit = isinstance(right, Array) and (right.item is None or common(left, right.item) is not None)
         return LOGICAL if is_fit else None
-    return LOGICAL if left == right and left in _NUMBERS else None
+    return LOGICAL if left == right and left in (*_NUMBERS, STRING) else None
 
 
 def _tensor_type(operator: str, left: Type, right: Type) -> Type | None:

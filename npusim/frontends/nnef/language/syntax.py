@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from npusim.frontends.nnef.language.types import Type
+from npusim.frontends.nnef.language.types import Array, Tuple, Type, common_of
 from npusim.frontends.nnef.places import Source
 
 
@@ -188,3 +188,27 @@ class Parsed:
     fragments: list[Fragment]
     graph: Graph
     warnings: list[str]
+
+
+def names_of(left: Expression) -> list[Name]:
+    """The identifiers of a left side."""
+    if isinstance(left, Name):
+        return [left]
+    assert isinstance(left, Items)
+    return [name for item in left.items for name in names_of(item)]
+
+
+def gathered(offset: int, items: list[Expression], is_tuple: bool) -> Expression:
+    """The array or tuple; one literal where all its items are literals that go together."""
+    literals = [item for item in items if isinstance(item, Literal)]
+    if len(literals) != len(items):
+        return Items(offset, items, is_tuple)
+    if is_tuple:
+        return Literal(
+            offset, tuple(item.value for item in literals), Tuple(tuple(item.type for item in literals))
+        )
+    kinds: list[Type] = list(dict.fromkeys(item.type for item in literals))
+    kind = common_of(kinds)
+    if kind is None and kinds:
+        return Items(offset, items, is_tuple)
+    return Literal(offset, [item.value for item in literals], Array(kind))

@@ -287,6 +287,12 @@ DIALECTS = (
     ),
     ("C8", provisional("y = sum_reduce(x, [1])"), "5:19", "is an attribute; write axes = ..."),
     (
+        "C8",
+        provisional("y = foo(x, 2.0)", "fragment foo( a: tensor, k: scalar ) -> ( b: tensor ) { b = a * k }"),
+        "5:12",
+        "'k' of 'foo' is an attribute; write k = ...",
+    ),
+    (
         "C9",
         provisional(
             "y = foo(x)",

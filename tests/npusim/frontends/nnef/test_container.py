@@ -258,3 +258,31 @@ LABELS = (
 @pytest.mark.parametrize(("label", "path"), LABELS)
 def test_where_the_data_of_a_label_lies(label: str, path: str | None) -> None:
     assert container.data_path(label) == path
+
+
+TWO = flat(
+    "v = variable(shape = [2,3], label = 'v');\nw = variable(shape = [2,3], label = 'w'); y = add(v, w);"
+)
+
+
+def test_a_data_file_that_is_missing_beside_others_is_named_with_the_line_of_its_variable(
+    tmp_path: Path,
+) -> None:
+    path = folder(tmp_path, {"graph.nnef": TWO.encode(), "v.dat": dump(VALUES)})
+    with pytest.raises(DocumentError) as raised:
+        load(path).network()
+    message = str(raised.value)
+    assert message.startswith(
+        "graph.nnef, line 5, column 5: variable 'w' has no data file 'w.dat'; others have (rule V4"
+    )
+    (path / "w.dat").write_bytes(dump(VALUES))
+    assert load(path).network().warnings == ()
+
+
+def test_a_container_without_any_data_is_a_model_that_can_be_timed(tmp_path: Path) -> None:
+    path = folder(tmp_path, {"graph.nnef": TWO.encode()})
+    (warning,) = load(path).network().warnings
+    assert warning == (
+        "line 4: variable 'v' has no data file 'v.dat', nor has 1 more: the model can be timed, not run"
+    )
+    assert loads(TWO).network().warnings == ()  # a text alone has no data files

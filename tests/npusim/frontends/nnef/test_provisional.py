@@ -10,7 +10,10 @@ import npusim
 from npusim.frontends.frontend import ModelWarning
 from npusim.frontends.nnef.document import loads
 from npusim.frontends.nnef.network import Network
+from npusim.frontends.nnef.places import DocumentError
 from tests.npusim.frontends.nnef.documents import flat, fragment, own, provisional
+
+FOO_OF_ARRAY = "a: tensor<scalar>, v: scalar[], n: integer"
 
 PAIRS = (
     ("y = relu(x)", flat("y = relu(x);"), ""),
@@ -59,6 +62,46 @@ PAIRS = (
         "fragment foo( a: tensor ) -> ( b: tensor ) { c = [a, relu(a)]\np, q = c[0], c[1]\nb = p + q }",
     ),
     (
+        "y = foo(x)",
+        own(fragment("c = relu(a); b = tanh(c);")),
+        "fragment foo( a: tensor ) -> ( b: tensor ) { c = relu(a)\nb = tanh(c) }",
+    ),
+    (
+        "y = foo(x)",
+        own(fragment("c = relu(a); [p, q] = split(c, axis = 1, ratios = [1,1]); b = p + q;")),
+        "fragment foo( a: tensor ) -> ( b: tensor )"
+        " { c = relu(a)\n[p, q] = split(c, axis = 1, ratios = [1,1])\nb = p + q }",
+    ),
+    (
+        "y = foo(x)",
+        own(fragment("c = relu(a); (p, q), r = moments(c, axes = [1]), a; b = p + q * r;")),
+        "fragment foo( a: tensor ) -> ( b: tensor )"
+        " { c = relu(a)\n(p, q), r = moments(c, axes = [1]), a\nb = p + q * r }",
+    ),
+    (
+        "y = foo(x, v = [1.0,2.0], n = 1)",
+        own(
+            fragment("p = v[n]; q = v[0]; [c, d] = [a * p, a * q]; b = c + d;", FOO_OF_ARRAY),
+            "y = foo(x, v = [1.0,2.0], n = 1);",
+        ),
+        "fragment foo( a: tensor, v: scalar[], n: extent ) -> ( b: tensor )"
+        " { p = v[n]\nq = v[0] [c, d] = [a * p, a * q]\nb = c + d }",
+    ),
+    (
+        "y = foo(x, v = [1.0,2.0], n = 1)",
+        own(
+            fragment("b = relu(a) if n > (n) else a;", FOO_OF_ARRAY),
+            "y = foo(x, v = [1.0,2.0], n = 1);",
+        ),
+        "fragment foo( a: tensor, v: scalar[], n: extent ) -> ( b: tensor ) { b = relu(a) if n > (n) else a }",
+    ),
+    (
+        "y = foo(x)",
+        own(fragment("b = relu(a);").replace("foo", "bar") + fragment("b = bar(a);")),
+        "fragment foo( a: tensor ) -> ( b: tensor ) { b = bar(a) }"
+        " fragment bar( a: tensor ) -> ( b: tensor ) { b = relu(a) }",
+    ),
+    (
         "y = foo(x, k = [1.0,2.0,3.0])",
         own(
             fragment(
@@ -99,6 +142,25 @@ def test_both_dialects_say_the_same(body: str, final: str, fragments: str) -> No
     assert network.warnings == ()
 
 
+def test_an_assignment_ends_in_front_of_the_next_left_side() -> None:
+    """Whatever stands in front of a bracket, the call or subscript that it closes keeps it."""
+    rights = ("relu(a)", "a", "(a)", "v[n] * a", "a * v[1]", "relu(a) if n > (n) else a", "[a, a][n]", "-a")
+    lefts = ("p", "[p, q]", "(p, q)", "p, q", "[p], q")
+    gives = {"p": "a", "[p, q]": "[a, a]", "(p, q)": "(a, a)", "p, q": "a, a", "[p], q": "[a], a"}
+    for right in rights:
+        for left in lefts:
+            body = f"c = {right}{{}}{left} = {gives[left]}{{}}b = c + p"
+            documents = [
+                provisional(
+                    "y = foo(x, v = [1.0,2.0], n = 1)",
+                    f"fragment foo( a: tensor, v: scalar[], n: extent ) -> ( b: tensor ) {{ {text} }}",
+                )
+                for text in (body.format("\n", "\n"), body.format("; ", "; "))
+            ]
+            without, beside = (calls(loads(document).network({"relu"})) for document in documents)
+            assert str(without) == str(beside), body
+
+
 SUM_OF = """fragment sum_of( items: scalar[] ) -> ( sum: scalar )
 {
     sum = items[0] + sum_of(items[1:]) if length_of(items) > 0 else 0.0
@@ -123,7 +185,7 @@ BARFOO = """version 1.0
 fragment foo( input: tensor, size: extent[] = [1] ) -> ( output: tensor )
 
 fragment bar( input: tensor, alpha: scalar = 0.5 )
--> ( output: tensor, extra: tensor )
+-> ( output: tensor, extra: tensor[] )
 
 graph barfoo( input ) -> ( output )
 {
@@ -139,7 +201,25 @@ def test_the_texts_own_graph_gives_an_integer_for_a_scalar_and_is_warned_of() ->
     assert [call.operation for call in network.calls] == ["external", "bar", "foo"]
     assert network.calls[1].attributes == {"alpha": 2.0}
     assert network.calls[2].attributes == {"size": [3, 5]}
-    assert network.warnings == ("line 11: integer 2 for a scalar; write 2.0",)
+    assert network.warnings == (
+        "line 11: integer 2 for a scalar; write 2.0",
+        "line 11: 'extra' is assigned an array, tensor[]; write [a, b] = ...",
+    )
+
+
+def test_an_array_under_one_name_is_read_by_nothing() -> None:
+    for text, place in (
+        (BARFOO.replace("foo(intermediate", "foo(extra"), "line 12, column 18: 'extra' is an array"),
+        (
+            BARFOO.replace("-> ( output )\n{", "-> ( output, extra )\n{"),
+            "line 13, column 1: result 'extra' of the graph is an array",
+        ),
+    ):
+        with pytest.raises(DocumentError, match=place):
+            loads(text)
+    network = loads(provisional("v = split(x, axis = 1, ratios = [1,1])\ny = relu(x)")).network({"relu"})
+    assert network.calls[1].results == (("v/values", "v/values.2"),)
+    assert network.warnings == ("line 5: 'v' is assigned an array, tensor<scalar>[]; write [a, b] = ...",)
 
 
 def test_a_fragment_may_hold_a_variable() -> None:

@@ -13,7 +13,9 @@ from tests.npusim.frontends.nnef.broken_structure import DOCUMENT, FRAGMENTS, GR
 TABLE = (*LEXICAL, *DOCUMENT, *FRAGMENTS, *GRAPHS, *CALLS, *EXPRESSIONS, *DIALECTS)
 
 
-@pytest.mark.parametrize(("rule", "text", "place", "words"), TABLE)
+@pytest.mark.parametrize(
+    ("rule", "text", "place", "words"), TABLE, ids=[f"{row[0]} {row[3]}" for row in TABLE]
+)
 def test_the_broken_rule_is_named_with_its_place(rule: str, text: str, place: str, words: str) -> None:
     with pytest.raises(DocumentError) as raised:
         loads(text).network()
