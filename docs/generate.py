@@ -65,6 +65,7 @@ FORMATS_PAGE = ROOT / "docs" / "formats.md"
 """The document with the table of the rules of NNEF's language."""
 
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
+STATEMENTS_PAGE = ROOT / "docs" / "statements.md"
 OPERATORS_PAGE = ROOT / "docs" / "operators.md"
 
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -229,6 +230,52 @@ def _rooms() -> Iterator[str]:
             for room, below in ROOMS.items()
         ],
     )
+
+
+# docs/statements.md
+
+
+def statements_page() -> str:
+    """The statements of the texts that npusim implements: the rule that keeps each, and the test."""
+    from tests.statements.table import TEXTS
+
+    lines = [_STATEMENTS]
+    for text in TEXTS:
+        rows = list(text.statements())
+        lines += [f"## {text.title}", "", f"`tests/statements/{text.name}.csv`, {len(rows)} statements.", ""]
+        lines += _table(
+            ("place", "statement", "rule", "test"),
+            [
+                (
+                    _cell(row.place),
+                    _cell(row.statement),
+                    ", ".join(f"`{name.replace(':', '.')}`" for name in row.rules),
+                    _cell(
+                        "; ".join([*(f"`{test}`" for test in row.tests), *([row.reason] * bool(row.reason))])
+                    ),
+                )
+                for row in rows
+            ],
+        )
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+_STATEMENTS = """\
+# Statements of the texts
+
+<!-- Written by docs/generate.py from tests/statements. Change those, then `make docs`. -->
+
+npusim implements five texts. What each of them says is listed here in our words: the place in the text, the statement,
+the rule that keeps it, and the tests that would fail without it. Rules are those of [hal.md](hal.md#rules) and
+[nnef.md](nnef.md#rules), names of operations and functions as the text has them, or places in the code, below `npusim`.
+Tests are below `tests`; a word in brackets picks the cases of a test that begin with it. Where npusim departs from the
+NN HAL, and why, stands in [hal.md](hal.md#departures).
+
+"""
 
 
 # docs/hal.md
@@ -444,6 +491,7 @@ if __name__ == "__main__":
 
     HARDWARE_PAGE.write_text(hardware_page(), "utf-8")
     OPERATORS_PAGE.write_text(operators_page(), "utf-8")
+    STATEMENTS_PAGE.write_text(statements_page(), "utf-8")
     CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
     HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
     NNEF_PAGE.write_text(with_rules_of_nnef(NNEF_PAGE.read_text("utf-8")), "utf-8")

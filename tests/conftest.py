@@ -112,7 +112,7 @@ FULL: dict[str, tuple[str, ...]] = {
         "many_operators",
         "extremes",
     ),
-    "": ("docs",),
+    "": ("docs", "statements"),
 }
 """Files of tests by folder that take more than 5 s each on two busy cores; `make quick` leaves them out."""
 

@@ -80,6 +80,11 @@ def test_the_doors_and_their_operations_are_current() -> None:
     assert page == generate.with_doors(page), "run: python docs/generate.py"
 
 
+def test_the_statements_of_the_texts_are_current() -> None:
+    written = generate.STATEMENTS_PAGE.read_text("utf-8")
+    assert written == generate.statements_page(), "run: python docs/generate.py"
+
+
 def test_the_functions_of_nnadapter_are_current() -> None:
     page = generate.NNADAPTER_PAGE.read_text("utf-8")
     assert page == generate.with_functions(page), "run: python docs/generate.py"
