@@ -23,7 +23,7 @@ def require_known(graph: Graph) -> None:
     what = "1 operator is" if len(missing) == 1 else f"{len(missing)} operators are"
     named = ", ".join(f"{shown(op)} ({count})" for op, count in missing.items())
     raise GraphError(
-        f"{graph.name}: {what} not known to npusim: {named}; --unknown host times them as host layers"
+        f"{graph.name}: {what} not known to npusim: {named}; npusim run --unknown host times them as host layers"
     )
 
 

@@ -227,13 +227,11 @@ def detection(sample: Sample) -> list[int]:
         "max_classes_per_detection": per_box,
         "detections_per_class": sample.pick(1, 20),
         "use_regular_nms": sample.chance(2),
-        "nms_score_threshold": float(np.float32(sample.rng.uniform(0, 0.5))),
+        "nms_score_threshold": float(np.float32(sample.one((sample.rng.uniform(0, 0.5), -20.0)))),
         "nms_iou_threshold": float(np.float32(sample.rng.uniform(0.2, 1))),
         "num_classes": classes,
-        "y_scale": 10.0,
-        "x_scale": 10.0,
-        "h_scale": 5.0,
-        "w_scale": 5.0,
+        **dict.fromkeys(("y_scale", "x_scale"), float(sample.one((10.0, -10.0)))),
+        **dict.fromkeys(("h_scale", "w_scale"), float(sample.one((5.0, -5.0)))),
     }
     if options["use_regular_nms"]:
         per_box = options["max_classes_per_detection"] = 1

@@ -155,8 +155,8 @@ def _detection(layer: Layer) -> Parameters:
     if missing:
         layer.fail(f"its custom options lack {', '.join(missing)}")
     for name, value in found.items():
-        if not isfinite(value) or value < 0:
-            layer.fail(f"{name} is {value}, may be 0 or more")
+        if not isfinite(value):
+            layer.fail(f"{name} is {value}, must be finite")
     counts = {name: int(found[name]) for name in (*_DETECTION_COUNTS, "detections_per_class")}
     reals = {name: float(found[name]) for name in _DETECTION_REALS}
     return {**counts, "use_regular_nms": bool(found["use_regular_nms"]), **reals}
@@ -169,6 +169,15 @@ def _plain(operands: int, *kinds: str) -> dict[str, Translation]:
     """Operators of `operands` operands without parameters, called here as there."""
     return {kind: Translation(kind.lower(), operands, operands) for kind in kinds}
 
+
+COMPILED = {
+    "CUSTOM ethos-u": "for an Ethos-U by Vela",
+    "CUSTOM edgetpu-custom-op": "for an Edge TPU by edgetpu_compiler",
+    "CUSTOM NeutronGraph": "for an NXP Neutron NPU by its converter",
+    "CUSTOM vsi-npu": "for a VeriSilicon NPU by TIM-VX",
+    "CUSTOM DISPATCH_OP": "for one accelerator by a LiteRT compiler plugin",
+}
+"""Operators that stand for machine code of one device, and what made them."""
 
 OPERATORS: dict[str, Translation] = {
     **_plain(1, "ABS", "CAST", "CEIL", "COS", "DEQUANTIZE", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG"),

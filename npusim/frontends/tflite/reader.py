@@ -15,7 +15,7 @@ from typing import Any
 
 from npusim.frontends.tflite.control import DECIDING, Deciding
 from npusim.frontends.tflite.layer import EMPTY_TABLE, Layer
-from npusim.frontends.tflite.operators import OPERATORS, Translation
+from npusim.frontends.tflite.operators import COMPILED, OPERATORS, Translation
 from npusim.frontends.tflite.records import IDENTIFIER, ModelRecord, OperatorRecord, decode, inside_the_file
 from npusim.frontends.tflite.shapes import resized
 from npusim.frontends.tflite.tensors import check_size, tensor_name, tensors_of, zeros
@@ -105,6 +105,9 @@ class _Reading:
 
     def graph(self) -> Graph:
         model, builder = self._model, self._builder
+        for record in model.operators:
+            if record.kind in COMPILED:
+                raise FormatError(f"already compiled {COMPILED[record.kind]}; give the original")
         builder.tensors += tensors_of(model)
         inputs = self._numbers(model.inputs, "model inputs")
         outputs = self._numbers(model.outputs, "model outputs")

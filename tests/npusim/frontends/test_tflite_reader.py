@@ -681,12 +681,14 @@ def test_custom_operators_and_their_options() -> None:
     (node,) = detection(values).nodes
     assert said(node) == values | {"detections_per_class": 100, "use_regular_nms": False}
     assert {type(said(node)[name]) for name in reals} == {float}
+    (node,) = detection(values | {"nms_score_threshold": -20.0, "h_scale": -5.0}).nodes
+    assert (said(node)["nms_score_threshold"], said(node)["h_scale"]) == (-20.0, -5.0)
     del values["num_classes"]
     with pytest.raises(GraphError, match=r"its custom options lack num_classes$"):
         detection(values)
-    with pytest.raises(GraphError, match=r"max_detections is -3, may be 0 or more$"):
+    with pytest.raises(GraphError, match=r"max_detections: -3 is not a whole number from 1 to 2147483647$"):
         detection(values | {"num_classes": 3, "max_detections": -3})
-    with pytest.raises(GraphError, match=r"max_detections is nan, may be 0 or more$"):
+    with pytest.raises(GraphError, match=r"max_detections is nan, must be finite$"):
         detection(values | {"num_classes": 3, "max_detections": float("nan")})
     (unknown,) = detection(values, code="ADD").nodes
     assert (unknown.op, unknown.inputs, said(unknown)) == ('custom "ADD"', (0, 1, 2), {})

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 import npusim
 from npusim.cli.app import app
-from npusim.isa.base.errors import GraphError, NpusimError
+from npusim.frontends.tflite.operators import COMPILED
+from npusim.isa.base.errors import FormatError, GraphError, NpusimError
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.cpu import host_cycles
@@ -49,7 +50,7 @@ def test_all_are_named_in_one_line(file: Path, name: str) -> None:
     more = ["-o", file.with_suffix(".npu")] if name == "compile" else []
     status, text = command(name, file, *more)
     assert (status, text) == (
-        2, f"npusim: model: {NAMED}; --unknown host times them as host layers\n"
+        2, f"npusim: model: {NAMED}; npusim run --unknown host times them as host layers\n"
     )  # fmt: skip
     assert not file.with_suffix(".npu").exists()
 
@@ -60,7 +61,7 @@ def test_names_of_graphs_and_custom_operators() -> None:
     with pytest.raises(GraphError) as fault:
         npusim.compile(Graph("net", tensors, nodes, (0,), (2,)))
     assert str(fault.value) == (
-        'net: 1 operator is not known to npusim: custom "Foo" (2); --unknown host times them as host layers'
+        'net: 1 operator is not known to npusim: custom "Foo" (2); npusim run --unknown host times them as host layers'
     )
 
 
@@ -131,3 +132,35 @@ def test_what_if_takes_them_too(file: Path) -> None:
     result = npusim.run(file, unknown="host")
     found = npusim.what_if(file, unknown="host", jobs=1)
     assert found.latency_ms == result.latency_ms == result.what_if(jobs=1).latency_ms
+
+
+@pytest.mark.parametrize("code", COMPILED)
+@pytest.mark.parametrize("words", [(), ("--unknown", "host"), ("--device", "npusim")])
+def test_a_compiled_file_asks_for_the_original(tmp_path: Path, code: str, words: tuple[str, ...]) -> None:
+    writer = ModelWriter("compiled")
+    path = tmp_path / "model.tflite"
+    path.write_bytes(writer.finish([writer.operator(code, (writer.input("x", KIND),), KIND, version=1)]))
+    status, text = command("run", path, *words)
+    assert (status, text) == (2, f"npusim: {path}: already compiled {COMPILED[code]}; give the original\n")
+
+
+def test_a_file_of_vela_asks_for_the_original(shared: Path) -> None:
+    path = shared / "corpus" / "person_detect_vela.tflite"
+    with pytest.raises(FormatError, match=r"already compiled for an Ethos-U by Vela; give the original$"):
+        npusim.load(path)
+
+
+def test_a_decoder_of_poses_is_timed_if_asked_for(tmp_path: Path) -> None:
+    writer = ModelWriter("poses")
+    poses = writer.operator(
+        "CUSTOM PosenetDecoderOp",
+        (writer.input("heat", KIND),),
+        TensorType("float32", (1, 10, 17, 2)),
+        version=1,
+    )
+    path = tmp_path / "model.tflite"
+    path.write_bytes(writer.finish([poses]))
+    status, text = command("run", path)
+    assert status == 2
+    assert 'custom "PosenetDecoderOp" (1); npusim run --unknown host times them as host layers' in text
+    assert command("run", path, "--unknown", "host")[0] == 0
