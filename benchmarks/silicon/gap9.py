@@ -15,6 +15,7 @@ from benchmarks import peers
 from benchmarks.silicon.ethos_u55 import network
 from benchmarks.silicon.frame import Bar, Chip, Fit, Measurement
 from npusim.isa.hardware.file import change, hardware
+from npusim.isa.hardware.voltage import supply_v
 from npusim.numbers.run import RunResult
 
 SYSTEMS = {"gap9": "gap9_800_370", "gap9-low": "gap9_650_240"}
@@ -109,7 +110,7 @@ REMARKS = {
 def _chip(
     preset: str, what: str, unit: tuple[str, str], value: Value, key: str, bar: Bar, decimals: int
 ) -> Chip:
-    volts = hardware(preset).technology.vdd_v
+    volts = supply_v(hardware(preset))
     return Chip(
         preset,
         f"MLPerf Tiny v1.0, {unit[1]} at {volts:.2f} V",

@@ -28,6 +28,7 @@ from npusim.isa.hardware.cpu import core_fault
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import MOST_FURTHER
 from npusim.isa.hardware.rules import broken_rules
+from npusim.isa.hardware.voltage import with_rated_point
 
 PRESETS = Path(__file__).parent / "presets"
 
@@ -105,6 +106,7 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
         # run reports both kinds; a rule that reads a faulty field stays silent.
         checked = _validated(_without(values, faults), {})
     if checked is not None:
+        checked = with_rated_point(checked)
         faults.update(broken_rules(checked, unless=tuple(faults)))
     if faults or checked is None:
         raise HardwareError(f"{source}: {listed(faults)}")

@@ -187,11 +187,20 @@ class Host(Section):
 
 
 class Technology(Section):
-    """Process node and voltage of the energy table."""
+    """Process node, supply voltage, and row of the energy table."""
 
     node_nm: Literal[28, 22, 16, 7] = Field(default=28, description="process node of the energy table")
+    rated_mhz: Annotated[float, Field(ge=1e-3, le=10_000)] | None = Field(
+        default=None,
+        description="clock that the design reaches at rated_v, from which the supply follows when clock_mhz changes; "
+        "clock_mhz of the file if absent",
+    )
+    rated_v: Annotated[float, Field(gt=0.3, lt=1.5)] | None = Field(
+        default=None, description="supply voltage at rated_mhz; the node's nominal if absent"
+    )
     vdd_v: Annotated[float, Field(gt=0.3, lt=1.5)] | None = Field(
-        default=None, description="supply voltage; the node's nominal if absent"
+        default=None,
+        description="supply voltage at clock_mhz; what the law of the node needs for that clock if absent",
     )
     dram: Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
         default="lpddr4", description="DRAM row of the energy table"

@@ -13,6 +13,7 @@ from npusim.isa.engines.kinds import ENGINES, kind_fault
 from npusim.isa.hardware.cpu import core_fault
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import CONTENTS, UNPRICED, FurtherMemory, Port, Space
+from npusim.isa.hardware.voltage import clock_fault, rated_fault, supply_fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ def _lacks_once(hardware: Hardware) -> str | None:
     return f"names {', '.join(repeated)} more than once" if repeated else None
 
 
+RATED_POINT = ("technology.node_nm", "technology.rated_mhz", "technology.rated_v")
+
 RULES: tuple[Rule, ...] = (
     Rule("name", (), _name),
     Rule("lacks_operators", (), _lacks_once),
@@ -117,6 +120,9 @@ RULES: tuple[Rule, ...] = (
     ),
     *(_of_engine(engine, rule) for engine in ENGINES for rule in engine.rules),
     Rule("host.core", (), lambda hardware: core_fault(hardware.host.core)),
+    Rule("technology.rated_v", ("technology.node_nm",), rated_fault),
+    Rule("clock_mhz", RATED_POINT, clock_fault),
+    Rule("technology.vdd_v", ("clock_mhz", *RATED_POINT), supply_fault),
 )
 
 

@@ -7,9 +7,9 @@
     host    = what the CPU model charges for the operators that the host runs
 
 The table is `energy.toml`, with the source of every number; a further memory (`[[memory]]`) may bring its own
-prices. On-chip dynamic energy scales with (V / nominal
-V)^2; leakage and DRAM do not. Left out: voltage regulators, clock generators, static power of the DRAM
-controller, and the host while it waits.
+prices. On-chip dynamic energy scales with (V / nominal V)^2, leakage with (V / rated V)^3, what is off the chip not at
+all; V follows the clock (`npusim.isa.hardware.voltage`). Left out: voltage regulators, clock generators, static power
+of the DRAM controller, and the host while it waits.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FIRST_FURTHER, UNPRICED, FurtherMemory, Port, Scratchpad, Space
+from npusim.isa.hardware.voltage import nominal_v, rated_v, supply_v
 from npusim.isa.instructions.actions import components, port_actions
 
 # The row that `activate_pj` of the table opens; other row sizes in proportion.
@@ -157,8 +158,7 @@ def memory_standby_mw(memory: FurtherMemory, hardware: Hardware) -> float:
         return memory.standby_mw
     if not memory.on_chip:
         return _background_mw(memory.kind, memory.gb_per_s(hardware.clock_mhz))
-    per_kib: float = _table()["leakage_uw"]["sram_per_kib"][_column(hardware)] * 1e-3
-    return per_kib * memory.size_kib
+    return _leaking_mw("sram_per_kib", hardware) * memory.size_kib
 
 
 def _background_mw(kind: str, gb_per_s: float) -> float:
@@ -258,9 +258,19 @@ def _dram_row(kind: str) -> dict[str, float]:
 
 
 def _voltage_factor(hardware: Hardware) -> float:
-    nominal: float = _table()["nominal_v"][_column(hardware)]
-    vdd = hardware.technology.vdd_v or nominal
-    return (vdd / nominal) ** 2
+    """Dynamic energy goes as V^2, from the node's nominal supply, for which the table holds."""
+    ratio: float = (supply_v(hardware) / nominal_v(hardware)) ** 2
+    return ratio
+
+
+def _leaking_mw(row: str, hardware: Hardware) -> float:
+    """Leakage of one circuit of a row of the table in mW: as V^3, as Arm's power model of a Mali has it.
+
+    The table holds at the rated supply, not at the nominal one: its figures come from chips at two supplies each.
+    """
+    microwatts: float = _table()["leakage_uw"][row][_column(hardware)]
+    ratio: float = (supply_v(hardware) / rated_v(hardware)) ** 3
+    return microwatts * 1e-3 * ratio
 
 
 def _system_pj_per_cycle(hardware: Hardware) -> float:
@@ -303,8 +313,7 @@ def _accumulator_pj(hardware: Hardware) -> float:
 
 def _leakage_mw(hardware: Hardware) -> dict[str, float]:
     """Leakage by component in mW."""
-    rows, column = _table()["leakage_uw"], _column(hardware)
-    sram, mac, lane = (rows[name][column] * 1e-3 for name in ("sram_per_kib", "mac", "lane"))
+    sram, mac, lane = (_leaking_mw(row, hardware) for row in ("sram_per_kib", "mac", "lane"))
     return {
         "mac_array": mac * engine_of(hardware.mac_array).circuits(hardware.mac_array).multipliers,
         "accumulator": sram * hardware.mac_array.accumulator_kib,

@@ -1,9 +1,9 @@
 """What a change of each hardware parameter would bring: `npusim run MODEL --what-if`.
 
 Every parameter that declares factors (`Parameter.what_if`: twice as much of most, half as well of capacities and
-times) is changed alone. The machines with one change are points of a space, computed as those of a search are: each
-compiled for its own hardware and simulated event by event, without data. A compiled program is run as it is instead,
-on the variants that keep it valid.
+times) is changed alone; the clock as far as the process node goes, with the supply voltage that it needs. The machines
+with one change are points of a space, computed as those of a search are: each compiled for its own hardware and
+simulated event by event, without data. A compiled program is run as it is instead, on the variants that keep it valid.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.file import Parameter, change, parameters, to_flat
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.voltage import fastest_mhz
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph
@@ -148,6 +149,9 @@ def _changed(base: Hardware, parameter: Parameter, factor: float) -> _Try | Vari
     if before is None:
         return Variant(path, None, None, reason="unset")
     after: float = before * factor if isinstance(before, float) else int(before * factor)
+    if path == "clock_mhz" and before < fastest_mhz(base) < after:
+        # No node has a supply for twice the clock that its nominal one gives.
+        return _Try(path, before, fastest_mhz(base))
     if after == before or after / factor != before:
         return Variant(
             path, before, None, reason=f"{before:g} cannot be {'halved' if factor < 1 else 'doubled'}"

@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from npusim.base.console import console
+from npusim.isa.hardware.file import change
+from npusim.isa.hardware.voltage import supply_v
 from npusim.reports.run.terminal import WIDEST
 from npusim.reports.words import quantities as show
 
@@ -99,10 +101,20 @@ def matters(variant: Variant) -> bool:
 
 
 def how(found: WhatIf) -> str:
-    """How the variants were made, in a sentence."""
+    """How the variants were made, in a sentence or two."""
     if found.compiled:
-        return "Each variant is compiled for its hardware and simulated, without data."
-    return "The program runs as it is on each variant; give the model to compile it for each."
+        made = "Each variant is compiled for its hardware and simulated, without data."
+    else:
+        made = "The program runs as it is on each variant; give the model to compile it for each."
+    return " ".join([made, *_supplies(found)])
+
+
+def _supplies(found: WhatIf) -> Iterable[str]:
+    """The supply voltages of the clocks that were tried."""
+    for each in found.variants:
+        if each.parameter == "clock_mhz" and not each.reason:
+            then = supply_v(change(found.hardware, {each.parameter: each.after}))
+            yield f"At {value(each.after)} MHz it needs {then:g} V instead of {supply_v(found.hardware):g} V."
 
 
 def value(number: float | None) -> str:
@@ -110,11 +122,11 @@ def value(number: float | None) -> str:
     return "-" if number is None else f"{number:.12g}"
 
 
-def percent(change: float | None) -> str:
+def percent(difference: float | None) -> str:
     """A change with its sign; "=" for none."""
-    if change is None:
+    if difference is None:
         return "-"
-    return f"{change:+.1f} %" if change else "="
+    return f"{difference:+.1f} %" if difference else "="
 
 
 def per_mm2(variant: Variant) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.isa.base.printable import printable as printable
+from npusim.isa.hardware.voltage import rated_v, supply_v
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
@@ -100,10 +101,12 @@ def plural(number: int, noun: str) -> str:
 
 
 def machine(hardware: Hardware) -> str:
-    """A machine in a line, without its memories behind ports."""
+    """A machine in a line, without its memories behind ports; with its supply where that is not the rated one."""
+    volts = supply_v(hardware)
+    supply = "" if volts == rated_v(hardware) else f" at {volts:g} V"
     return (
         f"{plural(hardware.macs_per_cycle, 'MAC')}/cycle at {hardware.clock_mhz:g} MHz, "
-        f"scratchpad {size(hardware.scratchpad_bytes)}, {hardware.technology.node_nm} nm"
+        f"scratchpad {size(hardware.scratchpad_bytes)}, {hardware.technology.node_nm} nm{supply}"
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.file import change, hardware, list_presets
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.voltage import supply_v
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.numbers.energy import (
     Energy,
@@ -171,8 +172,9 @@ def test_burst_buffer_byte_by_hand() -> None:
     assert prices(chip(dma__burst_buffer_kib=256))["burst_buffer_byte"] > 0.25 + 0.35
 
 
-def test_voltage_scales_on_chip_dynamic_energy_only() -> None:
-    nominal, low = chip(), chip(technology__vdd_v=0.65)
+def test_a_rated_supply_scales_on_chip_dynamic_energy_only() -> None:
+    """From the nominal supply, for which the prices hold; leakage holds at the rated one, whatever that is."""
+    nominal, low = chip(), chip(technology__rated_v=0.65)
     for name, pj in prices(low).items():
         factor = (0.65 / 0.8) ** 2 if name in ON_CHIP else 1.0
         assert pj == pytest.approx(prices(nominal)[name] * factor), name
@@ -180,6 +182,23 @@ def test_voltage_scales_on_chip_dynamic_energy_only() -> None:
     assert energy({}, 1000, low).dynamic == pytest.approx(
         energy({}, 1000, nominal).dynamic * (0.65 / 0.8) ** 2
     )
+
+
+@pytest.mark.parametrize("changes", [{"clock_mhz": 600.0}, {"clock_mhz": 250.0}, {"technology__vdd_v": 0.95}])
+def test_energy_follows_the_supply_wherever_it_comes_from(changes: dict[str, float]) -> None:
+    """Switching goes as V^2, leakage as V^3, memories off the chip and prices that the file gives not at all."""
+    rated, other = chip(), chip(**changes)
+    ratio = supply_v(other) / 0.8
+    assert abs(ratio - 1) > 0.1
+    for name, pj in prices(other).items():
+        assert pj == pytest.approx(prices(rated)[name] * (ratio**2 if name in ON_CHIP else 1.0)), name
+    before, after = standing_mw(rated), standing_mw(other)
+    clock = other.clock_mhz / rated.clock_mhz
+    for name, power in after.items():
+        factor = {"dram": 1.0, "system": ratio**2 * clock}.get(name, ratio**3)
+        assert power == pytest.approx(before[name] * factor), name
+    given = chip(scratchpad__standby_mw=1.0, **changes)
+    assert standing_mw(given)["scratchpad"] == 1.0
 
 
 def test_the_rest_of_the_chip_may_be_given() -> None:
@@ -190,7 +209,7 @@ def test_the_rest_of_the_chip_may_be_given() -> None:
         for changes in (
             {},
             {"technology__system_pj_per_cycle": 104.0},
-            {"technology__system_pj_per_cycle": 104.0, "technology__vdd_v": 0.65},
+            {"technology__system_pj_per_cycle": 104.0, "technology__rated_v": 0.65},
         )
     )
     more = energy(actions, 10_000, given).total - energy(actions, 10_000, table).total
@@ -204,10 +223,10 @@ def test_a_hardware_file_prices_its_memories_itself() -> None:
     """In place of the energy table's, at any voltage; what a row costs to open stays the table's."""
     own = {"read_pj_per_byte": 0.5, "write_pj_per_byte": 0.75, "standby_mw": 0.25}
     given = chip(
-        technology__vdd_v=0.7,
+        technology__rated_v=0.7,
         **{f"{table}__{key}": value for table in ("scratchpad", "dram") for key, value in own.items()},
     )
-    table = chip(technology__vdd_v=0.7)
+    table = chip(technology__rated_v=0.7)
     names = [f"{memory}_{way}_byte" for memory in ("scratchpad", "dram") for way in ("read", "write")]
     assert [prices(given)[name] for name in names] == [0.5, 0.75] * 2
     assert {name for name in prices(table) if prices(table)[name] != prices(given)[name]} == set(names)
@@ -287,8 +306,8 @@ def test_leakage_is_that_of_measured_chips() -> None:
     assert 1.0 < static_mw < 2.8
 
 
-def test_half_the_clock_adds_only_static_energy() -> None:
-    full, half = chip(), chip(clock_mhz=250.0)
+def test_half_the_clock_at_one_supply_adds_only_static_energy() -> None:
+    full, half = chip(technology__vdd_v=0.8), chip(technology__vdd_v=0.8, clock_mhz=250.0)
     fast, slow = energy(COUNTS, 100_000, full), energy(COUNTS, 100_000, half)
     assert slow.dynamic == fast.dynamic
     assert slow.static == pytest.approx(2 * fast.static)

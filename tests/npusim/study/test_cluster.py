@@ -30,7 +30,7 @@ PARAMETERS = {
     "mac_array.rows": [4, 8, 16],
     "scratchpad.size_kib": [16, 32, 64],
     "dram.bandwidth_gb_per_s": [0.5, 1, 2],
-    "clock_mhz": [200, 400, 800],
+    "clock_mhz": [200, 400, 600],
 }
 
 

@@ -37,7 +37,8 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
     without = {each.path for each in parameters() if not each.what_if}
     assert without == {
         "name", "description", "mac_array.dataflow", "mac_array.shadow_weights", "host.core", "technology.node_nm",
-        "technology.vdd_v", "technology.dram", "scratchpad.holds", "mac_array.kind", "lacks_operators",
+        "technology.rated_mhz", "technology.rated_v", "technology.vdd_v",
+        "technology.dram", "scratchpad.holds", "mac_array.kind", "lacks_operators",
         "float32_rescale", "overlap",
         # A machine does so or does not.
         "dma.views", "dma.decoder_skips", "vector.fused_lookup", "mac_array.block.turns_rows",
@@ -69,7 +70,7 @@ def test_all_of_them_are_tried(found: WhatIf) -> None:
 @pytest.mark.parametrize(
     ("path", "after"),
     [
-        ("dram.bandwidth_gb_per_s", 1.0), ("mac_array.columns", 16), ("clock_mhz", 1000.0), ("scratchpad.banks", 32),
+        ("dram.bandwidth_gb_per_s", 1.0), ("mac_array.columns", 16), ("clock_mhz", 685.0), ("scratchpad.banks", 32),
         ("dram.latency_ns", 64.0), ("dram.latency_ns", 256.0), ("scratchpad.size_kib", 1024), ("vector.lanes", 16),
         ("mac_array.accumulator_kib", 8),
     ],
