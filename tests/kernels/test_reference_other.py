@@ -388,7 +388,7 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "softmax",
             call_with([codes(1, 2)], [codes(1, 2, scale=1 / 128)], BETA),
-            "an 8-bit output has the scale 1/256 and the smallest code as zero point",
+            "an output has its smallest code as zero point, one of 8 bits the scale 1/256, of 16 bits about 1/65536",
         ),
         (
             "softmax",

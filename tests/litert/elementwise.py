@@ -262,6 +262,8 @@ def softmax(sample: Sample) -> list[int]:
     ifm = sample.input((*sample.shape(sample.pick(0, 3), 5), sample.pick(1, 40)))
     shape = sample.writer.type(ifm).shape
     output = TensorType(sample.dtype, shape, fixed(sample, 1 / 256, False))
+    if sample.dtype != "float32" and sample.chance(3):  # converters write 1/65535 for 1/65536
+        output = TensorType("int16", shape, per_tensor(float(sample.one((2.0**-16, 1 / 65535))), -32768))
     beta = float(np.float32(sample.one((1.0, 0.5, 2.0, 10.0, 0.01))))
     return [
         sample.writer.operator("SOFTMAX", (ifm,), output, options="SoftmaxOptions", fields={"Beta": beta})

@@ -23,7 +23,7 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.operators.elementwise import add
 from npusim.kernels.operators.movement import reshape, reverse_v2
 from npusim.kernels.table import operator
-from npusim.models.writer import per_tensor
+from npusim.models.writer import ModelWriter, per_tensor
 from npusim.session import states as held_states
 from npusim.session.api import host_functions
 
@@ -263,3 +263,46 @@ def test_what_a_program_file_says_of_states_is_checked() -> None:
     wrong = replace(program, host_calls=(replace(call, outputs=call.outputs[:2]),))
     with pytest.raises(ProgramError, match="gives 1 output, or the next values of both states beside it"):
         npusim.simulate(wrong)
+
+
+STEPS = [[27, -60], [60, 81], [-90, 35], [12, -3], [44, 70]]
+BY_TFLITE_MICRO = [-84, -101, -128, -18, -68]
+"""What tflite-micro 0.dev20261023182759 gives for the model below, step by step."""
+
+
+def test_svdf_with_a_state_of_8_bits_has_the_bytes_of_tflite_micro() -> None:
+    writer = ModelWriter("svdf")
+    step = writer.input("x", TensorType("int8", (1, 2), per_tensor(0.0625, -3)))
+    constants = [
+        writer.constant("features", np.array([[90, -40], [-17, 64]], np.int8), per_tensor(0.015625, 0)),
+        writer.constant("times", np.array([[3, -50, 100], [70, -8, 41]], np.int8), per_tensor(0.03125, 0)),
+        writer.constant("bias", np.array([200], np.int32), per_tensor(0.125 * 0.03125, 0)),
+    ]
+    memory = writer.state("memory", TensorType("int8", (1, 6), per_tensor(0.125, -9)))
+    result = writer.operator(
+        "SVDF",
+        [step, *constants, memory],
+        TensorType("int8", (1, 1), per_tensor(0.25, -128)),
+        version=3,
+        options="SVDFOptions",
+        fields={"Rank": 2, "FusedActivationFunction": 1},
+    )
+    program = npusim.compile(tflite.parse(writer.finish([result]), "svdf"))
+    runs = [npusim.simulate(program, [np.array([values], np.int8)]) for values in STEPS]
+    assert [int(run.outputs[0].item()) for run in runs] == BY_TFLITE_MICRO
+    # 30 * 90 + 57 * 40 = 4980, and -30 * 17 - 57 * 64 = -4158; each / 128, with the zero point -9.
+    [state] = runs[0].states.values()
+    assert state.ravel().tolist() == [-9, -9, 30, -9, -9, -41]
+    edge = npusim.simulate(
+        program, [np.array([[127, -128]], np.int8)], states={"memory": np.zeros((1, 6), np.int8)}
+    )
+    # 130 * 90 + 125 * 40 = 16700, / 128 = 130: with the zero point 121; and -130 * 17 - 125 * 64 is -80 / -89.
+    [state] = edge.states.values()
+    assert state.ravel().tolist() == [0, 0, 121, 0, 0, -89]
+
+
+def test_a_public_keyword_model_with_states_of_8_bits_runs(shared: Path) -> None:
+    result = npusim.run(
+        shared / "corpus" / "keyword_scrambled_8bit.tflite", inputs=[np.ones((1, 96), np.int16)]
+    )
+    assert result.outputs[0].tolist() == [[0, 32767]]  # by tflite-micro, too

@@ -305,7 +305,8 @@ def test_unknown_operators_of_all_parts_are_named_at_once_or_timed() -> None:
     graph = made.graph(made.add(y, y))
     with pytest.raises(
         GraphError,
-        match=r"^net: 2 operators are not known to npusim: RFFT2D \(1\), WHERE \(1\); npusim run --unknown host times them ",
+        match=r"^net: 2 operators are not known to npusim: "
+        r"RFFT2D \(1\), WHERE \(1\); npusim run --unknown host times them ",
     ):
         npusim.compile(graph)
     timed = npusim.compile(graph, unknown="host")

@@ -74,8 +74,8 @@ def fixed_point_numbers(call: Call) -> FixedPointSoftmax:
 
 
 def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
-    """Probabilities in 1/256 (0..255) of int64 codes, in any shape."""
-    axis = axis_of(call)
+    """Probabilities in 1/256 (0..255), or in 1/65536 for a 16-bit output, of int64 codes, in any shape."""
+    axis, bits = axis_of(call), call.outputs[0].numpy_dtype.itemsize * 8
     multiplier, left_shift, difference_min = fixed_point_numbers(call)
     difference = codes - codes.max(axis=axis, keepdims=True)
     counts = difference >= difference_min
@@ -86,8 +86,8 @@ def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
     length = np.frexp(total.astype(np.float64))[1].astype(np.int64)
     reciprocal = _WORD.half_reciprocal((total << (32 - length)) - (1 << 31))
     integer_bits = SUM_INTEGER_BITS + length - 32
-    shares = divide_by_power(_WORD.multiply(exponentials, reciprocal), integer_bits + 31 - 8)
-    return np.where(counts, np.minimum(shares, 255), 0)
+    shares = divide_by_power(_WORD.multiply(exponentials, reciprocal), integer_bits + 31 - bits)
+    return np.where(counts, np.minimum(shares, (1 << bits) - 1), 0)
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
@@ -185,14 +185,14 @@ def _lower_float(call: Call[Parameters], hardware: Hardware) -> Parts:
 
 
 def _probabilities(call: Call) -> bool:
-    """an 8-bit output has the scale 1/256 and the smallest code as zero point"""
+    """an output has its smallest code as zero point, one of 8 bits the scale 1/256, of 16 bits about 1/65536"""
     output = call.outputs[0]
     if output.quantization is None:
         return output.real
-    return (output.quantization.scale, output.quantization.zero_point) == (
-        1 / 256,
-        -128 if output.dtype == "int8" else 0,
-    )
+    scale, zero_point = output.quantization.scale, output.quantization.zero_point
+    # LiteRT takes 1/65535 for 1/65536, which converters write.
+    near = abs(scale * 65536 - 1) <= 0.001 if output.dtype == "int16" else scale == 1 / 256
+    return near and zero_point == code_range(output.dtype)[0]
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
@@ -207,7 +207,7 @@ _FIXED_POINT = by_type(REFERENCES)
 OPERATOR = Operator(
     name="softmax",
     parameters=Parameters,
-    types=alike(*REFERENCES),
+    types=(*alike(*REFERENCES), "int8|uint8 -> int16"),
     rules=(
         rules.operands(1),
         rules.same_shape,
@@ -225,7 +225,7 @@ OPERATOR = Operator(
     reference=_reference,
     workload=elementwise,
     lowerings=(
-        Lowering("vector", (rules.eight_bit,), _lower, (rows_at_once,)),
+        Lowering("vector", (rules.eight_bit, rules.eight_bit_output), _lower, (rows_at_once,)),
         real_softmax_lowering(),
         Lowering(
             "vector",

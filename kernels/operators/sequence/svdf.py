@@ -5,9 +5,12 @@ none; the state [batch, memory * filters], filter by filter, where filters = uni
 weights become the newest column of the memory; the memory of each filter is multiplied by its time weights and summed,
 and so are the filters of a unit. Outputs: the result [batch, units] and, if asked for, the next state.
 
-In integers input, feature weights and result are int8, time weights and state int16, the bias int32, bit for bit
+In integers input, feature weights and result are int8, the bias int32, time weights and state int16, bit for bit
 LiteRT's: the products with the feature weights are rescaled to the state's scale and saturate, sums over time, filters
-and bias are 32 bits wide, and of the result nothing but its type limits it: relu is a zero point of -128.
+and bias are 32 bits wide, and of the result nothing but its type limits it: relu is a zero point of -128. Time weights
+and state may also be int8, bit for bit TFLite Micro's, and the state then has a zero point. LiteRT is no reference for
+these: its kernel reads both tensors as int16, beyond their ends. As in TFLite Micro's newest kernel (svdf_common.cc),
+the zero point is added before the newest column saturates; older ones saturate first, and their sum may wrap around.
 """
 
 from __future__ import annotations
@@ -91,18 +94,22 @@ def _integer_reference(call: Call[Parameters], values: Values) -> list[Array]:
     filters, columns, units = _sizes(call)
     x = input_value(values, _INPUT).astype(np.int64) - quantization(input_type(call)).zero_point
     weights = input_value(values, _FEATURE_WEIGHTS).astype(np.int64)
-    state = input_value(values, _STATE)
-    memory = _moved_on(state.reshape(len(x), filters, columns).astype(np.int64))
+    state, zero_point = input_value(values, _STATE), quantization(input_type(call, _STATE)).zero_point
+    memory = _moved_on(state.reshape(len(x), filters, columns).astype(np.int64) - zero_point)
     stored, shown = _rescales(call)
     newest = multiply_by_quantized_multiplier((x @ weights.T).astype(np.int32), *stored)
-    memory[:, :, -1] = np.clip(newest, *code_range("int16"))
+    limits = code_range(input_type(call, _STATE).dtype)
+    memory[:, :, -1] = np.clip(newest.astype(np.int64) + zero_point, *limits) - zero_point
     products = (memory * input_value(values, _TIME_WEIGHTS).astype(np.int64)).sum(axis=2)
     sums = products.reshape(len(x), units, call.parameters.rank).sum(axis=2)
     if call.inputs[_BIAS] is not None:
         sums = sums + input_value(values, _BIAS).astype(np.int64)
     codes = multiply_by_quantized_multiplier(sums.astype(np.int32), *shown).astype(np.int64)
     codes = np.clip(codes + quantization(call.outputs[0]).zero_point, *code_range("int8"))
-    outputs: list[Array] = [codes.astype(np.int8), memory.reshape(state.shape).astype(np.int16)]
+    outputs: list[Array] = [
+        codes.astype(np.int8),
+        (memory + zero_point).reshape(state.shape).astype(state.dtype),
+    ]
     return outputs[: len(call.outputs)]
 
 
@@ -198,11 +205,15 @@ def _integer_form(call: Call[Parameters]) -> bool:
 
 
 def _integer_scales(call: Call) -> bool:
-    """in integers all but the bias have one scale, and only input and result a zero point"""
+    """in integers all but the bias have one scale, and only input, result and an int8 state a zero point"""
     if input_type(call).real:
         return True
-    symmetric = [input_type(call, position) for position in (_FEATURE_WEIGHTS, _TIME_WEIGHTS, _STATE)]
-    tensors = [*symmetric, input_type(call), call.outputs[0]]
+    weights, state = (
+        [input_type(call, each) for each in (_FEATURE_WEIGHTS, _TIME_WEIGHTS)],
+        input_type(call, _STATE),
+    )
+    symmetric = weights if state.dtype == "int8" else [*weights, state]
+    tensors = [*weights, state, input_type(call), call.outputs[0]]
     if any(tensor.quantization is None or tensor.quantization.axis is not None for tensor in tensors):
         return False
     return all(quantization(tensor).zero_point == 0 for tensor in symmetric)
@@ -216,7 +227,11 @@ def _shifts(call: Call) -> bool:
 OPERATOR = Operator(
     name="svdf",
     parameters=Parameters,
-    types=(*alike("float32", "float16"), "int8, int8, int16, int32, int16 -> int8, int16"),
+    types=(
+        *alike("float32", "float16"),
+        "int8, int8, int16, int32, int16 -> int8, int16",
+        "int8, int8, int8, int32, int8 -> int8, int8",
+    ),
     rules=(_operands, _shapes, _integer_form, _integer_scales, _shifts),
     infer=_infer,
     reference=by_type({**with_halves({"float32": _reference}), "int8": _integer_reference}),
