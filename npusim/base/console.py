@@ -7,6 +7,7 @@ lines stay: text on one line is the business of who puts a name into a line (`np
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -54,6 +55,27 @@ def cleaned_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def open_standard_streams() -> None:
+    """Open the null device in place of standard streams that are closed, as `>&-` leaves them.
+
+    Otherwise sys.stdout is None, and the next file that is opened takes the number of the stream: whatever a library
+    writes to standard error would go into a user's file.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)  # inherited by workers, unlike what os.open returns
+            if null != number:
+                os.close(null)
+            else:
+                os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
 
 
 def uncleaned(file: TextIO) -> TextIO:

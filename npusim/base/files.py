@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -43,8 +43,13 @@ def write(path: Path, writer: Writer, *, follow: bool = True, durable: bool = Fa
 
 
 def _resolved(path: Path) -> Path:
-    """Where a path leads; Path.resolve is at a loss with links that lead in a circle."""
-    return Path(os.path.realpath(path))
+    """Where a path leads; Path.resolve is at a loss with links that lead in a circle. Raises NpusimError."""
+    try:
+        return Path(os.path.realpath(path))
+    except FileNotFoundError:  # of os.getcwd
+        raise NpusimError(
+            f"{path}: the current folder no longer exists; change to another one, or give an absolute path"
+        ) from None
 
 
 def _is_stream(path: Path) -> bool:
@@ -144,15 +149,20 @@ def _clear(partial: Path) -> None:
 
 
 def write_all(writers: Mapping[Path, Writer], *, follow: bool = True) -> None:
-    """Write several files; a fault of one does not stop the others. Raises NpusimError with all faults."""
-    faults = []
+    """Write several files; a fault of one does not stop the others. Raises NpusimError with each fault once."""
+    faults: dict[str, list[Path]] = {}
     for path, writer in writers.items():
         try:
             write(path, writer, follow=follow)
         except NpusimError as fault:
-            faults.append(str(fault))
+            faults.setdefault(str(fault).removeprefix(f"{path}: "), []).append(path)
     if faults:
-        raise NpusimError("; ".join(faults))
+        raise NpusimError("; ".join(f"{_named(paths)}: {text}" for text, paths in faults.items()))
+
+
+def _named(paths: Sequence[Path]) -> str:
+    """The first of several paths, and how many more there are."""
+    return f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}"
 
 
 def check_outputs(

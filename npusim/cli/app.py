@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from npusim.base.console import say
+from npusim.base.console import open_standard_streams, say
 from npusim.cli import catalogue as cli_catalogue
 from npusim.cli import compare as cli_compare
 from npusim.cli import convert as cli_convert
@@ -64,6 +64,7 @@ cli_verify.register(app)
 def main() -> None:
     """The entry point of `npusim`."""
     start_lightly()
+    open_standard_streams()
     if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -7,9 +7,12 @@ pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
 from __future__ import annotations
 
 import json
+import logging
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from functools import wraps
+from contextlib import AbstractContextManager, suppress
+from functools import cache, wraps
 from math import log10
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +85,31 @@ _STYLE: Any = {
 
 def styled() -> AbstractContextManager[object]:
     """The style of all figures, for making them and for saving them."""
+    _import_matplotlib()
     from matplotlib import rc_context
 
     return rc_context(_STYLE)
+
+
+@cache
+def _import_matplotlib() -> None:
+    """Import matplotlib whatever MPLBACKEND names, and keep its notes about caches off the terminal.
+
+    No figure needs a window system, so a backend that does not exist must not stop one. The NullHandler hides log
+    records only where the program has set up no logging of its own.
+    """
+    logging.getLogger("matplotlib").addHandler(logging.NullHandler())
+    if "matplotlib" in sys.modules:
+        return
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        import matplotlib
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
+        with suppress(ValueError):  # no such backend: matplotlib chooses, if somebody opens a window
+            matplotlib.rcParams["backend"] = backend
 
 
 def _in_style(draw: Drawing) -> Drawing:
