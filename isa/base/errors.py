@@ -1,8 +1,14 @@
 """The faults that npusim reports to its user: one line that says where, what is, what may be, what to do."""
 
+from npusim.isa.base.printable import within
+
 
 class NpusimError(Exception):
     """A mistake in what the user gave us; the command line prints its text and exits with status 2."""
+
+    def __str__(self) -> str:
+        """The message, shortened to what somebody reads: names and lists in it come from files of any size."""
+        return within(super().__str__())
 
 
 class FormatError(NpusimError):

@@ -34,3 +34,30 @@ def replaced(text: str, most: int) -> str:
     """At most so many characters of a text on one line, each that is not visible as a question mark."""
     shown = "".join(mark if visible(mark) else "?" for mark in text[:most])
     return shown if len(text) <= most else f"{shown}..."
+
+
+LONGEST_MESSAGE = 380
+"""Characters of a message, so that with "npusim: warning: " before it a line has at most 400."""
+
+_MANY_ITEMS = re.compile(r"((?:[^\s,;:\[({][^,;:\[\](){}]{0,80}, ){3})(?:[^,;:\[\](){}]{1,80}, ){3,}")
+_MANY_PARTS = re.compile(r"((?:(?:^|(?<=; ))[^;]+; ){2})(?:[^;]+; ){2,}")
+_LONG_WORD = re.compile(r"(?<!\S)(\S{20})\S{24,}(\S{36})")
+_MOST_LOOKED_AT = 4000
+"""Characters at each end of a text in which lists are looked for, which takes time in proportion to the square."""
+
+
+def within(text: str, most: int = LONGEST_MESSAGE) -> str:
+    """A message of at most `most` characters: lists and words that are long give way, then the middle.
+
+    The beginning says where a fault is and the end what to do about it, so both stay.
+    """
+    if len(text) > 2 * _MOST_LOOKED_AT:
+        text = f"{text[:_MOST_LOOKED_AT]}...{text[-_MOST_LOOKED_AT:]}"
+    for pattern, shorter in ((_MANY_ITEMS, r"\1..., "), (_LONG_WORD, r"\1...\2"), (_MANY_PARTS, r"\1...; ")):
+        if len(text) <= most:
+            return text
+        text = pattern.sub(shorter, text)
+    if len(text) <= most:
+        return text
+    end = most // 3
+    return f"{text[: most - end - 5]} ... {text[-end:]}"

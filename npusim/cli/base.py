@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from npusim.base.console import cleaned_streams, say, uncleaned
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.printable import printable
+from npusim.isa.base.printable import printable, within
 
 HardwareOption = Annotated[
     str | None,
@@ -206,7 +206,7 @@ class _WarningsOnce:
         self._said: set[str] = set()
 
     def __call__(self, message: Warning | str, *_: object, **__: object) -> None:
-        text = printable(str(message))
+        text = within(printable(str(message)))
         if text not in self._said:
             say(f"npusim: warning: {text}", err=True)
         self._said.add(text)
@@ -222,7 +222,7 @@ def _exit(status: int, message: str) -> typer.Exit:
         import traceback
 
         traceback.print_exc()
-    say(f"npusim: {printable(message)}", err=True)
+    say(f"npusim: {within(printable(message))}", err=True)
     return typer.Exit(status)
 
 

@@ -12,7 +12,7 @@ from npusim.cli import app as cli
 
 from .child import Report
 
-LONGEST_MESSAGE = 2000
+LONGEST_MESSAGE = 400
 
 
 def npusim(*arguments: str) -> tuple[int, str, str]:

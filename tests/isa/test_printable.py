@@ -7,7 +7,8 @@ import unicodedata
 
 import pytest
 
-from npusim.isa.base.printable import printable, printable_lines, replaced, visible
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.printable import LONGEST_MESSAGE, printable, printable_lines, replaced, visible, within
 
 SHOWN = [
     ("conv2d/Relu", "conv2d/Relu"),
@@ -46,3 +47,31 @@ def test_lines_stay_lines() -> None:
 def test_shortened_text_has_question_marks() -> None:
     assert replaced("a\x1bb\u202ec", 10) == "a?b?c"
     assert replaced("abcdef", 3) == "abc..."
+
+
+@pytest.mark.parametrize(
+    ("text", "shorter"),
+    [
+        (f"x: shape [{', '.join(['1'] * 1000)}], at most 64", "x: shape [1, 1, 1, ..., 1], at most 64"),
+        (f"size {', '.join(f'n{i}' for i in range(99))} is open", "size n0, n1, n2, ..., n98 is open"),
+        (f"input {'q' * 5000}: is open", f"input {'q' * 20}...{'q' * 35}: is open"),
+        ("; ".join(f"layer {i}: the format has no {'such' * 9}" for i in range(30)), None),
+        ("where: " + "word " * 5000 + "remedy", None),
+        ("where: " + "[[1, 2], [3, 4]], " * 99 + "remedy", None),
+        ("x" * 10_000_000, f"{'x' * 20}...{'x' * 36}"),
+    ],
+)  # fmt: skip
+def test_long_messages_keep_their_ends(text: str, shorter: str | None) -> None:
+    found = within(text)
+    assert found == shorter or shorter is None
+    assert len(found) <= LONGEST_MESSAGE
+    assert found[:5] == text[:5]
+    assert found[-5:] == text[-5:]
+    assert found == within(found)
+    assert str(NpusimError(text)) == found
+
+
+def test_messages_that_fit_stay() -> None:
+    text = "a, b, c, d, e, f, g; " * 18
+    assert len(text) < LONGEST_MESSAGE
+    assert within(text) == text

@@ -10,9 +10,6 @@ from npusim.frontends.nnadapter.codes import ResultCode
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import replaced
 
-LONGEST_TEXT = 4000
-"""Characters of a message: it may quote an argument, whatever that is."""
-
 LONGEST_VALUE = 80
 """Characters of an argument that it quotes."""
 
@@ -24,8 +21,7 @@ class NNAdapterError(NpusimError):
 
     def __init__(self, text: str) -> None:
         """An error with one line of text, whatever is quoted in it."""
-        line = " ".join(text.split("\n"))
-        super().__init__(line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}...")
+        super().__init__(" ".join(text.split("\n")))
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from npusim.session import api
 
 from ...test_rooms import modules
 
-LONGEST_MESSAGE = 2000
+LONGEST_MESSAGE = 400
 SECONDS = 20
 MOST_MORE_BYTES = 300 << 20
 
