@@ -5,6 +5,7 @@ The formulas are those of ONNX Runtime's kernels for processors with a fused mul
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from npusim.isa.arithmetic.float_codes import Codes, Float32Array, clamped, mult
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.activation import REAL_RANGES
 from npusim.kernels.operator.in_reals import codes_of_results
-from npusim.kernels.operator.operands import input_type, input_value, quantization
+from npusim.kernels.operator.operands import code_range, input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Rule, Values
 
 
@@ -126,6 +127,25 @@ def only_codes(call: Call) -> bool:
     """fused, operands and result are int8 or uint8 codes with one scale and zero point"""
     kinds: list[TensorType | None] = [*call.inputs, *call.outputs]
     return call.parameters.rescale != "fused" or all(kind is not None and one_scale(kind) for kind in kinds)
+
+
+def in_32_bits(combine: Callable[[Iterable[float]], float]) -> Rule:
+    """The rule that fused results, whose operands `combine` joins (sum, prod), are whole numbers of 32 bits."""
+
+    def rule(call: Call) -> bool:
+        """fused, the largest result is less than 2**31 output scales: ONNX Runtime leaves more to the processor"""
+        kinds = [kind for kind in call.inputs if kind is not None]
+        return call.parameters.rescale != "fused" or (
+            combine(map(_largest, kinds)) < 2.0**31 * quantization(call.outputs[0]).scale
+        )
+
+    return rule
+
+
+def _largest(kind: TensorType) -> float:
+    """The largest absolute value that a code of one scale stands for."""
+    scaling = quantization(kind)
+    return float(scaling.scale) * max(abs(code - scaling.zero_point) for code in code_range(kind.dtype))
 
 
 def one_scale(kind: TensorType) -> bool:

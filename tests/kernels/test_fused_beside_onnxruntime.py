@@ -150,3 +150,23 @@ def test_softmax(dtype: str) -> None:
         scales = [(scale, 3), (result, int(np.iinfo(dtype).min))]
         expected = by_runtime("QLinearSoftmax", [codes.astype(dtype)], scales, axis=1, opset=13)
         assert np.array_equal(by_npusim("softmax", [codes.astype(dtype)], scales, expected, axis=1), expected)
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "average_pool_2d"])
+def test_results_beyond_32_bits_are_refused(name: str) -> None:
+    """The largest of codes 0..255 of scale 0.5 and zero point 127: 64, or products of 4096, or sums of 128."""
+    largest = {"add": 128.0, "mul": 4096.0, "average_pool_2d": 64.0}[name]
+    kind = TensorType("uint8", (1, 4, 4, 2), Quantization((0.5,), (127,)))
+    fine = np.nextafter(np.float32(largest / 2.0**31), np.float32(1))
+
+    def broken(scale: float) -> str | None:
+        output = TensorType("uint8", (1, 4, 4, 2), Quantization((float(scale),), (0,)))
+        pool = name == "average_pool_2d"
+        how = operator(name).parameters(
+            rescale="fused", **({"filter": (1, 1), "strides": (1, 1)} if pool else {})
+        )
+        operands = (kind,) if pool else (kind, kind)
+        return operator(name).broken_rule(Call(how, operands, (output,), {}))
+
+    assert broken(float(fine)) is None
+    assert "the largest result is less than 2**31 output scales" in str(broken(largest / 2.0**31))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from npusim.kernels.lowering.float_codes import (
 from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.fused import fused_product, in_fixed_point, only_codes
+from npusim.kernels.operator.fused import fused_product, in_32_bits, in_fixed_point, only_codes
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Activated
@@ -55,6 +56,7 @@ OPERATOR = Operator(
         *broadcast.RULES,
         in_fixed_point(moved_in_32_bits("input scale * input scale / output scale", _multiplier)),
         only_codes,
+        in_32_bits(prod),
     ),
     infer=operands.broadcast,
     reference=_reference,

@@ -10,7 +10,7 @@ from npusim.kernels.lowering.float_codes import FUSED_SUM, literal_binary_loweri
 from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.fused import fused_sum, in_fixed_point, only_codes
+from npusim.kernels.operator.fused import fused_sum, in_32_bits, in_fixed_point, only_codes
 from npusim.kernels.operator.operands import by_type, elementwise
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Activated
@@ -36,7 +36,7 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
         name=name,
         parameters=Activated,
         types=alike(*references),
-        rules=(*broadcast.RULES, in_fixed_point(scaled_only_down), only_codes),
+        rules=(*broadcast.RULES, in_fixed_point(scaled_only_down), only_codes, in_32_bits(sum)),
         infer=operands.broadcast,
         reference=reference,
         workload=elementwise,

@@ -15,7 +15,7 @@ from npusim.kernels.lowering.vector import lower_average_pool
 from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.fused import fused_average, only_codes
+from npusim.kernels.operator.fused import fused_average, in_32_bits, only_codes
 from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.kernels.operator.operands import by_type, input_type, input_value, quantization, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Values
@@ -117,7 +117,7 @@ OPERATOR = Operator(
     name="average_pool_2d",
     parameters=Parameters,
     types=alike(*REFERENCES),
-    rules=(*pooling.RULES, _counted_padding, only_codes),
+    rules=(*pooling.RULES, _counted_padding, only_codes, in_32_bits(sum)),
     infer=pooling.infer,
     reference=_reference,
     workload=pooling.workload,

@@ -82,7 +82,7 @@ def _bias(c: Conversion, rows: int, columns: int, before: int, like: int) -> int
     left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
     ahead = np.arange(columns) - np.arange(rows)[:, None] - before
     seen = np.ones((rows, columns), bool)
-    if c.attribute("is_causal", 0):
+    if c.flag("is_causal"):
         seen &= ahead <= 0
     if left >= 0:
         seen &= -ahead <= left
@@ -103,7 +103,7 @@ def _hidden_behind(c: Conversion, rows: int, columns: int, like: int) -> int:
     apart = c.constant(along - np.arange(rows, dtype=along.dtype)[:, None] + along.dtype.type(rows))
     ahead = c.step("sub", [apart, lengths])
     left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
-    limits = [("less_equal", 0)] if c.attribute("is_causal", 0) else []
+    limits = [("less_equal", 0)] if c.flag("is_causal") else []
     limits += [("greater_equal", -left)] if left >= 0 else []
     limits += [("less_equal", right)] if right >= 0 else []
     for op, limit in limits:
@@ -133,7 +133,7 @@ def _rotary(c: Conversion) -> Sequence[int]:
 
 
 def _microsoft_rotary(c: Conversion) -> Sequence[int]:
-    c.require(not c.attribute("is_packed_batching", 0), "npusim has no packed batches")
+    c.require(not c.flag("is_packed_batching"), "npusim has no packed batches")
     return [_turned(c, "input", c.real("cos_cache"), c.real("sin_cache"))]
 
 
@@ -153,14 +153,14 @@ def _turned(c: Conversion, name: str, cosine: int, sine: int) -> int:
     rest = None
     if part < depth:
         x, rest = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(part, depth - part))
-    if c.attribute("interleaved", 0):
+    if c.flag("interleaved"):
         pairs = c.reshaped(x, (batch, heads, rows, part // 2, 2))
         first, second = c.nodes("unpack", [pairs], [c.like(x)] * 2, axis=4)
     else:
         first, second = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(part // 2, part // 2))
     real = c.step("sub", [c.step("mul", [cosine, first]), c.step("mul", [sine, second])])
     other = c.step("add", [c.step("mul", [sine, first]), c.step("mul", [cosine, second])])
-    if c.attribute("interleaved", 0):
+    if c.flag("interleaved"):
         made = c.reshaped(c.step("pack", [real, other], axis=4), (batch, heads, rows, part))
     else:
         made = c.step("concatenation", [real, other], axis=3)

@@ -76,7 +76,7 @@ def _power(c: Conversion) -> Sequence[int]:
 def _remainder(c: Conversion) -> Sequence[int]:
     """With the divisor's sign, or (fmod) the dividend's: what is left of magnitudes."""
     a, b = c.real("A"), c.real("B")
-    if not c.attribute("fmod", 0):
+    if not c.flag("fmod"):
         return [c.node("floor_mod", [a, b])]
     left = c.step("floor_mod", [c.step("abs", [a]), c.step("abs", [b])])
     return [c.node("mul", [c.step("sign", [a]), left])]
@@ -173,7 +173,7 @@ def _is_infinite(c: Conversion) -> Sequence[int]:
     sides = [
         sign * np.inf
         for name, sign in (("detect_negative", -1), ("detect_positive", 1))
-        if c.attribute(name, 1)
+        if c.flag(name, True)
     ]
     if not sides:
         return [c.step("not_equal", [c.cast(x, "bool"), c.cast(x, "bool")], "bool")]

@@ -32,7 +32,7 @@ def _attention_on_codes(c: Conversion) -> Sequence[int | None]:
 def _check(c: Conversion, weights: int) -> None:
     for name in ("past", "past_sequence_length"):
         c.require(not c.has(name), f"npusim has no {name} here")
-    c.require(not c.attribute("do_rotary", 0), "npusim has no do_rotary here")
+    c.require(not c.flag("do_rotary"), "npusim has no do_rotary here")
     shapes = c.shape(c.real("input")), c.shape(weights)
     c.require(
         (len(shapes[0]), len(shapes[1])) == (3, 2),
@@ -93,7 +93,7 @@ def _attended(c: Conversion, query: int, key: int, value: int, mask: str) -> int
     scale = float(c.attribute("scale", 0.0)) or 1 / sqrt(depth)
     scores = c.step("batch_matmul", [query, key], adj_y=True)
     scores = c.step("mul", [scores, c.scalar(scale, scores)])
-    if c.attribute("unidirectional", 0):
+    if c.flag("unidirectional"):
         c.small((rows, columns), MOST_CONSTANT)
         ahead = np.arange(columns) - np.arange(rows)[:, None] > columns - rows
         half = c.builder.type(scores).dtype == "float16"

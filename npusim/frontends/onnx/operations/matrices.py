@@ -70,9 +70,9 @@ def _fused_matmul(c: Conversion) -> Sequence[int]:
 def _turned(c: Conversion, tensor: int, swapped: str, batches: str) -> int:
     rank = len(c.shape(tensor))
     order = list(range(rank))
-    if c.attribute(batches, 0) and rank > 2:
+    if c.flag(batches) and rank > 2:
         order = [*order[1:-1], 0, order[-1]]
-    if c.attribute(swapped, 0) and rank > 1:
+    if c.flag(swapped) and rank > 1:
         order[-2:] = order[-1], order[-2]
     return c.transposed(tensor, order)
 
@@ -85,9 +85,9 @@ def _gemm(c: Conversion) -> Sequence[int]:
     a, b = ask("A"), ask("B")
     third = ask("C") if c.has("C") else None
     c.require(len(c.shape(a)) == len(c.shape(b)) == 2, "multiplies matrices")
-    if c.attribute("transA", 0):
+    if c.flag("transA"):
         a = c.transposed(a, (1, 0))
-    if not c.attribute("transB", 0):
+    if not c.flag("transB"):
         b = c.transposed(b, (1, 0))
     sizes = (*c.shape(a), *c.shape(b))
     c.require(sizes[1] == sizes[3], f"A has {sizes[1]} columns, B {sizes[3]} rows")

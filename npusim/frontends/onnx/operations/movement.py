@@ -17,7 +17,7 @@ from npusim.kernels.operator.parameters import MOST
 def _reshape(c: Conversion) -> Sequence[int]:
     data, own = c.tensor("data"), c.shape("data")
     sizes = c.wholes("shape")
-    if not c.attribute("allowzero", 0):
+    if not c.flag("allowzero"):
         c.require(
             all(size or place < len(own) for place, size in enumerate(sizes)),
             f"shape {sizes} keeps an axis that {list(own)} does not have",

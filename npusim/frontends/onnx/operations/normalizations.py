@@ -13,7 +13,7 @@ from npusim.frontends.onnx.operations.row import Row
 
 def _batch(c: Conversion) -> Sequence[int]:
     x, shape = c.tensor("X"), c.shape("X")
-    c.require(not c.attribute("training_mode", 0), "npusim infers; training_mode must be 0")
+    c.require(not c.flag("training_mode"), "npusim infers; training_mode must be 0")
     c.require(len(shape) >= 2, f"the input has shape {list(shape)}, must have 2 axes or more")
     vectors = [c.real(name) for name in ("scale", "B", "input_mean", "input_var")]
     return [c.node("batch_normalization", [x, *vectors], axis=1, epsilon=_epsilon(c))]

@@ -30,7 +30,7 @@ def _window(c: Conversion) -> Window:
         len(size) == len(shape) - 2,
         f"kernel_shape {size} is not one number for each of {len(shape) - 2} axes",
     )
-    return window_of(c, shape[2:], size, ceil=bool(c.attribute("ceil_mode", 0)))
+    return window_of(c, shape[2:], size, ceil=c.flag("ceil_mode"))
 
 
 def _pooled(c: Conversion, op: str, x: int, window: Window, *, counted: bool = False) -> int:
@@ -134,7 +134,7 @@ def elements_seen(window: Window, extents: Sequence[int], counted: bool) -> Arra
 
 def _average(c: Conversion) -> Sequence[int]:
     window = _window(c)
-    counted = bool(c.attribute("count_include_pad", 0))
+    counted = c.flag("count_include_pad")
     return [_pooled(c, "average_pool_2d", c.tensor("X"), window, counted=counted)]
 
 
@@ -149,7 +149,7 @@ def _with_indices(c: Conversion, window: Window) -> Sequence[int]:
     """Positions count through the whole tensor, so those in a plane get the place where it begins."""
     x, shape = c.real("X"), c.shape("X")
     c.require(len(shape) == 4 and set(window.dilation) == {1}, "npusim has Indices of pools of [N, C, H, W]")
-    c.require(not c.attribute("storage_order", 0), "npusim has Indices row by row, not storage_order 1")
+    c.require(not c.flag("storage_order"), "npusim has Indices row by row, not storage_order 1")
     c.small(shape[:2], MOST_CONSTANT)
     how = {"filter": window.size, "strides": window.stride, "padding": window.padding}
     kinds = [c.like(x), unshaped("int64")]

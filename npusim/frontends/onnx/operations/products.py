@@ -262,8 +262,7 @@ def _columns(c: Conversion, b: int, scales: Any, zeros: Any) -> bool:
 def _qgemm(c: Conversion) -> Sequence[int]:
     """f32(alpha * a scale) is the scale of a."""
     a, b = (
-        c.transposed(c.plainly(c.real(name)), (1, 0) if c.attribute(f"trans{name}", 0) else (0, 1))
-        for name in "AB"
+        c.transposed(c.plainly(c.real(name)), (1, 0) if c.flag(f"trans{name}") else (0, 1)) for name in "AB"
     )
     c.require(len(c.shape(a)) == len(c.shape(b)) == 2, "multiplies matrices")
     _factors(c, a, b)

@@ -103,7 +103,7 @@ def _averaged(c: Conversion) -> Sequence[int]:
     shape, size = c.shape(x), [int(number) for number in c.attribute("kernel_shape", ())]
     c.require(3 <= len(shape) <= 5, f"the input has shape {list(shape)}; npusim has pools along 1 to 3 axes")
     c.require(len(size) == len(shape) - 2, f"kernel_shape {size} is not one number for each axis")
-    window = window_of(c, shape[2:], size, ceil=bool(c.attribute("ceil_mode", 0)))
+    window = window_of(c, shape[2:], size, ceil=c.flag("ceil_mode"))
     c.require(set(window.dilation) == {1}, "npusim has such pools without dilations")
     kind = result(c, x, "y_scale", "y_zero_point")
     if len(shape) == 5:
@@ -118,7 +118,7 @@ def _averaged(c: Conversion) -> Sequence[int]:
         "strides": (*one, *window.stride),
         "padding": padding,
     }
-    if c.attribute("count_include_pad", 0):
+    if c.flag("count_include_pad"):
         how["counted"] = padding  # all of it, that of a last window that is not full too
     made = c.node("average_pool_2d", [x], kind, rescale="fused", **how)
     made = c.reshaped(made, (*c.shape(made)[:2], *c.shape(made)[3:])) if row else made
@@ -129,7 +129,7 @@ def _averaged_by_taps(c: Conversion, x: int, window: Window, kind: TensorType) -
     """Averages of float32 numbers, which become codes as those of the operator do: rounded with the zero point."""
     assert kind.quantization is not None
     sums, shape = sums_by_taps(c, c.as_real(x), window), c.shape(x)[2:]
-    whole = c.attribute("count_include_pad", 0)
+    whole = c.flag("count_include_pad")
     seen: Any = np.array(prod(window.size)) if whole else elements_seen(window, shape, False)
     averages = c.step("div", [sums, c.constant(seen.astype(np.float32))])
     steps = c.step("div", [averages, c.scalar(kind.quantization.scale, averages)])
@@ -146,7 +146,7 @@ def _largest(c: Conversion) -> Sequence[int]:
     rank, size = len(c.shape(x)), [int(number) for number in c.attribute("kernel_shape", ())]
     c.require(rank == 4 and len(size) == 2, "npusim has such pools of images [N, H, W, C]")
     x = c.transposed(x, (0, 3, 1, 2))
-    window = window_of(c, c.shape(x)[2:], size, ceil=bool(c.attribute("ceil_mode", 0)))
+    window = window_of(c, c.shape(x)[2:], size, ceil=c.flag("ceil_mode"))
     c.require(set(window.dilation) == {1}, "npusim has such pools without dilations")
     how: dict[str, Any] = {"filter": window.size, "strides": window.stride, "padding": window.padding}
     return [c.transposed(c.node("max_pool_2d", [x], **how), (0, 2, 3, 1))]

@@ -106,7 +106,7 @@ def _gru(cell: _Cell, inputs: int, states: Sequence[int]) -> list[int]:
     c, [hidden] = cell.c, states
     gate, inner = cell.functions
     z, r, h = cell.parts(inputs)
-    if c.attribute("linear_before_reset", 0):
+    if c.flag("linear_before_reset"):
         own_z, own_r, own_h = cell.parts(cell.of_hidden(hidden))
     else:
         assert isinstance(cell.recurrent, _Reals)
@@ -120,7 +120,7 @@ def _gru(cell: _Cell, inputs: int, states: Sequence[int]) -> list[int]:
         made = c.step("fully_connected", [hidden, both, None])
         own_z, own_r = c.nodes("split", [made], [c.like(made)] * 2, axis=1, sizes=(cell.hidden,) * 2)
     z, r = gate(cell.clipped(c.step("add", [z, own_z]))), gate(cell.clipped(c.step("add", [r, own_r])))
-    if c.attribute("linear_before_reset", 0):
+    if c.flag("linear_before_reset"):
         own_h = c.step("mul", [r, own_h])
     else:
         own_h = c.step("fully_connected", [c.step("mul", [r, hidden]), last, None])
@@ -187,7 +187,7 @@ def _function(c: Conversion, op: str, values: dict[str, float]) -> Function:
 def _layer(step: Step, gates: int, states: int, defaults: Sequence[str]) -> Convert:
     def convert(c: Conversion) -> Sequence[int]:
         x = c.real("X")
-        batch_first = bool(c.attribute("layout", 0))
+        batch_first = c.flag("layout")
         if batch_first:
             x = c.transposed(x, (1, 0, 2))
         directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(
@@ -227,7 +227,7 @@ def _check(c: Conversion, x: int, gates: int, directions: int) -> None:
     )
     c.require(0 < shape[0] <= MOST_STEPS, f"has {shape[0]} steps; npusim writes out 1 to {MOST_STEPS}")
     c.require(min(*shape, hidden) > 0, f"X {list(shape)} has no elements")
-    c.require(not c.attribute("input_forget", 0), "npusim has no coupled gates (input_forget)")
+    c.require(not c.flag("input_forget"), "npusim has no coupled gates (input_forget)")
 
 
 def _has_codes(c: Conversion) -> bool:
@@ -291,7 +291,7 @@ def _direction(
     bias = own_bias = None
     if both is not None:
         bias, own_bias = c.nodes("split", [both], [c.like(both)] * 2, axis=0, sizes=(wide, wide))
-    if own_bias is not None and not (gates == 3 and c.attribute("linear_before_reset", 0)):
+    if own_bias is not None and not (gates == 3 and c.flag("linear_before_reset")):
         bias, own_bias = c.step("add", [bias, own_bias]), None
     recurrent = _matrix(c, "R", number, wide, hidden)
     cell = _Cell(c, gates, hidden, functions, recurrent, own_bias, _one(c, "P", number, (3 * hidden,)))

@@ -26,7 +26,7 @@ def axes_of(c: Conversion, rank: int, name: str = "axes") -> list[int]:
 def _combined(c: Conversion, rank: int) -> list[int] | None:
     """What a reduction combines; None where it leaves everything as it is."""
     axes = axes_of(c, rank)
-    if not axes and c.attribute("noop_with_empty_axes", 0):
+    if c.flag("noop_with_empty_axes") and not axes:
         return None
     return axes or list(range(rank))
 
@@ -37,7 +37,7 @@ def _reduction(name: str, op: str) -> Row:
         axes = _combined(c, len(c.shape(x)))
         if axes is None or not c.shape(x):
             return [c.node("reshape", [x], shape=c.shape(x))]
-        return [c.node(op, [x], axes=tuple(axes), keep_dims=bool(c.attribute("keepdims", 1)))]
+        return [c.node(op, [x], axes=tuple(axes), keep_dims=c.flag("keepdims", True))]
 
     return Row(name, "data axes?", convert, (op, "cast", "reshape"))
 
@@ -50,7 +50,7 @@ def _composed(name: str, before: str, after: str) -> Row:
         axes = _combined(c, len(c.shape(x)))
         terms = c.step(before, [x]) if before else x
         if axes is not None and c.shape(x):
-            terms = c.step("sum", [terms], axes=tuple(axes), keep_dims=bool(c.attribute("keepdims", 1)))
+            terms = c.step("sum", [terms], axes=tuple(axes), keep_dims=c.flag("keepdims", True))
         return [c.node(after, [terms]) if after else c.node("reshape", [terms], shape=c.shape(terms))]
 
     return Row(name, "data axes?", convert, tuple(filter(None, ("sum", before, after, "reshape"))))
@@ -67,7 +67,7 @@ def _log_sum_exp(c: Conversion) -> Sequence[int]:
     sums = c.step("sum", [c.step("exp", [c.step("sub", [x, most])])], **how)
     made = c.step("add", [c.step("log", [sums]), most])
     kept = c.shape(made)
-    if not c.attribute("keepdims", 1):
+    if not c.flag("keepdims", True):
         kept = tuple(size for axis, size in enumerate(kept) if axis not in axes)
     return [c.node("reshape", [made], shape=kept)]
 
@@ -78,13 +78,13 @@ def _position(name: str, op: str) -> Row:
     def convert(c: Conversion) -> Sequence[int]:
         x, shape = c.real("data"), c.shape(c.real("data"))
         axis = c.axis(int(c.attribute("axis", 0)), len(shape))
-        last = bool(c.attribute("select_last_index", 0))
+        last = c.flag("select_last_index")
         if last:
             x = c.step("reverse_v2", [x], axes=(axis,))
         made = c.step(op, [x], "int64", axis=axis)
         if last:
             made = c.step("sub", [c.scalar(shape[axis] - 1, made), made])
-        if c.attribute("keepdims", 1):
+        if c.flag("keepdims", True):
             made = c.reshaped(made, [1 if place == axis else size for place, size in enumerate(shape)])
         return [made]
 
@@ -95,7 +95,7 @@ def _top(c: Conversion) -> Sequence[int]:
     x = c.real("X")
     axis, [k] = c.axis(int(c.attribute("axis", -1)), len(c.shape(x))), c.wholes("K")
     c.require(0 <= k <= c.shape(x)[axis], f"K is {k}, axis {axis} has {c.shape(x)[axis]} elements")
-    how: dict[str, Any] = {"k": k, "axis": axis, "smallest": not c.attribute("largest", 1)}
+    how: dict[str, Any] = {"k": k, "axis": axis, "smallest": not c.flag("largest", True)}
     return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **how)
 
 
@@ -103,8 +103,8 @@ def _running(c: Conversion) -> Sequence[int]:
     x = c.real("x")
     [axis] = c.wholes("axis")
     how: dict[str, Any] = {
-        "exclusive": bool(c.attribute("exclusive", 0)),
-        "reverse": bool(c.attribute("reverse", 0)),
+        "exclusive": c.flag("exclusive"),
+        "reverse": c.flag("reverse"),
     }
     return [c.node("cumsum", [x], axis=c.axis(axis, len(c.shape(x))), **how)]
 

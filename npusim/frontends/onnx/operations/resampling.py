@@ -123,10 +123,10 @@ def _as_operator(size: int, count: int, centers: bool) -> sampling.Places:
 
 
 def _by_weights(c: Conversion, x: int, sides: Mapping[int, Axis], how: str, mode: str) -> int:
-    a, exclude = float(c.attribute("cubic_coeff_a", -0.75)), bool(c.attribute("exclude_outside", 0))
+    a, exclude = float(c.attribute("cubic_coeff_a", -0.75)), c.flag("exclude_outside")
     operands = [x]
     for side in sides.values():
-        if c.attribute("antialias", 0):
+        if c.flag("antialias"):
             c.require(
                 4 * side.size <= _MOST_TAPS * side.length,
                 f"{side.size} elements to {side.length} take too many taps",
@@ -137,7 +137,7 @@ def _by_weights(c: Conversion, x: int, sides: Mapping[int, Axis], how: str, mode
         else:
             taps = sampling.cubic(side, how, a, exclude)
         operands += [c.constant(taps.places), c.constant(taps.weights)]
-    together = mode == "linear" and not c.attribute("antialias", 0)
+    together = mode == "linear" and not c.flag("antialias")
     return c.node("interpolate", operands, axes=tuple(sides), together=together)
 
 
@@ -168,7 +168,7 @@ def _grid_sample(c: Conversion) -> Sequence[int]:
     c.require(len(c.shape(x)) == len(c.shape(grid)) == 4, "npusim samples images [N, C, H, W]")
     c.require(mode in ("linear", "bilinear"), f"mode is {mode!r}; npusim has 'linear'")
     c.require(outside in _OUTSIDE, f"padding_mode is {outside!r}, must be one of {', '.join(_OUTSIDE)}")
-    how: dict[str, Any] = {"align_corners": bool(c.attribute("align_corners", 0))}
+    how: dict[str, Any] = {"align_corners": c.flag("align_corners")}
     return [c.node("grid_sample", [x, grid], outside=_OUTSIDE[outside], **how)]
 
 

@@ -50,6 +50,13 @@ class Said(Steps):
             self.require(is_kind(value, kind), f"{name} is {shown(value)}, must be {KINDS[kind]}")
         return value
 
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An attribute that is 0 or 1. Raises GraphError for other numbers: ONNX Runtime takes only 1 for true, the
+        standard does not say."""
+        value = self.attribute(name, int(default))
+        self.require(value in (0, 1), f"{name} is {shown(value)}, must be 0 or 1")
+        return bool(value)
+
     def require(self, holds: bool, text: str) -> None:
         """Raises GraphError with a text where something does not hold."""
         if not holds:

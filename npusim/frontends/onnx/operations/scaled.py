@@ -72,4 +72,4 @@ def channels_as_they_were(c: Conversion, image: int) -> int:
 
 
 def _channels_last(c: Conversion) -> bool:
-    return bool(c.attribute("channels_last", 0))
+    return c.flag("channels_last")

@@ -88,7 +88,7 @@ def _triangle(c: Conversion) -> Sequence[int]:
     k = _diagonal(c.wholes("k")[0] if c.has("k") else 0, shape[-2:])
     c.small(shape[-2:], MOST_CONSTANT)
     ones = np.ones(shape[-2:], bool)
-    kept = np.triu(ones, k) if c.attribute("upper", 1) else np.tril(ones, k)
+    kept = np.triu(ones, k) if c.flag("upper", True) else np.tril(ones, k)
     return c.nodes("select_v2", [c.constant(kept), x, c.scalar(0, x)], [c.like(x)])
 
 
@@ -139,7 +139,7 @@ def _unique(c: Conversion) -> Sequence[int]:
     axis = None if axis is None else c.axis(int(axis), x.ndim)
     made = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     values, first, inverse, counts = (np.asarray(array) for array in made)
-    if not c.attribute("sorted", 1):
+    if not c.flag("sorted", True):
         order = np.argsort(first)
         values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
         inverse = np.argsort(order)[inverse]
