@@ -15,7 +15,7 @@ from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import replaced
 
-MOST_CHARACTERS_LISTED = 300
+MOST_CHARACTERS_LISTED = 320
 LONGEST_VALUE = 40
 
 

@@ -497,13 +497,14 @@ ALLOWED = {
     "read_bytes": {"npusim.models.digits", "npusim.verification.litert"},
     "write_bytes": {"npusim.models.digits", "npusim.verification.litert"},
     # files of the package itself
-    "read_text": {"npusim.isa.text.manual", "npusim.reports.page.page", "npusim.isa.hardware.agreement"},
+    "read_text": {"npusim.isa.text.manual", "npusim.reports.page.page", "npusim.isa.hardware.agreement",
+                  "npusim.isa.base.version"},
     "write_text": {"npusim.isa.text.manual"},
     "open": {
         "npusim.isa.base.user_file", "npusim.base.files", "npusim.study.folder",
         # files of the package itself, and calls that open no file
         "npusim.numbers.energy", "npusim.numbers.area", "npusim.cli.base", "npusim.base.npz",
-        "npusim.nnadapter.hal.registry",
+        "npusim.nnadapter.hal.registry", "npusim.base.console", "npusim.isa.base.version",
         # archives in memory, and the memory of this process
         "npusim.frontends.nnef.container", "npusim.frontends.nnef.writer", "npusim.litert.memory",
     },
