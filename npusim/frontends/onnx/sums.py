@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from npusim.frontends.onnx.codes import Codes
 from npusim.frontends.onnx.network import Node
+from npusim.frontends.sums import bias_fault
 from npusim.isa.base.tensor import Array, Quantization
 
 _CONVOLUTIONS = {"Conv": 0, "ConvTranspose": 1}
@@ -46,7 +44,7 @@ def misfit(
         return None
     if {ifm.dtype, weights.dtype} <= _BYTES:
         return None  # what is no part of the sum is added to it in reals
-    return _bias_misfit(node, held[2], products(ifm.quantization, scaling))
+    return _bias_misfit(node, held[2], ifm.quantization, scaling)
 
 
 def has_sums(node: Node, held: Sequence[Codes | None]) -> bool:
@@ -70,24 +68,11 @@ def _by_output_channel(node: Node, axis: int, shape: tuple[int, ...] | None) -> 
     return len(shape) == 2 and axis == 1
 
 
-def products(ifm: Quantization, weights: Quantization) -> Any:
-    """The scales of the sums, in float32."""
-    with np.errstate(all="ignore"):
-        return np.float32(ifm.scale) * np.array(weights.scales, np.float32)
-
-
-def _bias_misfit(node: Node, bias: Codes | None, scales: Any) -> str | None:
+def _bias_misfit(node: Node, bias: Codes | None, ifm: Quantization, weights: Quantization) -> str | None:
     if bias is None:
         return "the bias is real (quantised to int32 it is a part of the sum)"
-    if not is_of_sum(bias.dtype, bias.quantization, scales):
+    if bias_fault(bias.dtype, bias.quantization, ifm, weights):
         return "the bias is no int32 on the scale of the weights times that of the feature map"
     if node.operation == "Gemm" and node.attributes.get("beta", 1.0) != 1.0:
         return "beta of Gemm is not 1"
     return None
-
-
-def is_of_sum(dtype: str, bias: Quantization, scales: Any) -> bool:
-    """Whether codes of a bias are on the scales of sums, so that they are a part of them."""
-    own = np.array(bias.scales, np.float32)
-    alike = 1 in (own.size, scales.size) or own.size == scales.size
-    return dtype == "int32" and not any(bias.zero_points) and alike and bool(np.all(own == scales))

@@ -13,6 +13,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import Any
 
+from npusim.frontends.tflite.biases import WEIGHTED, bias_note
 from npusim.frontends.tflite.control import DECIDING, Deciding
 from npusim.frontends.tflite.layer import EMPTY_TABLE, Layer
 from npusim.frontends.tflite.operators import COMPILED, OPERATORS, Translation
@@ -159,6 +160,11 @@ class _Reading:
             layer = self._layer(where, record, row)
             inputs, states = self._operands(record, row, layer)
             builder.add(row.op, inputs, (*record.outputs, *states), _parameters(row, layer), name=name)
+            if len(inputs) == 3 and row.op in WEIGHTED:
+                kinds = [None if number is None else builder.type(number) for number in inputs]
+                note = bias_note(row.op, kinds, layer.outputs[0], where)
+                if note:
+                    builder.note(note)
         for output in record.outputs:
             self._settle(output, where)
 

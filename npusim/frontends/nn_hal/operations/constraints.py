@@ -10,12 +10,10 @@ import numpy as np
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
 from npusim.frontends.nn_hal.operations.call import Call, Shape, Size
 from npusim.frontends.nn_hal.operations.row import Rule
+from npusim.frontends.sums import same_scales
 
 QUANTIZED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 """Types of 8-bit codes with one scale and a zero point."""
-
-_BIAS_TOLERANCE = 1e-6
-"""How far, of itself, the scale of a bias may be from its product: what the NNAPI runtime allows."""
 
 
 # Parameters
@@ -276,9 +274,8 @@ def bias_scale(call: Call) -> str | None:
         return None
     if filters.channels is not None:
         return "bias" if bias.scale or bias.zero_point else None
-    product = float(np.float32(call["input"].operand.scale) * np.float32(filters.scale))
-    close = abs(product - bias.scale) <= _BIAS_TOLERANCE * min(product, bias.scale)
-    return None if close and not bias.zero_point else "bias"
+    product = np.float32(call["input"].operand.scale) * np.float32(filters.scale)
+    return None if same_scales([bias.scale], np.array([product])) and not bias.zero_point else "bias"
 
 
 def output_above_product(first: str, second: str, until: HalVersion | None = None) -> Rule:

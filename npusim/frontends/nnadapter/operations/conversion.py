@@ -13,6 +13,7 @@ from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import member
 from npusim.frontends.nnadapter.operations.bound import Bound
 from npusim.frontends.steps import Steps
+from npusim.frontends.sums import bias_fault
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
@@ -182,6 +183,17 @@ class Conversion(Steps):
     def optional(self, name: str) -> int | None:
         """The tensor of an argument; None where it is omitted."""
         return self.tensor(name) if self.has(name) else None
+
+    def bias(self, weights: str = "filter") -> int | None:
+        """The tensor of the bias, None if omitted; of quantized operands it has the scale of their products."""
+        operands = [self.given("input").type, self.given(weights).type]
+        scalings = [operand.quantization for operand in operands]
+        if self.has("bias") and scalings[0] is not None and scalings[1] is not None:
+            own = self.given("bias").type
+            if own.dtype.kind != "f":
+                fault = bias_fault(own.row.dtype, own.quantization, scalings[0], scalings[1])
+                self.require(fault is None, str(fault))
+        return self.optional("bias")
 
     def tensors(self, name: str) -> list[int]:
         """The tensors of an argument of which there are several."""

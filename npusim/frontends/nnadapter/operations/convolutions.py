@@ -57,7 +57,7 @@ def _conv_2d(c: Conversion) -> Sequence[int]:
     filters, depth = c.shape("filter")[:2]
     group = _groups(c, depth)
     _require_window(c, steps)
-    operands = [c.tensor("input"), c.tensor("filter"), c.optional("bias")]
+    operands = [c.tensor("input"), c.tensor("filter"), c.bias()]
     if depth == 1 < group:
         multiplier = filters // group
         return c.node(
@@ -74,7 +74,7 @@ def _deformable(c: Conversion) -> Sequence[int]:
     operands = [c.tensor(name) for name in ("input", "offset", "mask", "filter")]
     parts = c.whole("deformable_group")
     return c.node(
-        "deformable_conv_2d", [*operands, c.optional("bias")], activation=c.activation(), parts=parts, **steps
+        "deformable_conv_2d", [*operands, c.bias()], activation=c.activation(), parts=parts, **steps
     )
 
 
@@ -90,7 +90,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
         f"group is {group}, must divide the {depth} input channels, with which the filter {list(filters)} begins",
     )
     size = _size(c, steps)
-    operands = [c.tensor("input"), filters_by_group(c, c.tensor("filter"), group), c.optional("bias")]
+    operands = [c.tensor("input"), filters_by_group(c, c.tensor("filter"), group), c.bias()]
     return c.node("transpose_conv", operands, size=size, activation=c.activation(), **steps)
 
 

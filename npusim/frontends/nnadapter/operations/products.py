@@ -14,7 +14,7 @@ def _fully_connected(c: Conversion) -> Sequence[int]:
     shape, weight = c.shape("input"), c.shape("weight")
     c.require(len(shape) >= 2, f"input has shape {list(shape)}, must have 2 dimensions or more")
     c.require(len(weight) == 2, f"weight has shape {list(weight)}, must be [units, size]")
-    operands = [c.tensor("input"), c.tensor("weight"), c.optional("bias")]
+    operands = [c.tensor("input"), c.tensor("weight"), c.bias("weight")]
     return c.node("fully_connected", operands, activation=c.activation())
 
 

@@ -9,12 +9,15 @@ import numpy as np
 
 from npusim.frontends.nnef.operations.conversion import MOST_ELEMENTS, Conversion
 from npusim.frontends.nnef.operations.row import Row
+from npusim.frontends.sums import bias_fault, products
+from npusim.isa.base.tensor import Quantization
 
 
 def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | None:
     """The argument `bias` as a vector; None for zero.
 
-    Beside codes it has the scale of their products: a constant of other codes, or of reals, is brought into it.
+    Beside quantized operands a constant on another scale is requantized to that of their products. One that is
+    computed while running makes the sum one of floating-point values.
     """
     number = c.number("bias")
     if number == 0.0:
@@ -35,16 +38,17 @@ def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | Non
     tensor = c.reshaped(tensor, (channels,))
     held = c.builder.tensors[tensor]
     own = held.type.quantization
-    if held.array is None or scalings[0] is None or scalings[1] is None or c.kind().quantization is None:
+    if scalings[0] is None or scalings[1] is None or c.kind().quantization is None:
         return tensor
-    products = [float(np.float32(scalings[0].scale) * np.float32(scale)) for scale in scalings[1].scales]
-    along = type(scalings[1])(tuple(products), (0,) * len(products), 0 if len(products) > 1 else None)
-    is_alike = own is not None and held.type.dtype == "int32" and not any(own.zero_points)
-    if is_alike and np.allclose(own.scales, products, rtol=1e-5, atol=0):  # type: ignore[union-attr]
+    if bias_fault(held.type.dtype, own, scalings[0], scalings[1]) is None:
         return tensor
-    reals = c.builder.tensors[c.as_real(tensor)].array
-    assert reals is not None
-    steps = reals.astype(np.float64) / np.array(products)
+    real = c.as_real(tensor)
+    reals = c.builder.tensors[real].array
+    if reals is None:
+        return real
+    scales = tuple(map(float, products(scalings[0], scalings[1])))
+    along = Quantization(scales, (0,) * len(scales), 0 if len(scales) > 1 else None)
+    steps = reals.astype(np.float64) / np.array(scales)
     limits = np.iinfo(np.int32)
     codes = np.clip(np.copysign(np.floor(np.abs(steps) + 0.5), steps), limits.min, limits.max)
     return c.constant(codes.astype(np.int32), along)

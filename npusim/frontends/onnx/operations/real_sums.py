@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Protocol
 
-from npusim.frontends.onnx.sums import is_of_sum, products
+from npusim.frontends.sums import bias_fault, products
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.layouts import SPATIAL
@@ -45,7 +45,7 @@ def has_own_bias(kinds: Sequence[TensorType | None]) -> bool:
         return False
     if x.quantization is None or weights.quantization is None or bias.quantization is None:
         return bias.real
-    return not is_of_sum(bias.dtype, bias.quantization, products(x.quantization, weights.quantization))
+    return bias_fault(bias.dtype, bias.quantization, x.quantization, weights.quantization) is not None
 
 
 def real_sum(c: Adding, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]) -> int | None:
