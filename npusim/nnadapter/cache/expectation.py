@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import NamedTuple
 
-from npusim.isa.base.plain_json import to_json
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
@@ -29,16 +27,17 @@ class DeviceFacts(NamedTuple):
 
 
 def machine_digest(devices: Iterable[DeviceFacts]) -> str:
-    """SHA-256 of the devices of a context, in their order."""
-    plain = [
-        (
-            device.name,
-            device.version,
-            None if device.hardware is None else digest_of_hardware(device.hardware),
-        )
+    """The devices of a context in their order: of each its name, driver version, and SHA-256 of its hardware."""
+    return ", ".join(
+        f"{device.name} {device.version} {'-' if device.hardware is None else digest_of_hardware(device.hardware)}"
         for device in devices
-    ]
-    return sha256(to_json(plain).encode("ascii")).hexdigest()
+    )
+
+
+def _by_device(digest: str) -> dict[str, str]:
+    """Of each device what a machine digest says behind its name."""
+    parts = (part.partition(" ") for part in digest.split(", "))
+    return {name: rest for name, _, rest in parts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +68,15 @@ class Expectation:
                 raise WrongDevice(
                     f'compiled for device "{printable(name)}", the context has {", ".join(map(printable, names))}'
                 )
+        digests, wanted = _by_device(record.machine_digest), _by_device(self.machine_digest)
+        if list(digests) != names:
+            listed = ", ".join(map(printable, digests))
+            raise WrongDevice(
+                f'compiled for the devices "{listed}", the context has {", ".join(map(printable, names))}'
+            )
         for what, kept, here in (
             ("npusim", record.npusim_version, npusim_version()),
-            ("machine digest", record.machine_digest, self.machine_digest),
+            *((f"another {name}: version and machine digest", digests[name], wanted[name]) for name in names),
             ("properties", record.properties, self.properties),
         ):
             if kept != here:

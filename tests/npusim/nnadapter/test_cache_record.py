@@ -270,7 +270,16 @@ def test_entries_of_strangers(draw: st.DataObject) -> None:
             WrongMachine,
             f'compiled with npusim "0.0", must be "{npusim_version()}"',
         ),
-        (replace(RECORD, machine_digest="ab"), WrongMachine, 'compiled with machine digest "ab", must be "'),
+        (
+            replace(RECORD, machine_digest=machine_digest([NPU])),
+            WrongDevice,
+            'compiled for the devices "npusim", the context has npusim, npusim_host',
+        ),
+        (
+            replace(RECORD, machine_digest=machine_digest([NPU, HOST._replace(version=7)])),
+            WrongMachine,
+            'compiled with another npusim_host: version and machine digest "7 ',
+        ),
         (
             replace(RECORD, properties="A=2;"),
             WrongMachine,
