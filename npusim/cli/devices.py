@@ -149,10 +149,10 @@ def print_subgraphs(asked: Asked, hw: str, settings: Sequence[str]) -> None:
     api.hardware(hw)
     with warnings.catch_warnings(), model_run.acquired([hw, "npusim_host"]) as devices:
         warnings.simplefilter("ignore", PartitionWarning)  # the run says it
-        say(_prepared(asked, devices).subgraphs())
+        say(_prepared(asked, devices, environment=False).subgraphs())  # which a run without devices does not read
 
 
-def _prepared(asked: Asked, devices: Sequence[Device]) -> Prepared:
+def _prepared(asked: Asked, devices: Sequence[Device], environment: bool = True) -> Prepared:
     from npusim.kernels.graph.placing import Forced
     from npusim.nnadapter import model_run
 
@@ -166,6 +166,7 @@ def _prepared(asked: Asked, devices: Sequence[Device]) -> Prepared:
         effort=how.effort,
         sizes=how.sizes,
         cache_dir=asked.cache,
+        environment=environment,
     )
 
 

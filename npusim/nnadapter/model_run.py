@@ -136,12 +136,14 @@ def prepare(
     effort: str = "fast",
     sizes: Sizes | None = None,
     cache_dir: Path | None = None,
+    environment: bool = True,
 ) -> Prepared:
     """Read a model of any format and compile it for devices, or take what a cache has of it.
 
     partition: modes ("order", "cost", "single") and partition files. forced: more operators that a CPU must have.
     sizes:     that the model leaves open, as for `npusim.load`.
     cache_dir: the folder of compiled models that are kept, where there is one.
+    environment: whether lines of the environment are forced, too.
 
     Raises NNAdapterError, and NpusimError for a partition file that is none.
     """
@@ -152,7 +154,7 @@ def prepare(
     model = from_file(path, sizes)
     loaded = time.perf_counter()
     context = Context(devices, "" if effort == "fast" else f"{machines.COMMON}_EFFORT={effort}")
-    plan = [*partition, Partition(tuple(forced))]
+    plan = [*partition, Partition(tuple(forced), alone=not environment)]
     compilation = Compilation(model, context, partition=plan, cache_dir=cache_dir)
     compilation.finish()
     wall_s = {"load": loaded - begin, "compile": compilation.compile_s, "restore": compilation.restore_s}

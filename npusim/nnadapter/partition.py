@@ -32,9 +32,13 @@ of those that compute on real numbers."""
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Operations that are forced to the CPU: the lines of a partition file."""
+    """Operations that are forced to the CPU: the lines of a partition file.
+
+    alone: lines of the environment do not count beside it.
+    """
 
     lines: tuple[placing.Forced, ...] = ()
+    alone: bool = False
 
     @classmethod
     def read(cls, path: str | Path) -> Partition:
@@ -75,7 +79,7 @@ class Plan:
 
 
 def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
-    """The plan of what is given; `mode` where that says none, and where nothing is given, what the environment says.
+    """The plan of what is given; `mode` where that says none. The lines of the environment are always forced, too.
 
     in_float: operations that compute on real numbers.
 
@@ -83,9 +87,7 @@ def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
     """
     if in_float is not None and not isinstance(in_float, Partition):
         raise InvalidParameter(f"in_float: is {said(in_float)}, must be a Partition")
-    if given is None:
-        given = _of_environment(FORCED)
-    kept = in_float or _of_environment(IN_FLOAT)
+    kept, environment = in_float or _of_environment(IN_FLOAT), _of_environment(FORCED)
     parts = () if given is None else (given,) if isinstance(given, str | Path | Partition) else given
     forced: list[placing.Forced] = []
     if not isinstance(parts, Sequence):
@@ -99,6 +101,8 @@ def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
             forced += Partition.read(part).lines
         else:
             raise InvalidParameter(f"partition: is {said(part)}, must be a mode, a file or a Partition")
+    if environment and not any(isinstance(part, Partition) and part.alone for part in parts):
+        forced += environment.lines
     return Plan(mode, tuple(forced), kept.lines if kept else ())
 
 

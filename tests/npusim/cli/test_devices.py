@@ -102,6 +102,21 @@ def test_the_partition_is_printed_in_the_format_of_its_file(chip: Path, tmp_path
     assert "digits_cnn on edge-128" in shorter.out
 
 
+@pytest.mark.parametrize("way", ["FILE", "BUFFER"])
+def test_lines_of_the_environment_are_forced(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lines.txt").write_text("softmax\n")
+    monkeypatch.setenv(
+        f"SUBGRAPH_PARTITION_CONFIG_{way}", str(tmp_path / "lines.txt") if way == "FILE" else "softmax"
+    )
+    how = ("run", "digits_cnn", "--timing-only", "--print-partition")
+    for partition in ((), ("--partition", "order"), ("--partition", "cost")):
+        over = npusim(*how, "--device", "npusim", "--device", "npusim_host", *partition)
+        assert (over.status, over.err) == (0, "")
+        assert over.out.count("npusim_host") > npusim(*how).out.count("npusim_host")
+
+
 def test_by_cost_says_what_it_did(chip: Path) -> None:
     done = npusim("run", "digits_cnn", "--device", chip, "--device", "npusim_host", "--partition", "cost")
     assert done.status == 0, done.err
