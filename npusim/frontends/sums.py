@@ -11,20 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array, Quantization
+from npusim.isa.base.tensor import Quantization
+
+Scales = NDArray[np.float32]
 
 _TOLERANCE = 1e-6
 """Relative. Converters multiply in float32 or float64, which differs by a rounding; NNAPI's runtime allows as much."""
 
 
-def products(ifm: Quantization, weights: Quantization) -> Array:
+def products(ifm: Quantization, weights: Quantization) -> Scales:
     """Scales of the sums, float32: one, or one per output channel."""
     with np.errstate(all="ignore"):
         return np.float32(ifm.scale) * np.array(weights.scales, np.float32)
 
 
-def same_scales(own: Sequence[float], sums: Array) -> bool:
+def same_scales(own: Sequence[float], sums: Scales) -> bool:
     """Whether scales of a bias are those of the sums. One scale stands for all channels."""
     scales = np.array(own, np.float32)
     if 1 not in (scales.size, sums.size) and scales.size != sums.size:
@@ -36,7 +39,7 @@ def same_scales(own: Sequence[float], sums: Array) -> bool:
 def bias_fault(dtype: str, bias: Quantization | None, ifm: Quantization, weights: Quantization) -> str | None:
     """Why a bias is no part of the sums of a quantized input and quantized weights; None if it is."""
     sums = products(ifm, weights)
-    own = "no scale" if bias is None else f"scale {_listed(np.array(bias.scales))}"
+    own = "no scale" if bias is None else f"scale {_listed(bias.scales)}"
     points = () if bias is None else bias.zero_points
     if dtype == "int32" and bias is not None and not any(points) and same_scales(bias.scales, sums):
         return None
@@ -47,7 +50,7 @@ def bias_fault(dtype: str, bias: Quantization | None, ifm: Quantization, weights
     )
 
 
-def _listed(scales: Array) -> str:
+def _listed(scales: Sequence[float] | Scales) -> str:
     """The first different scales as text."""
     shown = list(dict.fromkeys(f"{scale:.7g}" for scale in scales))
     return ", ".join(shown[:3]) + ", ..." * (len(shown) > 3)

@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from npusim.frontends.nnadapter.errors import DeviceInternalError, InvalidParameter, faults_as, said
+from npusim.frontends.nnadapter.codes import MAX_SIZE_OF_DYNAMIC_DIMENSIONS
+from npusim.frontends.nnadapter.errors import (
+    DeviceInternalError,
+    InvalidDimensions,
+    InvalidParameter,
+    faults_as,
+    said,
+)
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.network import Network
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.graph import UNKNOWN, Tensor
+from npusim.kernels.graph.graph import UNKNOWN
 from npusim.nnadapter import keeping, subgraphs
 from npusim.nnadapter.cache.folder import path_of
 from npusim.nnadapter.cache.refusals import BadContent, CacheRefused
 from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing, Types
 from npusim.nnadapter.context import Context
-from npusim.nnadapter.gears import networks
+from npusim.nnadapter.gears import network_for, networks, told_later
 from npusim.nnadapter.hal import events
-from npusim.nnadapter.hal.driver import Cache, Submodel
+from npusim.nnadapter.hal.driver import Cache
 from npusim.nnadapter.hal.types import operand_type_of
 from npusim.nnadapter.keeping import CacheWarning, Store
-from npusim.nnadapter.partition import Asked, Cut, Partition, Plan, asked, cut, floating
+from npusim.nnadapter.partition import Asked, Partition, asked, floating
+from npusim.nnadapter.programs import programs_of
 from npusim.nnadapter.result import Piece, Result
 from npusim.nnadapter.running import Runner
-from npusim.nnadapter.segment import machines_of, part_of
 from npusim.numbers.run import RunResult
-from npusim.scheduler.partition.linked import Part
-from npusim.scheduler.partition.pieces import Piece as Stretch
-from npusim.session.devices import Bench
 
 
 class Compilation:
@@ -60,8 +64,8 @@ class Compilation:
         token:     the name that a compiled model is kept under; computed of the model and the context if None.
         buffer:    the bytes of a `.nnc` file that was kept under the token; it goes before the folder.
         partition: how a model is cut: "order", "cost", "single", a partition file, a `Partition`, or several of these;
-                   what the context's properties say if None, and the variables SUBGRAPH_PARTITION_CONFIG_FILE and
-                   _BUFFER of the environment.
+                   what the context's properties say if None. Lines of the file or text that the environment variable
+                   SUBGRAPH_PARTITION_CONFIG_FILE or else _BUFFER names are forced in any case.
         in_float:  operations on codes that compute on real numbers: codes are turned into them and back. None: those
                    of MIXED_PRECISION_QUANTIZATION_CONFIG_FILE and _BUFFER.
 
@@ -90,6 +94,8 @@ class Compilation:
     def finish(self) -> None:
         """Restores what the cache has, or compiles the model: a program per piece and gear.
 
+        A model whose inputs leave sizes open and name no shapes is compiled by `gear_for`, when a run tells its shapes.
+
         What the cache has is refused with a CacheWarning that says why, and so it is where a compiled model cannot be
         kept; without a model a refusal is an error.
 
@@ -111,7 +117,7 @@ class Compilation:
         if self._model is None:
             raise InvalidParameter(f"compilation: has no model, and there is no {self.cache_path or 'cache'}")
         self._compile(self._model, "" if store is None or store.folder is None else store.token)
-        if store is not None:
+        if store is not None and self._gears:
             self._keep(store)
 
     def _store(self) -> Store | None:
@@ -158,25 +164,22 @@ class Compilation:
         made: list[CompiledGear] = []
         try:
             for network in networks(model):
-                made.append(
-                    _compiled(
-                        floating(network, self._plan),
-                        self.context,
-                        self._plan,
-                        Cache(token, str(self._folder or "")),
-                    )
-                )
+                made.append(self._programs(network, token))
         except Exception:
             _destroy(self.context, made)
             raise
         self._gears = tuple(made)
         self._types = _types(model, self._gears)
-        self._say(model)
+        if made:
+            self._say(model, made[0].pieces)
         self.compile_s = time.perf_counter() - begin
 
-    def _say(self, model: Model) -> None:
+    def _programs(self, network: Network, token: str) -> CompiledGear:
+        told = Cache(token, str(self._folder or ""))
+        return programs_of(floating(network, self._plan), self.context, self._plan, told)
+
+    def _say(self, model: Model, pieces: Sequence[CompiledPiece]) -> None:
         """What the model was cut into, for who asks for events."""
-        pieces = self._gears[0].pieces
         events.say(
             events.PIECES,
             lambda: f"{model.name}: {', '.join(f'{one.device} {len(one.operations)}' for one in pieces)}",
@@ -234,7 +237,7 @@ class Compilation:
     def pieces(self) -> list[Piece]:
         """The pieces of the first gear, with what they take. Raises InvalidParameter before `finish`."""
         with faults_as(DeviceInternalError):
-            return list(self._runner(self.gears[0]).pieces())
+            return [one for gear in self.gears[:1] for one in self._runner(gear).pieces()]
 
     @property
     def inputs(self) -> list[OperandType]:
@@ -250,6 +253,31 @@ class Compilation:
         """The types of the model's inputs and outputs; copies. Raises InvalidParameter before `finish`."""
         types = self._require_finished()
         return Types(*([type_.copy() for type_ in side] for side in types))
+
+    def gear_for(self, shapes: tuple[Shape, ...]) -> CompiledGear:
+        """The programs for shapes of the inputs: compiled now if the model leaves sizes open and names no shapes.
+
+        Raises InvalidDimensions for shapes that no program has or may have, and what `finish` raises.
+        """
+        for gear in self.gears:
+            if gear.shapes == shapes:
+                return gear
+        if self._model is None or not told_later(self._model):
+            raise InvalidDimensions(_other_shapes(self._gears, shapes))
+        begin = time.perf_counter()
+        store = self._store()
+        with faults_as(DeviceInternalError):
+            network = network_for(self._model, shapes)
+            gear = self._programs(network, "" if store is None or store.folder is None else store.token)
+        if len(self._gears) == MAX_SIZE_OF_DYNAMIC_DIMENSIONS:  # as many as a model may name
+            _destroy(self.context, self._gears[:1])
+            self._runners.pop(self._gears[0], None)
+            self._gears = self._gears[1:]
+        self._gears += (gear,)
+        self.compile_s += time.perf_counter() - begin
+        if store is not None:
+            self._keep(store)
+        return gear
 
     def run(self, gear: CompiledGear, inputs: Sequence[Array]) -> Result:
         """One run of a gear with data. Raises what a device raises."""
@@ -291,109 +319,24 @@ class Compilation:
         return f"<Compilation on {', '.join(self.context.devices)}: {state}>"
 
 
+def _other_shapes(gears: Sequence[CompiledGear], shapes: tuple[Shape, ...]) -> str:
+    """Why no program is for these shapes of the inputs."""
+    for index, shape in enumerate(shapes):
+        may = list(dict.fromkeys(gear.shapes[index] for gear in gears))
+        if shape not in may:
+            wanted = " or ".join(str(list(one)) for one in may)
+            return f"input {index}: has shape {list(shape)}, must have {wanted}"
+    given = ", ".join(str(list(shape)) for shape in shapes)
+    wanted = " or ".join(" with ".join(str(list(one)) for one in gear.shapes) for gear in gears)
+    return f"inputs: have shapes {given}, must have {wanted}"
+
+
 def _with_times(result: Result, compile_s: float, restore_s: float | None) -> Result:
     """A result that says how long compiling and restoring took."""
     if result.run is None:
         return result
     wall_s = replace(result.run.wall_s, compile=compile_s, restore=restore_s)
     return replace(result, run=replace(result.run, wall_s=wall_s))
-
-
-def _compiled(network: Network, context: Context, plan: Plan, told: Cache) -> CompiledGear:
-    """A model of one gear, piece by piece; what drivers are `told` of the cache. Raises NNAdapterError."""
-    made = _Programs(network, context, told)
-    try:
-        found = cut(network, context.members, plan, made.bench)
-        made.forced = found.forced
-        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found)
-    except Exception:
-        made.destroy(())
-        raise
-    made.destroy(gear.pieces)
-    return gear
-
-
-class _Programs:
-    """The programs of pieces of a model, each made once by the driver of its device.
-
-    forced: operations that must be on a CPU, by place, and who says so.
-    """
-
-    def __init__(self, network: Network, context: Context, told: Cache) -> None:
-        self.forced: Mapping[int, str] = {}
-        self._network, self._context, self._told = network, context, told
-        self._made: dict[tuple[Stretch, str], CompiledPiece] = {}
-
-    def bench(self, forced: Mapping[int, str]) -> Bench:
-        """What times partitions of the model."""
-        self.forced = forced
-        network, cores = self._network, self._context.cores
-
-        def program(piece: Stretch) -> Part | None:
-            member = self._context.members[piece.device]
-            return part_of(self._once(piece, Cache()), cores) if member in cores else None
-
-        inputs, outputs = (
-            [(number, _tensor(network, number)) for number in side]
-            for side in (network.inputs, network.outputs)
-        )
-        return Bench(network.name, machines_of(cores), program, inputs, outputs)
-
-    def piece(self, piece: Stretch) -> CompiledPiece:
-        """A piece with its program, and what is kept of it. Raises NNAdapterError."""
-        return self._once(piece, self._told)
-
-    def _once(self, piece: Stretch, told: Cache) -> CompiledPiece:
-        """A piece as its driver made it when it was told so much of the cache."""
-        if (piece, told.token) not in self._made:
-            self._made[piece, told.token] = self._compiled(piece, told)
-        return self._made[piece, told.token]
-
-    def destroy(self, kept: Sequence[CompiledPiece]) -> None:
-        """The drivers destroy all programs but those of some pieces."""
-        for piece in self._made.values():
-            if piece not in kept:
-                member = self._context.member(piece.device)
-                member.call("destroy_program", piece.program)
-
-    def _compiled(self, piece: Stretch, told: Cache) -> CompiledPiece:
-        network, member = self._network, self._context.members[piece.device]
-        forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
-        submodel = Submodel(network, piece.operations, forced)
-        graph = submodel.graph()
-        inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
-        cache = keeping.telling(told, inputs, outputs)
-        program = member.call("create_program", member.context, submodel, cache)
-        steps = submodel.operations
-        return CompiledPiece(
-            member.name,
-            tuple(step.kind for step in steps),
-            tuple(step.name for step in steps),
-            inputs,
-            outputs,
-            program,
-            cache.buffer,
-        )
-
-
-def _crossing(network: Network, number: int) -> Crossing:
-    name, kind = network.tensor_name(number), network.tensor_type(number)
-    return Crossing(number, name, kind, network.counted.get(number))
-
-
-def _tensor(network: Network, number: int) -> Tensor:
-    return Tensor(network.tensor_name(number), network.tensor_type(number), network.value(number))
-
-
-def _gear(network: Network, pieces: Sequence[CompiledPiece], found: Cut) -> CompiledGear:
-    inputs, outputs = (
-        tuple(_crossing(network, number) for number in side) for side in (network.inputs, network.outputs)
-    )
-    shapes: tuple[Shape, ...] = tuple(crossing.type.shape for crossing in inputs)
-    values = {number: network.value(number) for number in network.outputs}
-    constants = {number: value for number, value in values.items() if value is not None}
-    timed = found.tries, found.by_order_cycles
-    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, *timed)
 
 
 def _destroy(context: Context, gears: Sequence[CompiledGear]) -> None:

@@ -8,8 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from npusim.frontends.nnadapter.codes import DeviceType
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter, said
+from npusim.frontends.nnadapter.codes import DeviceType, Event
+from npusim.frontends.nnadapter.errors import (
+    DeviceInternalError,
+    FeatureNotSupported,
+    InvalidDimensions,
+    InvalidParameter,
+    said,
+)
 from npusim.frontends.nnadapter.model import Model
 from npusim.frontends.nnadapter.network import Network
 from npusim.isa.hardware.hardware import Hardware
@@ -101,13 +107,15 @@ class Context:
         """A context for devices.
 
         properties: `KEY=VALUE;KEY=VALUE;`, given to every device; what they do not say the environment may.
-        callback:   (event_id, user_data), handed to the drivers.
+        callback:   (event_id, user_data), handed to the drivers. Simulated devices call it when a run begins and ends,
+                    with an `Event` and the name of the device; what it returns must be 0 or None.
 
         Raises InvalidParameter for no devices, and for properties that are malformed or that a device refuses.
         """
         listed = _listed(devices)
         if callback is not None and not callable(callback):
             raise InvalidParameter(f"callback: is {said(callback)}, must be a function or None")
+        self._callback = callback
         self._text = properties or ""
         self._settings = ""
         self._values: dict[str, Any] = {}
@@ -187,12 +195,28 @@ class Context:
         self.require_open()
         if not isinstance(model, Model):
             raise InvalidParameter(f"model: is {said(model)}, must be a Model")
-        network = networks(model)[0]
+        several = networks(model)
+        if not several:
+            raise InvalidDimensions(
+                f"{model.name}: sizes of inputs are open; give shapes that they may take (dynamic)"
+            )
+        network = several[0]
         rows = reasons(self.members, network)
         ordered: list[dict[str, str]] = [{} for _ in rows]
         for operation, row in zip(model.sorted_operations or (), rows, strict=False):
             ordered[operation.index] = row
         return Supported(ordered if model.sorted_operations else rows, len(self.members))
+
+    def tell(self, device: str, event: Event) -> None:
+        """Call the callback for a device. Raises DeviceInternalError if it fails or returns an error code."""
+        callback = self._callback
+        if callback is None:
+            return
+        answer = called(device, "callback", lambda: callback(int(event), device))
+        if answer is not None and not (isinstance(answer, int) and answer == 0):
+            raise DeviceInternalError(
+                f"{device}: callback returns {said(answer)} for {event.name}, must be 0"
+            )
 
     def holds(self, compilation: Holder) -> None:
         """A compilation whose programs must go before the context does."""

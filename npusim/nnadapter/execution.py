@@ -6,11 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter, said
+from npusim.frontends.nnadapter.errors import InvalidParameter, said
 from npusim.frontends.nnadapter.operand_type import OperandType
-from npusim.isa.base.tensor import Array
 from npusim.nnadapter.compilation import Compilation
-from npusim.nnadapter.compiled import CompiledGear
 from npusim.nnadapter.hal import events
 from npusim.nnadapter.hal.memory import Access, Slot, array_of, of_array, read, write
 from npusim.nnadapter.result import Result
@@ -41,7 +39,8 @@ class Execution:
     ) -> None:
         """Says what input `index` is: again for another value.
 
-        array:  its elements, in the operand's element type; its shape is that of the next runs.
+        array:  its elements, in the operand's element type; its shape is that of the next runs. Where the model leaves
+                sizes open and names no shapes, it is compiled for a new shape when it runs.
         memory: instead of an array, whatever the caller likes, with
         access: (memory, type) -> buffer, which writes the real dimensions into `type`.
 
@@ -54,7 +53,8 @@ class Execution:
     def set_output(
         self, index: int, array: Any = None, *, memory: Any = None, access: Access | None = None
     ) -> None:
-        """Says where output `index` goes: into an array of its type and shape, or into memory; else it is new.
+        """Says where output `index` goes: into an array of its type and shape, or a flat one that is large enough, or
+        into memory; else it is new.
 
         access: (memory, type) -> buffer; `type` says type and dimensions of the output.
 
@@ -84,7 +84,7 @@ class Execution:
             read(bound.memory, bound.access, self._types.inputs[index], f"input {index}")
             for index, bound in sorted(self._inputs.items())
         ]
-        gear = self._gear(arrays)
+        gear = self._compilation.gear_for(tuple(array.shape for array in arrays))
         result = self._compilation.run(gear, arrays)
         events.say(events.RUNS, lambda: f"run: {result}")
         for index, array in enumerate(result.outputs):
@@ -146,19 +146,3 @@ class Execution:
         if what == "output" and not isinstance(array, np.ndarray):
             raise InvalidParameter(f"{what} {index}: is {type(array).__name__}, must be an array")
         return _Bound(array_of(array, types[index], f"{what} {index}"), of_array)
-
-    def _gear(self, arrays: list[Array]) -> CompiledGear:
-        """The gear of these shapes. Raises InvalidDimensions for shapes that none has."""
-        shapes = tuple(array.shape for array in arrays)
-        gears = self._compilation.gears
-        for gear in gears:
-            if gear.shapes == shapes:
-                return gear
-        for index, shape in enumerate(shapes):
-            may = list(dict.fromkeys(gear.shapes[index] for gear in gears))
-            if shape not in may:
-                wanted = " or ".join(str(list(one)) for one in may)
-                raise InvalidDimensions(f"input {index}: has shape {list(shape)}, must have {wanted}")
-        said = ", ".join(str(list(shape)) for shape in shapes)
-        wanted = " or ".join(" with ".join(str(list(one)) for one in gear.shapes) for gear in gears)
-        raise InvalidDimensions(f"inputs: have shapes {said}, must have {wanted}")

@@ -11,6 +11,7 @@ from npusim.frontends.nnadapter.network import GraphNetwork, Network
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import Shape, checked
 from npusim.isa.base.nearest import nearest
+from npusim.kernels.graph.inference import fits
 
 Shapes = Mapping[str, Sequence[Sequence[int]]]
 """The gears of inputs by name."""
@@ -20,19 +21,16 @@ Gear = Mapping[Operand, Shape]
 
 
 def gears(model: Model) -> tuple[Gear, ...]:
-    """The gears of a finished model: one without shapes where all sizes are known.
+    """The gears of a finished model: one without shapes where all sizes are known, none where runs tell them.
 
     Row k of `dynamic` of every input with open sizes is gear k; one with a single row has it in all gears. Raises
-    InvalidDimensions where an input with open sizes says none, or inputs say different numbers.
+    InvalidDimensions where inputs say different numbers.
     """
     open_inputs = [operand for operand in model.input_operands if not operand.type.known]
     if not open_inputs:
         return ({},)
-    for operand in open_inputs:
-        if not operand.type.dynamic:
-            raise InvalidDimensions(
-                f"{operand.name}: is {operand.type.words()} and says no shapes (dynamic) that it may take"
-            )
+    if told_later(model):
+        return ()
     counts = {one.name: len(one.type.dynamic) for one in open_inputs if len(one.type.dynamic) > 1}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -51,6 +49,22 @@ def gears(model: Model) -> tuple[Gear, ...]:
         if row not in distinct:
             distinct.append(row)
     return tuple(distinct)
+
+
+def told_later(model: Model) -> bool:
+    """Whether an input leaves sizes open and names no shapes, so that only a run tells what to compile."""
+    return any(not operand.type.known and not operand.type.dynamic for operand in model.input_operands)
+
+
+def network_for(model: Model, shapes: Sequence[Shape]) -> Network:
+    """A finished model with shapes of its inputs. Raises InvalidDimensions for those that an input may not have."""
+    for operand, shape in zip(model.input_operands, shapes, strict=True):
+        type_ = operand.type
+        may = [tuple(row) for row in type_.dynamic]
+        if not fits(type_.shape, shape) or (may and shape not in may):
+            wanted = " or ".join(str(list(row)) for row in may) or type_.words()
+            raise InvalidDimensions(f"{operand.name}: has shape {list(shape)}, must be {wanted}")
+    return model.network(dict(zip(model.input_operands, shapes, strict=True)))
 
 
 def require_shapes(shapes: object) -> None:

@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from npusim.frontends.nnadapter.codes import Event
 from npusim.frontends.nnadapter.errors import DeviceInternalError, InvalidDimensions, said
 from npusim.isa.base.tensor import Array
 from npusim.isa.program.executable import Launch
@@ -55,6 +56,9 @@ class Runner:
         values |= {crossing.number: array for crossing, array in zip(self._gear.inputs, inputs, strict=True)}
         runs: list[Run] = []
         foreign: list[Foreign] = []
+        simulated = dict.fromkeys(piece.device for piece in self._gear.pieces if piece.simulated is not None)
+        for device in simulated:
+            self._context.tell(device, Event.RUN_BEGINS)
         with one_blas_thread(False):
             for part in self._parts:
                 if isinstance(part, Segment):
@@ -67,6 +71,8 @@ class Runner:
                     crossings = part.outputs
                 values |= {one.number: array for one, array in zip(crossings, made, strict=True)}
         outputs = [np.array(_whole(crossing, values)) for crossing in self._gear.outputs]
+        for device in simulated:
+            self._context.tell(device, Event.RUN_ENDS)
         measured = self._numbers(runs)
         run_result = measured.run
         return Result(
@@ -202,6 +208,8 @@ def _written(piece: CompiledPiece, crossing: Crossing, slot: Slot) -> Array:
     array = getattr(slot, "array", None)
     if array is None:
         raise DeviceInternalError(f"{piece.device}: execute_program wrote nothing to {crossing.name}")
+    if array.shape == (crossing.type.elements,):
+        return np.asarray(array).reshape(crossing.type.shape)
     if array.shape != crossing.type.shape:
         raise InvalidDimensions(
             f"{piece.device}: wrote {list(array.shape)} to {crossing.name}, must be {list(crossing.type.shape)}"

@@ -37,6 +37,8 @@ class Precision(IntEnum):
     """The elements of an operand."""
 
     BOOL8 = 0
+    BOOL = 0
+    """The document's other name for BOOL8 (FILL, FILL_LIKE, PRIOR_BOX)."""
     INT8 = 1
     UINT8 = 2
     INT16 = 3
@@ -57,6 +59,8 @@ class Precision(IntEnum):
     QUANT_INT32_SYMM_PER_LAYER = 30
     QUANT_INT32_SYMM_PER_CHANNEL = 31
     QUANT_UINT32_ASYMM_PER_LAYER = 32
+    QUANT_UINT8_ASYMM_PER_CHANNEL = 33
+    """The document names it (QUANTIZE, DEQUANTIZE), Paddle Lite's header gives it no number: this is the next one."""
 
 
 class Layout(IntEnum):
@@ -223,6 +227,13 @@ class InterpolateMode(IntEnum):
     INTERPOLATE_MODE_NEAREST = 2
 
 
+class Event(IntEnum):
+    """What a simulated device calls the callback of its context for; the document leaves the numbers to devices."""
+
+    RUN_BEGINS = 1
+    RUN_ENDS = 2
+
+
 ENUMERATIONS: Final = (
     ResultCode,
     Precision,
@@ -234,5 +245,6 @@ ENUMERATIONS: Final = (
     DeviceType,
     PadMode,
     InterpolateMode,
+    Event,
 )
 """All of them: `npusim.nnadapter` has every name of theirs."""

@@ -329,7 +329,8 @@ class Model:
         self, kind: OperationType, inputs: Sequence[Operand | None], where: str
     ) -> tuple[Operand, ...]:
         row = table.row(kind).signature
-        count = sum(not outcome.optional for outcome in row.outputs)
+        given = dict(zip((argument.name for argument in row.inputs), inputs, strict=False))
+        count = sum(not outcome.optional or _is_true(given.get(outcome.asked_by)) for outcome in row.outputs)
         repeated = next((outcome for outcome in row.outputs if outcome.repeats), None)
         if repeated is not None:
             count += self._several(kind, inputs, where) - 1
@@ -414,6 +415,11 @@ class Model:
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             """A method per operation, by its name in lower case."""
+
+
+def _is_true(operand: Operand | None) -> bool:
+    """Whether a flag is known to be true."""
+    return operand is not None and operand.known is not None and bool(operand.known.all())
 
 
 @contextmanager

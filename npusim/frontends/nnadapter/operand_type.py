@@ -66,6 +66,7 @@ PRECISIONS: tuple[PrecisionRow, ...] = (
     PrecisionRow(Precision.QUANT_INT32_SYMM_PER_LAYER,   "int32",  "layer"),
     PrecisionRow(Precision.QUANT_INT32_SYMM_PER_CHANNEL, "int32",  "channel"),
     PrecisionRow(Precision.QUANT_UINT32_ASYMM_PER_LAYER, "uint32", "layer", True),
+    PrecisionRow(Precision.QUANT_UINT8_ASYMM_PER_CHANNEL, "uint8", "channel", True),
 )
 # fmt: on
 
@@ -80,6 +81,7 @@ class OperandType:
     dimensions:  sizes, NCHW for images; -1 for one that is not known.
     scale, zero_point: of codes with one scale; zero points are those of asymmetric codes alone.
     scales, channel_dim: of codes with a scale per channel, and the dimension of the channels.
+    zero_points: of asymmetric codes with a scale per channel, as many as scales; zeros if None.
     layout:      a `Layout`. Operations read images as NCHW.
     dynamic:     up to 8 shapes (gears) that an operand with unknown sizes may take.
     lifetime:    said by the model, not by the caller.
@@ -96,6 +98,7 @@ class OperandType:
     dynamic: Sequence[Sequence[int]] = field(default_factory=tuple)
     lifetime: Lifetime = Lifetime.TEMPORARY_VARIABLE
     ranked: bool = True
+    zero_points: Sequence[int] | None = None
 
     @property
     def row(self) -> PrecisionRow:
@@ -127,7 +130,8 @@ class OperandType:
     def quantization(self) -> Quantization | None:
         """What its codes mean; None for elements that stand for themselves, and while no scale is said."""
         if self.scales is not None:
-            return Quantization(tuple(self.scales), (0,) * len(self.scales), self.channel_dim)
+            zero_points = self.zero_points or (0,) * len(self.scales)
+            return Quantization(tuple(self.scales), tuple(zero_points), self.channel_dim)
         return None if self.scale is None else Quantization((self.scale,), (self.zero_point or 0,))
 
     def tensor_type(self, shape: Shape = UNRANKED) -> TensorType:
@@ -140,6 +144,11 @@ class OperandType:
             ", ".join("?" if size < 0 else str(size) for size in self.dimensions) if self.ranked else "..."
         )
         return f"{self.precision.name}[{sizes}]"
+
+    def take_scaling(self, other: OperandType) -> None:
+        """Takes over the scales and zero points of another one."""
+        self.scale, self.zero_point = other.scale, other.zero_point
+        self.scales, self.zero_points, self.channel_dim = other.scales, other.zero_points, other.channel_dim
 
     def copy(self) -> OperandType:
         """Another one that is the same."""
@@ -224,8 +233,9 @@ def _scaling(given: OperandType, made: OperandType, where: str) -> None:
     """Takes the quantization over."""
     name, row = made.precision.name, made.row
     wanted = {"": (), "layer": ("scale",), "channel": ("scales", "channel_dim")}[row.scaled]
-    allowed = (*wanted, "zero_point") if row.asymmetric else wanted
-    for key in ("scale", "zero_point", "scales", "channel_dim"):
+    zero = {"layer": "zero_point", "channel": "zero_points"}.get(row.scaled, "")
+    allowed = (*wanted, zero) if row.asymmetric else wanted
+    for key in ("scale", "zero_point", "scales", "channel_dim", "zero_points"):
         value = getattr(given, key)
         if (
             value is not None
@@ -237,7 +247,9 @@ def _scaling(given: OperandType, made: OperandType, where: str) -> None:
             raise InvalidParameter(f"{where}.{key}: is missing, {name} has one")
     if row.scaled == "layer":
         made.scale = _scale(given.scale, f"{where}.scale")
-        made.zero_point = _zero_point(given.zero_point, row, where) if row.asymmetric else None
+        made.zero_point = (
+            _zero_point(given.zero_point, row, f"{where}.zero_point") if row.asymmetric else None
+        )
     if row.scaled == "channel":
         made.channel_dim = _channel_dim(given.channel_dim, made.shape, where)
         made.scales = _scales(given.scales, f"{where}.scales")
@@ -246,6 +258,8 @@ def _scaling(given: OperandType, made: OperandType, where: str) -> None:
             raise InvalidParameter(
                 f"{where}.scales: has {len(made.scales)} scales, dimension {made.channel_dim} has size {channels}"
             )
+        if row.asymmetric:
+            made.zero_points = _zero_points(given.zero_points, row, len(made.scales), f"{where}.zero_points")
 
 
 def _is_zero(value: object) -> bool:
@@ -273,9 +287,18 @@ def _channel_dim(given: object, shape: Shape, where: str) -> int:
     raise InvalidParameter(f"{where}.channel_dim: is {said(given)}, must be a dimension of {list(shape)}")
 
 
+def _zero_points(given: object, row: PrecisionRow, count: int, where: str) -> tuple[int, ...]:
+    listed = (0,) * count if given is None else _listed(given, where, "zero points")
+    if len(listed) != count:
+        raise InvalidParameter(
+            f"{where}: has {len(listed)} zero points, must have {count}, one for each scale"
+        )
+    return tuple(_zero_point(one, row, f"{where}[{number}]") for number, one in enumerate(listed))
+
+
 def _zero_point(given: object, row: PrecisionRow, where: str) -> int:
     low, high = element(row.dtype).limits
     value = 0 if given is None else given
     if isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high:
         return int(value)
-    raise InvalidParameter(f"{where}.zero_point: is {said(given)}, must be {low}..{high}")
+    raise InvalidParameter(f"{where}: is {said(given)}, must be {low}..{high}")

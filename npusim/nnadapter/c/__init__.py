@@ -30,7 +30,7 @@ NNADAPTER_MAX_SIZE_OF_HINTS = codes.MAX_SIZE_OF_HINTS
 
 _NAMES: dict[str, Any] = {
     **{function.__name__: function for function in FUNCTIONS},
-    **{f"{PREFIX}{member.name}": int(member) for kind in codes.ENUMERATIONS for member in kind},
+    **{f"{PREFIX}{name}": int(kind[name]) for kind in codes.ENUMERATIONS for name in kind.__members__},
 }
 
 __all__ = ["Dimensions", "NNAdapterOperandType", "Ref", "last_error"]

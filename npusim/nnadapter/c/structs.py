@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 from npusim.frontends.nnadapter.codes import UNKNOWN, Layout, Precision
 from npusim.frontends.nnadapter.errors import InvalidParameter, said
 from npusim.frontends.nnadapter.operand_type import OperandType
 
-_KEYS = ("precision", "dimensions", "scale", "zero_point", "scales", "channel_dim", "layout", "dynamic")
+_KEYS = tuple(field.name for field in fields(OperandType) if field.name not in ("lifetime", "ranked"))
 
 
 class Dimensions(list[int]):
@@ -76,10 +76,21 @@ class NNAdapterOperandType:
         channel_dim: int | None = None,
         layout: Any = Layout.NCHW,
         dynamic: Sequence[Sequence[int]] = (),
+        zero_points: Sequence[int] | None = None,
     ) -> None:
         """A type for `NNAdapterModel_addOperand`; nothing is checked before."""
         self._of: Typed = _Own(
-            OperandType(precision, dimensions, scale, zero_point, scales, channel_dim, layout, dynamic)
+            OperandType(
+                precision,
+                dimensions,
+                scale,
+                zero_point,
+                scales,
+                channel_dim,
+                layout,
+                dynamic,
+                zero_points=zero_points,
+            )
         )
         self._dimensions: Dimensions | None = Dimensions(dimensions, dynamic)
 
@@ -136,6 +147,11 @@ class NNAdapterOperandType:
     def scales(self) -> Sequence[float] | None:
         """Of codes with a scale per channel."""
         return self._of.type.scales
+
+    @property
+    def zero_points(self) -> Sequence[int] | None:
+        """Of asymmetric codes with a scale per channel."""
+        return self._of.type.zero_points
 
     @property
     def scale_count(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from npusim.isa.base.plain_values import shown
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.inference import fits
 from npusim.nnadapter.cache import record as kept
 from npusim.nnadapter.cache.record import Crossing, KeptGear, KeptPiece, Record
 from npusim.nnadapter.cache.refusals import BadContent
@@ -45,7 +46,7 @@ def _gear_faults(record: Record, gear: KeptGear) -> Iterator[str]:
         if len(ends) != len(types):
             yield f"{len(ends)} {word}s, the model has {len(types)}"
         for end, type_ in zip(ends, types, strict=False):
-            if not kept.fits(end.type.shape, type_.shape):
+            if not fits(type_.shape, end.type.shape):
                 yield f"{word} {shown(end.name)} has shape {list(end.type.shape)}, the model has {type_.words()}"
     values: Values = {}
     for end in gear.inputs:

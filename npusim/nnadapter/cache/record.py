@@ -20,7 +20,7 @@ from npusim.isa.base.plain_json import from_json, to_json
 from npusim.isa.base.plain_values import Between, Misfit, shown
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.program.record import codec
-from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
+from npusim.kernels.graph.inference import fits
 from npusim.nnadapter.cache import container
 from npusim.nnadapter.cache.refusals import BadContent
 
@@ -122,6 +122,7 @@ class _Type:
     dynamic: tuple[tuple[int, ...], ...] = ()
     ranked: bool = True
     lifetime: str = Lifetime.TEMPORARY_VARIABLE.name
+    zero_points: tuple[Annotated[int, Between(0, 1 << 32)], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +315,7 @@ def _written(type_: OperandType) -> _Type:
         tuple(tuple(gear) for gear in type_.dynamic),
         type_.ranked,
         type_.lifetime.name,
+        None if type_.zero_points is None else tuple(type_.zero_points),
     )
 
 
@@ -329,7 +331,7 @@ def _read(kept: _Type, where: str) -> OperandType:
         if not 0 < scale <= _LARGEST_SCALE:
             raise BadContent(f"{where}: scale is {scale}, must be above 0 and finite as float32")
     for gear in kept.dynamic:
-        if not fits(gear, kept.dimensions):
+        if not fits(kept.dimensions, gear):
             raise BadContent(f"{where}: shape {list(gear)} does not fit {list(kept.dimensions)}")
     return OperandType(
         Precision[kept.precision],
@@ -342,13 +344,5 @@ def _read(kept: _Type, where: str) -> OperandType:
         kept.dynamic,
         Lifetime[kept.lifetime],
         kept.ranked,
-    )
-
-
-def fits(shape: Sequence[int], dimensions: Sequence[int]) -> bool:
-    """Whether a shape is one that dimensions allow, of which those below 0 are open, and UNRANKED are any."""
-    if tuple(dimensions) == UNRANKED:
-        return True
-    return len(shape) == len(dimensions) and all(
-        said in (UNKNOWN, size) for said, size in zip(dimensions, shape, strict=True)
+        kept.zero_points,
     )

@@ -67,6 +67,7 @@ def _operand_parts(operand: Operand) -> Iterator[bytes]:
         kind.scale,
         kind.zero_point,
         None if kind.scales is None else tuple(kind.scales),
+        None if kind.zero_points is None else tuple(kind.zero_points),
         kind.channel_dim,
         [tuple(gear) for gear in kind.dynamic],
     )

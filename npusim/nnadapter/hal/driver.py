@@ -160,7 +160,7 @@ class Driver:
     def create_context(
         self, device: object, properties: Properties, callback: Callable[..., Any] | None
     ) -> object:
-        """A context with properties; `callback(event_id, user_data)` asks the framework for what a run needs."""
+        """A context with properties; `callback(event_id, user_data)` is for the driver to call."""
         return properties
 
     def destroy_context(self, context: object) -> None:

@@ -88,6 +88,9 @@ def write(memory: object, access: Access, type: OperandType, array: Array, where
         _require_elements(buffer, type, where)
         if not buffer.flags.writeable:
             raise InvalidParameter(f"{where}: the array cannot be written")
+        if buffer.ndim == 1 and buffer.size >= data.size:  # flat memory, as in C
+            buffer[: data.size] = data.reshape(-1)
+            return
         if buffer.shape != data.shape:
             raise InvalidDimensions(f"{where}: the array is {list(buffer.shape)}, must be {list(data.shape)}")
         buffer[...] = data

@@ -36,4 +36,5 @@ def _typed(precision: Precision, kind: TensorType, scaled: str, asymmetric: bool
         made.scale, made.zero_point = scheme.scale, scheme.zero_point if asymmetric else None
     if scheme is not None and scaled == "channel":
         made.scales, made.channel_dim = tuple(scheme.scales), scheme.axis
+        made.zero_points = tuple(scheme.zero_points) if asymmetric else None
     return made

@@ -80,14 +80,34 @@ def test_devices_in_their_order(config: nna.Config) -> None:
 
 def test_properties_and_callback(config: nna.Config) -> None:
     config.set_nnadapter_context_properties("NPUSIM_CLOCK_MHZ=100;")
-    config.set_nnadapter_context_callback(lambda event, data: None)
+    told: list[tuple[int, str]] = []
+    config.set_nnadapter_context_callback(lambda event, device: told.append((event, device)))
     machine = config.compile(coded_model()).context.cores[0].machine
     assert machine is not None
     assert machine.clock_mhz == 100
+    assert not told
+    run(config.compile(coded_model()), CODES)
+    assert told == [(nna.RUN_BEGINS, "npusim"), (nna.RUN_ENDS, "npusim")]
     with pytest.raises(nna.InvalidParameter, match="section 'A'"):
         config.set_nnadapter_context_properties("A")
     with pytest.raises(nna.InvalidParameter, match="must be a function or None"):
         config.set_nnadapter_context_callback(5)  # type: ignore[arg-type]
+
+
+def test_a_callback_that_fails_ends_the_run(config: nna.Config) -> None:
+    def failing(event: int, device: str) -> int:
+        return 3 if event == nna.RUN_ENDS else 0
+
+    def raising(event: int, device: str) -> int:
+        raise ValueError("no stream")
+
+    for callback, sentence in (
+        (failing, "npusim: callback returns 3 for RUN_ENDS, must be 0"),
+        (raising, "npusim: callback: ValueError: no stream"),
+    ):
+        config.set_nnadapter_context_callback(callback)
+        with pytest.raises(nna.DeviceInternalError, match=sentence):
+            run(config.compile(coded_model()), CODES)
 
 
 def test_cache_folder_and_buffer(config: nna.Config, tmp_path: Path) -> None:
@@ -129,8 +149,18 @@ def test_partition_of_the_environment(
     file.write_text("abs\n")
     monkeypatch.setenv(f"SUBGRAPH_PARTITION_CONFIG_{way}", str(file) if way == "FILE" else "abs")
     assert devices_of(config.compile(coded_model()))[1] == ("npusim_host", ("operations[1]",))
-    config.set_nnadapter_subgraph_partition_config_buffer("relu")  # what is said goes before it
-    assert devices_of(config.compile(coded_model()))[0] == ("npusim_host", ("operations[0]",))
+    config.set_nnadapter_subgraph_partition_config_buffer("relu")  # both are forced
+    assert devices_of(config.compile(coded_model())) == [("npusim_host", ("operations[0]", "operations[1]"))]
+
+
+@pytest.mark.parametrize("partition", [None, "order", "cost", ["order"], nna.Partition()])
+def test_the_environment_forces_whatever_else_is_asked(
+    partition: Any, config: nna.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBGRAPH_PARTITION_CONFIG_BUFFER", "abs")
+    compilation = nna.Compilation(coded_model(), config.context(), partition=partition)
+    compilation.finish()
+    assert ("npusim_host", ("operations[1]",)) in devices_of(compilation)
 
 
 @pytest.mark.parametrize("said", ["setting", "environment"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,8 +106,6 @@ def test_one_input_that_is_fixed() -> None:
 @pytest.mark.parametrize(
     ("gears", "sentence"),
     [
-        (([], []), r"operands\[0\]: is FLOAT32\[\?, 3\] and says no shapes"),
-        (([[2, 3]], []), r"operands\[1\]: is FLOAT32\[\?, 3\] and says no shapes"),
         (([[2, 3], [4, 3]], [[2, 3], [4, 3], [6, 3]]), r"different numbers of shapes"),
     ],
 )
@@ -120,9 +119,10 @@ def test_shapes_that_do_not_fit_each_other_are_found_when_the_model_is_compiled(
         compiled(sum_model([[2, 3]], [[4, 3]]))
 
 
-def test_gears_in_c_and_the_shape_from_the_access_function() -> None:
+@pytest.mark.parametrize("gears", [[[2, 3], [4, 3]], []])
+def test_gears_in_c_and_the_shape_from_the_access_function(gears: list[list[int]]) -> None:
     place = c.Ref()
-    open_type = {"precision": "FLOAT32", "dimensions": [-65535, 3], "dynamic": [[2, 3], [4, 3]]}
+    open_type = {"precision": "FLOAT32", "dimensions": [-65535, 3], "dynamic": gears}
     assert c.NNAdapterModel_create(place) == 0
     model, operands = place.value, []
     for _ in range(2):
@@ -152,7 +152,7 @@ def test_gears_in_c_and_the_shape_from_the_access_function() -> None:
     )
     assert types[0].dimensions.count == 2
     assert types[0].dimensions.data[0] == c.NNADAPTER_UNKNOWN
-    assert types[0].dimensions.dynamic_data == [[2, 3], [4, 3]]
+    assert types[0].dimensions.dynamic_data == gears
     assert c.NNAdapterExecution_create(compilation.value, execution) == 0
     written: list[list[int]] = []
     memory = {"rows": 4, "buffer": bytearray(48)}
@@ -167,7 +167,73 @@ def test_gears_in_c_and_the_shape_from_the_access_function() -> None:
 
     assert c.NNAdapterExecution_setInput(execution.value, 0, memory, read) == 0
     assert c.NNAdapterExecution_setOutput(execution.value, 0, memory, write) == 0
-    for rows, code in ((4, 0), (2, 0), (3, 2)):
+    for rows, code in ((4, 0), (2, 0), (3, 2 if gears else 0)):
         memory["rows"] = rows
         assert c.NNAdapterExecution_compute(execution.value) == code, c.last_error()
-    assert written == [[4, 3], [2, 3]]
+    assert written == [[4, 3], [2, 3], *([] if gears else [[3, 3]])]
+
+
+def test_shapes_that_only_a_run_tells_are_compiled_then() -> None:
+    compilation = compiled(sum_model([], []), "npusim_host")
+    assert not compilation.gears
+    assert not compilation.pieces
+    assert compilation.inputs[0].dimensions == [-1, 3]
+    small, large = run(compilation, [2, 3], [2, 3]), run(compilation, [64, 3], [64, 3])
+    assert [result.outputs[0].shape for result in (small, large)] == [(2, 3), (64, 3)]
+    named = compiled(sum_model([[2, 3], [64, 3]], [[2, 3], [64, 3]]), "npusim_host")
+    assert [small.cycles, large.cycles] == [run(named, *[shape] * 2).cycles for shape in ([2, 3], [64, 3])]
+    run(compilation, [2, 3], [2, 3])
+    assert [gear.shapes[0] for gear in compilation.gears] == [(2, 3), (64, 3)]
+    for shapes, sentence in (
+        ([[2, 4], [2, 4]], r"operands\[0\]: has shape \[2, 4\], must be FLOAT32\[\?, 3\]"),
+        ([[6], [2, 3]], r"operands\[0\]: has shape \[6\], must be"),
+    ):
+        with pytest.raises(nna.InvalidDimensions, match=sentence):
+            run(compilation, *shapes)
+    with pytest.raises(nna.NNAdapterError, match=r"operations\[0\] \(ADD\)"):
+        run(compilation, [2, 3], [4, 3])
+
+
+def test_an_input_that_names_shapes_beside_one_that_does_not() -> None:
+    compilation = compiled(sum_model([[2, 3], [4, 3]], []))
+    assert run(compilation, [4, 3], [1, 3]).outputs[0].shape == (4, 3)
+    with pytest.raises(nna.InvalidDimensions, match=r"has shape \[3, 3\], must be \[2, 3\] or \[4, 3\]"):
+        run(compilation, [3, 3], [1, 3])
+
+
+def test_as_many_shapes_as_a_model_may_name_stay_compiled() -> None:
+    begin = len(Fake.trace)
+    compilation = compiled(sum_model([], []), "fake_device")
+    for rows in (*range(1, 11), 10, 1):
+        run(compilation, [rows, 3], [rows, 3])
+    assert [gear.shapes[0][0] for gear in compilation.gears] == [4, 5, 6, 7, 8, 9, 10, 1]
+    calls = [line.split()[0] for line in Fake.trace[begin:]]
+    assert (calls.count("create_program"), calls.count("destroy_program")) == (11, 3)
+
+
+def test_shapes_that_a_run_told_are_kept(tmp_path: Path) -> None:
+    def cached(model: nna.Model | None) -> nna.Compilation:
+        context = nna.Context([nna.Device.acquire("npusim")])
+        compilation = nna.Compilation(model, context, cache_dir=tmp_path, token="open")
+        compilation.finish()
+        return compilation
+
+    first = cached(sum_model([], []))
+    assert not (tmp_path / "open.nnc").exists()
+    wanted = run(first, [2, 3], [2, 3])
+    alone = cached(None)
+    assert alone.restored
+    assert run(alone, [2, 3], [2, 3]).cycles == wanted.cycles
+    with pytest.raises(nna.InvalidDimensions, match=r"input 0: has shape \[4, 3\], must have \[2, 3\]"):
+        run(alone, [4, 3], [4, 3])
+    again = cached(sum_model([], []))
+    assert again.restored
+    assert run(again, [4, 3], [4, 3]).outputs[0].shape == (4, 3)
+
+
+def test_nobody_can_say_what_is_supported_of_open_shapes() -> None:
+    with (
+        nna.Context([nna.Device.acquire("npusim")]) as context,
+        pytest.raises(nna.InvalidDimensions, match="model: sizes of inputs are open; give shapes"),
+    ):
+        context.supported_operations(sum_model([], []))

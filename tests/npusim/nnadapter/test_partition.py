@@ -26,9 +26,10 @@ from npusim.kernels.graph.placing import PartitionWarning
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.table import operator
 from npusim.nnadapter import model_run, subgraphs
-from npusim.nnadapter.compilation import Compilation, _Programs
+from npusim.nnadapter.compilation import Compilation
 from npusim.nnadapter.gears import networks
 from npusim.nnadapter.partition import asked, cut, task_of
+from npusim.nnadapter.programs import Programs
 from npusim.session.devices import by_cost, by_order
 
 from ...examples import examples
@@ -230,12 +231,12 @@ def test_a_bench_adds_up_what_the_whole_takes(seed: int, clocks: tuple[float, ..
         context = nna.Context(given_devices)
         (network_,) = networks(nna.from_graph(graph))
         task = task_of(network_, context.members)
-        bench = _Programs(network_, context, nna.Cache()).bench({})
+        bench = Programs(network_, context, nna.Cache()).bench({})
         found = by_order(task)
         assert bench.cycles(found) == bench.whole(found)
         best = by_cost(task, bench)
         assert bench.whole(best.pieces) == best.cycles <= bench.whole(found)
-        assert best == by_cost(task, _Programs(network_, context, nna.Cache()).bench({})), "always the same"
+        assert best == by_cost(task, Programs(network_, context, nna.Cache()).bench({})), "always the same"
 
 
 class Untimed(nna.Driver):
@@ -272,7 +273,7 @@ def test_tries_are_bounded_and_said() -> None:
         made = compiled(network(), context, "cost")
         (network_,) = networks(nna.from_graph(network()))
         plan = asked("cost", "order")
-        bench = _Programs(network_, context, nna.Cache())
+        bench = Programs(network_, context, nna.Cache())
         assert cut(network_, context.members, plan, bench.bench).tries == made.gears[0].tries > 0
         assert by_cost(task_of(network_, context.members), bench.bench({}), most_tries=1).tries == 1
 

@@ -333,8 +333,7 @@ def _type_output(bound: Bound, outcome: Outcome, operand: Operand) -> None:
         if wanted == own.precision or (own.row.dtype == model.type.row.dtype and own.row.scaled):
             return
         if model.type.row.scaled:
-            own.scale, own.zero_point = model.type.scale, model.type.zero_point
-            own.scales, own.channel_dim = model.type.scales, model.type.channel_dim
+            own.take_scaling(model.type)
     elif outcome.named_by:
         named = bound.inputs[outcome.named_by][0]
         if named is None or named.known is None or named.known.size != 1:
@@ -345,7 +344,7 @@ def _type_output(bound: Bound, outcome: Outcome, operand: Operand) -> None:
         return
     own.precision = wanted
     if not own.row.scaled:
-        own.scale = own.zero_point = own.scales = own.channel_dim = None
+        own.scale = own.zero_point = own.scales = own.zero_points = own.channel_dim = None
 
 
 def argument_fault(argument: Argument, operand: Operand) -> str:

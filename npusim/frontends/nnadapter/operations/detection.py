@@ -122,7 +122,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         OperationType.NON_MAX_SUPPRESSION,
         "bboxes scores rois_num? background_label:i=-1 score_threshold:f nms_top_k:i nms_threshold:f nms_eta:f=1.0"
-        " keep_top_k:i normalized:b=True return_index:b=False > box=bboxes out_rois_num:INT32 index?:INT32",
+        " keep_top_k:i normalized:b=True return_index:b=False"
+        " > box=bboxes out_rois_num:INT32 index?(return_index):INT32",
         _non_max_suppression,
         ("multiclass_nms",),
         counted="out_rois_num",

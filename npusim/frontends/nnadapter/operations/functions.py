@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isinf, isnan, prod
-
-import numpy as np
+from math import inf, isinf, isnan, prod
 
 from npusim.frontends.nnadapter.codes import OperationType
 from npusim.frontends.nnadapter.operations.conversion import Conversion
@@ -28,19 +26,16 @@ def _gelu(c: Conversion) -> Sequence[int]:
 
 
 def _prelu(c: Conversion) -> Sequence[int]:
-    """One slope, one for each channel, or one for each element of a sample."""
+    """One slope, or one for each channel."""
     shape, slope = c.shape("input"), c.shape("slope")
-    rank, count = len(shape), int(np.prod(slope))
-    tensor = c.tensor("slope")
-    if count == 1:
-        aligned: tuple[int, ...] = (1,) * min(rank, 1)
-    elif rank > 1 and len(slope) == 1 and count == shape[1]:
-        aligned = (count,) + (1,) * (rank - 2)
-    else:
-        aligned = slope
-    if aligned != slope:
-        tensor = c.reshaped(tensor, aligned)
-    return c.node("prelu", [c.tensor("input"), c.in_type_of_input(tensor)])
+    rank, channels = len(shape), shape[1:2]
+    c.require(
+        slope in ((), (1,), channels),
+        f"slope has shape {list(slope)}, must be [1] or {list(channels)}, the channels",
+    )
+    one = prod(slope) == 1
+    aligned = (1,) * min(rank, 1) if one else (*channels, *(1,) * (rank - 2))
+    return c.node("prelu", [c.tensor("input"), c.in_type_of_input(c.reshaped(c.tensor("slope"), aligned))])
 
 
 def _clip(c: Conversion) -> Sequence[int]:
@@ -52,8 +47,8 @@ def _clip(c: Conversion) -> Sequence[int]:
     if all(c.known(name) is not None for name in names):
         least, most = (c.real_of(name) for name in names)
         c.require(not isnan(least) and not isnan(most), f"min is {least}, max {most}: must be numbers")
-        if (isinf(least) and least > 0) or (isinf(most) and most < 0):
-            c.require(False, f"min is {least}, max {most}: nothing lies between")
+        c.require(least <= most, f"min is {least}, max {most}: min must be at most max")
+        c.require(least < inf and most > -inf, f"min is {least}, max {most}: nothing lies between")
         if c.result().real or c.result().quantized:
             limits = {"least": None if isinf(least) else least, "most": None if isinf(most) else most}
             return c.node("clip", [c.tensor("input")], **limits)

@@ -235,9 +235,11 @@ def _pad(c: Conversion) -> Sequence[int]:
         return _assign(c)
     borders = tuple(zip(pads[::2], pads[1::2], strict=True))
     tensor = c.tensor("input")
-    if mode in (PadMode.PAD_MODE_NONE, PadMode.PAD_MODE_CONSTANT):
-        value = _pad_value(c, tensor) if mode is PadMode.PAD_MODE_CONSTANT else None
-        return moved(c, "pad", [tensor], paddings=borders, pad_value=value)
+    if mode is PadMode.PAD_MODE_NONE:
+        c.require(not any(pads), f"mode is PAD_MODE_NONE and pads is {pads}, must be zeros")
+        return _assign(c)
+    if mode is PadMode.PAD_MODE_CONSTANT:
+        return moved(c, "pad", [tensor], paddings=borders, pad_value=_pad_value(c, tensor))
     if mode is PadMode.PAD_MODE_REFLECT:
         c.require(
             all(max(border) < max(size, 1) for size, border in zip(sizes, borders, strict=True)),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npusim.frontends.nnadapter.codes import OperationType, Precision
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.errors import InvalidParameter, said
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.frontends.nnadapter.operations.bound import Bound
 from npusim.frontends.nnadapter.operations.conversion import Conversion
@@ -60,32 +60,38 @@ def _codes(bound: Bound) -> None:
     axis, scales, zeros = (np.asarray(value).reshape(-1) for value in values)
     if axis.size != 1:
         raise InvalidParameter(f"{place}: axis has {axis.size} numbers, must be one")
-    if zeros.size not in (1, scales.size) or scales.size == 0 or (scales.size > 1 and zeros.any()):
+    if zeros.size not in (1, scales.size) or scales.size == 0:
         raise InvalidParameter(
-            f"{place}: zero_point is {zeros.tolist()}, must be one, or 0 for each of {scales.size} scales"
+            f"{place}: zero_point is {said(zeros.tolist())}, must be one, or one for each of {scales.size} scales"
         )
     if not all(0 < scale < np.inf for scale in scales):
         raise InvalidParameter(f"{place}: scale is {scales.tolist()}, must be above 0")
-    said = _type_of_codes(int(axis[0]), scales.tolist(), int(zeros[0]), len(source.type.dimensions), place)
+    points = [int(zero) for zero in np.broadcast_to(zeros, scales.shape)]
+    asked = _type_of_codes(int(axis[0]), scales.tolist(), points, len(source.type.dimensions), place)
     if not own.row.scaled:
-        own.precision, own.scale, own.zero_point = said.precision, said.scale, said.zero_point
-        own.scales, own.channel_dim = said.scales, said.channel_dim
-    elif own.quantization != said.quantization:
+        own.precision = asked.precision
+        own.take_scaling(asked)
+    elif own.quantization != asked.quantization:
         name = bound.outputs["output"][0].name
         raise InvalidParameter(
             f"{place}: scale {scales.tolist()} and zero_point {zeros.tolist()} are not those of {name}"
         )
 
 
-def _type_of_codes(axis: int, scales: list[float], zero: int, rank: int, place: str) -> OperandType:
-    if len(scales) == 1 and zero:
-        return OperandType(Precision.QUANT_UINT8_ASYMM_PER_LAYER, scale=scales[0], zero_point=zero)
+def _type_of_codes(axis: int, scales: list[float], zeros: list[int], rank: int, place: str) -> OperandType:
+    for zero in zeros:
+        if not 0 <= zero <= 255:
+            raise InvalidParameter(f"{place}: zero_point is {zero}, must be 0..255")
+    if len(scales) == 1 and zeros[0]:
+        return OperandType(Precision.QUANT_UINT8_ASYMM_PER_LAYER, scale=scales[0], zero_point=zeros[0])
     if len(scales) == 1:
         return OperandType(Precision.QUANT_INT8_SYMM_PER_LAYER, scale=scales[0])
     if not -rank <= axis < rank:
         raise InvalidParameter(f"{place}: axis is {axis}, must be -{rank}..{rank - 1}")
-    kind = Precision.QUANT_INT8_SYMM_PER_CHANNEL
-    return OperandType(kind, scales=tuple(scales), channel_dim=axis % rank)
+    kind = OperandType(Precision.QUANT_INT8_SYMM_PER_CHANNEL, scales=tuple(scales), channel_dim=axis % rank)
+    if any(zeros):
+        kind.precision, kind.zero_points = Precision.QUANT_UINT8_ASYMM_PER_CHANNEL, tuple(zeros)
+    return kind
 
 
 ROWS: tuple[Row, ...] = (

@@ -6,7 +6,8 @@ An argument `name` is a tensor, `name:s` one of which only the sizes matter; oth
 must be known when the model is built: i a whole number, f a real one, b a truth, I and F lists of them, or v a number
 of any kind. `?` says that it may be omitted, `=` what the methods of `Model` take where it is not given, `+` that there
 are one or more. A result `name=input` has the precision of that argument, `name:PRECISION` always that one,
-`name@argument` the one that a parameter says by its number, and `name` alone the one that its operand has.
+`name@argument` the one that a parameter says by its number, and `name` alone the one that its operand has. A result
+`name?(flag)` is there where that parameter is true.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from npusim.frontends.nnadapter.codes import Precision
 
 _ARGUMENT = re.compile(r"(?P<name>\w+?)(?::(?P<kind>[ifbvsIF]))?(?P<marks>[?+]*)(?:=(?P<default>\S+))?")
-_RESULT = re.compile(r"(?P<name>\w+?)(?P<marks>[?+]*)(?:(?P<how>[=:@])(?P<of>\w+))?")
+_RESULT = re.compile(r"(?P<name>\w+?)(?P<marks>[?+]*)(?:\((?P<flag>\w+)\))?(?:(?P<how>[=:@])(?P<of>\w+))?")
 
 NOTHING: Any = object()
 """The default of an argument that must be given."""
@@ -41,6 +42,7 @@ class Outcome(NamedTuple):
     like:      the argument whose precision it has.
     precision: the one it always has.
     named_by:  the parameter that says its precision.
+    asked_by:  the parameter that says whether it is there.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Outcome(NamedTuple):
     like: str = ""
     precision: Precision | None = None
     named_by: str = ""
+    asked_by: str = ""
 
 
 class Signature(NamedTuple):
@@ -98,4 +101,5 @@ def _outcome(word: str) -> Outcome:
         of if how == "=" else "",
         Precision[of] if how == ":" else None,
         of if how == "@" else "",
+        parts["flag"] or "",
     )

@@ -124,7 +124,9 @@ def _largest(c: Conversion, op: str, how: dict[str, Any]) -> Sequence[int]:
         how["activation"] = c.activation()
     image, result = c.tensor("input"), c.result()
     kind = c.builder.type(image)
-    positions = [c.result("indices")] if c.flag("return_indices") and c.has("indices") else []
+    asked = c.flag("return_indices")
+    c.require(asked or not c.has("indices"), "there is an output for indices, and return_indices is false")
+    positions = [c.result("indices")] if c.has("indices") else []
     if positions:
         op += "_with_positions"
     if kind.quantization == result.quantization:
@@ -148,7 +150,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         OperationType.MAX_POOL_2D,
-        f"input {_WINDOW} {_INDICES} fuse_code:i=0 > output=input indices?@return_indices_dtype",
+        f"input {_WINDOW} {_INDICES} fuse_code:i=0 > output=input indices?(return_indices)@return_indices_dtype",
         _max_pool,
         ("max_pool_2d", "max_pool_2d_with_positions", "quantize"),
     ),
@@ -160,7 +162,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         OperationType.ADAPTIVE_MAX_POOL_2D,
-        f"input output_shape:I {_INDICES} > output=input indices?@return_indices_dtype",
+        f"input output_shape:I {_INDICES} > output=input indices?(return_indices)@return_indices_dtype",
         _adaptive_max_pool,
         (
             "adaptive_max_pool_2d",

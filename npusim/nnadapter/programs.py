@@ -1,0 +1,115 @@
+"""The programs of a model with known shapes: how it is cut, and what drivers make of each piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from npusim.frontends.nnadapter.network import Network
+from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.kernels.graph.graph import Tensor
+from npusim.nnadapter import keeping
+from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing
+from npusim.nnadapter.context import Context
+from npusim.nnadapter.hal.driver import Cache, Submodel
+from npusim.nnadapter.partition import Cut, Plan, cut
+from npusim.nnadapter.segment import machines_of, part_of
+from npusim.scheduler.partition.linked import Part
+from npusim.scheduler.partition.pieces import Piece as Stretch
+from npusim.session.devices import Bench
+
+
+def programs_of(network: Network, context: Context, plan: Plan, told: Cache) -> CompiledGear:
+    """A model of one gear, piece by piece; what drivers are `told` of the cache. Raises NNAdapterError."""
+    made = Programs(network, context, told)
+    try:
+        found = cut(network, context.members, plan, made.bench)
+        made.forced = found.forced
+        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found)
+    except Exception:
+        made.destroy(())
+        raise
+    made.destroy(gear.pieces)
+    return gear
+
+
+class Programs:
+    """The programs of pieces of a model, each made once by the driver of its device.
+
+    forced: operations that must be on a CPU, by place, and who says so.
+    """
+
+    def __init__(self, network: Network, context: Context, told: Cache) -> None:
+        self.forced: Mapping[int, str] = {}
+        self._network, self._context, self._told = network, context, told
+        self._made: dict[tuple[Stretch, str], CompiledPiece] = {}
+
+    def bench(self, forced: Mapping[int, str]) -> Bench:
+        """What times partitions of the model."""
+        self.forced = forced
+        network, cores = self._network, self._context.cores
+
+        def program(piece: Stretch) -> Part | None:
+            member = self._context.members[piece.device]
+            return part_of(self._once(piece, Cache()), cores) if member in cores else None
+
+        inputs, outputs = (
+            [(number, _tensor(network, number)) for number in side]
+            for side in (network.inputs, network.outputs)
+        )
+        return Bench(network.name, machines_of(cores), program, inputs, outputs)
+
+    def piece(self, piece: Stretch) -> CompiledPiece:
+        """A piece with its program, and what is kept of it. Raises NNAdapterError."""
+        return self._once(piece, self._told)
+
+    def _once(self, piece: Stretch, told: Cache) -> CompiledPiece:
+        """A piece as its driver made it when it was told so much of the cache."""
+        if (piece, told.token) not in self._made:
+            self._made[piece, told.token] = self._compiled(piece, told)
+        return self._made[piece, told.token]
+
+    def destroy(self, kept: Sequence[CompiledPiece]) -> None:
+        """The drivers destroy all programs but those of some pieces."""
+        for piece in self._made.values():
+            if piece not in kept:
+                member = self._context.member(piece.device)
+                member.call("destroy_program", piece.program)
+
+    def _compiled(self, piece: Stretch, told: Cache) -> CompiledPiece:
+        network, member = self._network, self._context.members[piece.device]
+        forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
+        submodel = Submodel(network, piece.operations, forced)
+        graph = submodel.graph()
+        inputs, outputs = (tuple(_crossing(network, number) for number in side) for side in graph[1:3])
+        cache = keeping.telling(told, inputs, outputs)
+        program = member.call("create_program", member.context, submodel, cache)
+        steps = submodel.operations
+        return CompiledPiece(
+            member.name,
+            tuple(step.kind for step in steps),
+            tuple(step.name for step in steps),
+            inputs,
+            outputs,
+            program,
+            cache.buffer,
+        )
+
+
+def _crossing(network: Network, number: int) -> Crossing:
+    name, kind = network.tensor_name(number), network.tensor_type(number)
+    return Crossing(number, name, kind, network.counted.get(number))
+
+
+def _tensor(network: Network, number: int) -> Tensor:
+    return Tensor(network.tensor_name(number), network.tensor_type(number), network.value(number))
+
+
+def _gear(network: Network, pieces: Sequence[CompiledPiece], found: Cut) -> CompiledGear:
+    inputs, outputs = (
+        tuple(_crossing(network, number) for number in side) for side in (network.inputs, network.outputs)
+    )
+    shapes: tuple[Shape, ...] = tuple(crossing.type.shape for crossing in inputs)
+    values = {number: network.value(number) for number in network.outputs}
+    constants = {number: value for number, value in values.items() if value is not None}
+    timed = found.tries, found.by_order_cycles
+    return CompiledGear(shapes, inputs, outputs, tuple(pieces), constants, *timed)
