@@ -11,6 +11,7 @@ from npusim.isa.base.nearest import nearest
 from npusim.isa.hardware.hardware import ALL_OPERATORS, Hardware
 from npusim.isa.program.program import UNKNOWN
 from npusim.kernels.operator.operator import Call, Operator, Shapes
+from npusim.kernels.operator.registered import registered
 from npusim.kernels.operator.unknown import unknown_operator
 
 FILES: tuple[str, ...] = (
@@ -214,14 +215,20 @@ def operator(name: str) -> Operator:
         return _read(name)
     if name.startswith(UNKNOWN):
         return unknown_operator(name)
+    if (own := registered(name)) is not None:
+        return own
+    if name.startswith("custom "):
+        raise GraphError(
+            f"operator {name} is not one that npusim has; register it (npusim.register_operator)"
+        )
     near = get_close_matches(name, _FILE_OF, n=1)
     hint = f"; the nearest is {near[0]!r}" if near else ""
     raise GraphError(f"operator {name!r} is not one that npusim has{hint}; `npusim ops` lists them")
 
 
 def known(name: str) -> bool:
-    """Whether npusim has an operator of that name, or times it as one that it does not have."""
-    return name in _FILE_OF or name.startswith(UNKNOWN)
+    """Whether npusim has an operator of that name, the user registered it, or it is timed as an unknown one."""
+    return name in _FILE_OF or name.startswith(UNKNOWN) or registered(name) is not None
 
 
 def check_lacks(hardware: Hardware) -> None:
@@ -243,7 +250,8 @@ def infer(call: Call, op: str) -> Shapes | None:
     None for an operator that npusim does not have, and one whose parameters or operands break the rules: when it is
     compiled, the rule says so.
     """
-    if op not in _FILE_OF or type(call.parameters) is not (entry := _read(op)).parameters:
+    entry = _read(op) if op in _FILE_OF else registered(op)
+    if entry is None or type(call.parameters) is not entry.parameters:
         return None
     try:
         return entry.infer(call)

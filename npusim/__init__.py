@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
     from npusim.kernels.graph.graph import Graph
+    from npusim.kernels.operator.registered import register_operator, unregister_operator
     from npusim.quantization.quantization import quantize
     from npusim.quantization.result import Quantized
     from npusim.session.api import compile, hardware, load, load_program, save_program
@@ -50,11 +51,13 @@ __all__ = [
     "load",
     "load_program",
     "quantize",
+    "register_operator",
     "reset_states",
     "run",
     "save_program",
     "simulate",
     "states",
+    "unregister_operator",
     "verify",
     "what_if",
 ]
@@ -75,11 +78,13 @@ _HOMES = {
     "load": "npusim.session.api",
     "load_program": "npusim.session.api",
     "quantize": "npusim.quantization.quantization",
+    "register_operator": "npusim.kernels.operator.registered",
     "reset_states": "npusim.session.states",
     "run": "npusim.views.run",
     "save_program": "npusim.session.api",
     "simulate": "npusim.views.run",
     "states": "npusim.session.states",
+    "unregister_operator": "npusim.kernels.operator.registered",
     "verify": "npusim.verification.verification",
     "what_if": "npusim.views.what_if",
 }

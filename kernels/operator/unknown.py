@@ -18,7 +18,7 @@ def unknown_operator(name: str) -> Operator:
         rules=(),
         infer=_as_they_are,
         reference=_nothing,
-        workload=_bytes_moved,
+        workload=bytes_moved,
         on_host="npusim does not know it; timed by its bytes alone, without results",
     )
 
@@ -32,7 +32,7 @@ def _nothing(call: Call, values: Values) -> list[Array]:
     raise SimulationError("an operator that npusim does not know has no results; only its time is estimated")
 
 
-def _bytes_moved(call: Call) -> Workload:
+def bytes_moved(call: Call) -> Workload:
     """All bytes that it reads and writes pass through the host once, as fast as the host copies."""
     given = {position: tensor for position, tensor in enumerate(call.inputs) if tensor is not None}
     constants = sum(tensor.size_bytes for position, tensor in given.items() if position in call.constants)

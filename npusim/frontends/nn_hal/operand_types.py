@@ -28,8 +28,6 @@ class TypeRow:
     @property
     def element_bytes(self) -> int | None:
         """Bytes of an element in memory, None if any length will do."""
-        if self.type is OperandType.TENSOR_OEM_BYTE:
-            return 1
         return element(self.element).bits // 8 if self.element else None
 
 
@@ -53,7 +51,7 @@ TYPES: tuple[TypeRow, ...] = (
     TypeRow(_T.TENSOR_QUANT8_ASYMM_SIGNED,     "int8",    True,  "one", (-128, 127)),
     TypeRow(_T.SUBGRAPH,                       None,      False),
     TypeRow(_T.OEM,                            None,      False),
-    TypeRow(_T.TENSOR_OEM_BYTE,                None,      True),
+    TypeRow(_T.TENSOR_OEM_BYTE,                "uint8",   True),
 )
 # fmt: on
 

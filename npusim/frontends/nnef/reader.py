@@ -78,13 +78,15 @@ class _Tensors:
         if entry is None:
             known = standard.OPERATIONS.get(call.operation)
             text = f"npusim does not have the operation {quoted(call.operation)}"
-            raise call.fault("S1" if known else "F6", text)
+            advice = "" if known else "; npusim.register_operator makes it known"
+            raise call.fault("S1" if known else "F6", f"{text}{advice}")
         return entry
 
 
 def _items_of(call: Call) -> Iterator[tuple[str, Item]]:
-    """What the results of a call of a standard operation hold, by their names."""
-    for declared, names in zip(standard.OPERATIONS[call.operation].results, call.results, strict=True):
+    """What the results of a call of a standard operation hold, by their names; of others the document says it."""
+    operation = standard.OPERATIONS.get(call.operation)
+    for declared, names in zip(operation.results if operation else (), call.results, strict=bool(operation)):
         kind = declared.type.item if isinstance(declared.type, ArrayOf) else declared.type
         item: Any = kind.item if isinstance(kind, Tensor) and kind.item in ITEMS else call.item or "scalar"
         for name in [names] if isinstance(names, str) else names:

@@ -31,7 +31,9 @@ _TEXTS = (0x12, 0x1A, 0x22)
 _PARTS = (0x3A, 0x42)
 """the graph, the versions of operations."""
 
-_UNKNOWN = "npusim does not have the operation; `npusim ops` lists those it has"
+_UNKNOWN = (
+    "npusim does not have the operation; `npusim ops` lists all, npusim.register_operator adds your own"
+)
 _MISSING = {
     "NonMaxSuppression": "how many boxes it keeps follows from data, and npusim knows all shapes before a run; let the "
     "model end with boxes and scores (onnx.utils.extract_model), and choose from these",

@@ -29,7 +29,8 @@ from npusim.kernels.graph.control import body_names
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph
 from npusim.kernels.graph.inference import fits
 from npusim.kernels.graph.names import quoted
-from npusim.kernels.operator.parameters import Parameters, Unchecked
+from npusim.kernels.operator.parameters import NONE, Parameters, Unchecked
+from npusim.kernels.operator.registered import custom
 from npusim.kernels.table import known, operator
 
 DEEPEST = 16
@@ -153,9 +154,12 @@ class _Reading:
             bodies = self._bodies(record, deciding, where)
             builder.add(deciding.op, record.inputs, record.outputs, name=name, bodies=bodies)
         elif row is None:
-            kind, _, custom = record.kind.partition(" ")
-            op = f'custom "{custom}"' if kind == "CUSTOM" else record.kind.lower()
-            builder.add(op, record.inputs, record.outputs, name=name)
+            kind, _, called = record.kind.partition(" ")
+            op = custom(called) if kind == "CUSTOM" else record.kind.lower()
+            parameters = NONE
+            if kind == "CUSTOM" and known(op):
+                parameters = Unchecked.of({"custom_options": record.custom_options.tolist()})
+            builder.add(op, record.inputs, record.outputs, parameters, name=name)
         else:
             layer = self._layer(where, record, row)
             inputs, states = self._operands(record, row, layer)

@@ -141,11 +141,13 @@ class Conversion:
     def tensor(self, name: str) -> int | None:
         """The tensor of an argument; None where it is not there or omitted."""
         argument = self.call.get(name)
-        if argument is None:
-            return None
+        return None if argument is None else self.given(argument)
+
+    def given(self, argument: Argument) -> int | None:
+        """The tensor of an argument; None for one that is omitted."""
         if argument.undecided:
             raise Needs(argument)
-        return self._operands.tensor(argument.operand.index, argument)
+        return None if argument.omitted else self._operands.tensor(argument.operand.index, argument)
 
     def tensors(self, name: str) -> list[int]:
         """The tensors of an argument that repeats."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
-from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType
+from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType, OperationType
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations import table
 from npusim.frontends.nn_hal.operations.call import Argument, Call, Known
@@ -90,7 +90,7 @@ class GraphParts:
         """
         call = checked_call(operation, self.known, self._version, self._referenced)
         row = row_of(operation)
-        if row.convert is None:
+        if row.convert is None or not row.supported:
             raise Refused(_not_computed(operation))
         before = len(self.builder.tensors), len(self.builder.nodes), len(self.builder.inputs)
         try:
@@ -186,6 +186,8 @@ def row_of(operation: CheckedOperation) -> Row:
 
 def _not_computed(operation: CheckedOperation) -> Fault:
     text = f"npusim does not compute {operation.type.name}"
+    if operation.type is OperationType.OEM_OPERATION:
+        text += "; npusim.register_operator makes it known"
     return Fault(operation.place, text, status=ErrorStatus.GENERAL_FAILURE)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from npusim.frontends.nnef.operations import (
     activations,
     convolutions,
@@ -14,7 +17,10 @@ from npusim.frontends.nnef.operations import (
     regions,
     resampling,
 )
+from npusim.frontends.nnef.operations.conversion import Conversion
 from npusim.frontends.nnef.operations.row import Row
+from npusim.kernels.operator.registered import custom
+from npusim.kernels.table import known
 
 ROWS: tuple[Row, ...] = tuple(
     sorted(
@@ -39,5 +45,14 @@ _BY_NAME = {row.name: row for row in ROWS}
 
 
 def row(name: str) -> Row | None:
-    """The row of an operation; None where there is none."""
-    return _BY_NAME.get(name)
+    """The row of an operation, or of a fragment without a body that the user registered; None where there is none."""
+    op = custom(name)
+    return _BY_NAME.get(name) or (Row(name, _registered, (op,)) if known(op) else None)
+
+
+def _registered(c: Conversion) -> Sequence[int]:
+    inputs: list[int] = []
+    for name, operand in c.call.tensors.items():
+        inputs += c.tensors(name) if isinstance(operand, tuple) else [c.tensor(name)]
+    attributes: dict[str, Any] = dict(c.call.attributes)
+    return c.nodes(custom(c.call.operation), inputs, c.kinds(), values=attributes)

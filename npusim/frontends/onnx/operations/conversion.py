@@ -129,6 +129,18 @@ class Conversion(Said):
             kind = self.kind(0, dtype)
         return self.nodes(op, inputs, [kind], **parameters)[0]
 
+    def own(self, op: str, types: Sequence[str], attributes: Mapping[str, Any]) -> tuple[int, ...]:
+        """Adds a node of an operator that the user registered, on plain numbers, and returns its results.
+
+        types: of the results; without them that of the first operand.
+        """
+        inputs = [self._around.number(name) if name else None for name in self.onnx.inputs]
+        first = next((self.builder.type(number).dtype for number in inputs if number is not None), "float32")
+        count = len(self.outputs)
+        self.require(len(types) in (0, count), f"has {count} outputs, and {len(types)} are registered")
+        results = [unshaped(dtype) for dtype in types or (first,) * count]
+        return self._nodes(op, inputs, results, {"values": attributes})
+
     def nodes(
         self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType], **parameters: Any
     ) -> tuple[int, ...]:

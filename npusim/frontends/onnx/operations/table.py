@@ -26,6 +26,8 @@ from npusim.frontends.onnx.operations import (
     shapes,
 )
 from npusim.frontends.onnx.operations.row import Row
+from npusim.kernels.operator.registered import custom, plain, result_types
+from npusim.kernels.table import known
 
 ROWS: tuple[Row, ...] = tuple(
     sorted(
@@ -61,5 +63,10 @@ _BY_NAME = {(row.domain, row.name): row for row in ROWS}
 
 
 def row(domain: str, name: str) -> Row | None:
-    """The row of an operation; None where there is none."""
-    return _BY_NAME.get((domain, name))
+    """The row of an operation, or of one that the user registered as "domain.name"; None where there is none."""
+    found = _BY_NAME.get((domain, name))
+    kind = f"{domain}.{name}" if domain else name
+    if found is None and known(op := custom(kind)):
+        types = result_types(kind)
+        return Row(name, "X*", lambda c: c.own(op, types, plain(c.onnx.attributes)), (), domain, groups=False)
+    return found

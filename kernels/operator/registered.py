@@ -1,0 +1,171 @@
+"""Operators of a user's own: registered once in Python, known to every front end, computed on the host.
+
+    npusim.register_operator(
+        "SoftClip",
+        compute=lambda inputs, attributes: [np.tanh(inputs[0])],
+        shapes=lambda shapes, attributes: [shapes[0]],
+        operations=lambda shapes, results, attributes: 12 * math.prod(results[0]),
+    )
+
+A model calls it by its name: a custom operator of TensorFlow Lite, an operation of ONNX, a fragment of NNEF without a
+body, `OEM_OPERATION` of the NN HAL, a custom operation of NNAdapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.base.errors import GraphError, NpusimError, SimulationError
+from npusim.isa.base.plain_values import printable
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator.operands import elementwise
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values, compute_in_reals
+from npusim.kernels.operator.parameters import Unchecked
+from npusim.kernels.operator.unknown import bytes_moved
+
+Attributes = Mapping[str, Any]
+"""What a model says of an operator beside its tensors, as plain values by name."""
+
+Shape = tuple[int, ...]
+
+Compute = Callable[[list[Any], Attributes], Sequence[Any]]
+ShapesOf = Callable[[list[Any], Attributes], Sequence[Sequence[int]]]
+OperationsOf = Callable[[list[Any], list[Shape], Attributes], int]
+
+_LONGEST = 80
+_operators: dict[str, Operator] = {}
+_types: dict[str, tuple[str, ...]] = {}
+
+
+def register_operator(
+    name: str,
+    compute: Compute,
+    shapes: ShapesOf,
+    *,
+    operations: OperationsOf | None = None,
+    types: Sequence[str] = (),
+) -> None:
+    """Make an operator known, in this process, to all front ends; a later one of the same name takes its place.
+
+    name:       as models have it: the custom code of TensorFlow Lite, "domain.Operation" or "Operation" of ONNX, the
+                name of NNEF's fragment, "OEM_OPERATION", the name or number of NNAdapter's custom operation.
+    compute:    (inputs, attributes) -> results, arrays of numpy; an input that a model omits is None. Quantized tensors
+                come as the float32 that they stand for, and results are rounded to the codes of their tensors.
+    shapes:     (shapes of inputs, attributes) -> shapes of results; the shape of an omitted input is None.
+    operations: (shapes of inputs, shapes of results, attributes) -> scalar operations of the host, which are timed at
+                the rate of its elementwise operators. Without it the host only moves the bytes.
+    types:      element types of the results, for models that do not say them (ONNX); without them that of input 0.
+
+    It runs on the host; the NPU hands it over as it does every operator that it lacks. Raises NpusimError for a wrong
+    argument.
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST or not name.isprintable():
+        raise NpusimError(f"name {printable(repr(name))}: must be a name of 1 to {_LONGEST} characters")
+    for what, function in (("compute", compute), ("shapes", shapes), ("operations", operations)):
+        if not callable(function) and not (what == "operations" and function is None):
+            raise NpusimError(f"operator {printable(name)}: {what} is {function!r:.40}, must be a function")
+    entry = _Registered(printable(name), compute, shapes, operations)
+    _types[name] = tuple(types)
+    _operators[custom(name)] = Operator(
+        name=custom(name),
+        parameters=Unchecked,
+        types=(),
+        rules=(),
+        infer=entry.infer,
+        reference=entry.compute,
+        workload=entry.workload,
+        on_host="is registered by the user, who says what it computes and what it costs",
+    )
+
+
+def unregister_operator(name: str) -> None:
+    """Forget a registered operator. Raises NpusimError where there is none of that name."""
+    if _operators.pop(custom(name), None) is None:
+        raise NpusimError(f"operator {printable(str(name))}: is not registered")
+    del _types[name]
+
+
+def custom(name: str) -> str:
+    """The operator of graphs that stands for an operator which models call so."""
+    return f'custom "{name}"'
+
+
+def registered(op: str) -> Operator | None:
+    """The registered operator that graphs call so; None where there is none."""
+    return _operators.get(op)
+
+
+def result_types(name: str) -> tuple[str, ...]:
+    """The element types that are registered for the results of the operator that models call so."""
+    return _types[name]
+
+
+def plain(attributes: Attributes) -> dict[str, Any]:
+    """Attributes as plain values: arrays become lists; what has no plain value, such as a graph, is left out."""
+    lists = {
+        name: each.tolist() if isinstance(each, np.ndarray) else each for name, each in attributes.items()
+    }
+    return {name: each for name, each in lists.items() if isinstance(each, (str, int, float, list, tuple))}
+
+
+class _Registered:
+    """What a user says of an operator, asked and checked."""
+
+    def __init__(
+        self, name: str, compute: Compute, shapes: ShapesOf, operations: OperationsOf | None
+    ) -> None:
+        self._name, self._compute, self._shapes, self._operations = name, compute, shapes, operations
+
+    def infer(self, call: Call) -> Shapes:
+        """The shapes of the results. Raises GraphError where the user's function fails or gives none."""
+        with self._asking("shapes", GraphError):
+            said = self._shapes(_shapes(call.inputs), call.parameters.plain())
+            shapes = tuple(tuple(int(size) for size in shape) for shape in said)
+        if len(shapes) != len(call.outputs):
+            text = f"shapes gives {len(shapes)} results, the model has {len(call.outputs)}"
+            raise GraphError(f"operator {self._name}: {text}")
+        return shapes
+
+    def compute(self, call: Call, values: Values) -> list[Array]:
+        """The results. Raises SimulationError where the user's function fails or gives others than the model has."""
+        return compute_in_reals(self._on_reals, call, values)
+
+    def _on_reals(self, call: Call, values: Values) -> list[Array]:
+        with self._asking("compute", SimulationError):
+            said = self._compute(list(values), call.parameters.plain())
+            results = [np.asarray(result) for result in said]
+            shapes = [result.shape for result in results]
+            if shapes != _shapes(call.outputs):
+                raise ValueError(f"results have shapes {shapes}, must be {_shapes(call.outputs)}")
+            return [
+                result.astype(kind.numpy_dtype) for result, kind in zip(results, call.outputs, strict=True)
+            ]
+
+    def workload(self, call: Call) -> Workload:
+        """The host's work: as many operations as the user says, or the bytes that pass through it."""
+        if self._operations is None:
+            return bytes_moved(call)
+        with self._asking("operations", GraphError):
+            inputs, results = _shapes(call.inputs), _shapes(call.outputs)
+            count = int(self._operations(inputs, results, call.parameters.plain()))
+            if count < 0:
+                raise ValueError(f"gives {count}, must be 0 or more")
+        return elementwise(call, count)
+
+    @contextmanager
+    def _asking(self, what: str, kind: type[NpusimError]) -> Iterator[None]:
+        """Turn what a function of the user raises into one line that names it."""
+        try:
+            yield
+        except Exception as fault:
+            said = " ".join(str(fault).split())[:120]
+            raise kind(f"operator {self._name}: {what}: {type(fault).__name__}: {said}") from fault
+
+
+def _shapes(kinds: Iterable[TensorType | None]) -> list[Any]:
+    return [None if kind is None else kind.shape for kind in kinds]
