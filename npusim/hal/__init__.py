@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ErrorStatus,
         FusedActivationFunc,
         HalVersion,
+        LoopTimeoutDurationNs,
         OperandLifeTime,
         OperandType,
         OperationType,
@@ -53,6 +54,7 @@ __all__ = [
     "FusedActivationFunc",
     "HalError",
     "HalVersion",
+    "LoopTimeoutDurationNs",
     "Model",
     "Operand",
     "OperandLifeTime",
@@ -75,7 +77,7 @@ __all__ = [
 _ROOM = "npusim.frontends.nn_hal"
 _HOMES = {
     f"{_ROOM}.enumerations": (
-        *("DeviceStatus", "ErrorStatus", "FusedActivationFunc", "HalVersion"),
+        *("DeviceStatus", "ErrorStatus", "FusedActivationFunc", "HalVersion", "LoopTimeoutDurationNs"),
         *("OperandLifeTime", "OperandType", "OperationType"),
     ),
     f"{_ROOM}.file": ("load", "save"),

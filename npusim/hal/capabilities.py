@@ -18,7 +18,7 @@ def capabilities(hardware: Hardware) -> structs.Capabilities:
         _info(table.cells["quantized8"]),
         _info(relaxed),
         _info(relaxed),
-        {OperandType(row.code): _info(table.operand(row)) for row in performance.OPERAND_TYPES if row.cell},
+        {OperandType(row.code): _info(table.operand(row)) for row in performance.OPERAND_TYPES},
         _info(control_flow),
         _info(control_flow),
     )

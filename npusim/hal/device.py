@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -69,6 +70,7 @@ class Device:
         self._target = Target(machine, chosen, timing_only)
         self._most_turns = max_loop_iterations
         self._closed = False
+        self._work: list[object] = []  # what it is at: append and remove are one step each for other threads
         self._capabilities: Capabilities | None = None
 
     @property
@@ -89,8 +91,10 @@ class Device:
         self.close()
 
     def getStatus(self) -> DeviceStatus:
-        """AVAILABLE, after `close` OFFLINE."""
-        return DeviceStatus.OFFLINE if self._closed else DeviceStatus.AVAILABLE
+        """AVAILABLE, BUSY while it prepares or executes a model (for other threads), after `close` OFFLINE."""
+        if self._closed:
+            return DeviceStatus.OFFLINE
+        return DeviceStatus.BUSY if self._work else DeviceStatus.AVAILABLE
 
     def getCapabilities(self) -> Result[Capabilities | None]:
         """The capability table of the hardware."""
@@ -102,11 +106,21 @@ class Device:
 
     def prepareModel(self, model: object) -> Result[PreparedModel | None]:
         """Checks a `Model` and compiles what is known of it."""
-        return self._answer(None, lambda: self._prepared(model))
+        with self.working():
+            return self._answer(None, lambda: self._prepared(model))
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """The device is BUSY meanwhile."""
+        self._work.append(job := object())
+        try:
+            yield
+        finally:
+            self._work.remove(job)
 
     def _prepared(self, model: object) -> PreparedModel:
         checked = _checked(model, FORM)
-        prepared = PreparedModel(checked, self._target, self._most_turns, self._unavailable)
+        prepared = PreparedModel(checked, self._target, self._most_turns, self._unavailable, self.working)
         for fault in unsupported(checked, checked.main).values():
             raise Refused(fault)
         return prepared

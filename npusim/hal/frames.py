@@ -61,6 +61,7 @@ class Frame:
     values:   by operand; constants of the graph are not among them.
     carried:  of a WHILE at `position`: what its graphs get.
     turns:    of that WHILE: how often its condition has held.
+    began:    of that WHILE: the cycle of the execution in which its condition was first looked at.
     """
 
     graph: int
@@ -69,6 +70,7 @@ class Frame:
     position: int = 0
     carried: list[Value] = field(default_factory=list)
     turns: int = 0
+    began: int = 0
 
 
 Frames = list[Frame]

@@ -11,13 +11,15 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from npusim.frontends.nn_hal import reading
 from npusim.frontends.nn_hal.checked import CheckedArgument, CheckedModel, CheckedOperand, CheckedRequest
-from npusim.frontends.nn_hal.enumerations import ErrorStatus
+from npusim.frontends.nn_hal.enumerations import ErrorStatus, LoopTimeoutDurationNs
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.operations.conversion import Refused, tensor_type
 from npusim.frontends.nn_hal.request import check_request, reader_in_need
@@ -54,17 +56,23 @@ class PreparedModel:
     """What `Device.prepareModel` gives: `execute` runs it. It keeps programs, and nothing of what was executed."""
 
     def __init__(
-        self, model: CheckedModel, target: Target, most_turns: int, unavailable: Callable[[], str]
+        self,
+        model: CheckedModel,
+        target: Target,
+        most_turns: int,
+        unavailable: Callable[[], str],
+        working: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """Compiles what the model alone says.
 
         model:       one that keeps the rules that do not ask what operations mean.
         unavailable: says why the device cannot be used, or "".
+        working:     makes the device BUSY.
 
         Raises Refused for operations that break a rule, or that npusim does not have, and NpusimError.
         """
         self._model, self._target, self._most_turns = model, target, most_turns
-        self._unavailable = unavailable
+        self._unavailable, self._working = unavailable, working
         self._ground = Ground(model)
         self._steps: OrderedDict[Any, _Compiled] = OrderedDict()
         self._prepare()
@@ -101,17 +109,22 @@ class PreparedModel:
         for fault in faults(self._model, OPERATIONS):
             raise Refused(fault)
 
-    def execute(self, request: object) -> Result[Execution | None]:
-        """Runs the model on a `Request`: reads inputs from its pools and writes outputs into them."""
+    def execute(self, request: object, loopTimeoutDuration: object = None) -> Result[Execution | None]:
+        """Runs the model on a `Request`: reads inputs from its pools and writes outputs into them.
+
+        loopTimeoutDuration: nanoseconds of simulated time that a WHILE may take, from the first look at its condition
+                             on; `LoopTimeoutDurationNs` has the default and the most, to which more is cut.
+        """
         if text := self._unavailable():
             return Result(ErrorStatus.DEVICE_UNAVAILABLE, None, text)
-        return refusing(lambda: self._execute(request))
+        with self._working():
+            return refusing(lambda: self._execute(request, loopTimeoutDuration))
 
-    def _execute(self, request: object) -> Result[Execution | None]:
+    def _execute(self, request: object, loop_timeout: object) -> Result[Execution | None]:
         checked = check_request(request, self._model)
         if isinstance(checked, Fault):
             raise Refused(checked)
-        run = _Run(self, checked)
+        run = _Run(self, checked, _nanoseconds(loop_timeout))
         with one_blas_thread(self._target.timing_only):
             results = run.results()
         shapes, short = [], ""
@@ -165,19 +178,23 @@ class PreparedModel:
     def _compiled(self, step: Step) -> _Compiled:
         return _Compiled(step, None if step.graph is None else Stage(step.graph, self._target))
 
-    def ended(self, frames: Frames) -> None:
-        """Raises Refused for a WHILE that has gone on for too long."""
+    def ended(self, frames: Frames, cycles: int, most_ns: int) -> None:
+        """Raises Refused for a WHILE that has taken too many turns, or at this cycle too much time."""
+        us_of_cycles = self._target.hardware.us_of_cycles
         for frame in frames:
-            if frame.turns > self._most_turns:
+            late = frame.carried and us_of_cycles(cycles - frame.began) * 1000 > most_ns
+            if late or frame.turns > self._most_turns:
                 operation = self._model.graphs[frame.graph].operations[frame.position]
-                raise Refused(endless(operation, self._most_turns))
+                raise Refused(endless(operation, self._most_turns, most_ns if late else None))
 
 
 class _Run:
     """One execution, step by step; `launches` are what the machine did."""
 
-    def __init__(self, model: PreparedModel, request: CheckedRequest) -> None:
+    def __init__(self, model: PreparedModel, request: CheckedRequest, loop_timeout_ns: int) -> None:
         self.launches: list[Launch] = []
+        self._loop_timeout_ns = loop_timeout_ns
+        self._counted, self._cycles = 0, 0
         self._model = model
         self._hardware = model.target.hardware
         self._frames = model.first(request)
@@ -198,7 +215,13 @@ class _Run:
                 self._moved(frame, origin, now)
                 for frame, origin in zip(step.frames, step.origins, strict=True)
             ]
-            self._model.ended(self._frames)
+            self._model.ended(self._frames, self._now(), self._loop_timeout_ns)
+
+    def _now(self) -> int:
+        """The cycles of all launches so far."""
+        self._cycles += sum(launch.execution.cycles for launch in self.launches[self._counted :])
+        self._counted = len(self.launches)
+        return self._cycles
 
     def _written(self, results: list[Value]) -> list[Value]:
         """The outputs. What the host knows it writes, what already was somewhere else is copied."""
@@ -215,8 +238,10 @@ class _Run:
 
     def _moved(self, frame: Frame, origin: int | None, now: dict[int, Value]) -> Frame:
         moved = replaced(frame, now)
+        moved.began = self._now()
         if origin is not None:
             moved.turns += self._frames[origin].turns
+            moved.began = self._frames[origin].began
         return moved
 
     def _launch(self, step: Step, stage: Stage, now: dict[int, Value]) -> None:
@@ -273,6 +298,17 @@ def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
 
 
 # Values and memory.
+
+
+def _nanoseconds(loop_timeout: object) -> int:
+    """The loop timeout of an execution. Raises Refused for what is none."""
+    if loop_timeout is None:
+        return LoopTimeoutDurationNs.DEFAULT
+    try:
+        given = reading.integer("loopTimeoutDuration", loop_timeout, 0, (1 << 64) - 1)
+    except reading.Broken as broken:
+        raise Refused(broken.fault) from None
+    return min(given, LoopTimeoutDurationNs.MAXIMUM)
 
 
 def _unbound(operand: CheckedOperand) -> Value | None:

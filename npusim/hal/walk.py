@@ -311,9 +311,11 @@ class Walk:
         )
 
 
-def endless(operation: CheckedOperation, turns: int) -> Fault:
-    """A WHILE whose condition still holds after so many turns."""
+def endless(operation: CheckedOperation, turns: int, most_ns: int | None = None) -> Fault:
+    """A WHILE whose condition still holds after so many turns, or is not false within so many nanoseconds."""
     text = f"the condition of WHILE still holds after {turns} iterations (max_loop_iterations)"
+    if most_ns is not None:
+        text = f"WHILE has not ended within {most_ns / 1e9:g} s of simulated time (loopTimeoutDuration)"
     return Fault(operation.place, text, status=ErrorStatus.MISSED_DEADLINE_TRANSIENT)
 
 

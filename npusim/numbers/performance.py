@@ -112,7 +112,7 @@ class OperandType:
 OPERAND_TYPES: tuple[OperandType, ...] = (
     OperandType(0, "FLOAT32", "1.0", "float32"),
     OperandType(1, "INT32", "1.0", "int32"),
-    OperandType(2, "UINT32", "1.0", ""),
+    OperandType(2, "UINT32", "1.0", "int32"),
     OperandType(3, "TENSOR_FLOAT32", "1.0", "float32"),
     OperandType(4, "TENSOR_INT32", "1.0", "int32"),
     OperandType(5, "TENSOR_QUANT8_ASYMM", "1.0", "quantized8"),
@@ -150,9 +150,7 @@ class Capabilities:
 
     def operand(self, operand_type: OperandType) -> Cell:
         """The cell of a type as the first input of an operation, which is how the runtime looks it up."""
-        if operand_type.cell:
-            return self.cells[operand_type.cell]
-        return Cell(None, "not offered: no operation has it as its first input")
+        return self.cells[operand_type.cell]
 
     def hal(self, version: HalVersion) -> dict[str, Any]:
         """The Capabilities struct of a HAL version as plain values."""

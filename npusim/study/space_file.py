@@ -254,7 +254,7 @@ class _Reader:
                 )
                 continue
             key = self._key(at, table.key)
-            if key in seen:
+            if key and key in seen:
                 self.faults[at] = f"{short(table.key)} is listed twice"
             seen.add(key)
             usual: Goal = "max" if key.partition(".")[0] in HIGHER_IS_BETTER else "min"

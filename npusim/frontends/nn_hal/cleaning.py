@@ -31,11 +31,15 @@ from npusim.frontends.nn_hal.structs import (
 )
 
 FIELD_RULES: dict[str, str] = {
-    "G1": "A field holds a value of its HAL type: uint32, int32, finite float32, bool, vec, the named struct.",
+    "G1": "A field holds a value of its HAL type: uint32, int32, finite float32, bool, vec, the named struct; one that "
+    "the version of the model does not have, its default.",
     "E1 E2 E3": "Operand type, operation type and lifetime are enumerators that exist in the version of the model.",
     "P1": "A pool is a C-contiguous buffer.",
 }
 """The rules that this module decides."""
+
+
+_RELAXED = "relaxComputationFloat32toFloat16"
 
 
 def clean_model(model: object) -> CheckedModel:
@@ -46,6 +50,13 @@ def clean_model(model: object) -> CheckedModel:
     pools = memories("pools", reading.field("", struct, "pools"))
     cleaner = _Cleaner(version, values, pools)
     subgraphs = reading.vec("referenced", reading.field("", struct, "referenced"))
+    relaxed = reading.truth(_RELAXED, reading.field("", struct, _RELAXED))
+    for name, given, since_ in (
+        (_RELAXED, relaxed, HalVersion.V1_1),
+        ("referenced", subgraphs, HalVersion.V1_3),
+    ):
+        if given and version < since_:
+            raise reading.broken(name, f"is of {since_.name}; the model is {version.name}", "G1")
     return CheckedModel(
         cleaner.graph("", struct),
         tuple(
@@ -53,9 +64,7 @@ def clean_model(model: object) -> CheckedModel:
             for place, subgraph in ((f"referenced[{i}]", each) for i, each in enumerate(subgraphs))
         ),
         version,
-        reading.truth(
-            "relaxComputationFloat32toFloat16", reading.field("", struct, "relaxComputationFloat32toFloat16")
-        ),
+        relaxed,
         values,
         pools,
     )

@@ -201,6 +201,13 @@ class ErrorStatus(IntEnum):
     RESOURCE_EXHAUSTED_PERSISTENT = 8
 
 
+class LoopTimeoutDurationNs(IntEnum):
+    """How long a WHILE may take, in nanoseconds: where an execution does not say it, and at most."""
+
+    DEFAULT = 2_000_000_000
+    MAXIMUM = 15_000_000_000
+
+
 _LAST_OF: dict[type[IntEnum], tuple[tuple[int, HalVersion], ...]] = {
     OperandType: (
         *(

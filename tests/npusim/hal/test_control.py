@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,48 @@ def test_a_loop_without_end_misses_its_deadline() -> None:
         == "operations[0]: the condition of WHILE still holds after 5 iterations (max_loop_iterations)"
     )
     assert not any(asked.pools[1])
+
+
+def ended(device: hal.Device, turns: int, timeout: object = None) -> hal.Result[Any]:
+    asked = request([X, np.int32([turns])], [8])
+    return device.prepareModel(looping()).unwrap().execute(asked, timeout)
+
+
+def test_a_loop_may_take_as_long_as_its_timeout_says_and_no_longer(device: hal.Device) -> None:
+    launches = run(device, looping(), [X, np.int32([3])])[1].run.launches  # type: ignore[attr-defined]
+    looks = [number for number, launch in enumerate(launches) if launch.program.name == "decide"]
+    cycles = sum(launch.execution.cycles for launch in launches[looks[0] + 1 : looks[-1] + 1])
+    needed_ns = ceil(device_hardware().us_of_cycles(cycles) * 1000)
+    assert ended(device, 3, needed_ns).status is ErrorStatus.NONE
+    late = ended(device, 3, needed_ns - 1)
+    assert (late.status, late.value) == (ErrorStatus.MISSED_DEADLINE_TRANSIENT, None)
+    assert late.message == (
+        f"operations[0]: WHILE has not ended within {(needed_ns - 1) / 1e9:g} s of simulated time "
+        "(loopTimeoutDuration)"
+    )
+    assert ended(device, 0, 0).status is ErrorStatus.NONE  # it never turns
+
+
+def test_a_loop_takes_2_s_where_nobody_says_more_and_15_s_at_most() -> None:
+    """A host that takes a tenth of a second for every call."""
+    hardware = device_hardware()
+    slow = hardware.model_copy(update={"host": hardware.host.model_copy(update={"handover_us": 100_000.0})})
+    with hal.Device(slow) as device:
+        one, two = (ended(device, turns).unwrap().timing.timeOnDevice for turns in (1, 2))
+        turns_in_2_s, turns_in_15_s = (int(limit // ((two - one) / 1e6)) for limit in (2, 15))
+        assert turns_in_2_s > 2
+        assert ended(device, turns_in_2_s).status is ErrorStatus.NONE
+        assert "within 2 s of" in ended(device, turns_in_2_s + 1).message
+        assert ended(device, turns_in_15_s, hal.LoopTimeoutDurationNs.MAXIMUM).status is ErrorStatus.NONE
+        assert ended(device, turns_in_15_s, 10**15).status is ErrorStatus.NONE
+        assert "within 15 s of" in ended(device, turns_in_15_s + 1, 10**15).message
+
+
+@pytest.mark.parametrize("timeout", [-1, 1 << 64, "2 s", 1.5, True])
+def test_a_timeout_is_a_whole_number_of_nanoseconds(device: hal.Device, timeout: object) -> None:
+    wrong = ended(device, 1, timeout)
+    assert wrong.status is ErrorStatus.INVALID_ARGUMENT
+    assert wrong.message.startswith("loopTimeoutDuration: is ")
 
 
 def test_ten_thousand_turns_are_given_up_soon(device: hal.Device) -> None:

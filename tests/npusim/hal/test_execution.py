@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npusim
 import npusim.hal as hal
 from npusim.hal import ErrorStatus, HalVersion, OperandLifeTime, OperandType, OperationType
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware import file as hardware_file
 from npusim.numbers.run import RunResult
 from npusim.numbers.staged import StagedRun
-from tests.npusim.hal.hal_models import Maker, addition
+from tests.npusim.hal.hal_models import Maker, addition, request_of
 from tests.npusim.hal.runs import argument, request, run, sound
 
 T, L, O = OperandType, OperandLifeTime, OperationType  # noqa: E741
@@ -283,3 +284,31 @@ def test_wrong_arguments_of_a_device_are_refused() -> None:
     ):
         with pytest.raises(NpusimError, match=text):
             hal.Device(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_device_is_busy_while_it_works() -> None:
+    """An operator of our own looks at the device that computes it."""
+    seen = []
+    model = addition()
+    model.operations[1].type = OperationType.OEM_OPERATION
+
+    def compute(inputs: Any, attributes: Any) -> list[Any]:
+        seen.append(device.getStatus())
+        return [inputs[0]]
+
+    def shapes(given: Any, attributes: Any) -> list[Any]:
+        seen.append(device.getStatus())
+        return [given[0]]
+
+    npusim.register_operator("OEM_OPERATION", compute, shapes)
+    try:
+        with hal.Device() as device:
+            prepared = device.prepareModel(model).unwrap()
+            assert set(seen) == {hal.DeviceStatus.BUSY}
+            assert device.getStatus() is hal.DeviceStatus.AVAILABLE
+            seen.clear()
+            prepared.execute(request_of(model)).unwrap()
+            assert seen == [hal.DeviceStatus.BUSY]
+            assert device.getStatus() is hal.DeviceStatus.AVAILABLE
+    finally:
+        npusim.unregister_operator("OEM_OPERATION")

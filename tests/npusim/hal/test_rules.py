@@ -68,6 +68,18 @@ CASES = (
         "operands[3].dimensions[1]: is -1, must be 0..4294967295",
     ),
     Case("G1", addition, put("operations", 5), "operations: is 5, must be a sequence"),
+    Case(
+        "G1",
+        addition,
+        put("relaxComputationFloat32toFloat16", True),
+        "relaxComputationFloat32toFloat16: is of V1_1; the model is V1_0",
+    ),
+    Case(
+        "G1",
+        convolution,
+        lambda model: setattr(model, "referenced", branches().referenced),
+        "referenced: is of V1_3; the model is V1_2",
+    ),
     Case("G1", addition, put("version", 9), "version: is 9, which is none of HalVersion"),
     Case(
         "E1", addition, put("operands[0].type", 77), "operands[0].type: is 77, which is none of OperandType"

@@ -198,6 +198,10 @@ CLOCK = "clock_mhz"
             ['objectives[1]: "cycles.total" is listed twice'],
         ),
         (
+            VARIES | {"objectives": ["latncy", "enrgy"]},
+            ['objectives[0]: "latncy": no such key', 'objectives[1]: "enrgy": no such key'],
+        ),
+        (
             VARIES | {"objectives": [{"key": "area", "goal": "low"}]},
             ["objectives[0]: ", "is neither a key nor"],
         ),

@@ -30,11 +30,12 @@ def _unweighted(call: Call) -> str | None:
 
 
 def _short(call: Call) -> str | None:
-    """sparse signatures, with the number of the hash function, have at most 32 bits"""
-    functions, bits = call.size("hash", 0), call.size("hash", 1)
-    if call.whole("type") != _SPARSE or functions is None or bits is None:
+    """sparse signatures have at most 32 bits, those of type 3 with the number of the hash function"""
+    kind, functions, bits = call.whole("type"), call.size("hash", 0), call.size("hash", 1)
+    if kind in (None, _DENSE) or functions is None or bits is None:
         return None
-    return None if bits + (functions - 1).bit_length() <= _WORD_BITS else "hash"
+    number = (functions - 1).bit_length() if kind == _SPARSE else 0
+    return None if bits + number <= _WORD_BITS else "hash"
 
 
 def _length(call: Call) -> str | None:

@@ -216,6 +216,15 @@ def _scratch(call: Call) -> str | None:
     return None if constraints.may_equal(wanted, sizes) else "scratch"
 
 
+def _exchanged(call: Call) -> str:
+    """A hint where the scratch is as wide as an earlier revision of types.hal writes it, with 3 and 4 exchanged."""
+    units, wide = call.size("cell_state", 1), call.size("scratch", 1)
+    gates = there(call, [ONE.input_weights("input")])
+    if units is None or len(gates) != 1 or wide != units * (3 if gates == {True} else 4):
+        return ""
+    return "an earlier types.hal exchanges 3 and 4, drivers do not"
+
+
 def _one_state_scale(call: Call) -> str | None:
     """the cell states have one scale"""
     before, after = call["cell_state"].operand, call["cell_state_out"].operand
@@ -261,6 +270,7 @@ ROWS: tuple[Row, ...] = (
         (),
         _lstm,
         ("lstm",),
+        other=_exchanged,
     ),
     Row(
         OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM,

@@ -114,7 +114,9 @@ class GraphParts:
         for node in self.builder.nodes[first_node:]:
             _require_sound(self.builder, node, call)
         for argument, tensor in zip(call.outputs, outputs, strict=False):
-            _require_shape(argument, self.builder.shape(tensor), row.counted)
+            fault = _other_shape(argument, self.builder.shape(tensor), row.counted)
+            if fault is not None:
+                raise Refused(row.hinted(fault, call))
         return outputs
 
     def _take(self, call: Call, outputs: Sequence[int], counted: bool) -> None:
@@ -202,8 +204,8 @@ def _require_sound(builder: GraphBuilder, node: Node, call: Call) -> None:
         raise Refused(Fault(call.place, where, status=ErrorStatus.GENERAL_FAILURE))
 
 
-def _require_shape(argument: Argument, computed: tuple[int, ...], counted: bool) -> None:
-    """Raises Refused where the model says other sizes of an output than its operands do.
+def _other_shape(argument: Argument, computed: tuple[int, ...], counted: bool) -> Fault | None:
+    """The fault of an output of which the model says other sizes than its operands do.
 
     How many rows a counted one has is known when they are counted.
     """
@@ -211,11 +213,12 @@ def _require_shape(argument: Argument, computed: tuple[int, ...], counted: bool)
     own = UNRANKED if said is None else tuple(-1 if size is None else size for size in said)
     if counted and said:
         own = (-1, *own[1:])
-    if not fits(own, computed):
-        where = f"operands[{argument.operand.index}] ({argument.name})"
-        shown = ["?" if size < 0 else size for size in own]
-        text = f"{where} has dimensions {_list(shown)}, {_list(computed)} by its operands and parameters"
-        raise Refused(Fault(argument.place, text, "O6"))
+    if fits(own, computed):
+        return None
+    where = f"operands[{argument.operand.index}] ({argument.name})"
+    shown = ["?" if size < 0 else size for size in own]
+    text = f"{where} has dimensions {_list(shown)}, {_list(computed)} by its operands and parameters"
+    return Fault(argument.place, text, "O6")
 
 
 def _list(sizes: Sequence[object]) -> str:

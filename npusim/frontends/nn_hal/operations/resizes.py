@@ -29,6 +29,14 @@ def _corners_or_centers(call: Call) -> str | None:
     return "half_pixel_centers" if both else None
 
 
+def _height_first(call: Call) -> str:
+    """A hint where inputs 1 and 2 only fit as height and width, as an earlier revision of types.hal names them."""
+    image, first, second = call.image("output"), call.whole("width"), call.whole("height")
+    if image is None or None in image[1:3] or image[1:3] != (first, second):
+        return ""
+    return "input 1 is the width and input 2 the height, as drivers have it: exchange them"
+
+
 def _scaled(size: int, scale: float) -> int:
     """A size times a scale, in float32, without its fraction; of what is far too large something too large."""
     with np.errstate(over="ignore"):
@@ -63,6 +71,7 @@ def _row(type_: OperationType, layout: str, further: str, types: str) -> Row:
         (constraints.same_quantization("input", "output"),),
         _resize,
         (type_.name.lower(), "transpose"),
+        other=_height_first,
     )
 
 

@@ -39,6 +39,7 @@ class Row:
     quantization: how scales and zero points must fit.
     convert:      how it becomes nodes; None where no operator does it (OEM_OPERATION, and what decides).
     operators:    the operators that these nodes have.
+    other:        (call) -> a hint for one that fits only another reading of the texts (docs/hal.md, departures), or "".
     counted:      `convert` gives one tensor more than there are outputs, the int32 number of rows that all outputs
                   have: they are computed for as many as there can be.
     """
@@ -52,6 +53,7 @@ class Row:
     convert: Convert | None = None
     operators: tuple[str, ...] = ()
     counted: bool = False
+    other: Callable[[Call], str] | None = None
 
     @property
     def since(self) -> HalVersion:
@@ -103,8 +105,13 @@ class Row:
             for rule in rules:
                 guilty = rule(call)
                 if guilty is not None:
-                    return _fault(call, guilty, text(rule), name, shown)
+                    return self.hinted(_fault(call, guilty, text(rule), name, shown), call)
         return None
+
+    def hinted(self, fault: Fault, call: Call) -> Fault:
+        """A fault, with a hint where the call fits another reading of the texts."""
+        hint = self.other(call) if self.other is not None and fault.rule == "O6" else ""
+        return fault._replace(text=f"{fault.text}; {hint}") if hint else fault
 
 
 def _omissions(call: Call) -> Call | Fault:

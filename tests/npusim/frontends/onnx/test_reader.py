@@ -286,11 +286,13 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     (
         model([helper.make_node("SequenceEmpty", [], ["y"])], [], ["y"]),
-        'node "y" (SequenceEmpty): npusim does not have the operation; `npusim ops` lists all, npusim.register_operator adds your own',
+        'node "y" (SequenceEmpty): npusim does not have the operation; `npusim ops` lists all, '
+        "npusim.register_operator adds your own",
     ),
     (
         model([helper.make_node("Add", ["x", "x"], ["y"], domain="own")], [value("x", 3)], ["y"]),
-        'node "y" (own.Add): npusim does not have the operation; `npusim ops` lists all, npusim.register_operator adds your own',
+        'node "y" (own.Add): npusim does not have the operation; `npusim ops` lists all, '
+        "npusim.register_operator adds your own",
     ),
     (
         model(
