@@ -25,13 +25,14 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from npusim.isa.base.fields import Section
 from npusim.isa.hardware.agreement import standing
-from npusim.isa.hardware.file import Parameter, hardware, list_presets, memory_parameters, parameters, to_flat
+from npusim.isa.hardware.file import hardware, list_presets, to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory
+from npusim.isa.hardware.parameters import Parameter, memory_parameters, parameters, table_of
 from npusim.reports.words.claims import ERRORS, in_columns
 from npusim.verification import litert
 
@@ -114,6 +115,9 @@ _INTRODUCTION = """\
 A hardware file is TOML. `extends` names a preset, or another file relative to this one, and every key that the
 file leaves out keeps the value from there; without `extends` it keeps the default below. `npusim hw check FILE`
 lists every fault of a file at once, `npusim hw show NAME` prints a preset or a file with all its values.
+A key that the machine does not read is a fault if it is given, in a file, with `--set` or in Python, and the message
+names the keys that count instead; *read by* in the tables says which machines read it. What a file inherits from a
+machine of another kind is left out, so a file may change `mac_array.kind` alone.
 Rules between keys (banks divide the scratchpad, a DRAM row holds a burst, accumulators suffice for the
 columns, ...) are checked too and reported with the key that breaks them.
 
@@ -143,23 +147,25 @@ def _sections() -> Iterator[str]:
 def _tables(table: type[Section], prefix: str = "") -> Iterator[tuple[str, type[Section]]]:
     """The tables of a hardware file by path, each before those in it; one that may be absent, too."""
     for name, field in table.model_fields.items():
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if inspect.isclass(kind) and issubclass(kind, Section):
-                yield prefix + name, kind
-                yield from _tables(kind, f"{prefix}{name}.")
+        below = table_of(field.annotation)
+        if below is not None:
+            yield prefix + name, below
+            yield from _tables(below, f"{prefix}{name}.")
 
 
 def _section(title: str, text: str, keys: list[Parameter]) -> Iterator[str]:
     yield from (f"## {title}", "")
     if text:
         yield from (text, "")
-    yield from _table(
-        ("key", "may be", "default", "meaning"),
-        [
-            (f"`{key.path.rpartition('.')[2]}`", key.allowed, _default(key), key.description or "")
-            for key in keys
-        ],
-    )
+    head = ("key", "may be", "default", "meaning")
+    rows = [(f"`{key.path.rpartition('.')[2]}`", key.allowed, _default(key), key.description) for key in keys]
+    readers = {key.readers for key in keys}
+    if len(readers) == 1 and keys[0].readers:
+        yield from (f"Read by: {keys[0].readers}.", "")
+    elif len(readers) > 1:
+        head = (*head, "read by")
+        rows = [(*row, key.readers or "all") for row, key in zip(rows, keys, strict=True)]
+    yield from _table(head, rows)
 
 
 def _default(key: Parameter) -> str:

@@ -1,7 +1,8 @@
-"""What a field of a hardware file may be: ranges, and what is worth a try on each kind of quantity."""
+"""What a field of a hardware file may be: ranges, what is worth a try on each kind of quantity, and who reads it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,3 +33,24 @@ class Section(BaseModel):
     """A table of a hardware file: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBy:
+    """Which machines read a key, or a table of keys, as metadata of its field; all machines read one without it.
+
+    types:  the MAC engine types (`mac_array.kind`) whose cycles depend on the key; empty: all of them.
+    priced: the other types read it too, for area or energy alone.
+    needs:  dotted paths of `Hardware`; the key is read where one of them is neither zero nor false.
+    words:  what such a machine has, for messages and documents; the paths of `needs` if empty.
+    """
+
+    types: tuple[str, ...] = ()
+    priced: bool = False
+    needs: tuple[str, ...] = ()
+    words: str = ""
+
+    @property
+    def needed(self) -> str:
+        """What a machine must have to read the key, in words; empty where its MAC engine type decides."""
+        return self.words or " or ".join(self.needs)

@@ -117,28 +117,17 @@ class ArrayRule(NamedTuple):
     fault: Callable[[MacArray], str | None]
 
 
-def _all_bits(array: MacArray) -> str | None:
-    if array.weight_bits == MOST_BITS:
-        return None
-    return (
-        f"{array.weight_bits}; the kind {array.kind} multiplies all {MOST_BITS} bits of a weight: it may be "
-        f"{MOST_BITS}, or mac_array.kind bit_serial"
-    )
-
-
-ALL_BITS = ArrayRule("weight_bits", (), _all_bits)
-"""Of a kind that has nothing from a weight of fewer bits."""
-
-
 class Engine(ABC):
     """One kind of MAC array.
 
     kind:   its name in hardware files.
     causes: what its cycles beyond the useful ones are lost to; the first also has what rounding leaves.
     rules:  what its parameters must keep.
+    sizes:  the keys of a hardware file that say how many multipliers it has.
     """
 
     kind: ClassVar[str]
+    sizes: ClassVar[tuple[str, ...]]
     causes: ClassVar[tuple[Cause, ...]]
     rules: ClassVar[tuple[ArrayRule, ...]] = ()
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from npusim.isa.base.fields import MORE, MORE_OR_LESS, Capacity, Cycles, Positive, Section
+from npusim.isa.base.fields import MORE, MORE_OR_LESS, Capacity, Cycles, Positive, ReadBy, Section
 
 MOST_BITS = 8
 """Bits of a weight at most."""
@@ -158,49 +158,63 @@ class Streams(Section):
     )
 
 
+_SYSTOLIC = ReadBy(("systolic",))
+_PORTS = ReadBy(("systolic", "block", "stream"), priced=True)
+
+
 class MacArray(Section):
     """rows x columns multipliers with 9-bit operands, int32 accumulators and an output stage."""
 
     kind: str = Field(
         default="systolic", max_length=64, description="how it computes: a kind of isa/engines/kinds.py"
     )
-    rows: Positive = Field(default=16, le=1024, description="multipliers along the dot product")
-    columns: Positive = Field(default=8, le=1024, description="multipliers along the output channels")
-    dataflow: Literal["weight_stationary", "output_stationary", "both"] = Field(
+    rows: Annotated[Positive, _SYSTOLIC] = Field(
+        default=16, le=1024, description="multipliers along the dot product"
+    )
+    columns: Annotated[Positive, _SYSTOLIC] = Field(
+        default=8, le=1024, description="multipliers along the output channels"
+    )
+    dataflow: Annotated[Literal["weight_stationary", "output_stationary", "both"], _SYSTOLIC] = Field(
         default="both",
         description="mappings that the array supports; with both, the compiler chooses per layer",
     )
-    shadow_weights: bool = Field(
+    shadow_weights: Annotated[bool, _SYSTOLIC] = Field(
         default=True, description="second weight register per multiplier: loads hide behind streaming"
     )
-    accumulator_kib: Capacity = Field(
+    accumulator_kib: Annotated[Capacity, ReadBy(("systolic",), priced=True)] = Field(
         default=16, le=65_536, description="int32 accumulators, used as two halves"
     )
-    ifm_bytes_per_cycle: Positive = Field(
+    ifm_bytes_per_cycle: Annotated[Positive, _PORTS] = Field(
         default=16, le=4096, description="scratchpad port for the feature map"
     )
-    weight_bytes_per_cycle: Positive = Field(
+    weight_bytes_per_cycle: Annotated[Positive, _PORTS] = Field(
         default=8, le=4096, description="scratchpad port for the weights"
     )
-    output_lanes: Positive = Field(
+    output_lanes: Annotated[Positive, ReadBy(("systolic", "stream"), priced=True)] = Field(
         default=8, le=1024, description="elements requantised and written per cycle"
     )
-    float16_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+    float16_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE), _SYSTOLIC] = Field(
         default=0, le=1024, description="columns that also compute float16, a multiplier each; 0: none"
     )
-    float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
+    float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE), _SYSTOLIC] = Field(
         default=0, le=1024, description="likewise float32"
     )
-    weight_bits: int = Field(
+    weight_bits: Annotated[int, ReadBy(("bit_serial",))] = Field(
         default=MOST_BITS,
         ge=2,
         le=MOST_BITS,
         description="of a bit-serial array: bits of a weight that is a constant, in time, energy, traffic and room in "
         "memories; values stay those of the model",
     )
-    block: Blocks | None = Field(default=None, description="of the kind `block`")
-    bit_serial: BitSerial | None = Field(default=None, description="of the kind `bit_serial`")
-    stream: Streams | None = Field(default=None, description="of the kind `stream`")
+    block: Annotated[Blocks | None, ReadBy(("block",))] = Field(
+        default=None, description="of the kind `block`"
+    )
+    bit_serial: Annotated[BitSerial | None, ReadBy(("bit_serial",))] = Field(
+        default=None, description="of the kind `bit_serial`"
+    )
+    stream: Annotated[Streams | None, ReadBy(("stream",))] = Field(
+        default=None, description="of the kind `stream`"
+    )
 
     @property
     def few_bits(self) -> bool:

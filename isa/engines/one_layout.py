@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
-from npusim.isa.engines.engine import ArrayRule, Engine, Layout, Problem
+from npusim.isa.engines.engine import Engine, Layout, Problem
 from npusim.isa.engines.mac_array import MacArray
 
 
@@ -32,15 +32,3 @@ class OneLayout(Engine):
 def in_turn(cycles: Iterable[int]) -> tuple[int, ...]:
     """What each hindrance adds to those before it. cycles: without any, with the first alone, the second alone, ..."""
     return tuple(after - before for before, after in pairwise(accumulate(cycles, max)))
-
-
-def no_reals(array_words: str) -> tuple[ArrayRule, ArrayRule]:
-    """The rules of a kind, "an array of blocks", that has no columns for reals."""
-
-    def fault(columns: int) -> str | None:
-        return f"{columns}; {array_words} computes no reals" if columns else None
-
-    return (
-        ArrayRule("float16_columns", (), lambda array: fault(array.float16_columns)),
-        ArrayRule("float32_columns", (), lambda array: fault(array.float32_columns)),
-    )

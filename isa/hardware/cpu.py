@@ -129,6 +129,7 @@ CORES: tuple[CpuCore, ...] = (
 # fmt: on
 
 _BY_NAME = {core.name: core for core in CORES}
+CORE_NAMES = tuple(_BY_NAME)
 
 
 def core_fault(name: str) -> str | None:

@@ -10,9 +10,7 @@ All faults of a file are reported at once, in one line.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
 from os.path import realpath
 from pathlib import Path
 from typing import Any
@@ -24,40 +22,24 @@ from npusim.isa.base.errors import HardwareError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.printable import visible
 from npusim.isa.base.toml_file import listed, merged, read, short
-from npusim.isa.hardware.cpu import core_fault
+from npusim.isa.hardware.cpu import CORE_NAMES
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import MOST_FURTHER
+from npusim.isa.hardware.parameters import (
+    ANY_NAME,
+    MEMORY,
+    known_paths,
+    parameter,
+    unread,
+    without_unread,
+)
 from npusim.isa.hardware.rules import broken_rules
 from npusim.isa.hardware.voltage import with_rated_point
 
 PRESETS = Path(__file__).parent / "presets"
 
-MEMORY = "memory"
-"""The key whose tables are a list: [[memory]]. In a path, the name of a memory stands behind it."""
-
-ANY_NAME = "NAME"
-"""Stands for the name of a memory in the paths of `parameters`."""
-
 MOST_COMPARED = 40
 """Unknown keys that are compared with the known ones: as many as a message has room for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One key of a hardware file, for messages and manuals; `default` is None for a key without one.
-
-    required: it may not be absent.
-    what_if: the factors that are worth a try on its value; none for a name or a choice.
-    chosen:  an architect may choose it; else it comes with the DRAM, the circuits or the host.
-    """
-
-    path: str
-    allowed: str
-    default: object
-    description: str
-    what_if: tuple[float, ...] = ()
-    chosen: bool = True
-    required: bool = False
 
 
 def list_presets() -> tuple[str, ...]:
@@ -65,7 +47,7 @@ def list_presets() -> tuple[str, ...]:
 
     def family_and_size(name: str) -> tuple[bool, str, int]:
         family, _, size = name.rpartition("-")
-        is_host = core_fault(name) is None
+        is_host = name in CORE_NAMES
         return (is_host, family, int(size)) if size.isdigit() else (is_host, name, 0)
 
     return tuple(sorted((file.stem for file in PRESETS.glob("*.toml")), key=family_and_size))
@@ -92,10 +74,12 @@ def sources(name_or_path: str | Path, folder: Path | None = None) -> tuple[Path,
     return tuple(found)
 
 
-def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
+def from_dict(values: Mapping[str, Any], source: str = "hardware", given: Iterable[str] = ()) -> Hardware:
     """Check plain values, nested as in the file, into a Hardware; the inverse of `to_dict`.
 
-    `source` opens the message of a HardwareError: who is at fault.
+    source: opens the message of a HardwareError: who is at fault.
+    given:  the paths among `values` that somebody gave for this machine, so that one which it does not read is a
+            fault. Other values that it does not read are left out; they may come from a machine of another kind.
     """
     if not isinstance(values, Mapping):
         raise HardwareError(f"{source}: {short(values)} is not a table")
@@ -106,7 +90,12 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
         # run reports both kinds; a rule that reads a faulty field stays silent.
         checked = _validated(_without(values, faults), {})
     if checked is not None:
-        checked = with_rated_point(checked)
+        without = unread(checked)
+        for path in given:
+            table = next((each for each in without if f"{path}.".startswith(f"{each}.")), None)
+            if table is not None:
+                faults.setdefault(path, without[table])
+        checked = with_rated_point(without_unread(checked))
         faults.update(broken_rules(checked, unless=tuple(faults)))
     if faults or checked is None:
         raise HardwareError(f"{source}: {listed(faults)}")
@@ -114,10 +103,16 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware") -> Hardware:
 
 
 def to_dict(value: Hardware) -> dict[str, Any]:
-    """Every parameter as plain values, nested as in the file; parameters that are unset are left out, and so are
-    empty lists.
+    """Every parameter that the machine reads as plain values, nested as in the file; parameters that are unset are
+    left out, and so are empty lists.
     """
     plain: dict[str, Any] = _plain(value.model_dump(exclude_none=True))
+    for path in unread(value):
+        *tables, key = path.split(".")
+        table: Any = plain
+        for name in tables:
+            table = _named(table, name) if isinstance(table, list) else table.get(name, {})
+        table.pop(key, None)
     return plain
 
 
@@ -149,10 +144,13 @@ def _table_lines(table: Mapping[str, Any], path: str) -> Iterator[str]:
             yield from ("", f"[{below}]", *_table_lines(item, below))
 
 
-def change(value: Hardware, changes: Mapping[str, Any], source: str = "hardware") -> Hardware:
+def change(
+    value: Hardware, changes: Mapping[str, Any], source: str = "hardware", *, all_read: bool = True
+) -> Hardware:
     """A copy with parameters changed by dotted path ("scratchpad.size_kib": 512), checked as a whole.
 
-    A further memory stands in a path by its name: "memory.flash.size_kib".
+    A further memory stands in a path by its name: "memory.flash.size_kib". Unless `all_read` is false, a change of a
+    key that the changed machine does not read is a fault.
     """
     plain = to_dict(value)
     for path, item in changes.items():
@@ -170,7 +168,7 @@ def change(value: Hardware, changes: Mapping[str, Any], source: str = "hardware"
         if isinstance(table, list):
             raise HardwareError(f"{source}: 1 fault: {path}: {_unknown(path, item)}")
         table[key] = item
-    return from_dict(plain, source)
+    return from_dict(plain, source, changes if all_read else ())
 
 
 def _named(tables: list[Any], name: str) -> Any:
@@ -181,7 +179,7 @@ def _named(tables: list[Any], name: str) -> Any:
 def extend(extends: str, changes: Mapping[str, Any], path: Path) -> Hardware:
     """The hardware that a file at `path`, which is more than a hardware file, describes: what it `extends` (a
     preset, or a file relative to it) with `changes`, nested as in a hardware file. Raises HardwareError."""
-    return from_dict(merged(_base(extends, path, ()), changes), _shown(path))
+    return from_dict(merged(_base(extends, path, ()), changes), _shown(path), dict(_flat(changes, "")))
 
 
 def field_value(path: str, value: object) -> object:
@@ -211,30 +209,6 @@ def field_value(path: str, value: object) -> object:
     return getattr(checked, key)
 
 
-def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
-    """Every key that a hardware file may hold, in the order of the schema; those of further memories follow, with the
-    names that they have in a machine.
-    """
-    names = [memory.name for memory in of.memory] if of else []
-    found = _schema_parameters()
-    return tuple(each for each in found if not each.path.startswith(f"{MEMORY}.")) + tuple(
-        replace(each, path=f"{MEMORY}.{name}.{each.path.rpartition('.')[2]}")
-        for name in names
-        for each in memory_parameters()
-    )
-
-
-def memory_parameters() -> tuple[Parameter, ...]:
-    """The keys of a further memory, with `ANY_NAME` in the place of its name."""
-    return tuple(each for each in _schema_parameters() if each.path.startswith(f"{MEMORY}."))
-
-
-@cache
-def _schema_parameters() -> tuple[Parameter, ...]:
-    schema = Hardware.model_json_schema()
-    return tuple(_parameters(schema, schema["$defs"], ""))
-
-
 def to_flat(value: Hardware) -> dict[str, Any]:
     """Every parameter by its dotted path; a further memory stands there by its name."""
     return dict(_flat(to_dict(value), ""))
@@ -244,9 +218,10 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, item in table.items():
         if isinstance(item, Mapping):
             yield from _flat(item, f"{prefix}{key}.")
-        elif not prefix and key == MEMORY:
+        elif not prefix and key == MEMORY and isinstance(item, list):
             for each in item:
-                yield from _flat(each, f"{MEMORY}.{each['name']}.")
+                if isinstance(each, Mapping):
+                    yield from _flat(each, f"{MEMORY}.{each.get('name')}.")
         else:
             yield prefix + key, item
 
@@ -274,7 +249,7 @@ def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
     if "extends" in values:
         base = _base(values.pop("extends"), path, (*extended_by, path))
     values.setdefault("name", path.stem)
-    return from_dict(merged(base, values), shown)
+    return from_dict(merged(base, values), shown, dict(_flat(values, "")))
 
 
 def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
@@ -340,73 +315,6 @@ def _without(values: Mapping[str, Any], faults: Mapping[str, str], prefix: str =
     return kept
 
 
-def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
-    for key, field in schema["properties"].items():
-        own = field["anyOf"][0] if "anyOf" in field else field  # a table may be absent
-        table = own.get("$ref", "").rpartition("/")[2]
-        if field.get("type") == "array" and "$ref" in field["items"]:
-            rows = tables[field["items"]["$ref"].rpartition("/")[2]]
-            yield from _parameters(rows, tables, f"{prefix}{key}.{ANY_NAME}.")
-        elif table:
-            yield from _parameters(tables[table], tables, f"{prefix}{key}.")
-        else:
-            kind = field["anyOf"][0] if "anyOf" in field else field
-            factors = tuple(field.get("what_if", kind.get("what_if", ())))
-            yield Parameter(
-                f"{prefix}{key}",
-                _values(field),
-                field.get("default"),
-                field.get("description", ""),
-                factors,
-                not field.get("given", kind.get("given", False)),
-                key in schema.get("required", ()),
-            )
-
-
-def _values(field: Mapping[str, Any]) -> str:
-    """What a field may be, in words, from its JSON schema."""
-    if "anyOf" in field:  # a value or nothing; TOML has no null, so nothing means: leave the key out
-        return _values(field["anyOf"][0])
-    if field.get("type") == "array":
-        items = field["items"]
-        if "pattern" in items:
-            return _values(items).replace("a word", "a list of words", 1)
-        return f"a list of {', '.join(items['enum']) if 'enum' in items else items['const']}"
-    if "enum" in field:
-        return "one of " + ", ".join(str(item) for item in field["enum"])
-    if field["type"] == "boolean":
-        return "true or false"
-    if "pattern" in field:
-        return f"a word of {field['maxLength']} small letters, digits and underscores at most"
-    if field["type"] == "string":
-        return f"text of {field.get('minLength', 0)} to {field['maxLength']} characters"
-    whole = field["type"] == "integer"
-    low, above = field.get("minimum"), field.get("exclusiveMinimum")
-    if whole and above is not None:
-        low, above = above + 1, None
-    bounds = (
-        ("above", above),
-        ("from", low),
-        ("below", field.get("exclusiveMaximum")),
-        ("to", field.get("maximum")),
-    )
-    words = [f"{word} {bound:.10g}" for word, bound in bounds if bound is not None]
-    return " ".join(["a whole number" if whole else "a number", *words])
-
-
-@cache
-def _by_path() -> dict[str, Parameter]:
-    return {each.path: each for each in _schema_parameters()}
-
-
-def parameter(path: str) -> Parameter | None:
-    """The parameter of a path; every further memory has the same. None for a path without one."""
-    keys = path.split(".")
-    if keys[0] == MEMORY and len(keys) == 3:
-        path = f"{MEMORY}.{ANY_NAME}.{keys[2]}"
-    return _by_path().get(path)
-
-
 def _allowed(path: str) -> str:
     known = parameter(path)
     if known is None and path == MEMORY:
@@ -420,7 +328,7 @@ def _unknown(path: str, value: object) -> str:
     if tables[:1] == [MEMORY] and len(tables) == 2:
         tables[1] = ANY_NAME
     prefix = "".join(f"{table}." for table in tables)
-    below = [known[len(prefix) :] for known in _by_path() if known.startswith(prefix)]
+    below = [known[len(prefix) :] for known in known_paths() if known.startswith(prefix)]
     known_here = dict.fromkeys(known.split(".")[0] for known in below)
     if not prefix:
         known_here["extends"] = None
@@ -435,8 +343,8 @@ def _unknown(path: str, value: object) -> str:
 
 def _nearest_anywhere(key: str) -> str | None:
     """The path that a key without its table means: "rows" is mac_array.rows."""
-    spellings = {known.rpartition(".")[2]: known for known in _by_path()}
-    spellings |= {known: known for known in _by_path()}
+    spellings = {known.rpartition(".")[2]: known for known in known_paths()}
+    spellings |= {known: known for known in known_paths()}
     match = nearest(key, spellings)
     return spellings[match] if match else None
 

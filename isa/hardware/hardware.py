@@ -18,6 +18,7 @@ from npusim.isa.base.fields import (
     GivenClock,
     Positive,
     PositiveCycles,
+    ReadBy,
     Section,
     Time,
 )
@@ -65,6 +66,12 @@ class FrontEnd(Section):
     )
 
 
+_PACKED = ReadBy(
+    needs=("packs_weights",),
+    words="packed weights (dma.decoder_bytes_per_cycle above 0, mac_array.weight_bits 8)",
+)
+
+
 class Dma(Section):
     """Strided copies between the memories; each channel has a queue of its own."""
 
@@ -78,7 +85,7 @@ class Dma(Section):
     decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
     )
-    decoder_skips: bool = Field(
+    decoder_skips: Annotated[bool, _PACKED] = Field(
         default=False, description="weights that are zero, and groups of few values, are packed shorter"
     )
     local_bytes_per_cycle: Annotated[float, Field(ge=0, json_schema_extra=MORE)] = Field(
@@ -100,6 +107,10 @@ class Dma(Section):
     def block_bytes(self) -> int:
         """Most bytes of a block of a strided copy: half of the burst buffer."""
         return self.burst_buffer_kib * 1024 // 2
+
+
+_FLOAT = ReadBy(needs=("vector.float16_lanes", "vector.float32_lanes"))
+_RESCALE = ReadBy(needs=("float32_rescale",))
 
 
 class Vector(Section):
@@ -136,19 +147,21 @@ class Vector(Section):
     exp_cycles: PositiveCycles = Field(
         default=8, le=1024, description="one fixed-point exponential or reciprocal"
     )
-    literal_cycles: PositiveCycles = Field(
+    literal_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
         default=4,
         le=1024,
         description="two codes to float32, a sum, product or comparison, and back to a code",
     )
-    literal_divide_cycles: PositiveCycles = Field(default=8, le=1024, description="likewise a quotient")
-    fused_cycles: PositiveCycles = Field(
+    literal_divide_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
+        default=8, le=1024, description="likewise a quotient"
+    )
+    fused_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
         default=2, le=1024, description="two codes to one by two products and sums in float32"
     )
-    dequantise_cycles: PositiveCycles = Field(
+    dequantise_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
         default=2, le=1024, description="one code to float32, and into a sum"
     )
-    quantise_cycles: PositiveCycles = Field(
+    quantise_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
         default=6, le=1024, description="a sum of floats over their number, and to a code"
     )
     float16_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
@@ -159,11 +172,13 @@ class Vector(Section):
     float32_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0, le=4096, description="likewise of float32"
     )
-    float_cycles: PositiveCycles = Field(
+    float_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
         default=1, le=1024, description="a sum, product or comparison of reals"
     )
-    float_divide_cycles: PositiveCycles = Field(default=4, le=1024, description="a quotient or root of reals")
-    float_function_cycles: PositiveCycles = Field(
+    float_divide_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
+        default=4, le=1024, description="a quotient or root of reals"
+    )
+    float_function_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
         default=8, le=1024, description="an exponential, logarithm or the like of reals"
     )
 
@@ -218,6 +233,9 @@ ALL_OPERATORS = "all"
 _OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
 
 
+_DRAM = ReadBy(needs=("has_dram",), words="a DRAM, which holds what no [[memory]] does")
+
+
 class Hardware(Section):
     """One NPU with its memory and host."""
 
@@ -242,7 +260,7 @@ class Hardware(Section):
     )
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
-    dram: Dram = Dram()
+    dram: Annotated[Dram, _DRAM] = Dram()
     scratchpad: Scratchpad = Scratchpad()
     mac_array: MacArray = MacArray()
     vector: Vector = Vector()

@@ -62,10 +62,10 @@ def _banks(hardware: Hardware) -> str | None:
 def _scratchpad_size(hardware: Hardware) -> str | None:
     # Two stationary weight blocks (one in use, one on its way), and the same again for feature maps.
     least_kib = max(4, -(-4 * hardware.macs_per_cycle // 1024))
-    if hardware.scratchpad.size_kib >= least_kib:
+    size_kib, multipliers = hardware.scratchpad.size_kib, hardware.macs_per_cycle
+    if size_kib >= least_kib:
         return None
-    rows, columns = hardware.mac_array.rows, hardware.mac_array.columns
-    return f"{hardware.scratchpad.size_kib} is too small for a {rows} x {columns} array, at least {least_kib}"
+    return f"{size_kib} is too small for {multipliers} multipliers, at least {least_kib}"
 
 
 def _float_columns(element: str, hardware: Hardware) -> str | None:
@@ -113,7 +113,11 @@ RULES: tuple[Rule, ...] = (
     _power_of_two("scratchpad", "port_bytes"),
     Rule("scratchpad.banks", ("scratchpad.size_kib", "scratchpad.port_bytes"), _banks),
     Rule("mac_array.kind", (), lambda hardware: kind_fault(hardware.mac_array.kind)),
-    Rule("scratchpad.size_kib", ("mac_array.kind", "mac_array.rows", "mac_array.columns"), _scratchpad_size),
+    Rule(
+        "scratchpad.size_kib",
+        ("mac_array.kind", *(key for engine in ENGINES for key in engine.sizes)),
+        _scratchpad_size,
+    ),
     *(
         Rule(f"mac_array.{element}_columns", ("mac_array.columns",), partial(_float_columns, element))
         for element in ("float16", "float32")

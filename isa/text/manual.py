@@ -19,8 +19,9 @@ from npusim.isa.arithmetic import packing
 from npusim.isa.base.placement import HostCall
 from npusim.isa.base.workload import Workload
 from npusim.isa.engines.systolic import timing as mac_timing
-from npusim.isa.hardware.file import change, parameters
+from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import parameters
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
@@ -101,12 +102,7 @@ def full_hardware() -> Hardware:
     """A machine with every option: no number of it is zero where zero would mean that something is not there."""
     options = {each.path: 1 for each in parameters() if type(each.default) is int and each.default == 0}
     columns = dict.fromkeys(("mac_array.float16_columns", "mac_array.float32_columns"), 4)  # some to halve
-    blocks = {
-        "mac_array.block.micro_height": 1,
-        "mac_array.bit_serial.side": 3,
-        "mac_array.stream.units": 4,
-    }  # tables
-    return change(Hardware(name="full"), options | columns | blocks)
+    return change(Hardware(name="full"), options | columns, all_read=False)
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:

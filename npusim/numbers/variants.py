@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from npusim.base.frame import frame
-from npusim.isa.hardware.file import parameter
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import parameter
 
 if TYPE_CHECKING:
     import pandas

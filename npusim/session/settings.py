@@ -10,6 +10,7 @@ from npusim.isa.base.errors import HardwareError
 from npusim.isa.base.toml_file import short
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import parameter
 
 OPTION = "--set"
 LONGEST_NAME = 64
@@ -41,7 +42,7 @@ def _value(path: str, text: str) -> object:
     """A number, true or false as TOML has them, a list where the parameter is one; anything else is text, quoted or
     not.
     """
-    known = hardware_file.parameter(path)
+    known = parameter(path)
     kinds = bool | int | float | str
     if known is not None and isinstance(known.default, list):
         kinds |= list

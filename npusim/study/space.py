@@ -15,6 +15,7 @@ from typing import Any, Literal
 from npusim.isa.base.errors import HardwareError, NpusimError
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import parameters
 from npusim.study.expression import Expression, ExpressionError, parse
 from npusim.study.stages import Stage, paths_up_to, stage
 
@@ -241,11 +242,11 @@ class Space:
 
 def _changed(base: Hardware, setting: Values) -> Hardware:
     try:
-        return hardware_file.change(base, setting, "hardware")
+        return hardware_file.change(base, setting, "hardware", all_read=False)
     except HardwareError as fault:
         raise InfeasibleError(str(fault)) from None
 
 
 def known_names(base: Hardware) -> list[str]:
     """The names that expressions may use: every parameter of a machine."""
-    return [each.path for each in hardware_file.parameters(base)]
+    return [each.path for each in parameters(base)]

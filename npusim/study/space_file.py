@@ -36,6 +36,7 @@ from npusim.isa.base.nearest import nearest
 from npusim.isa.base.toml_file import listed, read, short
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import parameter
 from npusim.session.api import DEFAULT_HARDWARE, schedules_of_effort
 from npusim.study.expression import Expression, ExpressionError, parse
 from npusim.study.metrics import HIGHER_IS_BETTER, LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, full_key
@@ -328,7 +329,7 @@ def _by_path(tables: Mapping[str, Any], nested: Any, prefix: str = "") -> Iterat
 
 
 def _whole(path: str) -> bool:
-    known = hardware_file.parameter(path)
+    known = parameter(path)
     return known is not None and known.allowed.startswith("a whole number")
 
 

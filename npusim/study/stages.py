@@ -18,8 +18,8 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 
-from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import ANY_NAME, MEMORY, parameters
 
 
 class Stage(IntEnum):
@@ -84,8 +84,8 @@ _STAGES = {
 def stage(path: str) -> Stage:
     """The stage of a parameter."""
     table, _, rest = path.partition(".")
-    if table == hardware_file.MEMORY:
-        path = f"{table}.{hardware_file.ANY_NAME}.{rest.rpartition('.')[2]}"
+    if table == MEMORY:
+        path = f"{table}.{ANY_NAME}.{rest.rpartition('.')[2]}"
     return _STAGES.get(path, _STAGES.get(path.partition(".")[0], Stage.STRUCTURE))
 
 
@@ -94,4 +94,4 @@ def paths_up_to(last: Stage, of: Hardware | None = None) -> tuple[str, ...]:
     """The parameters that matter up to a stage, in the order of the schema; those of the further memories of a machine
     too.
     """
-    return tuple(each.path for each in hardware_file.parameters(of) if stage(each.path) <= last)
+    return tuple(each.path for each in parameters(of) if stage(each.path) <= last)

@@ -17,8 +17,9 @@ from shlex import split
 from typing import NamedTuple
 
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.hardware.file import Parameter, change, parameters, to_flat
+from npusim.isa.hardware.file import change, to_flat
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import Parameter, parameters_read
 from npusim.isa.hardware.voltage import fastest_mhz
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.bind import Sizes
@@ -74,7 +75,11 @@ def what_if(
     base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
     if isinstance(opened, Graph):
         opened = api.placing(host, partition).of(opened, base)
-    tried = [_changed(base, parameter, factor) for parameter in _there(base) for factor in parameter.what_if]
+    tried = [
+        _changed(base, parameter, factor)
+        for parameter in parameters_read(base)
+        for factor in parameter.what_if
+    ]
     runs = [each for each in tried if isinstance(each, _Try)]
     job = Job(_space(base, runs, api.schedules_of_effort(effort)), (Workload(opened.name, opened),))
     here = InProcess(job)
@@ -93,12 +98,6 @@ def what_if(
         **now._asdict(),
         variants=tuple(sorted(variants, key=_gain)),
     )
-
-
-def _there(base: Hardware) -> list[Parameter]:
-    """The parameters of the tables that a machine has: not those of another kind of array."""
-    tables = {path.rpartition(".")[0] for path in to_flat(base)}
-    return [each for each in parameters(base) if each.path.rpartition(".")[0] in tables]
 
 
 def _base(model: Graph | Program, chosen: Hardware | None) -> Hardware:
@@ -145,7 +144,7 @@ class _Try(NamedTuple):
 def _changed(base: Hardware, parameter: Parameter, factor: float) -> _Try | Variant:
     """A machine with one parameter changed, or the reason why there is none."""
     path = parameter.path
-    before = _value(base, path)
+    before = _value(base, parameter)
     if before is None:
         return Variant(path, None, None, reason="unset")
     after: float = before * factor if isinstance(before, float) else int(before * factor)
@@ -163,8 +162,9 @@ def _changed(base: Hardware, parameter: Parameter, factor: float) -> _Try | Vari
     return _Try(path, before, after)
 
 
-def _value(hardware: Hardware, path: str) -> float | None:
-    number: float | None = to_flat(hardware).get(path)
+def _value(hardware: Hardware, parameter: Parameter) -> float | None:
+    # A table that a file leaves out, such as [mac_array.block], has the defaults.
+    number: float | None = to_flat(hardware).get(parameter.path, parameter.default)
     return number
 
 

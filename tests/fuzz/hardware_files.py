@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from npusim.isa.hardware.file import hardware, list_presets, parameters, to_toml
+from npusim.isa.hardware.file import hardware, list_presets, to_toml
+from npusim.isa.hardware.parameters import parameters
 
 from .child import Report
 from .command import attempt

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from npusim.isa.hardware.file import parameters
+from npusim.isa.hardware.parameters import parameters
 
 from . import study_lines
 from .child import Report

@@ -19,11 +19,11 @@ from npusim.isa.hardware.file import (
     from_dict,
     hardware,
     list_presets,
-    parameters,
     to_dict,
     to_toml,
 )
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import parameters
 from npusim.isa.hardware.rules import RULES, broken_rules
 
 PRESETS = (
@@ -216,7 +216,7 @@ FAULTS = (
         "7",
         "scratchpad.banks: 7 does not divide 2097152 bytes into banks of whole 16-byte",
     ),
-    ("scratchpad.size_kib", "3", "scratchpad.size_kib: 3 is too small for a 16 x 8 array, at least 4"),
+    ("scratchpad.size_kib", "3", "scratchpad.size_kib: 3 is too small for 128 multipliers, at least 4"),
     (
         "mac_array",
         "{ columns = 1024, accumulator_kib = 7 }",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import npusim
-from npusim.isa.hardware.file import change, parameters
+from npusim.isa.hardware.file import change
+from npusim.isa.hardware.parameters import parameters
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult

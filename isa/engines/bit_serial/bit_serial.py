@@ -8,13 +8,14 @@ from npusim.isa.base.cause import Cause
 from npusim.isa.engines.bit_serial.timing import Shape, macs_per_cycle, occupancy, products_per_cycle
 from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, Problem, Use
 from npusim.isa.engines.mac_array import MOST_BITS, MacArray
-from npusim.isa.engines.one_layout import OneLayout, in_turn, no_reals
+from npusim.isa.engines.one_layout import OneLayout, in_turn
 
 
 class BitSerial(OneLayout):
     """Blocks of pixels and channels, their weights bit by bit."""
 
     kind: ClassVar[str] = "bit_serial"
+    sizes: ClassVar[tuple[str, ...]] = ("mac_array.bit_serial.side", "mac_array.bit_serial.input_channels")
     works: ClassVar[str] = "the array works in blocks"
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
@@ -80,5 +81,4 @@ def _multipliers(array: MacArray) -> str | None:
 
 BitSerial.rules = (
     ArrayRule("bit_serial.input_channels", ("bit_serial.side", "bit_serial.kernel_side"), _multipliers),
-    *no_reals("a bit-serial array"),
 )

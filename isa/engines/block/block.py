@@ -12,15 +12,20 @@ from npusim.isa.base.cause import Cause
 from npusim.isa.engines.block.choice import chosen
 from npusim.isa.engines.block.shape import block_shape
 from npusim.isa.engines.block.timing import Occupancy, occupancy, pool, turned
-from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Layout, Problem, Use
+from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, Problem, Use
 from npusim.isa.engines.mac_array import Blocks, MacArray
-from npusim.isa.engines.one_layout import OneLayout, in_turn, no_reals
+from npusim.isa.engines.one_layout import OneLayout, in_turn
 
 
 class Block(OneLayout):
     """Micro-blocks of the output, each with the products of a step at a time."""
 
     kind: ClassVar[str] = "block"
+    sizes: ClassVar[tuple[str, ...]] = (
+        "mac_array.block.micro_height",
+        "mac_array.block.micro_width",
+        "mac_array.block.micro_channels",
+    )
     works: ClassVar[str] = "the array works in blocks"
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
@@ -126,11 +131,9 @@ def _depth(array: MacArray) -> str | None:
 
 
 Block.rules = (
-    ALL_BITS,
     ArrayRule(
         "block.depth_first_channels", ("block.part_kernel_elements", "block.step_cycles"), _whole_products
     ),
     ArrayRule("block.split_channels", ("block.micro_channels", "block.most_channels"), _depth),
     ArrayRule("block.buffer_kib", tuple(f"block.{name}" for name in Blocks.model_fields), _micro_block),
-    *no_reals("an array of blocks"),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.engine import ALL_BITS, ArrayRule, Circuits, Layout, Problem, Use
+from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, Problem, Use
 from npusim.isa.engines.mac_array import MacArray
-from npusim.isa.engines.one_layout import OneLayout, in_turn, no_reals
+from npusim.isa.engines.one_layout import OneLayout, in_turn
 from npusim.isa.engines.stream.timing import Shape, occupancy
 
 
@@ -15,6 +15,7 @@ class Stream(OneLayout):
     """Units that each make an output element a cycle of whole windows; some of them work for a layer."""
 
     kind: ClassVar[str] = "stream"
+    sizes: ClassVar[tuple[str, ...]] = ("mac_array.stream.units", "mac_array.stream.multipliers")
     works: ClassVar[str] = "feature maps stream through the array"
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
@@ -87,8 +88,4 @@ def _units(array: MacArray) -> str | None:
     return f"{streams.units_per_layer} of {streams.units} units, at most all of them"
 
 
-Stream.rules = (
-    ALL_BITS,
-    ArrayRule("stream.units_per_layer", ("stream.units",), _units),
-    *no_reals("a streaming array"),
-)
+Stream.rules = (ArrayRule("stream.units_per_layer", ("stream.units",), _units),)

@@ -10,7 +10,7 @@ from math import ceil
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.engine import ALL_BITS, EDGE, ArrayRule, Circuits, Engine, Layout, Problem, Use
+from npusim.isa.engines.engine import EDGE, ArrayRule, Circuits, Engine, Layout, Problem, Use
 from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.engines.systolic import mapping, timing
 from npusim.isa.engines.systolic.timing import ArrayShape, Occupancy, Window, array_shape, corner
@@ -25,6 +25,7 @@ class Systolic(Engine):
     """R rows along the dot product by C columns along the channels; operands move from neighbour to neighbour."""
 
     kind: ClassVar[str] = "systolic"
+    sizes: ClassVar[tuple[str, ...]] = ("mac_array.rows", "mac_array.columns")
     causes: ClassVar[tuple[Cause, ...]] = (
         EDGE,
         Cause(
@@ -146,4 +147,4 @@ def _accumulators(array: MacArray) -> str | None:
     return f"{array.accumulator_kib} cannot hold two rows of {array.columns} 4-byte accumulators, at least {least_kib}"
 
 
-Systolic.rules = (ALL_BITS, ArrayRule("accumulator_kib", ("columns",), _accumulators))
+Systolic.rules = (ArrayRule("accumulator_kib", ("columns",), _accumulators),)

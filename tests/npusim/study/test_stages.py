@@ -13,6 +13,7 @@ import npusim
 from npusim.isa.base.fields import Section
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import parameters
 from npusim.isa.program.interpreter import interpret
 from npusim.machine.system import execute
 from npusim.session.api import host_functions
@@ -74,7 +75,7 @@ def test_compiler_and_machine_read_what_the_table_says(seed: int, monkeypatch: p
 
 
 def test_the_table_names_parameters_only() -> None:
-    paths = [each.path for each in hardware_file.parameters()]
+    paths = [each.path for each in parameters()]
     assert stage("no.such.parameter") is Stage.STRUCTURE
     assert {stage(path) for path in paths} == set(Stage)
     assert stage("host.threads") is Stage.ESTIMATE

@@ -12,8 +12,9 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.hardware.file import change, parameters
+from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import parameters
 from npusim.numbers.variants import Variant, WhatIf
 from npusim.reports.run import html
 from npusim.reports.run import what_if as table

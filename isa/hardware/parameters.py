@@ -1,0 +1,261 @@
+"""The keys of a hardware file, a row each, and which of them a machine reads.
+
+What a machine reads depends on its MAC engine type, its memories and other keys; each field of the schema that not
+every machine reads says so itself (`ReadBy`). A key that a machine does not read is left out of files, lists and
+comparisons, and is refused where a user gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from inspect import isclass
+from typing import Any, get_args
+
+from npusim.isa.base.fields import ReadBy, Section
+from npusim.isa.engines.kinds import ENGINES, engine_of, kind_fault
+from npusim.isa.hardware.hardware import Hardware
+
+MEMORY = "memory"
+"""The key whose tables are a list: [[memory]]. In a path, the name of a memory stands behind it."""
+
+ANY_NAME = "NAME"
+"""Stands for the name of a memory in the paths of `parameters`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One key of a hardware file, for messages and manuals; `default` is None for a key without one.
+
+    required: it may not be absent.
+    read_by:  which machines read it; None: all.
+    what_if: the factors that are worth a try on its value; none for a name or a choice.
+    chosen:  an architect may choose it; else it comes with the DRAM, the circuits or the host.
+    """
+
+    path: str
+    allowed: str
+    default: object
+    description: str
+    what_if: tuple[float, ...] = ()
+    chosen: bool = True
+    required: bool = False
+    read_by: ReadBy | None = None
+
+    @property
+    def readers(self) -> str:
+        """Who reads it, in words; empty if every machine does."""
+        if self.read_by is None:
+            return ""
+        others = "; others for area and energy" if self.read_by.priced else ""
+        return ", ".join(self.read_by.types) + others or f"with {self.read_by.needed}"
+
+
+def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
+    """Every key that a hardware file may hold, in the order of the schema; those of further memories follow, with the
+    names that they have in a machine.
+    """
+    names = [memory.name for memory in of.memory] if of else []
+    found = _schema_parameters()
+    return tuple(each for each in found if not each.path.startswith(f"{MEMORY}.")) + tuple(
+        replace(each, path=f"{MEMORY}.{name}.{each.path.rpartition('.')[2]}")
+        for name in names
+        for each in memory_parameters()
+    )
+
+
+def parameters_read(by: Hardware) -> tuple[Parameter, ...]:
+    """The keys that a machine reads: a change of any other changes nothing of it."""
+    return tuple(each for each in parameters(by) if not is_unread(by, each.path))
+
+
+def memory_parameters() -> tuple[Parameter, ...]:
+    """The keys of a further memory, with `ANY_NAME` in the place of its name."""
+    return tuple(each for each in _schema_parameters() if each.path.startswith(f"{MEMORY}."))
+
+
+@cache
+def _schema_parameters() -> tuple[Parameter, ...]:
+    schema = Hardware.model_json_schema()
+    return tuple(_parameters(schema, schema["$defs"], ""))
+
+
+def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
+    for key, field in schema["properties"].items():
+        own = field["anyOf"][0] if "anyOf" in field else field  # a table may be absent
+        table = own.get("$ref", "").rpartition("/")[2]
+        if field.get("type") == "array" and "$ref" in field["items"]:
+            rows = tables[field["items"]["$ref"].rpartition("/")[2]]
+            yield from _parameters(rows, tables, f"{prefix}{key}.{ANY_NAME}.")
+        elif table:
+            yield from _parameters(tables[table], tables, f"{prefix}{key}.")
+        else:
+            kind = field["anyOf"][0] if "anyOf" in field else field
+            factors = tuple(field.get("what_if", kind.get("what_if", ())))
+            yield Parameter(
+                f"{prefix}{key}",
+                _values(field),
+                field.get("default"),
+                field.get("description", ""),
+                factors,
+                not field.get("given", kind.get("given", False)),
+                key in schema.get("required", ()),
+                condition(f"{prefix}{key}"),
+            )
+
+
+def _values(field: Mapping[str, Any]) -> str:
+    """What a field may be, in words, from its JSON schema."""
+    if "anyOf" in field:  # a value or nothing; TOML has no null, so nothing means: leave the key out
+        return _values(field["anyOf"][0])
+    if field.get("type") == "array":
+        items = field["items"]
+        if "pattern" in items:
+            return _values(items).replace("a word", "a list of words", 1)
+        return f"a list of {', '.join(items['enum']) if 'enum' in items else items['const']}"
+    if "enum" in field:
+        return "one of " + ", ".join(str(item) for item in field["enum"])
+    if field["type"] == "boolean":
+        return "true or false"
+    if "pattern" in field:
+        return f"a word of {field['maxLength']} small letters, digits and underscores at most"
+    if field["type"] == "string":
+        return f"text of {field.get('minLength', 0)} to {field['maxLength']} characters"
+    whole = field["type"] == "integer"
+    low, above = field.get("minimum"), field.get("exclusiveMinimum")
+    if whole and above is not None:
+        low, above = above + 1, None
+    bounds = (
+        ("above", above),
+        ("from", low),
+        ("below", field.get("exclusiveMaximum")),
+        ("to", field.get("maximum")),
+    )
+    words = [f"{word} {bound:.10g}" for word, bound in bounds if bound is not None]
+    return " ".join(["a whole number" if whole else "a number", *words])
+
+
+@cache
+def known_paths() -> dict[str, Parameter]:
+    """The rows of all keys by path; that of a memory's key has `ANY_NAME` in it."""
+    return {each.path: each for each in _schema_parameters()}
+
+
+def parameter(path: str) -> Parameter | None:
+    """The parameter of a path; every further memory has the same. None for a path without one."""
+    keys = path.split(".")
+    if keys[0] == MEMORY and len(keys) == 3:
+        path = f"{MEMORY}.{ANY_NAME}.{keys[2]}"
+    return known_paths().get(path)
+
+
+def table_of(annotation: object) -> type[Section] | None:
+    """The table that a field holds, which may be absent or stand in a tuple; None for a single value."""
+    inner = (annotation, *get_args(annotation))
+    return next((each for each in inner if isclass(each) and issubclass(each, Section)), None)
+
+
+@cache
+def _conditions() -> dict[str, ReadBy]:
+    """The keys and tables that only some machines read, by path; a memory stands by `ANY_NAME`."""
+    return dict(_conditions_of(Hardware, ""))
+
+
+def _conditions_of(table: type[Section], prefix: str) -> Iterator[tuple[str, ReadBy]]:
+    for key, field in table.model_fields.items():
+        for mark in field.metadata:
+            if isinstance(mark, ReadBy):
+                yield prefix + key, mark
+        below = table_of(field.annotation)
+        if below is not None:
+            name = f"{ANY_NAME}." if get_args(field.annotation)[1:] == (...,) else ""
+            yield from _conditions_of(below, f"{prefix}{key}.{name}")
+
+
+def condition(path: str) -> ReadBy | None:
+    """The condition of a key, or of the table that it stands in; None for a key that every machine reads."""
+    keys = path.split(".")
+    if keys[0] == MEMORY and len(keys) == 3:
+        keys[1] = ANY_NAME
+    found = (_conditions().get(".".join(keys[:end])) for end in range(len(keys), 0, -1))
+    return next((each for each in found if each is not None), None)
+
+
+def unread(hardware: Hardware) -> dict[str, str]:
+    """Map each key or table that nothing in a machine reads to the reason, which names the keys that count instead."""
+    found: dict[str, str] = {}
+    for path, each in _conditions().items():
+        for name in _names(hardware, path):
+            reason = _reason(hardware, name, each)
+            if reason:
+                found[name] = reason
+    return found
+
+
+def is_unread(hardware: Hardware, path: str) -> bool:
+    """Whether nothing in a machine reads a key."""
+    return any(f"{path}.".startswith(f"{each}.") for each in unread(hardware))
+
+
+def _names(hardware: Hardware, path: str) -> list[str]:
+    """A path once, or once for each memory."""
+    if f".{ANY_NAME}." not in path:
+        return [path]
+    return [path.replace(ANY_NAME, memory.name, 1) for memory in hardware.memory]
+
+
+def _reason(hardware: Hardware, path: str, reads: ReadBy) -> str:
+    """Why a machine does not read a key; empty if it does."""
+    kind = hardware.mac_array.kind
+    if reads.types and kind not in reads.types and not reads.priced and kind_fault(kind) is None:
+        sizes = engine_of(hardware.mac_array).sizes
+        is_size = any(path in engine.sizes or path in _tables(engine.sizes) for engine in ENGINES)
+        instead = f"its size is {_listed(sizes)}" if is_size else f"only {_listed(reads.types)} engines do"
+        return f"a {kind} engine does not read it; {instead}"
+    memory = path.partition(".")[2].partition(".")[0]
+    if reads.needs and not any(_value(hardware, need.replace(ANY_NAME, memory)) for need in reads.needs):
+        return f"nothing reads it without {reads.needed}"
+    return ""
+
+
+def _tables(paths: tuple[str, ...]) -> set[str]:
+    """The tables of an array in which keys stand: mac_array.block."""
+    return {path.rpartition(".")[0] for path in paths if path.count(".") > 1}
+
+
+def _value(hardware: Hardware, path: str) -> object:
+    """The value of a dotted path; a further memory stands in it by its name."""
+    value: object = hardware
+    for name in path.split("."):
+        if isinstance(value, tuple):
+            value = next(memory for memory in value if memory.name == name)
+        else:
+            value = getattr(value, name)
+    return value
+
+
+def _listed(paths: tuple[str, ...]) -> str:
+    """Keys in a sentence; those behind the first one without the table that they share with it."""
+    table = f"{paths[0].rpartition('.')[0]}."
+    words = [paths[0], *(path.removeprefix(table) for path in paths[1:])]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def without_unread(hardware: Hardware) -> Hardware:
+    """The same machine with the default in each key that it does not read, so that equal machines are equal values."""
+    for path in unread(hardware):
+        hardware = _reset(hardware, *path.split("."))
+    return hardware
+
+
+def _reset(table: Any, key: str, *below: str) -> Any:
+    """A table with the default of one key, which stands `below` the first; the table itself if it has it already."""
+    value = getattr(table, key)
+    if not below:
+        value = type(table).model_fields[key].get_default()
+    elif isinstance(value, tuple):
+        value = tuple(_reset(each, *below[1:]) if each.name == below[0] else each for each in value)
+    elif value is not None:
+        value = _reset(value, *below)
+    return table if value == getattr(table, key) else table.model_copy(update={key: value})
