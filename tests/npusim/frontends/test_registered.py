@@ -85,7 +85,7 @@ def hal_file(path: Path) -> Path:
 
 FORMATS = (
     (nnef, "steps", "npusim does not have the operation 'steps'; npusim.register_operator makes it known"),
-    (tflite, "steps", 'not known to npusim: custom "steps" (1); --unknown host times them as host layers'),
+    (tflite, "steps", 'not known to npusim: custom "steps" (1); npusim run --unknown host'),
     (
         onnx,
         "own.steps",
