@@ -59,7 +59,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "npusim.verification": ("npusim.session",),
     "npusim.quantization": ("npusim.session",),
     "npusim.litert": ("npusim.hal", "npusim.nnadapter", "npusim.views"),
-    "npusim.study": ("npusim.session",),
+    "npusim.study": ("npusim.session", "npusim.quantization"),
     "npusim.comparison": ("npusim.numbers",),
     "npusim.reports.words": ("npusim.numbers",),
     "npusim.reports.page": ("npusim.reports.words",),

@@ -7,7 +7,7 @@ which kind computes it. A kind is one file with an `Engine` and one line in `npu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from npusim.isa.base.cause import Cause
@@ -124,12 +124,14 @@ class Engine(ABC):
     causes: what its cycles beyond the useful ones are lost to; the first also has what rounding leaves.
     rules:  what its parameters must keep.
     sizes:  the keys of a hardware file that say how many multipliers it has.
+    larger: the next larger arrays of this kind, each as factors on keys of `[mac_array]`; the first is the usual one.
     """
 
     kind: ClassVar[str]
     sizes: ClassVar[tuple[str, ...]]
     causes: ClassVar[tuple[Cause, ...]]
     rules: ClassVar[tuple[ArrayRule, ...]] = ()
+    larger: ClassVar[tuple[Mapping[str, float], ...]]
 
     @abstractmethod
     def macs_per_cycle(self, array: MacArray) -> int:

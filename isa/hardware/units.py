@@ -182,7 +182,7 @@ _HOST = Kind(
         "host",
         "the host",
         "the operators on the host",
-        levers=("host.core", "host.clock_mhz"),
+        levers=("host.core", "host.clock_mhz", "host.threads"),
     ),
     Cause("host", "host", "#9a4f92", "the host computes, likewise", ("host.core", "host.clock_mhz")),
     on_chip=False,

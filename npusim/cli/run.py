@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from npusim.isa.program.executable import Executable
     from npusim.isa.program.program import Program
     from npusim.kernels.graph.bind import Sizes
+    from npusim.kernels.graph.graph import Graph
     from npusim.numbers.run import RunResult
     from npusim.reports.folder import ReportFile
 
@@ -113,6 +114,9 @@ def run(
     what_if: Annotated[
         bool, typer.Option("--what-if", help="Also try each hardware parameter doubled, by simulation.")
     ] = False,
+    no_lever: Annotated[
+        bool, typer.Option("--no-lever", help="Simulate no changes of the hardware for the answer.")
+    ] = False,
     effort: EffortOption = "fast",
     unknown: UnknownOption = None,
     host: HostOption = None,
@@ -164,7 +168,7 @@ def run(
         _draw(asked.model, dot, sizes)
     if print_partition:
         devices.print_subgraphs(over, machines[0], set_ or ())
-    program, wall = _compiled(asked)
+    model, program, wall = _compiled(asked)
     if not isinstance(program, Program):
         others = {"--report": report, "--what-if": what_if}
         others |= {option: path for option, path in reports.items() if option != JSON}
@@ -181,6 +185,8 @@ def run(
         result = asked.with_provenance(result)
     if what_if:
         result = asked.with_variants(result)
+    if not no_lever:
+        result = asked.with_levers(result, model)
     try:
         print_summary(result)
     finally:  # what was computed is kept, even if nobody reads the summary to its end
@@ -258,6 +264,15 @@ class _Asked:
             variants = what_if(self.model, result.hardware, **self.compiler._asdict(), progress=progress)
         return replace(result, variants=variants)
 
+    def with_levers(self, result: RunResult, model: Graph | Program) -> RunResult:
+        """The result with the changes of the hardware that were simulated for its answer."""
+        from npusim.study.levers import Compiler, levers
+
+        effort, unknown, host, partition, _ = self.compiler
+        with Progress("levers"):
+            tried = levers(model, result, Compiler(effort, unknown, host, partition), file=self.model)
+        return replace(result, tried=tried)
+
 
 def _check_outputs(
     asked: _Asked,
@@ -286,15 +301,24 @@ def _draw(path: str, target: Path, sizes: Sizes) -> None:
     Model.of(api.load(path, sizes)).save_dot(target)
 
 
-def _compiled(asked: _Asked) -> tuple[Program | Executable, dict[str, float]]:
-    """The program, or the programs of a model that decides, and the seconds that it took."""
+def _compiled(asked: _Asked) -> tuple[Graph | Program, Program | Executable, dict[str, float]]:
+    """The model, its program, or the programs of one that decides, and the seconds that it took."""
+    from time import perf_counter
+
     from npusim.session import api
+    from npusim.session.opening import open_model
 
     machine = None
     if asked.hw or asked.settings:
         machine = api.hardware(asked.hw or api.DEFAULT_HARDWARE, asked.settings)
     with Progress(f"scheduling {asked.model}") as progress:
-        return api.prepare_any(asked.model, machine, **asked.compiler._asdict(), progress=progress)
+        begin = perf_counter()
+        model = open_model(asked.model, asked.compiler.sizes)
+        load_s = perf_counter() - begin
+        made, wall = api.prepare_any(
+            asked.model, machine, **asked.compiler._asdict(), progress=progress, model=model
+        )
+    return model, made, wall | {"load": load_s}
 
 
 def _result(
@@ -374,6 +398,7 @@ def demo(hw: HardwareOption = None) -> None:
     """Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images."""
     from npusim import models
     from npusim.session import api
+    from npusim.study.levers import levers
 
     program, wall = api.prepare("digits_cnn", hw)
     images, labels = models.digits_test()
@@ -385,7 +410,8 @@ def demo(hw: HardwareOption = None) -> None:
             cycles.add(int(result.cycles))
             if progress:
                 progress(i + 1, len(labels))
-    print_summary(replace(result, wall_s=replace(result.wall_s, **wall)))
+    tried = levers(api.load("digits_cnn"), result, file="digits_cnn")
+    print_summary(replace(result, wall_s=replace(result.wall_s, **wall), tried=tried))
     lines = [f"Accuracy {right / len(labels):.1%}: {right} of {len(labels)} test images."]
     if len(cycles) == 1:
         lines.append(f"Every inference took {cycles.pop()} cycles.")

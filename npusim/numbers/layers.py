@@ -45,8 +45,11 @@ class LayerResult:
     start_cycle, end_cycle: from the first start to the last end of its instructions, copies included: layers
                  overlap. None without instructions.
     reason:      why the host runs it; empty for the others.
-    lower_bound_cycles, bound_by: what its work needs at least, on which resource: "mac", "vector", "dram",
-                 "host", or "none" for an operator that needs nothing.
+    lower_bound_cycles, lower_bound_limit: what its work needs at least on an ideal machine of this size, and on
+                 which resource: "mac", "vector", "dram", "host", or "none" for an operator that needs nothing.
+    busy_cycles: cycles of the run in which each unit and each memory's port works for it, also in cycles of other
+                 layers: "mac", "vector", "host", "dma" (of layers that copy), and memories by their name.
+    bound_by:    the one of them that works longest for it; "none" if nothing does.
     lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.causes.CAUSES`); gains are negative.
     device:      the name of the device that runs it, where there are several; else empty.
     """
@@ -70,6 +73,8 @@ class LayerResult:
     end_cycle: int | None
     reason: str
     lower_bound_cycles: int
+    lower_bound_limit: str
+    busy_cycles: Mapping[str, int]
     bound_by: str
     lost_cycles: Mapping[str, int]
     device: str = ""
@@ -81,15 +86,19 @@ class LayerResult:
             del plain["device"]
         shapes = {name: [list(shape) for shape in plain[name]] for name in ("input_shapes", "output_shapes")}
         sizes = {name: list(plain[name]) for name in ("kernel", "stride", "tile")}
-        return plain | shapes | sizes | {"lost_cycles": dict(self.lost_cycles)}
+        cycles = {name: dict(plain[name]) for name in ("busy_cycles", "lost_cycles")}
+        return plain | shapes | sizes | cycles
 
     def to_row(self) -> dict[str, Any]:
-        """The layer in a table: sizes as text, "1x224x224x3"; columns "lost_..." for causes of losses."""
+        """The layer in a table: sizes as text, "1x224x224x3"; columns "busy_..." for units and memories, "lost_..." for
+        causes of losses.
+        """
         row = self.to_dict()
-        lost = row.pop("lost_cycles")
+        lost, busy = row.pop("lost_cycles"), row.pop("busy_cycles")
         shapes = {name: " ".join(map(sizes_text, row[name])) for name in ("input_shapes", "output_shapes")}
         sizes = {name: sizes_text(row[name]) for name in ("kernel", "stride", "tile")}
-        return row | shapes | sizes | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
+        cycles = {f"busy_{name}": value for name, value in busy.items()}
+        return row | shapes | sizes | cycles | {f"lost_{cause}": lost.get(cause, 0) for cause in CAUSES}
 
 
 def layer_results(program: Program, execution: Execution, accounts: Accounts) -> tuple[LayerResult, ...]:
@@ -128,7 +137,9 @@ def layer_results(program: Program, execution: Execution, accounts: Accounts) ->
                 end_cycle=span[1] if span else None,
                 reason=reasons.get(i, ""),
                 lower_bound_cycles=account.bound.cycles,
-                bound_by=account.bound.bound_by,
+                lower_bound_limit=account.bound.bound_by,
+                busy_cycles=account.busy,
+                bound_by=account.busiest,
                 lost_cycles=account.lost,
             )
         )

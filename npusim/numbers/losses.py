@@ -28,7 +28,7 @@ cycles go, their rows say (`demand`, `split`); here it is added up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -36,15 +36,16 @@ import numpy as np
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
-from npusim.isa.hardware.units import COMPUTING, PORT, PRODUCERS, RESOURCES
+from npusim.isa.hardware.units import COMPUTING, MOVING, PORT, PRODUCERS, RESOURCES
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
-from npusim.numbers.activity import CAUSE_OF, Activity, activity
-from npusim.numbers.bounds import LowerBound, compulsory_bytes, needed_cycles
+from npusim.numbers.activity import CAUSE_OF, Activity, PortUse, activity, port_use
+from npusim.numbers.bounds import UNBOUND, LowerBound, compulsory_bytes, needed_cycles
 from npusim.numbers.causes import CAUSES, FETCH, INSIDE
 from npusim.numbers.timeline import Times
+from npusim.numbers.waiting import NOBODY
 
 _FETCH = len(CAUSE_OF)
 _LOST_IN = (*CAUSE_OF, FETCH.name)
@@ -56,19 +57,32 @@ class Account:
     """The cycles of a layer or a network: cycles = bound.cycles + sum(lost.values()).
 
     lost: cycles by cause, in the order of `CAUSES`, without those that are 0; only gains are negative.
+    busy: cycles in which each unit and each memory's port works for it, by `busy_names`; also in cycles of others.
     """
 
     cycles: int
     bound: LowerBound
     lost: Mapping[str, int]
+    busy: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    @property
+    def busiest(self) -> str:
+        """The unit or memory that works longest for it; "none" if nothing does."""
+        found = max(self.busy, key=lambda name: self.busy[name], default=UNBOUND)
+        return found if self.busy.get(found) else UNBOUND
 
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The accounts of a run: of the network, and of each layer of the program."""
+    """The accounts of a run: of the network, and of each layer of the program.
+
+    alone: cycles in which a unit, or the busiest memory's port, is the only one that works, by `busy_names`; none of a
+           run of several programs.
+    """
 
     network: Account
     layers: tuple[Account, ...]
+    alone: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 def accounts(program: Program, execution: Execution) -> Accounts:
@@ -81,7 +95,22 @@ def accounts(program: Program, execution: Execution) -> Accounts:
     everything = np.zeros(max(len(program.layers), 1), np.int64)
     (network,) = _accounts(seen, totals, everything, program.hardware)
     layers = _accounts(seen, totals, np.arange(len(program.layers)), program.hardware)
-    return Accounts(network, tuple(layers))
+    fetched = {program.hardware.memory_name(seen.space): _fetch_cycles(seen.port)}
+    fetched |= {
+        program.hardware.memory_name(each): _fetch_cycles(port_use(execution.trace, each))
+        for each in _other_spaces(program.hardware, seen.space)
+    }
+    busy = {name: cycles + fetched.get(name, 0) for name, cycles in network.busy.items()}
+    works = seen.serves >= 0
+    only = works.sum(axis=0) == 1
+    alone = [int(seen.cycles[only & mine].sum()) for mine in works]
+    names = busy_names(program.hardware, seen.space)
+    return Accounts(replace(network, busy=busy), tuple(layers), dict(zip(names, alone, strict=False)))
+
+
+def _fetch_cycles(port: PortUse) -> int:
+    """Cycles in which instructions pass a port, which belong to no layer."""
+    return int((port.ended - port.started)[port.instruction == NOBODY].sum())
 
 
 class _Totals(NamedTuple):
@@ -89,14 +118,29 @@ class _Totals(NamedTuple):
 
     work:  int64 [resources, layers], what the bound is made of.
     busy:  int64 [resources, layers], cycles in which the resource works for the layer.
+    others: int64 [names, layers], likewise of the copies of layers that copy, and of the ports of other memories.
     moved: int64 [1, layers], all bytes through the port.
     lost:  int64 [causes, layers], what the instructions of the layer lose, by the causes in `_SPLIT`.
     """
 
     work: Times
     busy: Times
+    others: Times
     moved: Times
     lost: Times
+
+
+_COPIES = "dma"
+
+
+def busy_names(hardware: Hardware, space: Space) -> tuple[str, ...]:
+    """The names of the rows of `_Totals.busy`, the memory `space` for its port, and of `_Totals.others`."""
+    first = tuple(hardware.memory_name(space) if name == PORT else name for name in _RESOURCES)
+    return (*first, _COPIES, *(hardware.memory_name(each) for each in _other_spaces(hardware, space)))
+
+
+def _other_spaces(hardware: Hardware, space: Space) -> list[Space]:
+    return [each for each in hardware.outer_spaces if each != space]
 
 
 _SPLIT = tuple(cause.name for name in RESOURCES if name != PORT for cause in INSIDE[name][1:])
@@ -118,13 +162,23 @@ def _totals(
     def per_layer(amounts: Times, layers: Times = layer_of) -> Times:
         return np.bincount(layers, amounts, count).astype(np.int64)
 
+    def of_port(used: PortUse) -> Times:
+        mine = used.instruction >= 0
+        return per_layer((used.ended - used.started)[mine], layer_of[used.instruction[mine]])
+
     transfers = use.instruction >= 0
     requester = layer_of[use.instruction[transfers]]
+    copies = np.array([layer.unit == _COPIES for layer in program.layers] or [False], bool)
+    channels = [per_layer(np.where(unit == channel, duration, 0)) for channel in MOVING]
+    others = [np.max(channels, axis=0) * copies]
+    others += [
+        of_port(port_use(execution.trace, each)) for each in _other_spaces(program.hardware, seen.space)
+    ]
     work, busy = [], []
     for name, resource in RESOURCES.items():
         if name == PORT:
             work.append(compulsory_bytes(program, costs, seen.space))
-            busy.append(per_layer((use.ended - use.started)[transfers], requester))
+            busy.append(of_port(use))
             continue
         mine = np.isin(unit, [int(each) for each in PRODUCERS if each.kind.resource is resource])
         asked = per_layer(np.where(mine, demand, 0))
@@ -137,6 +191,7 @@ def _totals(
     return _Totals(
         work=np.array(work),
         busy=np.array(busy),
+        others=np.array(others),
         moved=per_layer(use.size_bytes[transfers], requester)[None],
         lost=np.array([per_layer(row) for row in lost]).reshape(-1, count),
     )
@@ -184,6 +239,8 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
     here = np.bincount(mine[progress], seen.cycles[progress], count).astype(np.int64)
     cycles = np.bincount(mine, seen.cycles, count).astype(np.int64)
     inside = _inside(bounds, sums, hardware, seen.space)
+    worked = np.vstack((sums.busy, sums.others))
+    names = busy_names(hardware, seen.space)
     found = []
     for scope in range(count):
         by_resource = dict(zip(_RESOURCES, bounds[:, scope].tolist(), strict=True))
@@ -197,7 +254,8 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
             lost |= {cause: int(amounts[scope]) for cause, amounts in inside[bound.bound_by].items()}
             gain = RESOURCES[bound.bound_by].gain
             lost[gain] = int(here[scope] - sums.busy[limit[scope], scope])
-        found.append(Account(int(cycles[scope]), bound, in_order(lost)))
+        busy = dict(zip(names, worked[:, scope].tolist(), strict=True))
+        found.append(Account(int(cycles[scope]), bound, in_order(lost), busy))
     return found
 
 

@@ -16,6 +16,7 @@ from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
+from npusim.numbers import answer as answers
 from npusim.numbers import power, timeline
 from npusim.numbers.area import Area, area
 from npusim.numbers.bounds import LowerBound
@@ -190,6 +191,7 @@ class RunResult:
     source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
     provenance:  how it came about: command, effort, seed, digest of the model.
     variants:    what a change of each hardware parameter would bring, where somebody asked.
+    tried:       the changes that were simulated for its answer, where somebody asked.
     """
 
     outputs: list[Array]
@@ -207,6 +209,7 @@ class RunResult:
     execution: Execution
     source: str | None = None
     variants: WhatIf | None = None
+    tried: answers.Tried | None = None
     states: Mapping[str, Array] = field(default_factory=dict)
     devices: tuple[DeviceResult, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
@@ -240,6 +243,15 @@ class RunResult:
     def lost_cycles(self) -> Mapping[str, int]:
         """Cycles beyond the lower bound, by cause (`npusim.numbers.causes.CAUSES`); they add up to the difference."""
         return self.accounts.network.lost
+
+    @property
+    def answer(self) -> answers.Answer | None:
+        """Reason, bound and levers; None for a run without cycles."""
+        return self._answer()
+
+    def _answer(self) -> answers.Answer | None:
+        """The answer with the levers that were asked for: none is simulated here."""
+        return answers.answer(self.accounts.network, self.layers, self.tried, bool(self.devices))
 
     @cached_property
     def layers(self) -> tuple[LayerResult, ...]:
@@ -335,6 +347,7 @@ class RunResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
+        found = self._answer()
         return {
             "schema_version": SCHEMA_VERSION,
             "npusim_version": npusim_version(),
@@ -355,7 +368,8 @@ class RunResult:
             "mac_utilization": self.mac_utilization,
             "lower_bound_cycles": self.lower_bound.cycles,
             "lower_bound_limit": self.lower_bound.bound_by,
-            "bound_by": self.lower_bound.bound_by,
+            "bound_by": self.accounts.network.busiest,
+            "answer": found.to_dict(tuple(layer.name for layer in self.layers)) if found else None,
             "lost_cycles": dict(self.lost_cycles),
             "dram_bytes": asdict(self.dram_bytes),
             "scratchpad_peak_bytes": self.scratchpad_peak_bytes,

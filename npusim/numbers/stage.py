@@ -78,16 +78,17 @@ class Stage:
         whatever the clocks. late_cycles: what to lose to waiting besides.
         """
         at = self.time.cycle(begin)
-        resources = {
-            name: self.time.cycle(begin + cycles) - at for name, cycles in account.bound.by_resource.items()
-        }
+        resources, busy = (
+            {name: self.time.cycle(begin + cycles) - at for name, cycles in each.items()}
+            for each in (account.bound.by_resource, account.busy)
+        )
         reached, lost = begin + account.bound.cycles, dict[str, int]()
         for cause, cycles in account.lost.items():
             lost[cause] = self.time.cycle(reached + cycles) - self.time.cycle(reached)
             reached += cycles
         lost[STAGES.name] = lost.get(STAGES.name, 0) + late_cycles
         cycles = self.time.cycle(begin + account.cycles) - at + late_cycles
-        return Account(cycles, LowerBound(resources, account.bound.port), in_order(lost))
+        return Account(cycles, LowerBound(resources, account.bound.port), in_order(lost), busy)
 
     def in_run(self) -> Execution:
         """Its timeline in cycles of the run, counted from its start."""

@@ -121,7 +121,9 @@ class Same(NamedTuple):
                     start_cycle=None if first is None else stage.cycle_of_run(first),
                     end_cycle=None if last is None else self.last_cycle + stage.time.cycle(last),
                     lower_bound_cycles=account.bound.cycles * count,
-                    bound_by=account.bound.bound_by,
+                    lower_bound_limit=account.bound.bound_by,
+                    bound_by=account.busiest,
+                    busy_cycles={name: cycles * count for name, cycles in account.busy.items()},
                     lost_cycles={cause: cycles * count for cause, cycles in account.lost.items()},
                 )
             )
@@ -168,9 +170,10 @@ def _times(account: Account, count: int) -> Account:
     bound = LowerBound(
         {name: cycles * count for name, cycles in account.bound.by_resource.items()}, account.bound.port
     )
-    return Account(
-        account.cycles * count, bound, {cause: cycles * count for cause, cycles in account.lost.items()}
+    lost, busy = (
+        {name: cycles * count for name, cycles in each.items()} for each in (account.lost, account.busy)
     )
+    return Account(account.cycles * count, bound, lost, busy)
 
 
 def _sum(parts: Iterable[tuple[int, Account]]) -> Account:
@@ -179,7 +182,7 @@ def _sum(parts: Iterable[tuple[int, Account]]) -> Account:
     own: dict[str, Counter[int]] = {name: Counter() for name in RESOURCES if name not in SHARED_RESOURCES}
     shared: Counter[str] = Counter()
     ports: Counter[str] = Counter()
-    lost: Counter[str] = Counter()
+    lost, busy = Counter[str](), Counter[str]()
     for device, part in given:
         for name, cycles in part.bound.by_resource.items():
             if name == PORT:
@@ -189,11 +192,12 @@ def _sum(parts: Iterable[tuple[int, Account]]) -> Account:
             else:
                 shared[name] += cycles
         lost.update(part.lost)
+        busy.update(part.busy)
     port = max(ports, key=lambda name: ports[name])
     needed = dict(shared) | {PORT: ports[port]} | {name: max(each.values()) for name, each in own.items()}
     bound = LowerBound({name: needed[name] for name in RESOURCES}, port)
     lost[STAGES.name] += sum(part.bound.cycles for _, part in given) - bound.cycles
-    return Account(sum(part.cycles for _, part in given), bound, in_order(lost))
+    return Account(sum(part.cycles for _, part in given), bound, in_order(lost), busy)
 
 
 def _merged(layers: Sequence[LayerResult]) -> LayerResult:
@@ -201,9 +205,10 @@ def _merged(layers: Sequence[LayerResult]) -> LayerResult:
     first = layers[0]
     if len(layers) == 1:
         return first
-    lost: Counter[str] = Counter()
+    lost, busy = Counter[str](), Counter[str]()
     for layer in layers:
         lost.update(layer.lost_cycles)
+        busy.update(layer.busy_cycles)
     cycles = sum(layer.cycles for layer in layers)
     worked = sum(layer.utilization * layer.cycles for layer in layers)
     starts = [layer.start_cycle for layer in layers if layer.start_cycle is not None]
@@ -220,4 +225,5 @@ def _merged(layers: Sequence[LayerResult]) -> LayerResult:
         end_cycle=max(ends, default=None),
         lower_bound_cycles=sum(layer.lower_bound_cycles for layer in layers),
         lost_cycles=in_order(lost),
+        busy_cycles=busy,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.hardware.hardware import Hardware
@@ -380,16 +380,8 @@ def prepare(
     """`prepare_any` for a model that decides nothing. Raises NpusimError for one that does, too."""
     from npusim.isa.program.program import Program
 
-    program, wall = prepare_any(
-        path,
-        hw,
-        effort=effort,
-        unknown=unknown,
-        host=host,
-        partition=partition,
-        sizes=sizes,
-        progress=progress,
-    )
+    how: dict[str, Any] = {"effort": effort, "unknown": unknown, "host": host, "partition": partition}
+    program, wall = prepare_any(path, hw, **how, sizes=sizes, progress=progress)
     if not isinstance(program, Program):
         raise NpusimError(
             f"{path}: decides ({', '.join(program.decisions)}), so it is several programs; npusim.run runs it"
@@ -407,11 +399,12 @@ def prepare_any(
     partition: Asked = None,
     sizes: Sizes | None = None,
     progress: Progress | None = None,
+    model: Graph | Program | None = None,
 ) -> tuple[Program | Executable, dict[str, float]]:
     """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
 
     `effort`, `unknown`, `host`, `partition` and `progress` are those of `compile`, and so is what becomes of a model
-    that decides; `sizes` those of `load`.
+    that decides; `sizes` those of `load`. model: what was read from the path already.
     """
     from npusim.isa.program.program import Program
 
@@ -420,7 +413,7 @@ def prepare_any(
     wall = {"load": 0.0, "compile": 0.0}
     chosen = hardware(hw) if isinstance(hw, str | Path) else hw
     with _timed(wall, "load"):
-        model = open_model(path, sizes)
+        model = model or open_model(path, sizes)
     if isinstance(model, Program):
         require_same_hardware(path, model, chosen)
         if schedules:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 from npusim.isa.program.executable import Executable
@@ -12,16 +12,29 @@ from npusim.numbers import job as job_data
 from npusim.numbers import run as run_data
 from npusim.session import api
 from npusim.session.inputs import Inputs
-from npusim.views.shown import Given, viewed
+from npusim.views.shown import viewed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from npusim.numbers.answer import Answer
     from npusim.views.what_if import WhatIf
 
 
 class RunResult(run_data.RunResult):
     __doc__ = run_data.RunResult.__doc__
+
+    @property
+    def answer(self) -> Answer | None:
+        """Reason, bound and levers, as `npusim run` ends; the levers are simulated when first asked for.
+
+        Those of a result of `npusim.run`; a program alone has none. Raises NpusimError for a model file that is gone.
+        """
+        if self.tried is None:
+            from npusim.study.levers import levers_of
+
+            vars(self)["tried"] = levers_of(self, vars(self).get(_ASKED, {}))
+        return super().answer
 
     def what_if(self, *, jobs: int | None = None) -> WhatIf:
         """What doubling each hardware parameter would bring: `npusim.what_if` of the model on its hardware.
@@ -78,18 +91,6 @@ def _shown(data: run_data.RunResult | job_data.JobResult) -> RunResult | JobResu
     return viewed(JobResult, data) if isinstance(data, job_data.JobResult) else viewed(RunResult, data)
 
 
-def _with_views(
-    make: Callable[Given, run_data.RunResult | job_data.JobResult],
-) -> Callable[Given, RunResult | JobResult]:
-    """A function that gives a run or a job, either of which is shown."""
-
-    @wraps(make)
-    def shown(*given: Given.args, **named: Given.kwargs) -> RunResult | JobResult:
-        return _shown(make(*given, **named))
-
-    return shown
-
-
 @overload
 def simulate(program: Program, inputs: Inputs | None = None, **how: Any) -> RunResult: ...
 
@@ -103,4 +104,12 @@ def simulate(*given: Any, **named: Any) -> RunResult | JobResult:
     return _shown(api.simulate(*given, **named))
 
 
-run = _with_views(api.run)
+_ASKED = "_asked"
+"""Where a result keeps what its compiler was asked for."""
+
+
+@wraps(api.run)
+def run(*given: Any, **named: Any) -> RunResult | JobResult:
+    made = _shown(api.run(*given, **named))
+    vars(made)[_ASKED] = signature(api.run).bind(*given, **named).arguments
+    return made

@@ -12,7 +12,7 @@ from npusim.reports.comparison import cells
 from npusim.reports.run.what_if import GROUPS, advice, felt, how, per_mm2, percent, value
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
-from npusim.reports.words.names import BOUND_NAMES, COMPONENT_NAMES, UNIT_NAMES
+from npusim.reports.words.names import COMPONENT_NAMES, UNIT_NAMES, bound_name, limit_of
 from npusim.reports.words.reason import ending
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def result(run: RunResult) -> str:
         ("Power", show.power(run.power_mw.average), f"peak {show.peaks(run.power_mw)}"),
         ("MAC utilization", show.percent(run.mac_utilization), f"{show.count(run.macs)} MACs"),
         (
-            "Bound by",
-            BOUND_NAMES[run.lower_bound.bound_by],
-            f"at least {show.whole(run.lower_bound.cycles)} cycles",
+            "Lower bound",
+            show.time(run.hardware.us_of_cycles(run.lower_bound.cycles) * 1e-3),
+            f"{show.whole(run.lower_bound.cycles)} cycles, set by {limit_of(run.lower_bound)}",
         ),
         (
             "DRAM",
@@ -63,9 +63,7 @@ def result(run: RunResult) -> str:
             f"{show.digits(run.tops.peak)} TOPS at most, {show.digits(run.tops.reached)} reached",
         )
     )
-    if found := ending(run):
-        facts.append(("Reason", show.percent(found.reason.share), found.reason.words))
-        facts.append(("Lever", show.time(found.lever.best_ms), found.lever.words))
+    facts += ending(run)
     layers = sorted(run.layers, key=lambda layer: -layer.cycles)
     names, total = short_names([layer.name for layer in layers], LONGEST_NAME), run.cycles or 1
     rows = [
@@ -76,7 +74,7 @@ def result(run: RunResult) -> str:
             show.whole(layer.cycles),
             show.percent(layer.cycles / total),
             show.percent(layer.utilization) if layer.unit == "mac" else "",
-            BOUND_NAMES[layer.bound_by],
+            bound_name(layer.bound_by),
             show.size(layer.bytes),
             show.energy(layer.energy_uj),
         )

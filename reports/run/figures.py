@@ -26,12 +26,13 @@ from npusim.reports.run.filling import Items, patches
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import (
-    BOUND_NAMES,
     CAUSE_COLOURS,
     CAUSE_NAMES,
     COMPONENT_COLOURS,
     RESOURCE_COLOURS,
     TRACK_NAMES,
+    bound_name,
+    bound_style,
     component_names,
     component_style,
 )
@@ -140,7 +141,7 @@ def roofline(result: RunResult) -> Figure:
             point.macs_per_cycle,
             s=18 + 1500 * point.layer.cycles / total,
             marker=">" if point.macs_per_byte is None else "o",
-            color=RESOURCE_COLOURS[point.layer.bound_by],
+            color=RESOURCE_COLOURS[bound_style(point.layer.bound_by)],
             alpha=0.6,
             linewidths=0,
         )
@@ -170,7 +171,7 @@ def roofline(result: RunResult) -> Figure:
     bandwidth = f"{result.hardware.dram.bandwidth_gb_per_s:g} GB/s"
     axes.text(low * 4, low * 4 * roof.bytes_per_cycle / 2.4, bandwidth, color=FAINT)
     bounds = dict.fromkeys(point.layer.bound_by for point in roof.points)
-    _legend(figure, {f"bound by {BOUND_NAMES[each]}": RESOURCE_COLOURS[each] for each in bounds})
+    _legend(figure, {f"bound by {bound_name(each)}": RESOURCE_COLOURS[bound_style(each)] for each in bounds})
     axes.set(xlabel="MACs per byte of DRAM traffic", ylabel="MACs per cycle")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")

@@ -20,12 +20,13 @@ from npusim.reports.words import quantities as show
 from npusim.reports.words.caveats import caveats
 from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import (
-    BOUND_NAMES,
     CAUSE_NAMES,
     COMPONENT_NAMES,
     LIMITS,
     UNIT_NAMES,
     UNIT_WORDS,
+    bound_name,
+    bound_style,
     component_names,
     component_style,
     dataflow_name,
@@ -79,7 +80,8 @@ def _context(result: RunResult) -> dict[str, Any]:
         "idlest": idlest(result),
         "peaks": show.peaks(result.power_mw),
         "limits": LIMITS,
-        "bound_names": BOUND_NAMES,
+        "bound_name": bound_name,
+        "bound_style": bound_style,
         "unit_names": UNIT_NAMES,
         "cause_names": CAUSE_NAMES,
         "causes": {name: cause.meaning for name, cause in CAUSES.items()},
@@ -250,7 +252,7 @@ def _layer(result: RunResult, index: int, name: str) -> LayerRow:
     losses = sorted((item for item in layer.lost_cycles.items() if item[1] > 0), key=lambda item: -item[1])
     rest = layer.cycles - sum(cycles for _, cycles in losses)
     bound = "lower bound" if rest == layer.lower_bound_cycles else "lower bound less gains"
-    pieces = [Row(bound, f"r-{layer.bound_by}", rest, _share(rest, layer.cycles))]
+    pieces = [Row(bound, f"r-{layer.lower_bound_limit}", rest, _share(rest, layer.cycles))]
     pieces += [
         Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, layer.cycles))
         for cause, cycles in losses

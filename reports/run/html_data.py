@@ -12,7 +12,15 @@ from npusim.numbers.timeline import Times
 from npusim.reports.run import machines, series
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
-from npusim.reports.words.names import CAUSE_NAMES, TRACK_NAMES, component_names, component_style, main_name
+from npusim.reports.words.names import (
+    CAUSE_NAMES,
+    TRACK_NAMES,
+    bound_name,
+    bound_style,
+    component_names,
+    component_style,
+    main_name,
+)
 
 if TYPE_CHECKING:
     from npusim.numbers.power import Amounts
@@ -157,7 +165,8 @@ def _roofline(result: RunResult) -> dict[str, Any]:
                 "x": None if point.macs_per_byte is None else float(f"{point.macs_per_byte:.5g}"),
                 "y": float(f"{point.macs_per_cycle:.5g}"),
                 "cycles": point.layer.cycles,
-                "bound": point.layer.bound_by,
+                "bound": bound_name(point.layer.bound_by),
+                "colour": bound_style(point.layer.bound_by),
                 "part": float(f"{point.layer.utilization:.4g}"),
                 "device": show.printable(point.layer.device),
             }

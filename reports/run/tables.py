@@ -19,15 +19,19 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def layers(result: RunResult) -> Columns:
-    """A row per layer: all its numbers, the cycles lost to each cause, and of several devices its own."""
+    """A row per layer: all its numbers, the cycles in which each unit works for it, those lost to each cause, and of
+    several devices its own.
+    """
     from npusim.numbers.causes import CAUSES
     from npusim.numbers.layers import LayerResult
 
-    names = [field.name for field in fields(LayerResult) if field.name not in ("lost_cycles", "device")]
+    apart = ("busy_cycles", "lost_cycles", "device")
+    names = [field.name for field in fields(LayerResult) if field.name not in apart]
+    names += dict.fromkeys(f"busy_{name}" for layer in result.layers for name in layer.busy_cycles)
     names += [f"lost_{cause}" for cause in CAUSES]
     names += ["device"] if result.several_devices else []
     rows = [layer.to_row() for layer in result.layers]
-    return {name: [row[name] for row in rows] for name in names}
+    return {name: [row.get(name, 0) for row in rows] for name in names}
 
 
 def pieces(result: RunResult) -> Columns:

@@ -14,6 +14,7 @@ from rich.text import Text
 from npusim.base.console import console
 from npusim.isa.hardware.memories import FurtherMemory
 from npusim.isa.hardware.units import WORKERS
+from npusim.numbers.bounds import UNBOUND
 from npusim.numbers.layers import sizes_text
 from npusim.reports.run import machines, pieces
 from npusim.reports.words import quantities as show
@@ -25,6 +26,7 @@ from npusim.reports.words.names import (
     CAUSE_NAMES,
     COMPONENT_NAMES,
     UNIT_NAMES,
+    bound_name,
     dataflow_name,
     limit_of,
     main_name,
@@ -164,10 +166,8 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
 
 
 def _ending(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
-    found = ending(result)
-    if found:
-        yield "Reason", show.percent(found.reason.share), found.reason.words.replace(CUT, cut)
-        yield "Lever", show.time(found.lever.best_ms), found.lever.words
+    for line in ending(result):
+        yield line.title, line.value, line.words.replace(CUT, cut)
 
 
 def _busy(result: RunResult, bars: _Bars) -> RenderableType:
@@ -254,7 +254,7 @@ def _hottest(result: RunResult, width: int, cut: str) -> RenderableType:
         _Column("share", [show.percent(layer.cycles / total) for layer in hottest], right=True),
         _Column("MAC util.", [_mac_share(layer) for layer in hottest], right=True, least=90),
         *_device_column(result, hottest),
-        _Column("bound by", [BOUND_NAMES[layer.bound_by] for layer in hottest]),
+        _Column("bound by", [_busiest(layer) for layer in hottest]),
         _Column("largest loss", [_largest_loss(layer) for layer in hottest]),
         _Column("output", [" ".join(map(sizes_text, layer.output_shapes)) for layer in hottest], least=130),
         _Column("kernel", [sizes_text(layer.kernel) for layer in hottest], least=140),
@@ -310,6 +310,14 @@ class _Column(NamedTuple):
 
 def _mac_share(layer: LayerResult) -> str:
     return show.percent(layer.utilization) if layer.unit == "mac" else UNIT_NAMES[layer.unit]
+
+
+def _busiest(layer: LayerResult) -> str:
+    """The unit or memory that works longest for the layer, with its time as a share of the layer's."""
+    if layer.bound_by == UNBOUND:
+        return BOUND_NAMES[UNBOUND]
+    share = layer.busy_cycles[layer.bound_by] / layer.cycles
+    return f"{bound_name(layer.bound_by)} {share:.0%}"
 
 
 def _largest_loss(layer: LayerResult) -> str:

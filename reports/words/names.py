@@ -29,7 +29,19 @@ UNIT_NAMES: Mapping[str, str] = {kind.name: kind.short for kind in WORKERS} | {"
 UNIT_WORDS: Mapping[str, str] = {kind.name: kind.label for kind in WORKERS} | {"none": "nothing to do"}
 """The same in words."""
 
-BOUND_NAMES: Mapping[str, str] = {name: each.short for name, each in RESOURCES.items()} | {"none": "-"}
+BOUND_NAMES: Mapping[str, str] = {**UNIT_NAMES, **{name: each.short for name, each in RESOURCES.items()}}
+"""What a layer is bound by (`LayerResult.bound_by`), in few letters; a further memory goes by its own name."""
+
+
+def bound_name(name: str) -> str:
+    """What a layer is bound by, in few letters."""
+    return BOUND_NAMES.get(name, name)
+
+
+def bound_style(name: str) -> str:
+    """The row of `RESOURCE_COLOURS` that it has: memories share that of the DRAM."""
+    return name if name in RESOURCE_COLOURS else PORT
+
 
 LIMITS: Mapping[str, str] = {name: each.limit for name, each in RESOURCES.items()} | {"none": "nothing"}
 """What sets a lower bound, in a sentence."""

@@ -1,78 +1,82 @@
-"""Why a run takes as long as it does, and what would change it: how every answer ends.
+"""How every answer ends, in words: why a run takes as long as it does, and the changes that make it faster.
 
-The reason is whatever holds most of the time: the operators on the host, the resource that sets the lower bound, or
-one cause of losses. It names the layer that dominates it, so that nobody takes a mean over a network for each of its
-layers. The lever is what to change, with the time that the run would take at best.
+What it says is `npusim.numbers.answer`; here are its sentences, the same for the terminal, the page and a notebook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from npusim.isa.hardware.units import RESOURCES
+from npusim.isa.hardware.units import WORKERS
 from npusim.isa.program.executable import HANDOVER
-from npusim.numbers.causes import CAUSES, STAGES
+from npusim.numbers.answer import HOST, LEAST_NAMED, WAITS
 from npusim.reports.words import quantities as show
 from npusim.reports.words.layer_names import short_names
-from npusim.reports.words.names import CAUSE_NAMES, LIMIT_NAMES, limit_of
+from npusim.reports.words.names import CAUSE_NAMES, bound_name
 
 if TYPE_CHECKING:
-    from npusim.isa.hardware.hardware import Hardware
+    from npusim.numbers.answer import Answer, Lever
     from npusim.numbers.layers import LayerResult
     from npusim.numbers.run import RunResult
 
 NAME_WIDTH = 28
 NARROW_NAME = 20
 MOST_OPERATORS = 2
-LEAST_NAMED = 0.1
-"""A layer with less of what a reason is about does not dominate it."""
+LEAST_BUSY = 0.1
+"""A unit or memory that works for less of the time is not worth a word beside the one that works longest."""
 
-BOUND_LEVERS: Mapping[str, tuple[str, ...]] = {name: each.levers for name, each in RESOURCES.items()}
-"""The parameters that move the lower bound, by what sets it."""
-
-CAUSE_LEVERS: Mapping[str, tuple[str, ...]] = {
-    name: cause.levers for name, cause in CAUSES.items() if cause.levers
-}
-"""The parameters that move a loss, by its cause; gains have none."""
+_UNITS = {kind.name: f"the {kind.label}" for kind in WORKERS}
 
 
-class Reason(NamedTuple):
-    """Why: the share of the cycles, 0 to 1, and what they are, to be read as "95 % of the time is ..."."""
+class Line(NamedTuple):
+    """A line of the ending: its title, the number that stands first, and the words behind it."""
 
-    share: float
+    title: str
+    value: str
     words: str
 
 
-class Lever(NamedTuple):
-    """What to do: the milliseconds that the run would take at best, and how, to be read as "20 ms at best ..."."""
-
-    best_ms: float
-    words: str
-
-
-class Ending(NamedTuple):
-    """How an answer ends."""
-
-    reason: Reason
-    lever: Lever
+def ending(result: RunResult) -> tuple[Line, ...]:
+    """The reason and the levers of a run; nothing for one without cycles."""
+    found = result.answer
+    if found is None:
+        return ()
+    return Line("Reason", show.percent(found.reason.share), _reason(result, found)), *_levers(found)
 
 
-def ending(result: RunResult) -> Ending | None:
-    """The reason and the lever of a run; None for one without cycles."""
-    total = int(result.cycles)
-    if not total:
-        return None
-    bound = result.lower_bound
-    on_host = sum(layer.cycles for layer in host_layers(result))
-    losses = {cause: lost for cause, lost in result.lost_cycles.items() if cause in CAUSE_LEVERS}
-    if result.devices:
-        losses.pop(STAGES.name, None)  # no parameter of the hardware lets devices work at a time
-    cause = max(losses, key=lambda each: losses[each], default="")
-    by_bound = bound.cycles if bound.bound_by != "host" else 0
-    if on_host and on_host >= max(by_bound, losses.get(cause, 0)):
-        return _host(result, on_host)
-    return _bound(result) if by_bound >= losses.get(cause, 0) else _loss(result, cause)
+def _levers(found: Answer) -> Iterator[Line]:
+    if found.note:
+        yield Line("Lever", "none", found.note)
+    for number, lever in enumerate(found.levers or ()):
+        yield Line("" if number else "Lever", change(lever.latency_percent), lever_words(lever))
+
+
+def change(percent: float) -> str:
+    """A change with its sign."""
+    return f"{percent:+.1f} %"
+
+
+def lever_words(lever: Lever) -> str:
+    """A change and its price: "dram.bandwidth_gb_per_s=1: 18.7 us, energy -8.4 %, area +0.131 mm2"."""
+    sign = "-" if lever.area_mm2_more < 0 else "+"
+    price = f"energy {change(lever.energy_percent)}, area {sign}{show.area(abs(lever.area_mm2_more))}"
+    return f"{lever.do or keys(lever.set)}: {show.time(lever.latency_ms)}, {price}"
+
+
+def keys(changes: Mapping[str, Any]) -> str:
+    """Changed keys, those of one table with its name in front of a brace: "mac_array.{rows=32, columns=16}"."""
+    tables: dict[str, list[str]] = {}
+    for path, value in changes.items():
+        table, dot, key = path.partition(".")
+        shown = (
+            f"{value:.12g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+        )
+        tables.setdefault(table + dot if dot else "", []).append(f"{key or table}={shown}")
+    return ", ".join(
+        f"{table}{{{', '.join(each)}}}" if len(each) > 1 and table else table + ", ".join(each)
+        for table, each in tables.items()
+    )
 
 
 def host_layers(result: RunResult) -> list[LayerResult]:
@@ -80,7 +84,34 @@ def host_layers(result: RunResult) -> list[LayerResult]:
     return [layer for layer in result.layers if layer.unit == "host" and layer.op != HANDOVER]
 
 
-def _host(result: RunResult, cycles: int) -> Ending:
+def _reason(result: RunResult, found: Answer) -> str:
+    by = found.reason.by
+    if by == HOST and (words := _on_host(result)):
+        return words
+    if by in WAITS:
+        return f"of the time is lost to {CAUSE_NAMES[by]}{_mostly(result, found)}"
+    bound = f" ({found.bound}-bound)" if found.bound else ""
+    others = sorted(((share, name) for name, share in found.busy.items() if name != by), reverse=True)
+    beside = f"; {_worker(others[0][1])} {show.percent(others[0][0])}" if others[0][0] >= LEAST_BUSY else ""
+    return f"of the time {_worker(by)} works{bound}{_work(result, by)}{_mostly(result, found)}{beside}"
+
+
+def _worker(name: str) -> str:
+    """A unit or a memory in a sentence."""
+    return _UNITS.get(name) or f"the {bound_name(name)} port"
+
+
+def _work(result: RunResult, by: str) -> str:
+    """What passes a memory's port, and how fast it can."""
+    spaces = [each for each in result.hardware.outer_spaces if result.hardware.memory_name(each) == by]
+    if not spaces:
+        return ""
+    names = f"{by}_read_byte", f"{by}_write_byte"
+    moved = sum(actions.get(name, 0) for actions in result.execution.layer_actions for name in names)
+    return f": {show.size(moved)} at {result.hardware.gb_per_s(spaces[0]):g} GB/s"
+
+
+def _on_host(result: RunResult) -> str:
     operators: dict[str, list[LayerResult]] = {}
     for layer in host_layers(result):
         operators.setdefault(show.printable(layer.op), []).append(layer)
@@ -92,105 +123,15 @@ def _host(result: RunResult, cycles: int) -> Ending:
         for op in first
     )
     more = f", {len(held) - len(first)} more" if len(held) > len(first) else ""
-    keys = _either(BOUND_LEVERS["host"])
-    return Ending(
-        Reason(
-            cycles / result.cycles,
-            f"of the time is {show.plural(len(held), 'operator')} on the host: {named}{more}",
-        ),
-        Lever(
-            _ms(result, int(result.cycles) - cycles),
-            f"at best without {'it' if len(held) == 1 else 'them'}: operators that the NPU has, or a faster {keys}",
-        ),
-    )
+    return f"of the time is {show.plural(len(held), 'operator')} on the host: {named}{more}" if held else ""
 
 
-def _bound(result: RunResult) -> Ending:
-    bound = result.lower_bound
-    resource = bound.bound_by
-    hardware, moved = result.hardware, _moved_bytes(result, bound.port)
-    (rate,) = (
-        hardware.gb_per_s(space)
-        for space in hardware.outer_spaces
-        if hardware.memory_name(space) == bound.port
-    )
-    name, machine, macs = _most_macs(result)
-    what = {
-        "mac": f"multiplying{name and ' on ' + name}: {show.count(macs)} MACs at {machine.macs_per_cycle} a cycle",
-        "dram": f"{limit_of(bound, 'dram')}: {show.size(sum(moved))} at {rate:g} GB/s",
-    }.get(resource, f"the work of {LIMIT_NAMES[resource]}")
-    amounts = [
-        {"mac": layer.macs * (layer.device in ("", name)), "dram": moved[number]}.get(
-            resource, layer.cycles * (layer.unit == resource)
-        )
-        for number, layer in enumerate(result.layers)
-    ]
-    others = {name: getattr(bound, name) for name in BOUND_LEVERS if name != resource}
-    following = max(others, key=lambda name: others[name])
-    then = f"; then the limit is {limit_of(bound, following)}" if others[following] else ""
-    keys = _either(BOUND_LEVERS[resource])
-    if resource == "dram" != bound.port:
-        clocked = any(memory.name == bound.port and memory.clock_ratio for memory in hardware.memory)
-        keys = f"memory.{bound.port}.{'access_bytes' if clocked else 'bandwidth_gb_per_s'}"
-    return Ending(
-        Reason(bound.cycles / result.cycles, f"of the time is {what}{_mostly(result, amounts)}"),
-        Lever(_ms(result, others[following]), f"at best with more {keys}{then}"),
-    )
-
-
-def _most_macs(result: RunResult) -> tuple[str, Hardware, int]:
-    """The device whose array needs longest for the work alone, with its MACs; without a name where there is but one."""
-    if not result.several_devices:
-        ((_, hardware),) = result.npus
-        return "", hardware, result.macs
-    needs = {
-        device: device.macs / (device.hardware.macs_per_cycle * device.hardware.clock_mhz)
-        for device in result.at_work
-        if not device.is_cpu
-    }
-    if not needs:
-        return "", result.hardware, result.macs
-    longest = max(needs, key=lambda device: needs[device])
-    return show.printable(longest.name), longest.hardware, longest.macs
-
-
-def _moved_bytes(result: RunResult, port: str) -> list[int]:
-    """Bytes through the port of a memory, of each layer and last those of the instructions."""
-    names = f"{port}_read_byte", f"{port}_write_byte"
-    return [sum(actions.get(name, 0) for name in names) for actions in result.execution.layer_actions]
-
-
-def _loss(result: RunResult, cause: str) -> Ending:
-    lost = result.lost_cycles[cause]
-    amounts = [max(layer.lost_cycles.get(cause, 0), 0) for layer in result.layers]
-    return Ending(
-        Reason(
-            lost / result.cycles, f"of the time is lost to {CAUSE_NAMES[cause]}{_mostly(result, amounts)}"
-        ),
-        Lever(
-            _ms(result, int(result.cycles) - lost),
-            f"at best without that loss: {_either(CAUSE_LEVERS[cause])}",
-        ),
-    )
-
-
-def _either(keys: Sequence[str]) -> str:
-    """Keys of a hardware file: "mac_array.rows, mac_array.columns or clock_mhz"."""
-    return " or ".join(filter(None, (", ".join(keys[:-1]), keys[-1])))
-
-
-def _ms(result: RunResult, cycles: int) -> float:
-    return result.hardware.us_of_cycles(cycles) * 1e-3
-
-
-def _mostly(result: RunResult, amounts: Sequence[int]) -> str:
-    """Which layer has most of an amount, where it has much of it."""
-    total = sum(amounts)
-    if not total or len(amounts) < 2:
+def _mostly(result: RunResult, found: Answer) -> str:
+    """Which layer has most of what the reason is about, where one dominates."""
+    layer = found.reason.layer
+    if layer is None:
         return ""
-    at = max(range(len(amounts)), key=lambda each: amounts[each])
-    share = amounts[at] / total
-    return f", {show.percent(share)} of it in {layer_name(result, at)}" if share >= LEAST_NAMED else ""
+    return f", {show.percent(found.reason.layer_share)} of it in {layer_name(result, layer)}"
 
 
 def layer_name(result: RunResult, index: int, width: int = NAME_WIDTH) -> str:

@@ -1,90 +1,181 @@
-"""How an answer ends: why the run takes as long as it does, what would change it, and which layer that is."""
+"""How an answer ends: why the run takes as long as it does, what makes it faster, and which layer that is."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import npusim
-from npusim.isa.hardware.file import change
 from npusim.isa.hardware.parameters import parameters
+from npusim.isa.hardware.units import RESOURCES
+from npusim.numbers.answer import Answer, Lever, Tried
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import html, terminal
-from npusim.reports.words.reason import BOUND_LEVERS, CAUSE_LEVERS, Ending, ending, idlest
+from npusim.reports.words.reason import ending, idlest, keys
+from npusim.session import api
 
 from ..graphs import Sketch
+from ..npusim.cli.test_cli import npusim as command
 from ..npusim.numbers.fake_run import execution, program
 
 
 @pytest.fixture(scope="module")
 def mobilenet() -> RunResult:
-    return npusim.run("mobilenet_v2", timing_only=True)
+    return api.run("mobilenet_v2", timing_only=True)
 
 
-def _ending(result: RunResult) -> Ending:
-    found = ending(result)
+@pytest.fixture(scope="module")
+def keywords() -> RunResult:
+    """A network on an array that works nearly all the time, while an ideal array would wait for the DRAM."""
+    return npusim.run("ds_cnn", hw="ethos-u55-128", timing_only=True)
+
+
+def _answer(result: RunResult) -> Answer:
+    found = result.answer
     assert found is not None
     return found
 
 
+def _words(result: RunResult) -> str:
+    return " ".join(" ".join(line) for line in ending(result))
+
+
 def test_every_lever_is_a_parameter_and_every_loss_has_one() -> None:
     known = {each.path for each in parameters()}
-    for keys in (*BOUND_LEVERS.values(), *CAUSE_LEVERS.values()):
-        assert keys
-        assert set(keys) <= known
+    levers = {name: cause.levers for name, cause in CAUSES.items()}
+    for found in (*levers.values(), *(each.levers for each in RESOURCES.values())):
+        assert set(found) <= known
     gains = {name for name, cause in CAUSES.items() if cause.meaning.startswith("gain")}
-    assert set(CAUSE_LEVERS) == set(CAUSES) - gains
+    assert {name for name, found in levers.items() if not found} == gains
 
 
-def _segmentation() -> RunResult:
-    """A convolution, and a resize of its map on the host, which holds the time."""
+def test_what_works_is_the_reason_not_what_an_ideal_array_would_wait_for(keywords: RunResult) -> None:
+    assert keywords.lower_bound.bound_by == "dram"
+    found = _answer(keywords)
+    assert (found.reason.by, found.bound) == ("mac", "compute")
+    assert found.reason.share == keywords.cycles.mac / keywords.cycles > 0.85
+    assert found.busy["mac"] > 2 * found.busy["dram"]
+    by_layer = [layer.busy_cycles["mac"] for layer in keywords.layers]
+    assert found.reason.layer == max(range(len(by_layer)), key=lambda layer: by_layer[layer])
+    assert found.reason.layer_share == max(by_layer) / sum(by_layer)
+    assert sum(by_layer) == keywords.cycles.mac
+    convolutions = [layer for layer in keywords.layers if layer.macs and layer.op != "fully_connected"]
+    assert {layer.bound_by for layer in convolutions} == {"mac"}
+    assert {layer.lower_bound_limit for layer in convolutions} >= {"dram"}
+    assert "the MAC array works (compute-bound)" in _words(keywords)
+
+
+def test_a_unit_s_time_is_that_in_which_it_works_for_a_layer() -> None:
+    """Not what the layer loses: bounds and losses have no part in it."""
     sketch = Sketch()
-    sketch.resize(sketch.conv(sketch.input(1, 16, 16, 8), 8), 64, 64)
-    return npusim.simulate(npusim.compile(sketch.graph(), host=["resize_bilinear"]), timing_only=True)
+    wide = sketch.resize(sketch.input(1, 64, 64, 8), 128, 128)
+    sketch.pool("average_pool_2d", wide, (2, 2))
+    result = npusim.simulate(npusim.compile(sketch.graph()), timing_only=True)
+    found, busy = _answer(result), [layer.busy_cycles["vector"] for layer in result.layers]
+    assert found.reason.by == "vector"
+    assert sum(busy) == result.cycles.vector
+    assert (found.reason.layer, found.reason.layer_share) == (0, busy[0] / sum(busy))
+    assert result.layers[0].op == "resize_bilinear"
 
 
 def test_operators_on_the_host_are_the_reason_where_the_time_is_theirs() -> None:
-    result = _segmentation()
+    sketch = Sketch()
+    sketch.resize(sketch.conv(sketch.input(1, 16, 16, 8), 8), 64, 64)
+    compiled = npusim.compile(sketch.graph(), host=["resize_bilinear"])
+    result = npusim.simulate(compiled, timing_only=True)
     host = sum(layer.cycles for layer in result.layers if layer.unit == "host")
-    found = _ending(result)
-    assert found.reason.share == host / result.cycles > 0.5
-    assert found.reason.words.startswith("of the time is 1 operator on the host: resize_bilinear")
-    rest_us = result.hardware.us_of_cycles(int(result.cycles) - host)
-    assert found.lever.best_ms == pytest.approx(rest_us * 1e-3)
-    assert "host.core" in found.lever.words
+    found = _answer(result)
+    assert found.reason.by == "host"
+    assert found.reason.share == pytest.approx(host / result.cycles, rel=1e-3)
+    words = "of the time is 1 operator on the host: resize_bilinear"
     first_screen = terminal.render(result).split("Busy")[0]
-    assert "on the host: resize_bilinear" in " ".join(first_screen.split())
+    assert words in " ".join(first_screen.split())
     page = html.render(result)
     assert page.index("operator on the host: resize_bilinear") < page.index('id="cycles"')
 
 
-def test_a_bound_is_the_reason_and_names_the_layer_that_dominates_it(mobilenet: RunResult) -> None:
-    found, bound = _ending(mobilenet), mobilenet.lower_bound
-    assert bound.bound_by == "dram"
-    assert found.reason.share == bound.cycles / mobilenet.cycles
-    largest = max(mobilenet.layers, key=lambda layer: layer.bytes)
-    part = 100 * largest.bytes / sum(layer.bytes for layer in mobilenet.layers)
-    assert f"{part:.1f} % of it in {largest.name}" in found.reason.words
-    assert "dram.bandwidth_gb_per_s" in found.lever.words
-    assert found.lever.best_ms == pytest.approx(mobilenet.hardware.us_of_cycles(bound.mac) * 1e-3)
-
-
-def test_pulling_the_lever_helps(mobilenet: RunResult) -> None:
-    faster = change(mobilenet.hardware, {"dram.bandwidth_gb_per_s": 8.0})
-    then = npusim.run("mobilenet_v2", hw=faster, timing_only=True)
-    assert _ending(mobilenet).lever.best_ms <= then.latency_ms < mobilenet.latency_ms
-
-
-def test_a_loss_is_the_reason_where_it_holds_more_than_the_bound(mobilenet: RunResult) -> None:
-    slow = change(mobilenet.hardware, {"dram.latency_ns": 100_000.0})
+def test_a_wait_is_the_reason_where_it_holds_more_than_any_unit() -> None:
+    slow = npusim.hardware("edge-128", ["dram.latency_ns=100000.0"])
     result = npusim.run("digits_cnn", hw=slow, timing_only=True)
-    cause = max(result.lost_cycles, key=lambda each: result.lost_cycles[each])
-    assert result.lost_cycles[cause] > result.lower_bound.cycles
-    found = _ending(result)
-    assert found.reason.share == result.lost_cycles[cause] / result.cycles
-    assert "of the time is lost to" in found.reason.words
-    assert any(key in found.lever.words for key in CAUSE_LEVERS[cause])
+    found = _answer(result)
+    assert found.reason.by in ("start_up", "stall_dma")
+    assert found.reason.share == result.lost_cycles[found.reason.by] / result.cycles
+    assert not found.bound
+    assert found.levers
+    assert dict(found.levers[0].set) == {"dram.latency_ns": 50_000.0}
+
+
+def _lever(relieves: str, percent: float, **changes: float) -> Lever:
+    return Lever(relieves, changes, "", 1, 100 + percent, 1.0, 1.0, percent, 0.0, 0.0)
+
+
+def test_a_bound_is_said_only_where_relieving_it_gains(mobilenet: RunResult) -> None:
+    without = replace(mobilenet, tried=None)
+    assert (_answer(without).bound, _answer(without).levers) == ("", None)
+    assert _answer(without).reason.by == "dram"
+    vain = Tried((_lever("dram", -0.4, bandwidth=1.0), _lever("clock", -30.0, clock=1.0)))
+    found = _answer(replace(mobilenet, tried=vain))
+    assert (found.bound, found.reason.by) == ("", "dram")
+    assert [each.relieves for each in found.levers or ()] == ["clock"]
+    helpful = Tried((_lever("dram", -5.0, bandwidth=1.0), _lever("mac", -7.0, rows=1.0)))
+    found = _answer(replace(mobilenet, tried=helpful))
+    assert (found.bound, found.reason.by) == ("compute", "mac")
+
+
+def test_levers_are_the_best_of_their_kind_and_at_most_three(mobilenet: RunResult) -> None:
+    tried = [_lever("mac", -3.0, rows=1.0), _lever("mac", -9.0, rows=2.0), _lever("dram", -2.0, dram=1.0)]
+    tried += [
+        _lever("vector", -1.5, vector=1.0),
+        _lever("clock", -1.2, clock=1.0),
+        _lever("host", 4.0, host=1.0),
+    ]
+    found = _answer(replace(mobilenet, tried=Tried(tuple(tried))))
+    assert [each.latency_percent for each in found.levers or ()] == [-9.0, -2.0, -1.5]
+    assert found.tried == 6
+    nothing = replace(mobilenet, tried=Tried((_lever("mac", -0.5, rows=1.0),)))
+    assert _words(nothing).endswith("Lever none no change takes off 1 % or more; 1 simulated")
+
+
+def test_a_machine_without_an_npu_has_no_lever() -> None:
+    result = npusim.run("digits_cnn", hw="cortex-m7", timing_only=True)
+    assert "Lever none cortex-m7 has no NPU to change; --hw edge-128 runs the model on one" in _words(result)
+
+
+def test_keys_are_named_as_they_are_set() -> None:
+    assert keys({"clock_mhz": 1000.0}) == "clock_mhz=1000"
+    changes = {"mac_array.columns": 16, "mac_array.block.output_cycles": 0.25, "vector.lanes": 8}
+    assert keys(changes) == "mac_array.{columns=16, block.output_cycles=0.25}, vector.lanes=8"
+
+
+def test_terminal_page_and_json_say_the_same(tmp_path: Path) -> None:
+    numbers, folder = tmp_path / "run.json", tmp_path / "report"
+    ran = command("run", "ds_cnn", "--timing-only", "--json", numbers, "--report", folder)
+    answer = json.loads(numbers.read_text())["answer"]
+    assert answer == npusim_answer()
+    shown, written = " ".join(ran.out.split()), (folder / "report.html").read_text()
+    for lever in answer["levers"]:
+        assert f"{lever['latency_percent']:+.1f} % {keys(lever['set'])}:" in shown
+        assert keys(lever["set"]) in written
+    assert f"{answer['bound']}-bound" in shown
+
+
+def npusim_answer() -> object:
+    result = npusim.run("ds_cnn", timing_only=True)
+    assert result.to_dict()["answer"]["levers"] is None  # nobody asked yet
+    assert result.answer is not None
+    return json.loads(json.dumps(result.to_dict()))["answer"]
+
+
+def test_no_lever_simulates_nothing(tmp_path: Path) -> None:
+    numbers = tmp_path / "run.json"
+    ran = command("run", "digits_cnn", "--timing-only", "--no-lever", "--json", numbers)
+    assert "Lever" not in ran.out
+    assert json.loads(numbers.read_text())["answer"]["levers"] is None
 
 
 def test_a_mean_utilization_names_the_layer_that_pulls_it(mobilenet: RunResult) -> None:
@@ -95,5 +186,6 @@ def test_a_mean_utilization_names_the_layer_that_pulls_it(mobilenet: RunResult) 
 
 def test_a_run_of_nothing_has_no_reason() -> None:
     nothing = measure(program(steps=()), execution(steps=()))
-    assert ending(nothing) is None
+    assert nothing.answer is None
+    assert ending(nothing) == ()
     assert "Reason" not in terminal.render(nothing)

@@ -39,9 +39,9 @@ SAID = [
     "lower bound, host          40    20.0 %",
     "start-up                   40    20.0 %",
     "total                     200",
-    "0 conv        conv_2d          100 50.0 % DRAM     edge tiles 31 %",
-    "1 relu        relu              20 10.0 % vector   vector overhead 40 %",
-    "2 concat      concatenation     20 10.0 % -        data moves 75 %",
+    "0 conv        conv_2d          100 50.0 % MAC 60%     edge tiles 31 %",
+    "1 relu        relu              20 10.0 % vector 100% vector overhead 40 %",
+    "2 concat      concatenation     20 10.0 % DMA 75%     data moves 75 %",
     "On the host, 1 of 5 layers",
     "30.0 %  arg_max, sort [bold]: axis is not the last",
     "Took load 0.10 s, compile 0.20 s, simulate 0.30 s.",
@@ -68,7 +68,7 @@ def test_summary_in_ascii(result: RunResult) -> None:
 
 
 def test_a_wide_summary_says_how_busy_the_array_is(result: RunResult) -> None:
-    row = "0 conv        conv_2d          100 200 ns 50.0 %    50.0 % DRAM     edge tiles 31 %"
+    row = "0 conv        conv_2d          100 200 ns 50.0 %    50.0 % MAC 60%     edge tiles 31 %"
     assert row in terminal.render(result, 100)
 
 
@@ -118,7 +118,7 @@ def test_equal_host_layers_share_a_row() -> None:
 def test_names_from_files_move_no_cursor() -> None:
     evil = replace(CONVOLUTION, name="\x1b[2J\x1b[31m[red]boo\nline\u202e")
     run = measure(program((evil, *LAYERS[1:])), execution())
-    text = terminal.render(run, 110)
+    text = terminal.render(run, 160)
     assert "[red]boo\\nline\\u202e" in text
     assert "\x1b" not in text
 

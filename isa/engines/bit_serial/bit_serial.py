@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
@@ -17,6 +18,11 @@ class BitSerial(OneLayout):
     kind: ClassVar[str] = "bit_serial"
     sizes: ClassVar[tuple[str, ...]] = ("mac_array.bit_serial.side", "mac_array.bit_serial.input_channels")
     works: ClassVar[str] = "the array works in blocks"
+    larger: ClassVar[tuple[Mapping[str, float], ...]] = (
+        {"bit_serial.side": 2, "bit_serial.strided_side": 2, "accumulator_kib": 4},
+        {"bit_serial.channels": 2, "accumulator_kib": 2},
+        {"bit_serial.input_channels": 2, "ifm_bytes_per_cycle": 2},
+    )
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
             "serial_shape",

@@ -5,6 +5,7 @@ A problem leaves no choice: the block follows from its sizes (`npusim.isa.engine
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from typing import ClassVar
 
@@ -27,6 +28,19 @@ class Block(OneLayout):
         "mac_array.block.micro_channels",
     )
     works: ClassVar[str] = "the array works in blocks"
+    # As ethos-u55-128 grows to ethos-u55-256, along the channels or along the rows of a micro-block.
+    larger: ClassVar[tuple[Mapping[str, float], ...]] = tuple(
+        {
+            f"block.{side}": 2,
+            "block.buffer_kib": 2,
+            "block.input_grain_kib": 2,
+            "block.accumulator_grain_kib": 2,
+            "block.output_cycles": 0.5,
+            "accumulator_kib": 2,
+            "output_lanes": 2,
+        }
+        for side in ("micro_channels", "micro_height")
+    )
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
             "micro_blocks",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
@@ -17,6 +18,10 @@ class Stream(OneLayout):
     kind: ClassVar[str] = "stream"
     sizes: ClassVar[tuple[str, ...]] = ("mac_array.stream.units", "mac_array.stream.multipliers")
     works: ClassVar[str] = "feature maps stream through the array"
+    larger: ClassVar[tuple[Mapping[str, float], ...]] = (
+        {"stream.units_per_layer": 2},
+        {"stream.multipliers": 2},
+    )
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
             "units_at_rest",

@@ -5,6 +5,7 @@ A layout is a dataflow and a corner of the array (`npusim.isa.engines.systolic.t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil
 from typing import ClassVar
@@ -26,6 +27,17 @@ class Systolic(Engine):
 
     kind: ClassVar[str] = "systolic"
     sizes: ClassVar[tuple[str, ...]] = ("mac_array.rows", "mac_array.columns")
+    # As edge-128 grows to edge-256: with the columns grow their ports, accumulators and output lanes.
+    larger: ClassVar[tuple[Mapping[str, float], ...]] = (
+        {
+            "columns": 2,
+            "ifm_bytes_per_cycle": 2,
+            "weight_bytes_per_cycle": 2,
+            "output_lanes": 2,
+            "accumulator_kib": 2,
+        },
+        {"rows": 2},
+    )
     causes: ClassVar[tuple[Cause, ...]] = (
         EDGE,
         Cause(

@@ -419,7 +419,7 @@
       spots = order.map((point) => [point.x === null ? right - 10 : X(point.x), Y(Math.max(point.y, y0))]);
       [...order.keys()].sort((a, b) => order[b].cycles - order[a].cycles).forEach((i) => {
         const point = order[i], [x, y] = spots[i];
-        put("circle", { cx: x, cy: y, r: radius(point), fill: colour("r-" + point.bound), class: i === here ? "point here" : "point", "data-i": i });
+        put("circle", { cx: x, cy: y, r: radius(point), fill: colour("r-" + point.colour), class: i === here ? "point here" : "point", "data-i": i });
       });
       label(put, order, spots, radius, { left, right, top, bottom, roof: Y(peak), named, line: [X(low), Y(low * rate), X(ridge), Y(peak)], most: narrow ? 3 : 9, width: narrow ? 150 : 190 });
       host.replaceChildren(svg);
@@ -458,7 +458,7 @@
       showTip([data.layers[point.layer], data.ops[point.layer],
         `${show.digits(point.y)} MACs per cycle, ${show.percent(point.part)} of the array`, point.device,
         point.x === null ? "no DRAM traffic of its own" : `${show.digits(point.x)} MACs per byte`,
-        `bound by ${words[point.bound]}, ${show.whole(point.cycles)} cycles`].filter(Boolean), box.left + spots[i][0], box.top + spots[i][1], speak);
+        `bound by ${point.bound}, ${show.whole(point.cycles)} cycles`].filter(Boolean), box.left + spots[i][0], box.top + spots[i][1], speak);
     }
     const under = (event) => Number(event.target.dataset?.i ?? -1);
     host.addEventListener("pointermove", (event) => { const i = under(event); if (i !== here) tell(i, false); });

@@ -1,0 +1,334 @@
+"""The levers of a run: changes of its hardware that are compiled and timed on its model, chosen by its busy times.
+
+What the search tries: a faster clock; the next larger arrays of the machine's kind; the bandwidth of each memory; twice
+the lanes; a faster host; what takes an operator from the host to the NPU; and the keys that belong to the causes that
+cycles were lost to. Of each, the cycles that it can take off at best are known from the run that was just done (half
+of those in which nothing else works, a quarter of the others), and only the most promising are simulated: more of them
+for a small model than for a large one, so that a run does not take much longer for its answer. What is tried depends on
+the run alone, never on a clock, so equal runs get equal answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any, NamedTuple
+
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.engines.kinds import engine_of
+from npusim.isa.hardware.file import change, to_flat
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.parameters import MEMORY
+from npusim.isa.hardware.units import PORT, RESOURCES, WORKERS
+from npusim.isa.hardware.voltage import fastest_mhz
+from npusim.isa.instructions.real import REAL_TYPES
+from npusim.isa.program.program import Program
+from npusim.kernels.graph.graph import Graph
+from npusim.machine import system as machine
+from npusim.numbers.answer import CLOCK, HOST, MOST_LEVERS, WAITS, Lever, Tried
+from npusim.numbers.causes import CAUSES
+from npusim.numbers.layers import LayerResult
+from npusim.numbers.measure import measure
+from npusim.numbers.run import RunResult
+from npusim.session import api
+from npusim.session.opening import open_model
+from npusim.session.placing import Asked, Partition
+
+LEAST_SHARE = 0.01
+"""A change that takes off less at best is not simulated."""
+
+MOST_TRIED, LEAST_TRIED = 14, 2
+EXTRA_COST = 450.0
+"""Simulations beside the least take about so much together, in the unit of `_cost`: a third of the shortest run."""
+
+TIMES = ("_cycles", "_ns", "_us")
+"""Ends of the names of keys of which less is faster."""
+
+RATES = ("bandwidth_gb_per_s", "access_bytes")
+"""Ends of the names of keys that are the bandwidth of a memory."""
+
+
+class Candidate(NamedTuple):
+    """A change that may help: what it relieves, and the share of the cycles that it takes off at best."""
+
+    relieves: str
+    set: Mapping[str, Any]
+    gain: float
+
+
+class Compiler(NamedTuple):
+    """What the compiler was asked for, as for `npusim.compile`."""
+
+    effort: str | int = "fast"
+    unknown: str | None = None
+    host: Sequence[str] = ()
+    partition: Asked = None
+
+
+FAST = Compiler()
+
+
+def levers(model: Graph | Program, result: RunResult, how: Compiler = FAST, *, file: str = "") -> Tried:
+    """Simulate the most promising changes of the hardware of a run on its model.
+
+    model: what was run; a program, which is compiled already, has no levers.
+    how:   what the compiler was asked for.
+    file:  the name of the model in commands.
+
+    Where `what_if` was asked for, its best changes are among them.
+    """
+    placed = api.placing(how.host, how.partition)
+    note = _none(model, result, how, placed)
+    if note:
+        return Tried(note=note)
+    assert isinstance(model, Graph)
+    graph = placed.forced_of(model)
+    if api.check_unknown(how.unknown):
+        from npusim.kernels.graph.unknown import unknown_on_host
+
+        graph = unknown_on_host(graph)
+    chosen = candidates(result)[: _affordable(result)]
+    for variant in _best_variants(result):
+        if all(each.set != variant.set for each in chosen):
+            chosen.append(variant)
+    found = [_simulated(graph, result, each) for each in chosen]
+    if (share := _float_share(result)) >= LEAST_SHARE:
+        found.append(_quantized(model, result, file, share))
+    return Tried(tuple(lever for lever in found if lever is not None))
+
+
+def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
+    """`levers` of a result of `npusim.run`; `asked`: the arguments of that call, empty for a program alone."""
+    path = asked.get("path")
+    model = result.program if path is None else open_model(path, asked.get("sizes"))
+    how = Compiler(**{name: asked[name] for name in Compiler._fields if name in asked})
+    return levers(model, result, how, file="" if path is None else str(path))
+
+
+def _none(model: Graph | Program, result: RunResult, how: Compiler, placed: Partition) -> str:
+    """Why nothing is simulated; empty where something is."""
+    if result.hardware.is_host_alone:
+        return f"{result.hardware.name} has no NPU to change; --hw edge-128 runs the model on one"
+    if not isinstance(model, Graph):
+        return "the program is compiled already; run the model to see what changes of the hardware bring"
+    if placed.by_cost or api.schedules_of_effort(how.effort):
+        option = "--partition cost" if placed.by_cost else f"--effort {how.effort}"
+        return f"with {option} each change would be a search; run without it to see what changes bring"
+    return ""
+
+
+def _best_variants(result: RunResult) -> list[Candidate]:
+    """The best changes of `what_if`, as many as an answer has levers."""
+    if result.variants is None:
+        return []
+    ran = [each for each in result.variants.variants if not each.reason and each.latency_percent]
+    return [
+        Candidate(_unit(each.parameter), {each.parameter: each.after}, 0.0)
+        for each in sorted(ran, key=lambda each: each.latency_percent or 0.0)[:MOST_LEVERS]
+    ]
+
+
+def _affordable(result: RunResult) -> int:
+    """How many changes are simulated: fewer of a model that takes longer to compile and to time."""
+    return min(LEAST_TRIED + int(EXTRA_COST / _cost(result)), MOST_TRIED)
+
+
+def _cost(result: RunResult) -> float:
+    """About the milliseconds that one change takes, measured on networks of 20 to 2,000 instructions."""
+    return 12 + 0.4 * result.program.instructions + 0.04 * len(result.execution.trace.transfers)
+
+
+def _simulated(graph: Graph, result: RunResult, candidate: Candidate, do: str = "") -> Lever | None:
+    """A change with what it brings; None where the model does not fit the changed machine."""
+    try:
+        program = api.compile_program(graph, change(result.hardware, candidate.set))
+        then = measure(program, machine.execute(program, data=False))
+    except NpusimError:
+        return None
+    return Lever(
+        relieves=candidate.relieves,
+        set={} if do else candidate.set,
+        do=do,
+        cycles=int(then.cycles),
+        latency_ms=then.latency_ms,
+        energy_uj=float(then.energy_uj),
+        area_mm2=then.area.total,
+        latency_percent=_percent(result.latency_ms, then.latency_ms),
+        energy_percent=_percent(float(result.energy_uj), float(then.energy_uj)),
+        area_mm2_more=then.area.total - result.area.total,
+    )
+
+
+def _float_share(result: RunResult) -> float:
+    """The share of the cycles in which the host computes floating-point values."""
+    cycles = sum(layer.cycles for layer in _on_host(result, "float32"))
+    return cycles / int(result.cycles)
+
+
+def _on_host(result: RunResult, dtype: str) -> list[LayerResult]:
+    """The layers that the host computes in an element type."""
+    return [
+        layer
+        for layer, known in zip(result.layers, result.program.layers, strict=True)
+        if layer.unit == HOST and known.workload.dtype == dtype
+    ]
+
+
+def _quantized(model: Graph, result: RunResult, file: str, share: float) -> Lever | None:
+    """The model in int8, as `npusim quantize` makes it: ranges are made up, since they do not matter for the time."""
+    from npusim.quantization.conversion import Options, quantized
+    from npusim.quantization.preparation import prepared
+    from npusim.quantization.ranges import Range
+
+    try:
+        floats = prepared(model)
+        ranges = {
+            number: Range(-1.0, 1.0)
+            for number, tensor in enumerate(floats.tensors)
+            if tensor.type.dtype == "float32" and not tensor.constant
+        }
+        graph, _ = quantized(floats, ranges, Options(codes_outside=True))
+    except NpusimError:
+        return None
+    target = f"{Path(file).name.partition('.')[0]}_int8.tflite"
+    do = f"npusim quantize {quote(file or 'MODEL')} --data SAMPLES.npz --io int8 -o {quote(target)}"
+    return _simulated(graph, result, Candidate(HOST, {}, share), do)
+
+
+def _percent(before: float, after: float) -> float:
+    return 100 * (after - before) / before if before else 0.0
+
+
+# What may help
+
+
+def candidates(result: RunResult) -> list[Candidate]:
+    """The changes that the machine allows and that may help, the most promising first."""
+    found: list[Candidate] = []
+    for each in sorted(_proposals(result), key=lambda each: -each.gain):
+        known = any(each.set == other.set for other in found)
+        if each.set and not known and each.gain >= LEAST_SHARE and _allowed(result.hardware, each.set):
+            found.append(each)
+    return found
+
+
+def _allowed(hardware: Hardware, changes: Mapping[str, Any]) -> bool:
+    try:
+        change(hardware, changes)
+    except NpusimError:
+        return False
+    return True
+
+
+def _proposals(result: RunResult) -> Iterator[Candidate]:
+    """Every change that the busy times and the lost cycles of a run suggest."""
+    hardware, total = result.hardware, int(result.cycles)
+    account, alone = result.accounts.network, result.accounts.alone
+    for name, busy in account.busy.items():
+        gain = (alone.get(name, busy // 2) + busy) / 4 / total
+        yield from (Candidate(name, changes, gain) for changes in _relieving(hardware, name))
+    for dtype in REAL_TYPES:
+        yield from _floats(result, dtype)
+    untouched = sum(cycles for name, cycles in alone.items() if name in _off_clock(hardware))
+    faster = _faster_clock(hardware)
+    for clock in faster.values():
+        yield Candidate(CLOCK, faster, (1 - untouched / total) * (1 - hardware.clock_mhz / clock))
+    for (path, cause), lost in _lost_to(result).items():
+        relieves = cause if cause in WAITS and not path.endswith(RATES) else _unit(path)
+        yield Candidate(relieves, scaled(hardware, {path: 2}), lost / 2 / total)
+
+
+def _relieving(hardware: Hardware, name: str) -> Iterator[Mapping[str, Any]]:
+    """The changes with which a unit or a memory works for a shorter time."""
+    array = hardware.mac_array
+    if name == "mac":
+        for factors in engine_of(array).larger:
+            yield scaled(hardware, {f"mac_array.{key}": factor for key, factor in factors.items()})
+    elif (name in RESOURCES and name != PORT) or name == "dma":
+        levers = RESOURCES[name].levers if name in RESOURCES else CAUSES["moves"].levers
+        yield from (scaled(hardware, {path: 2}) for path in levers)
+    else:
+        yield scaled(hardware, {_of_memory(hardware, name, RESOURCES[PORT].levers[0]): 2})
+
+
+FLOAT_PARTS = {"vector.{}_lanes": ("vector.lanes", 2), "mac_array.{}_columns": ("mac_array.columns", 4)}
+"""Keys of the units for floating-point values, and what an array of a size gets first: a part of those for int8."""
+
+
+def _floats(result: RunResult, dtype: str) -> Iterator[Candidate]:
+    """The units for floating-point values that layers on the host say that they need, together and lanes alone."""
+    layers = _on_host(result, dtype)
+    values, lacked = to_flat(result.hardware), dict[str, Any]()
+    for key, (of, part) in FLOAT_PARTS.items():
+        path = key.format(dtype)
+        if any(path in layer.reason for layer in layers) and not values.get(path):
+            lacked[path] = max(int(values.get(of, part)) // part, 1)
+    share = sum(layer.cycles for layer in layers) / int(result.cycles)
+    for changes in (lacked, dict(list(lacked.items())[:1])):
+        yield Candidate(HOST, changes, share * len(changes) / max(len(lacked), 1))
+
+
+def _lost_to(result: RunResult) -> dict[tuple[str, str], int]:
+    """Cycles lost to causes, by the key that belongs to them and the largest of its causes."""
+    lost = result.accounts.network.lost
+    port = result.lower_bound.port
+    causes: dict[str, list[str]] = {}
+    for cause in lost:
+        for path in CAUSES[cause].levers:
+            if path == "scratchpad.size_kib" and "dram_traffic" not in lost:
+                continue  # nothing was spilled or fetched again
+            causes.setdefault(_of_memory(result.hardware, port, path), []).append(cause)
+    return {
+        (path, max(each, key=lambda cause: lost[cause])): sum(lost[cause] for cause in each)
+        for path, each in causes.items()
+    }
+
+
+def _of_memory(hardware: Hardware, name: str, path: str) -> str:
+    """A key of the DRAM as that of the memory: one that has the NPU's clock has a width for its bandwidth."""
+    memory = next((each for each in hardware.memory if each.name == name), None)
+    table, _, key = path.partition(".")
+    if memory is None or table != "dram":
+        return path
+    if memory.clock_ratio:
+        key = {"bandwidth_gb_per_s": "access_bytes", "latency_ns": "latency_cycles"}.get(key, key)
+    return f"memory.{name}.{key}"
+
+
+def _unit(path: str) -> str:
+    """The unit or memory that a key belongs to, else its table."""
+    table, _, rest = path.partition(".")
+    units = {kind.section: kind.name for kind in WORKERS}
+    return rest.partition(".")[0] if table == MEMORY else units.get(table, table)
+
+
+def _off_clock(hardware: Hardware) -> set[str]:
+    """What a faster clock of the NPU does not make faster: the host, and memories with a clock of their own."""
+    own = {memory.name for memory in hardware.memory if not memory.clock_ratio}
+    return {HOST, PORT, *own}
+
+
+def _faster_clock(hardware: Hardware) -> Mapping[str, Any]:
+    """Twice the clock, or as much as the process node allows with the supply voltage that follows."""
+    clock = min(2 * hardware.clock_mhz, fastest_mhz(hardware))
+    return {"clock_mhz": clock} if clock > hardware.clock_mhz else {}
+
+
+def scaled(hardware: Hardware, factors: Mapping[str, float]) -> Mapping[str, Any]:
+    """Keys with their values times a factor, of times divided by it; none if a value cannot be scaled. A key that the
+    machine does not read, or that is unset, is left out.
+    """
+    values, changed = to_flat(hardware), dict[str, Any]()
+    for path, factor in factors.items():
+        before = values.get(path)
+        if before is None:
+            continue
+        if not isinstance(before, int | float) or isinstance(before, bool):
+            return {}
+        by = 1 / factor if path.endswith(TIMES) and factor > 1 else factor
+        after = before * by if isinstance(before, float) else int(before * by)
+        if after == before or after / by != before:
+            return {}
+        changed[path] = after
+    return changed
