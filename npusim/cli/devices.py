@@ -149,7 +149,9 @@ def print_subgraphs(asked: Asked, hw: str, settings: Sequence[str]) -> None:
     api.hardware(hw)
     with warnings.catch_warnings(), model_run.acquired([hw, "npusim_host"]) as devices:
         warnings.simplefilter("ignore", PartitionWarning)  # the run says it
-        say(_prepared(asked, devices, environment=False).subgraphs())  # which a run without devices does not read
+        say(
+            _prepared(asked, devices, environment=False).subgraphs()
+        )  # which a run without devices does not read
 
 
 def _prepared(asked: Asked, devices: Sequence[Device], environment: bool = True) -> Prepared:
