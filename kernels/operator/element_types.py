@@ -68,6 +68,28 @@ def in_words(rows: Sequence[str]) -> str:
     return f"operands are {_either([f'all {dtype}' for dtype in firsts])}"
 
 
+def refusal(rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> str:
+    """What is wrong with element types that no row allows, and what to do, as the end of a message about a layer.
+
+    Two schemes that converters offer have sentences of their own: 16-bit activations, and dynamic range quantization.
+    """
+    first = inputs[0] if inputs else None
+    if first is not None and first.dtype == "int16" and first.quantization is not None:
+        return "has int16 activations, which npusim lacks here; convert the model with int8 activations"
+    if (
+        first is not None
+        and first.dtype == "float32"
+        and any(each and each.dtype == "int8" for each in inputs[1:])
+    ):
+        return (
+            "has float32 activations and int8 weights (dynamic range quantization), which npusim lacks; convert the "
+            "float model without quantization, npusim quantize makes it int8"
+        )
+    types = [", ".join("none" if each is None else each.dtype for each in side) for side in (inputs, outputs)]
+    has = " -> ".join(types)
+    return f"breaks a rule: {in_words(rows)}; it has ({has}), so convert the model with other element types"
+
+
 def first_operand(rows: Sequence[str]) -> tuple[str, ...]:
     """The element types that the first input may have, each once."""
     return tuple(name for name in names() if any(name in entries(row)[0][0] for row in rows))

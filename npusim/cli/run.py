@@ -83,7 +83,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="MODEL...",
-            help="A model file, a .npu program, or a built-in model (npusim models); several give a table.",
+            help="A model file, a .npu program, a built-in model (npusim models), or a folder; several give a table.",
         ),
     ],
     *,
@@ -133,6 +133,12 @@ def run(
 
     machines = hw or [api.DEFAULT_HARDWARE]
     sizes = sizes_of(shape)
+    given = models
+    if any(Path(model).is_dir() for model in models):
+        from npusim.session.run_table import model_files
+
+        models = model_files(models)
+    table = models != given or len(models) > 1 or len(machines) > 1
     how = devices.How(partition or (), devices.host_names(host), effort, timing_only, seed, sizes)
     over = devices.Asked(models[0], device or (), how, input, output, dot, cache)
     if device:
@@ -141,19 +147,19 @@ def run(
         _run_over(over, print_partition, reports, report)
         return
     devices.require_no_choice(partition or ())
-    if cache and len(models) == len(machines) == 1:
+    if cache and not table:
         others = {"--set": set_, "--what-if": what_if, "--unknown": unknown, job.OPTION: decide}
         devices.require_cacheable(partition or (), others | {devices.PRINT_OPTION: print_partition})
         _run_over(replace(over, devices=machines), False, reports, report)
         return
-    if len(models) > 1 or len(machines) > 1:
+    if table:
         from npusim.cli import run_table
 
         one: dict[str, object] = {"--input": input, OUTPUT: output, "--what-if": what_if or None}
-        one |= {DOT: dot, "--unknown": unknown, "--host": host, "--partition": partition}
+        one |= {DOT: dot, "--host": host, "--partition": partition}
         one |= {devices.PRINT_OPTION: print_partition or None, devices.CACHE_OPTION: cache}
         where = run_table.Targets(reports, report)
-        run_table.run(models, machines, set_ or (), effort, sizes, where, one)
+        run_table.run(models, machines, set_ or (), effort, unknown, sizes, where, one)
         return
     without_data = "--timing-only" if timing_only else "--unknown host" if api.check_unknown(unknown) else ""
     if without_data and (input or output):

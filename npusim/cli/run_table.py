@@ -36,6 +36,7 @@ def run(
     machines: Sequence[str],
     settings: Sequence[str],
     effort: str,
+    unknown: str | None,
     sizes: Sizes,
     targets: Targets,
     one: Mapping[str, object],
@@ -63,6 +64,7 @@ def run(
         sources |= hardware_inputs(name, f"--hw {name}")
     files.check_outputs(targets.files, sources, {"--report": (targets.folder, IN_FOLDER.values())})
     api.schedules_of_effort(effort)
+    api.check_unknown(unknown)
     hardware = [api.hardware(name, settings) for name in machines]
     with Progress("running") as progress:
         step = 0
@@ -73,7 +75,9 @@ def run(
                 progress(step, len(models) * len(machines))
             step += 1
 
-        table = run_table.run_table(models, hardware, effort=effort, sizes=sizes, watch=watch)
+        table = run_table.run_table(
+            models, hardware, effort=effort, unknown=unknown, sizes=sizes, watch=watch
+        )
     try:
         _print(table)
     finally:  # what was computed is kept, even if nobody reads the table to its end

@@ -6,6 +6,7 @@ shapes. The check, the layout of images and the sizes that a user gives are not 
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -89,6 +90,34 @@ def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
     return graph
 
 
+def is_model(path: Path) -> bool:
+    """True for a file or folder that a front end recognises by its content."""
+    try:
+        door_of(path)
+    except FormatError:
+        return False
+    return True
+
+
+def suffixes() -> str:
+    """The suffixes of all model formats, for a message."""
+    return ", ".join(suffix for door in DOORS for suffix in door.suffixes)
+
+
+def models_below(folder: Path) -> list[Path]:
+    """The files with a suffix of a model format below a folder, and the folders that are models, in order of names."""
+    found = []
+    for place, inside, files in os.walk(folder):
+        if Path(place) != folder and is_model(Path(place)):
+            inside.clear()
+            found.append(Path(place))
+            continue
+        inside[:] = [name for name in inside if not name.startswith(".")]
+        every = tuple(suffix for door in DOORS for suffix in door.suffixes)
+        found += [Path(place, name) for name in files if name.lower().endswith(every) and name[0] != "."]
+    return sorted(found)
+
+
 def _say(path: Path, notes: Sequence[str]) -> None:
     """Warn of what a reader has to say, once for each line of a file."""
     more = len(notes) - MOST_NOTES_SAID
@@ -112,7 +141,7 @@ def door_of(path: Path) -> Door:
         if door.recognises(path, head):
             return door
     if path.is_dir():
-        raise FormatError("is a folder, not a model file")
+        raise FormatError("is a folder, not a model; npusim run FOLDER tries every model below it")
     if not head:
         raise FormatError("is empty")
     if by_suffix:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from npusim.isa.base.errors import CompileError, GraphError, NpusimError, ProgramError, SimulationError
+from npusim.isa.base.errors import (
+    CompileError,
+    FormatError,
+    GraphError,
+    NpusimError,
+    ProgramError,
+    SimulationError,
+)
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.bind import Sizes
@@ -17,8 +24,32 @@ from npusim.session import api
 from npusim.session.opening import open_model
 from npusim.session.provenance import of_run
 
-_NO_RUN = (CompileError, GraphError, ProgramError, SimulationError)
+_NO_RUN = (CompileError, FormatError, GraphError, ProgramError, SimulationError)
 """Why a model does not run on a machine, while the others go on."""
+
+
+def model_files(paths: Iterable[str | Path]) -> list[str]:
+    """The models that paths and names of built-in models stand for: of a folder every model file below it, sorted.
+
+    A folder that is a model itself, as NNEF has them, stands for that. Hidden folders are left out.
+
+    Raises NpusimError for what does not exist, and for a folder without a model.
+    """
+    from npusim import models
+    from npusim.frontends import frontend
+
+    found: list[str] = []
+    for path in paths:
+        if not Path(path).is_dir() or frontend.is_model(Path(path)):
+            if not Path(path).exists() and str(path) not in models.names():
+                open_model(path)  # says what is wrong with the name
+            found.append(str(path))
+            continue
+        inside = [str(each) for each in frontend.models_below(Path(path))]
+        if not inside:
+            raise NpusimError(f"{path}: no model file below this folder; models end in {frontend.suffixes()}")
+        found += [each for each in inside if each not in found]
+    return found
 
 
 def run_table(
@@ -26,57 +57,74 @@ def run_table(
     machines: Sequence[Hardware],
     *,
     effort: str | int = "fast",
+    unknown: str | None = None,
     sizes: Sizes | None = None,
     watch: Callable[[str], Any] | None = None,
 ) -> RunTable:
     """Run every model on every machine. `watch` is called with what is run next.
 
-    sizes: that the models leave open, as for `npusim.load`.
+    models:  files, built-in models and folders (`model_files`).
+    unknown: "host" times operators that npusim does not have, as for `npusim.compile`.
+    sizes:   that the models leave open, as for `npusim.load`.
 
-    Raises NpusimError for a model that cannot be read, and for one or a machine that is given twice; that a model does
-    not fit on a machine is told in its run.
+    Raises NpusimError for a path that does not exist, and for a model or a machine that is given twice; that a model
+    cannot be read, or does not fit on a machine, is told in its run.
     """
+    models = model_files(models)
     _require_different("model", [str(Path(each)) for each in models])
     hardware = _named([each.name for each in machines], "hardware")
-    loaded = [open_model(path, sizes) for path in models]
-    names = _names([each.name for each in loaded], [str(path) for path in models])
-    runs = []
-    for path, name, model in zip(models, names, loaded, strict=True):
+    names, runs = list[str](), list[Run]()
+    for path in models:
+        model = _tried(lambda path=path: open_model(path, sizes))  # type: ignore[misc]
+        names.append(Path(path).stem if isinstance(model, str) else model.name)
         for machine, called in zip(machines, hardware, strict=True):
             if watch:
-                watch(f"{name} on {called}")
-            runs.append(_run(path, name, model, machine, called, effort, sizes))
+                watch(f"{names[-1]} on {called}")
+            values = model
+            if not isinstance(model, str):
+                values = _tried(lambda: _values(path, model, machine, effort, unknown, sizes))  # noqa: B023
+            fault = values if isinstance(values, str) else ""
+            runs.append(Run(path, called, None if fault else values, fault))
+    names = _names(names, models)
+    called_by = dict(zip(models, names, strict=True))
+    runs = [replace(run, model=called_by[run.model]) for run in runs]
     return RunTable(tuple(names), tuple(hardware), tuple(runs))
 
 
-def _run(
-    path: str | Path,
-    name: str,
+def _tried(step: Callable[[], Any]) -> Any:
+    """What a step gives, or the words of why it does not: one bad file does not end a table."""
+    try:
+        return step()
+    except _NO_RUN as fault:
+        return str(fault)
+    except MemoryError:
+        return "not enough memory for this model on this computer"
+
+
+def _values(
+    path: str,
     model: Any,
     machine: Hardware,
-    called: str,
     effort: str | int,
+    unknown: str | None,
     sizes: Sizes | None,
-) -> Run:
-    try:
-        if isinstance(model, Program):
-            program, _ = api.prepare(path, machine, effort=effort)
-        else:
-            program = api.compile_program(model, machine, effort=effort)
-        result = api.simulate(program, timing_only=True)
-        made = of_run(
-            path,
-            machine,
-            effort=effort,
-            seed=0,
-            inputs="none",
-            compiled=isinstance(model, Program),
-            sizes=sizes,
-        )
-        result = replace(result, provenance=made)
-    except _NO_RUN as fault:
-        return Run(name, called, None, str(fault))
-    return Run(name, called, result.to_dict())
+) -> dict[str, Any]:
+    """The values of the JSON of a run."""
+    if isinstance(model, Program):
+        program, _ = api.prepare(path, machine, effort=effort)
+    else:
+        program = api.compile_program(model, machine, effort=effort, unknown=unknown)
+    result = api.simulate(program, timing_only=True)
+    made = of_run(
+        path,
+        machine,
+        effort=effort,
+        seed=0,
+        inputs="none",
+        compiled=isinstance(model, Program),
+        sizes=sizes,
+    )
+    return replace(result, provenance=made).to_dict()
 
 
 def _names(names: Sequence[str], paths: Sequence[str]) -> list[str]:

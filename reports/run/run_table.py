@@ -76,9 +76,20 @@ def text(table: RunTable, width: int) -> str:
         parts = [_by_machine(table, quantity) for quantity in QUANTITIES[:2]]
     if not parts or max(len(line) for part in parts for line in part.splitlines()) > width:
         parts = [_listed(table)]
-    faults = [f"{run.model} on {run.hardware}: {run.fault}" for run in table.faults]
+    faults = "\n".join(
+        f"{model} on {', '.join(machines)}: {fault.removeprefix(f'{model}: ')}"
+        for (model, fault), machines in faults_of(table).items()
+    )
     errors = "\n".join(f"{who}: {words}" for who, words in claims(table))
-    return "\n\n".join([*parts, *([errors] if errors else []), *faults])
+    return "\n\n".join([*parts, *filter(None, (errors, faults))])
+
+
+def faults_of(table: RunTable) -> dict[tuple[str, str], list[str]]:
+    """The machines on which a model has no result, by the model and the reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for run in table.faults:
+        found.setdefault((run.model, run.fault), []).append(run.hardware)
+    return found
 
 
 def claims(table: RunTable) -> list[tuple[str, str]]:

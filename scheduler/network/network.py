@@ -14,6 +14,7 @@ from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
 from npusim.kernels.lowering.work import Move, Pick, Work
+from npusim.kernels.operator.element_types import in_words, refusal
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part
 from npusim.kernels.table import check_lacks, operator
 from npusim.scheduler.network.memo import Memo
@@ -88,7 +89,10 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
         raise GraphError(f'{graph.name}: layer "{each.name}": {error}') from None
     call = call_of(graph, each)
     if broken := found.broken_rule(call):
-        raise GraphError(f'{graph.name}: {each.op} "{each.name}" breaks a rule: {broken}')
+        where = f'{graph.name}: {each.op} "{each.name}"'
+        if found.types and broken == in_words(found.types):
+            raise GraphError(f"{where} {refusal(found.types, call.inputs, call.outputs)}")
+        raise GraphError(f"{where} breaks a rule: {broken}")
     return found, call
 
 

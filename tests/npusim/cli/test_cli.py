@@ -270,7 +270,8 @@ def _empty(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
 
 
 def _folder(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
-    return ["run", folder], f"{folder}: is a folder, not a model file"
+    words: list[str | Path] = ["compile", folder, "-o", folder / "x.npu"]
+    return words, f"{folder}: is a folder, not a model; npusim run FOLDER tries every model below it"
 
 
 def _preset(folder: Path, digits: Path) -> tuple[list[str | Path], str]:

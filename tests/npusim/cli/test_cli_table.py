@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 import npusim
 from npusim.cli.app import app
+from npusim.isa.base.tensor import TensorType
+from npusim.models.writer import ModelWriter, per_tensor
 from npusim.session.settings import parse
 
 ONE = ("run", "digits_cnn", "--timing-only")
@@ -194,6 +196,89 @@ def test_what_does_not_fit_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     ]
     assert "mobilenet_v1 on tiny: " in out
     assert (status, err) == (2, "npusim: 1 of 4 runs have no result\n")
+
+
+def _relu(code: str, dtype: str = "int8") -> bytes:
+    """A file of one operator."""
+    kind = TensorType(dtype, (1, 8, 8, 4), None if dtype == "float32" else per_tensor(0.05, 0))
+    writer = ModelWriter("one")
+    return writer.finish([writer.operator(code, (writer.input("x", kind),), kind)])
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """A folder with two files that run, one of them deeper, and three that do not, beside files of other kinds."""
+    folder = tmp_path / "models"
+    for inside in ("deep", ".hidden", "net"):
+        (folder / inside).mkdir(parents=True)
+    (folder / "relu.tflite").write_bytes(_relu("RELU"))
+    (folder / "deep" / "TANH.TFLITE").write_bytes(_relu("TANH", "float32"))
+    (folder / ".hidden" / "no.tflite").write_bytes(_relu("RELU"))
+    (folder / "damaged.tflite").write_bytes(_relu("RELU")[:-100])
+    (folder / "vela.tflite").write_bytes(_relu("CUSTOM ethos-u"))
+    (folder / "unknown.tflite").write_bytes(_relu("BUCKETIZE"))
+    (folder / "net" / "graph.nnef").write_text(
+        "version 1.0;\ngraph net(x) -> (y)\n{\n    x = external(shape = [1, 4]);\n    y = relu(x);\n}\n"
+    )
+    (folder / "README.md").write_text("no model")
+    return folder
+
+
+def test_a_folder_is_a_table_of_its_models(models: Path, tmp_path: Path) -> None:
+    table, data = tmp_path / "t.csv", tmp_path / "t.json"
+    status, out, err = command(
+        "run", models, "--hw", "edge-32", "--hw", "edge-64", "--csv", table, "--json", data
+    )
+    assert (status, err) == (2, "npusim: 6 of 12 runs have no result\n")
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["model"] for row in rows[::2]] == ["damaged", "TANH", "net", "relu", "unknown", "vela"]
+    assert [row["model"] for row in rows if not row["fault"]][::2] == ["TANH", "net", "relu"]
+    alone = npusim.run(models / "relu.tflite", "edge-64", timing_only=True)
+    assert [row["cycles"] for row in rows if row["model"] == "relu"][1] == str(int(alone.cycles))
+    runs = json.loads(data.read_text())["runs"]
+    assert [run["fault"] for run in runs if "fault" in run] == [row["fault"] for row in rows if row["fault"]]
+    said = out.splitlines()
+    assert (
+        f"vela on edge-32, edge-64: {models}/vela.tflite: already compiled for an Ethos-U by Vela; give the original"
+        in said
+    )
+    assert (
+        "unknown on edge-32, edge-64: 1 operator is not known to npusim: BUCKETIZE (1); "
+        "npusim run --unknown host times them as host layers" in said
+    )
+    status, out, err = command("run", models, "--unknown", "host")
+    assert (status, err) == (2, "npusim: 2 of 6 runs have no result\n")
+    assert "unknown on" not in out
+
+
+def test_a_bad_file_does_not_end_a_table(models: Path) -> None:
+    status, out, err = command("run", models / "damaged.tflite", "digits_cnn")
+    assert (status, err) == (2, "npusim: 1 of 2 runs have no result\n")
+    assert [line.split()[0] for line in out.splitlines()[1:3]] == ["damaged", "digits_cnn"]
+
+
+def test_a_folder_that_is_a_model_is_a_run(models: Path) -> None:
+    status, out, _ = command("run", models / "net", "--timing-only")
+    assert (status, out.splitlines()[0]) == (0, "net on edge-128")
+
+
+def test_a_folder_without_models(tmp_path: Path) -> None:
+    status, _, err = command("run", tmp_path)
+    assert status == 2
+    assert err.startswith(
+        f"npusim: {tmp_path}: no model file below this folder; models end in .tflite, .lite, "
+    )
+
+
+def test_public_files_that_were_refused_run_or_say_what_to_do(shared: Path, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    status, _, err = command("run", shared / "corpus", "--csv", table)
+    assert (status, err) == (2, "npusim: 16 of 17 runs have no result\n")
+    faults = {row["model"]: row["fault"] for row in csv.DictReader(table.read_text().splitlines())}
+    assert not faults.pop("keyword_scrambled_8bit")
+    assert faults.pop("person_detect_vela").endswith("by Vela; give the original")
+    assert faults.pop("kws_ref_model_float32").endswith("npusim quantize makes it int8")
+    assert all(fault.endswith("; convert the model with int8 activations") for fault in faults.values())
 
 
 @pytest.mark.parametrize(

@@ -730,7 +730,10 @@ def test_faults_of_a_file(tmp_path: Path, name: str, content: bytes | None, text
 def test_folders_are_no_model_files(tmp_path: Path) -> None:
     with pytest.raises(FormatError) as fault:
         formats.read(tmp_path)
-    assert str(fault.value) == f"{tmp_path}: is a folder, not a model file"
+    assert (
+        str(fault.value)
+        == f"{tmp_path}: is a folder, not a model; npusim run FOLDER tries every model below it"
+    )
 
 
 def test_truncated_file_says_where_it_should_end(shared: Path, tmp_path: Path) -> None:
