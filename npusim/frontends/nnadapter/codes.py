@@ -184,6 +184,17 @@ class OperationType(IntEnum):
     YOLO_BOX = 95
 
 
+class Custom(str):
+    """The type of an operation that is not standard: the name or number under which a user registered it."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return str(self)
+
+
 class FuseCode(IntEnum):
     """The activation that an operation applies to its own output."""
 

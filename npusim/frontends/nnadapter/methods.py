@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from npusim.frontends.nnadapter.arrays import array_of, converted
-from npusim.frontends.nnadapter.codes import OperationType, Precision
+from npusim.frontends.nnadapter.codes import Custom, OperationType, Precision
 from npusim.frontends.nnadapter.errors import InvalidParameter, NNAdapterError, said
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
@@ -25,7 +25,10 @@ class Building(Protocol):
     operands: list[Operand]
 
     def add_operation(
-        self, type: OperationType, inputs: Sequence[Operand | None], outputs: Sequence[Operand] | None
+        self,
+        type: OperationType | Custom,
+        inputs: Sequence[Operand | None],
+        outputs: Sequence[Operand] | None,
     ) -> Operand | tuple[Operand, ...]:
         """A new operation; returns its outputs."""
 
@@ -36,7 +39,7 @@ class Building(Protocol):
         """Takes back the operands that came after the first `count`."""
 
 
-def method(type_: OperationType) -> Callable[..., Any]:
+def method(type_: OperationType | Custom) -> Callable[..., Any]:
     """The method of `Model` that adds an operation; parameters are plain values or operands."""
     row = table.row(type_)
     arguments = row.signature.inputs

@@ -22,7 +22,7 @@ import numpy as np
 from npusim.base import files
 from npusim.frontends.nnadapter import operand_type as types
 from npusim.frontends.nnadapter.arrays import array_of, converted, frozen, precision_of, raw_bytes
-from npusim.frontends.nnadapter.codes import Lifetime, OperationType, Precision
+from npusim.frontends.nnadapter.codes import Custom, Lifetime, OperationType, Precision
 from npusim.frontends.nnadapter.errors import (
     FeatureNotSupported,
     InvalidDimensions,
@@ -38,6 +38,7 @@ from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.frontends.nnadapter.operations import table
 from npusim.frontends.nnadapter.operations.bound import Bound
 from npusim.frontends.nnadapter.operations.conversion import NotKnown, argument_fault
+from npusim.frontends.nnadapter.operations.custom import custom_type
 from npusim.frontends.nnadapter.parts import Parts
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
@@ -134,12 +135,14 @@ class Model:
 
     def add_operation(
         self,
-        type: OperationType | int,
+        type: OperationType | Custom | int | str,
         inputs: Sequence[Operand | None],
         outputs: Sequence[Operand] | None = None,
     ) -> Operand | tuple[Operand, ...]:
         """A new operation, with its operands in the order of its definition; returns its outputs.
 
+        type:    of a custom operation the name or number under which `npusim.register_operator` knows it; its outputs
+                 must be given, in their precision.
         inputs:  None for one that is omitted.
         outputs: new operands if None: those that every call gives, and those of codes have the scale of the input.
 
@@ -292,7 +295,7 @@ class Model:
     def _operation(self, type: object, inputs: object, outputs: Sequence[Operand] | None) -> Operation:
         """An operation that is not added yet; outputs that are not given are new operands."""
         place = f"operations[{len(self.operations)}]"
-        kind: OperationType = types.member(OperationType, type, f"{place}.type")
+        kind: OperationType | Custom = custom_type(type) or types.member(OperationType, type, f"{place}.type")
         where = f"{place} ({kind.name})"
         if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)):
             raise InvalidParameter(f"{where}: inputs: is {said(inputs)}, must be a list of operands")
@@ -326,7 +329,7 @@ class Model:
                 raise InvalidParameter(f"{where}: writes {operand.name}, which {other} writes too")
 
     def _new_outputs(
-        self, kind: OperationType, inputs: Sequence[Operand | None], where: str
+        self, kind: OperationType | Custom, inputs: Sequence[Operand | None], where: str
     ) -> tuple[Operand, ...]:
         row = table.row(kind).signature
         given = dict(zip((argument.name for argument in row.inputs), inputs, strict=False))
@@ -342,10 +345,10 @@ class Model:
         like.ranked = False
         return tuple(self._added(like.copy()) for _ in range(count))
 
-    def _several(self, kind: OperationType, inputs: Sequence[Operand | None], where: str) -> int:
+    def _several(self, kind: OperationType | Custom, inputs: Sequence[Operand | None], where: str) -> int:
         """How many results an operation has that gives several: as many as it takes, or as a parameter says."""
         row = table.row(kind)
-        if row.signature.repeated is not None:
+        if row.signature.repeated is not None and not isinstance(kind, Custom):
             return len(inputs) - len(row.signature.inputs) + 1
         by_name = dict(zip((argument.name for argument in row.signature.inputs), inputs, strict=False))
         for name, number in (("split", np.size), ("num", np.sum)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npusim.frontends.nnadapter.codes import OperationType
+from npusim.frontends.nnadapter.codes import Custom, OperationType
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
 from npusim.isa.base.tensor import Array
 
@@ -63,7 +63,7 @@ class Operation:
     """One operation of a model, in its place; an input that is omitted is None."""
 
     index: int
-    type: OperationType
+    type: OperationType | Custom
     input_operands: tuple[Operand | None, ...]
     output_operands: tuple[Operand, ...]
 

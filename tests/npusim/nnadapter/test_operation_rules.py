@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+import npusim
 from npusim import nnadapter as nna
 from npusim.nnadapter import c
 
@@ -149,3 +151,59 @@ def test_an_output_goes_into_flat_memory(size: int, way: str) -> None:
         assert memory.tolist() == [0, 1, 2, 3, 4, 5, -1, -1, -1][:size]
         execution.set_output(0, np.zeros(5, np.float32))
         assert c.NNAdapterExecution_compute(execution) == c.NNADAPTER_INVALID_DIMENSIONS
+
+
+@pytest.fixture
+def doubled() -> Iterator[str]:
+    """A registered operation, by a number: twice the first input plus the second, and sums along dimension 1."""
+    npusim.register_operator(
+        "-1001",
+        compute=lambda inputs, attributes: [
+            inputs[0] * 2 + (0 if inputs[1] is None else inputs[1]),
+            inputs[0].sum(axis=1),
+        ],
+        shapes=lambda shapes, attributes: [shapes[0], (shapes[0][0], *shapes[0][2:])],
+        operations=lambda shapes, results, attributes: 1000,
+    )
+    yield "-1001"
+    npusim.unregister_operator("-1001")
+
+
+@pytest.mark.parametrize("devices", [["npusim"], ["npusim", "npusim_host"]])
+@pytest.mark.parametrize("precision", [nna.FLOAT32, nna.QUANT_INT8_SYMM_PER_LAYER])
+def test_a_custom_operation_that_is_registered(devices: list[str], precision: int, doubled: str) -> None:
+    scale = None if precision == nna.FLOAT32 else 0.5
+    model, place = nna.Model(), c.Ref()
+    x = model.add_operand(nna.OperandType(precision, [1, 2, 3, 3], scale=scale))
+    first = model.relu(x)
+    results = [model.add_operand(nna.OperandType(precision, scale=scale)) for _ in range(2)]
+    code = c.NNAdapterModel_addOperation(model, int(doubled), 2, [first, None], 2, results, place)
+    assert code == 0, c.last_error()
+    assert [result.type.shape for result in results] == [(1, 2, 3, 3), (1, 3, 3)]
+    model.identify([x], [model.relu(results[0]), results[1]])
+    model.finish()
+    with nna.Context([nna.Device.acquire(name) for name in devices]) as context:
+        compilation = nna.Compilation(model, context)
+        compilation.finish()
+        execution = nna.Execution(compilation)
+        data = np.arange(18).reshape(1, 2, 3, 3).astype(x.type.dtype)
+        execution.set_input(0, data)
+        outputs = execution.compute().outputs
+    np.testing.assert_array_equal(outputs[0], 2 * data)
+    np.testing.assert_array_equal(outputs[1], data.sum(axis=1))
+    lines = nna.Partition.parse(f"\\{doubled}")
+    assert lines.forced([(model.operations[1].kind, [], [])]) == [0]
+
+
+def test_a_custom_operation_that_nobody_registered() -> None:
+    model = nna.Model()
+    x = model.add_operand(nna.OperandType(nna.FLOAT32, [2]))
+    with pytest.raises(nna.InvalidParameter, match=r"operations\[0\].type: is -1001, must be one of ABS 0"):
+        model.add_operation(-1001, [x], [model.add_operand(nna.OperandType(nna.FLOAT32))])
+
+
+def test_outputs_of_a_custom_operation_are_given(doubled: str) -> None:
+    model = nna.Model()
+    x = model.add_operand(nna.OperandType(nna.FLOAT32, [1, 2]))
+    with pytest.raises(nna.InvalidParameter, match=r"operations\[0\] \(-1001\): outputs must be given"):
+        model.add_operation(doubled, [x, None])

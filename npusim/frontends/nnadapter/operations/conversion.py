@@ -199,6 +199,13 @@ class Conversion(Steps):
         """The tensors of an argument of which there are several."""
         return [self._operands.tensor(operand) for operand in self._bound.inputs[name] if operand is not None]
 
+    def operands(self, name: str) -> list[int | None]:
+        """The tensors of an argument of which there are several, None for those that are omitted."""
+        return [
+            None if operand is None else self._operands.tensor(operand)
+            for operand in self._bound.inputs[name]
+        ]
+
     def result(self, name: str = "output") -> TensorType:
         """The type of an output, of the shape that operands will say."""
         return self.given(name).type.tensor_type()

@@ -60,9 +60,9 @@ def _codes(bound: Bound) -> None:
     axis, scales, zeros = (np.asarray(value).reshape(-1) for value in values)
     if axis.size != 1:
         raise InvalidParameter(f"{place}: axis has {axis.size} numbers, must be one")
-    if zeros.size not in (1, scales.size) or scales.size == 0:
+    if scales.size == 0 or not (zeros.size == scales.size or (zeros.size == 1 and zeros[0] == 0)):
         raise InvalidParameter(
-            f"{place}: zero_point is {said(zeros.tolist())}, must be one, or one for each of {scales.size} scales"
+            f"{place}: zero_point is {said(zeros.tolist())}, must be one for each of {scales.size} scales, or one 0"
         )
     if not all(0 < scale < np.inf for scale in scales):
         raise InvalidParameter(f"{place}: scale is {scales.tolist()}, must be above 0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from npusim.frontends.nnadapter.codes import OperationType
+from npusim.frontends.nnadapter.codes import Custom, OperationType
 from npusim.frontends.nnadapter.operations.bound import Bound
 from npusim.frontends.nnadapter.operations.conversion import Conversion, types_of_outputs
 from npusim.frontends.nnadapter.operations.signature import Signature, signature
@@ -27,7 +27,7 @@ class Row:
                there can be.
     """
 
-    type: OperationType
+    type: OperationType | Custom
     text: str
     convert: Convert
     operators: tuple[str, ...]

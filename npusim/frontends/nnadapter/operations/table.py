@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from npusim.frontends.nnadapter.codes import OperationType
+from npusim.frontends.nnadapter.codes import Custom, OperationType
 from npusim.frontends.nnadapter.operations import (
     convolutions,
+    custom,
     detection,
     elementwise,
     functions,
@@ -35,7 +36,7 @@ OPERATIONS: tuple[Row, ...] = tuple(
             *shapes.ROWS,
             *windows.ROWS,
         ),
-        key=lambda row: row.type,
+        key=lambda row: OperationType[row.type.name],
     )
 )
 """By code."""
@@ -43,6 +44,6 @@ OPERATIONS: tuple[Row, ...] = tuple(
 _BY_TYPE = {row.type: row for row in OPERATIONS}
 
 
-def row(type_: OperationType) -> Row:
-    """The row of an operation. Raises KeyError while npusim does not have it."""
-    return _BY_TYPE[type_]
+def row(type_: OperationType | Custom) -> Row:
+    """The row of an operation."""
+    return custom.row_of(type_) if isinstance(type_, Custom) else _BY_TYPE[type_]

@@ -294,7 +294,7 @@ X = np.zeros((2, 3), np.float32)
         ("dequantize", [X], [], "input has no scale, must be codes"),
         ("quantize", [X], [1, 0.0, 0], "scale is [0.0], must be above 0"),
         ("quantize", [X], [2, np.ones(2, np.float32), 0], "axis is 2, must be -2..1"),
-        ("quantize", [X], [1, np.ones(3, np.float32), 7], "zero_point is [7], must be one, or 0 for each of 3 scales"),
+        ("quantize", [X], [1, np.ones(3, np.float32), 7], "zero_point is [7], must be one for each of 3 scales"),
         ("add", [X], [np.ones(2, np.float32)], "the shapes of the two inputs broadcast to that of the output"),
         ("add", [X, X], [4], "fuse_code: is 4"),
     ],
