@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import json
 import os
 import re
 import shlex
@@ -33,6 +34,7 @@ from npusim.isa.hardware.file import hardware, list_presets, to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FurtherMemory
 from npusim.isa.hardware.parameters import Parameter, memory_parameters, parameters, table_of
+from npusim.reports import json_schema
 from npusim.reports.words.claims import ERRORS, in_columns
 from npusim.verification import litert
 
@@ -68,6 +70,8 @@ FORMATS_PAGE = ROOT / "docs" / "formats.md"
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
 STATEMENTS_PAGE = ROOT / "docs" / "statements.md"
 OPERATORS_PAGE = ROOT / "docs" / "operators.md"
+JSON_PAGE = ROOT / "docs" / "json.md"
+SCHEMA_FILE = ROOT / "docs" / "npusim.schema.json"
 
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS = re.compile(r"\d+\.\d+ s\b")
@@ -498,6 +502,8 @@ if __name__ == "__main__":
     HARDWARE_PAGE.write_text(hardware_page(), "utf-8")
     OPERATORS_PAGE.write_text(operators_page(), "utf-8")
     STATEMENTS_PAGE.write_text(statements_page(), "utf-8")
+    JSON_PAGE.write_text(json_schema.page(), "utf-8")
+    SCHEMA_FILE.write_text(json.dumps(json_schema.schema(), indent=1) + "\n", "utf-8")
     CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
     HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
     NNEF_PAGE.write_text(with_rules_of_nnef(NNEF_PAGE.read_text("utf-8")), "utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from urllib.parse import unquote
 import pytest
 
 from npusim.isa.base.version import npusim_version
+from npusim.reports import json_schema
 from npusim.verification import litert
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,6 +46,11 @@ def test_the_reference_of_hardware_files_is_current() -> None:
 def test_the_page_of_operators_is_current() -> None:
     written = generate.OPERATORS_PAGE.read_text("utf-8")
     assert written == generate.operators_page(), "run: python docs/generate.py"
+
+
+def test_the_reference_and_the_schema_of_the_json_are_current() -> None:
+    assert generate.JSON_PAGE.read_text("utf-8") == json_schema.page(), "run: python docs/generate.py"
+    assert json.loads(generate.SCHEMA_FILE.read_text("utf-8")) == json_schema.schema()
 
 
 @pytest.mark.parametrize("document", generate.WITH_OUTPUT, ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""Commands that list what there is: capabilities, hw, models, ops."""
+"""Commands that list what there is: capabilities, hw, models, ops, schema."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(hw_app, name="hw")
     app.command("models")(models)
     app.command("ops")(operators)
+    app.command("schema")(schema)
 
 
 def capabilities(
@@ -148,3 +149,21 @@ def operators(
         raise NpusimError(f"--format {format}: may be nnadapter or onnx")
     else:
         say("\n\n".join(details(row) for row in chosen(rows, names)) if names else table(rows))
+
+
+def schema(
+    document: Annotated[
+        str, typer.Argument(metavar="[DOCUMENT]", help="One of docs/json.md, such as run. [default: all]")
+    ] = "",
+) -> None:
+    """The JSON Schema of the JSON that npusim writes."""
+    import json
+
+    from npusim.isa.base.errors import NpusimError
+    from npusim.reports import json_schema
+    from npusim.reports.words.json_keys import DOCUMENTS
+    from npusim.reports.words.quantities import printable
+
+    if document and document not in DOCUMENTS:
+        raise NpusimError(f"{printable(document)}: no document has this name; may be {', '.join(DOCUMENTS)}")
+    say(json.dumps(json_schema.schema(document), indent=2))

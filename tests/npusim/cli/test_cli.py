@@ -26,6 +26,7 @@ from npusim.numbers.area import area
 from npusim.reports.words import quantities
 from npusim.session import api
 
+from ...json_documents import faults
 from ...yardstick import process_cost
 
 
@@ -220,7 +221,18 @@ def test_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: P
     done = npusim("capabilities", "--json", tmp_path / "c.json")
     assert done.status == 0
     assert "PerformanceInfo of edge-128" in done.out
-    assert json.loads((tmp_path / "c.json").read_text())["cells"]["quantized8"]["execTime"] > 0
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert written["cells"]["quantized8"]["execTime"] > 0
+    assert not faults("capabilities", written)
+
+
+def test_the_schema_of_one_document_and_of_all() -> None:
+    one, all_of_them = (json.loads(npusim("schema", *words).out) for words in (("job",), ()))
+    assert one["anyOf"] == [{"$ref": "#/$defs/job"}]
+    assert len(all_of_them["anyOf"]) > 5
+    done = npusim("schema", "jobs")
+    assert (done.status, done.out) == (2, "")
+    assert "jobs: no document has this name; may be run, job, " in done.err
 
 
 def test_a_search_is_not_slower(tmp_path: Path, digits: Path) -> None:

@@ -68,6 +68,7 @@ COMMANDS: dict[str, list[str]] = {
     "asm": ["<source:program.asm", "-o", ">output"],
     "disasm": ["<program:program.npu", "-o", ">output"],
     "capabilities": ["--hw", "<hw:chip.toml", "--json", ">json"],
+    "schema": [],
     "compare": [
         "<runs:a.json", "<runs:b.json", "--json", ">json", "--csv", ">csv", "--html", ">html", "--report", "+report",
     ],
@@ -86,6 +87,7 @@ COMMANDS: dict[str, list[str]] = {
 
 PLAIN = {
     "names",
+    "document",
     "shape",
     "format",
     "effort",

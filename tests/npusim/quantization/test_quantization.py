@@ -30,6 +30,7 @@ from npusim.quantization.result import Quantized
 from npusim.quantization.rules import NOT_INT8, RULES, Way
 from npusim.quantization.scales import asymmetric, codes, symmetric
 
+from ...json_documents import faults
 from ...litert.live import by_litert, difference, needs_litert
 from ...litert.rows import ROWS, model
 from ...litert.test_graphs import graph_of
@@ -415,6 +416,7 @@ def test_the_command_says_what_it_costs_and_what_to_run_next(net: Path) -> None:
     assert lines[4].endswith("of 6 samples")
     assert lines[5] == f"next: npusim run {net / 'out.tflite'}"
     found = json.loads((net / "out.json").read_text())
+    assert not faults("quantization", found)
     assert found["in_floats"] == [{"layer": "waves", "op": "sin", "reason": NOT_INT8}]
     assert found["losses"][0]["output"] == "classes"
     assert found["file_bytes"] == (net / "out.tflite").stat().st_size

@@ -23,6 +23,7 @@ from npusim.kernels.operator.operator import Call, Operator
 from npusim.verification import litert as litert_reference
 from npusim.verification import peers, verification
 
+from ...json_documents import faults
 from ...litert.live import needs_litert
 from ...litert.rows import model
 
@@ -47,6 +48,7 @@ def test_a_model_that_is_equal(tmp_path: Path) -> None:
         "equal",
     ]
     written = json.loads(target.read_text())
+    assert not faults("verification", written)
     assert (written["equal"], written["compared_tensors"], written["first"]) == (True, 20, None)
     assert written["tensors"][0]["verdict"] == "equal"
 

@@ -1,0 +1,143 @@
+"""The JSON Schema of the documents that npusim writes, and docs/json.md: both from `npusim.reports.words.json_keys`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from npusim.isa.hardware.hardware import Hardware
+from npusim.reports.words.json_keys import DOCUMENTS, PARTS, Document
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema(document: str = "", *, closed: bool = False) -> dict[str, Any]:
+    """Return the JSON Schema of one document, or of any of them.
+
+    closed: keys that no row names are faults; else they may be there, for versions of npusim may add keys.
+    """
+    named = {**DOCUMENTS, **PARTS}
+    parts = {name: _object(each, closed) for name, each in named.items()} | {"hardware": _hardware(closed)}
+    wanted = [document] if document else list(DOCUMENTS)
+    return {"$schema": DIALECT, "anyOf": [_reference(name) for name in wanted], "$defs": parts}
+
+
+def _hardware(closed: bool) -> dict[str, Any]:
+    """Return the schema of a whole hardware, as a run has it: every key is there, null where it is unset."""
+    found = Hardware.model_json_schema(mode="serialization")
+    tables = found.pop("$defs")
+    plain = _inlined(found, tables, closed)
+    assert isinstance(plain, dict)
+    return plain
+
+
+_KEPT = frozenset({"type", "properties", "items", "enum", "const", "anyOf", "description", "required"})
+
+
+def _inlined(node: Any, tables: dict[str, Any], closed: bool, names: bool = False) -> Any:
+    """Return a schema with its tables in their places and without what only hardware files need: ranges, defaults."""
+    if isinstance(node, list):
+        return [_inlined(each, tables, closed) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _inlined(tables[node["$ref"].rpartition("/")[2]], tables, closed)
+    found = {
+        key: _inlined(value, tables, closed, names=key == "properties")
+        for key, value in node.items()
+        if names or key in _KEPT
+    }
+    if not names and "properties" in found:
+        found |= {"additionalProperties": not closed, "required": list(found["properties"])}
+    return found
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _object(document: Document, closed: bool) -> dict[str, Any]:
+    """Return the schema of an object from the rows of its keys."""
+    top: dict[str, Any] = {}
+    for key in document.keys:
+        place = top
+        *parents, last = key.path.split(".")
+        for name in parents:
+            place = _child(place, name, closed)
+        leaf = _child(place, last, closed)
+        leaf |= _type(key.type)
+        leaf["description"] = key.meaning + (f" Unit: {key.unit}." if key.unit else "")
+    return top
+
+
+def _child(place: dict[str, Any], name: str, closed: bool) -> dict[str, Any]:
+    """Return the schema of a key below an object, made if it is not there; of a list, that of its items."""
+    place.setdefault("type", "object")
+    optional, lists = "?" in name, name.count("[]")
+    name = name.replace("?", "").replace("[]", "")
+    if name == "*":
+        found: dict[str, Any] = place.setdefault("additionalProperties", {})
+    else:
+        place.setdefault("additionalProperties", not closed)
+        required = place.setdefault("required", [])
+        if not optional and name not in required:
+            required.append(name)
+        found = place.setdefault("properties", {}).setdefault(name, {})
+    for _ in range(lists):
+        found["type"] = "array"
+        found = found.setdefault("items", {})
+    return found
+
+
+def _type(words: str) -> dict[str, Any]:
+    """Return the schema of a type as a row writes it: "number?", "@layer", "@run or @fault", "any"."""
+    nullable = words.endswith("?")
+    kinds = words.removesuffix("?").split(" or ")
+    found = [
+        _reference(kind[1:]) if kind[0] == "@" else {} if kind == "any" else {"type": kind} for kind in kinds
+    ]
+    found += [{"type": "null"}] if nullable and {} not in found else []
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+# docs/json.md
+
+
+def page() -> str:
+    """Return the reference of all documents and their parts in Markdown."""
+    lines = [_INTRODUCTION]
+    for name, each in DOCUMENTS.items():
+        lines += [f"## {name}", "", f"Written by {each.written_by}.", "", *_table(each)]
+    lines += ["# Parts of documents", "", "`hardware` holds every key of [hardware.md](hardware.md).", ""]
+    for name, each in PARTS.items():
+        lines += [f"## {name}", "", f"Part of: {each.written_by}.", "", *_table(each)]
+    return "\n".join(lines)
+
+
+def _table(document: Document) -> Iterator[str]:
+    yield "| key | type | unit | meaning |"
+    yield "| --- | --- | --- | --- |"
+    for key in document.keys:
+        yield f"| `{key.path}` | {_linked(key.type)} | {key.unit} | {key.meaning} |"
+    yield ""
+
+
+def _linked(words: str) -> str:
+    nullable = words.endswith("?")
+    kinds = [
+        f"[{kind[1:]}](#{kind[1:]})" if kind[0] == "@" and kind != "@hardware" else kind.removeprefix("@")
+        for kind in words.removesuffix("?").split(" or ")
+    ]
+    return " or ".join([*kinds, *(["null"] if nullable else [])])
+
+
+_INTRODUCTION = """\
+# JSON that npusim writes
+
+<!-- Written by docs/generate.py from reports/words/json_keys.py. Change that, then `make docs`. -->
+
+`npusim schema` prints a JSON Schema (draft 2020-12) of all documents, which [npusim.schema.json](npusim.schema.json)
+holds too; `npusim schema run` prints that of one. `a.b` is a key of an object, `a[]` the items of a list, `*` any key,
+and `a?` a key that may be absent. Equal runs have equal values but for `wall_s`. Versions of npusim may add keys; a key
+that goes or changes its meaning comes with another `schema_version`.
+"""
