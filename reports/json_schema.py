@@ -90,8 +90,13 @@ def _child(place: dict[str, Any], name: str, closed: bool) -> dict[str, Any]:
 
 
 def _type(words: str) -> dict[str, Any]:
-    """Return the schema of a type as a row writes it: "number?", "@layer", "@run or @fault", "any"."""
+    """Return the schema of a type as a row writes it: "number?", "@layer", "@run or @fault", "list of @lever?"."""
     nullable = words.endswith("?")
+    if words.startswith("list of "):
+        return {
+            "type": ["array", "null"] if nullable else "array",
+            "items": _type(words[8:].removesuffix("?")),
+        }
     kinds = words.removesuffix("?").split(" or ")
     found = [
         _reference(kind[1:]) if kind[0] == "@" else {} if kind == "any" else {"type": kind} for kind in kinds
@@ -124,6 +129,8 @@ def _table(document: Document) -> Iterator[str]:
 
 def _linked(words: str) -> str:
     nullable = words.endswith("?")
+    if words.startswith("list of "):
+        return f"list of {_linked(words[8:])}"
     kinds = [
         f"[{kind[1:]}](#{kind[1:]})" if kind[0] == "@" and kind != "@hardware" else kind.removeprefix("@")
         for kind in words.removesuffix("?").split(" or ")
@@ -139,5 +146,5 @@ _INTRODUCTION = """\
 `npusim schema` prints a JSON Schema (draft 2020-12) of all documents, which [npusim.schema.json](npusim.schema.json)
 holds too; `npusim schema run` prints that of one. `a.b` is a key of an object, `a[]` the items of a list, `*` any key,
 and `a?` a key that may be absent. Equal runs have equal values but for `wall_s`. Versions of npusim may add keys; a key
-that goes or changes its meaning comes with another `schema_version`.
+that goes or changes its meaning is in the upgrade notes of [CHANGELOG.md](../CHANGELOG.md).
 """

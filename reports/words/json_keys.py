@@ -86,7 +86,7 @@ macs | integer | | Multiply-accumulates of the model.
 mac_utilization | number | 1 | Multiply-accumulates over multipliers times cycles.
 lower_bound_cycles | integer | cycles | What no schedule of this work can beat on an ideal machine of this size.
 lower_bound_limit | string | | Resource that sets the lower bound: mac, vector, dram, host, or none.
-bound_by | string | | The same as lower_bound_limit.
+bound_by | string | | Unit or memory that works longest in the simulated run.
 lost_cycles.* | integer | cycles | Cycles beyond the lower bound, by cause; gains are negative. They add up.
 {_DRAM}
 scratchpad_peak_bytes | integer | bytes | Most bytes of the scratchpad in use at a time.
@@ -101,6 +101,7 @@ layers[] | @layer | | Operators of the model, in its order.
 pieces[] | @piece | | Groups of consecutive layers on the NPU or on the host.
 devices?[] | @device | | Devices of the context, where the run had one.
 what_if?[] | @variant | | What changes of one hardware key each would bring; present with --what-if.
+answer | @answer? | | What the time goes to, and which changes were simulated for it; null for a run without cycles.
 provenance | @provenance | | How the result came about.
 wall_s | @wall | | Seconds that npusim itself took: the only values that differ between equal runs.
 """
@@ -125,9 +126,36 @@ start_cycle | integer? | cycles | First start of its instructions; null without 
 end_cycle | integer? | cycles | Last end of its instructions; null without instructions.
 reason | string | | Why the host computes it; empty for the others.
 lower_bound_cycles | integer | cycles | Lower bound of the layer alone.
-bound_by | string | | Resource that sets its lower bound: mac, vector, dram, host, or none.
+lower_bound_limit | string | | Resource that sets its lower bound: mac, vector, dram, host, or none.
+bound_by | string | | Unit or memory that works longest for it, or none.
+busy_cycles.* | integer | cycles | Cycles in which each unit and each memory's port works for it.
 lost_cycles.* | integer | cycles | Cycles beyond the lower bound, by cause; gains are negative.
 device? | string | | Device that computes it, where there are several.
+"""
+
+ANSWER = """
+reason.by | string | | Unit or memory that works longest, or the cause of lost cycles for which nothing computes.
+reason.share | number | 1 | Share of the cycles in which it works, or that are lost to it.
+reason.layer | string? | | Layer that has most of them; null where no layer dominates.
+reason.layer_share | number | 1 | Its part of them.
+bound | string? | | compute, memory or host, where a simulated change confirms it; else null.
+busy.* | number | 1 | Share of the cycles in which each unit and each memory's port works.
+levers | list of @lever? | | Changes that help, each compiled and timed on this model, best first; null with --no-lever.
+tried | integer | | How many changes were simulated.
+note | string | | Why there is no lever; empty where there are some.
+"""
+
+LEVER = """
+relieves | string | | Unit, memory or cause that the change is about; clock for all units on the chip.
+set?.* | any | | Keys and values of the hardware, as --set takes them; or do.
+do? | string | | Command that makes the change, where no key does.
+cycles | integer | cycles | Cycles of the changed run.
+latency_ms | number | ms | Latency of the changed run.
+energy_uj | number | uJ | Energy of the changed run.
+area_mm2 | number | mm2 | Area of the changed NPU.
+latency_percent | number | % | Change of the latency; negative is less.
+energy_percent | number | % | Change of the energy.
+area_mm2_more | number | mm2 | Change of the area.
 """
 
 BOUNDARY = """
@@ -393,6 +421,8 @@ PARTS: Mapping[str, Document] = {
     each.name: each
     for each in (
         Document("layer", "run", _keys(LAYER)),
+        Document("answer", "run", _keys(ANSWER)),
+        Document("lever", "answer", _keys(LEVER)),
         Document("piece", "run", _keys(PIECE)),
         Document("boundary", "piece", _keys(BOUNDARY)),
         Document("device", "run", _keys(DEVICE)),
