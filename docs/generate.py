@@ -334,10 +334,11 @@ def with_doors(text: str) -> str:
     from npusim.frontends.onnx.operations import table as onnx
     from npusim.frontends.tflite.control import DECIDING
     from npusim.frontends.tflite.operators import OPERATORS
+    from npusim.frontends.tflite.shapes import VALUES
 
     builtin = {name for name in vars(tflite.BuiltinOperator) if name[0].isupper()} - {"CUSTOM"}
     counts = {
-        "TensorFlow Lite": len(OPERATORS) + len(DECIDING),
+        "TensorFlow Lite": len(OPERATORS) + len(DECIDING) + len(VALUES),
         "NN HAL": len(OPERATIONS),
         "NNEF": len(nnef.ROWS),
         "ONNX": len(onnx.ROWS),
@@ -353,7 +354,7 @@ def with_doors(text: str) -> str:
         for door in DOORS
     ]
     text = _with_part(text, "doors", _table(("format", "files", "images are", "operations"), doors))
-    without = builtin - set(OPERATORS) - set(DECIDING)
+    without = builtin - set(OPERATORS) - set(DECIDING) - set(VALUES)
     in_nnef = {row.name for row in nnef.ROWS} | {"external", "variable", "constant"}
     missing = {row.name for row in STANDARD.values() if not row.body} - in_nnef
     quantizing = {name for name in STANDARD if name.endswith("_quantize")}

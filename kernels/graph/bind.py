@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from operator import index
 
 from npusim.isa.base.errors import GraphError
@@ -15,6 +15,40 @@ from npusim.kernels.graph.names import quoted
 
 Sizes = Mapping[str, int | Sequence[int]]
 """What binding is told: shapes by the names of inputs, single sizes by their own names."""
+
+
+@dataclass(slots=True)
+class Offered:
+    """Shapes of the arrays that a run is given, for inputs whose sizes a model leaves open.
+
+    shapes: by the names of inputs, or by their places as in0, in1, ...
+    taken:  sizes that the model left open and nobody gave by name: from these shapes, or 1 for a first axis. A reader
+            adds them.
+    """
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    taken: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
+
+    def learn(self, tensor: Tensor, position: int, sizes: Sizes) -> None:
+        """Take the shape of the array for an input with open sizes."""
+        shape = self.shapes.get(tensor.name, self.shapes.get(f"in{position}"))
+        if shape is not None and not tensor.bound and _given(tensor, sizes) is None:
+            self.taken[tensor.name] = shape
+
+
+def open_batch(tensor: Tensor, sizes: Sizes) -> dict[str, int | tuple[int, ...]]:
+    """Size 1 for a first axis of an input that is open and that `sizes` do not give, as `sizes` would say it.
+
+    The first axis of nearly every exported model is the batch, and converters leave it open without being asked.
+    """
+    shape = tensor.type.shape
+    if shape[:1] != (UNKNOWN,) or _given(tensor, sizes) is not None:
+        return {}
+    name = tensor.size_names[0] if tensor.size_names else ""
+    if name:
+        return {} if name in sizes else {name: 1}
+    others = _named(tensor, sizes)[1:]
+    return {} if min(others, default=0) < 0 else {tensor.name: (1, *others)}
 
 
 def bind(graph: Graph, sizes: Sizes | None = None) -> Graph:

@@ -8,11 +8,24 @@ from dataclasses import replace
 import numpy as np
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, Quantization, TensorType
-from npusim.kernels.graph.bind import Sizes, bound_tensor, check_names, checked, learned, names_of
+from npusim.kernels.graph import folding
+from npusim.kernels.graph.bind import (
+    Offered,
+    Sizes,
+    bound_tensor,
+    check_names,
+    checked,
+    learned,
+    names_of,
+    open_batch,
+)
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
 from npusim.kernels.graph.inference import complete_results
 from npusim.kernels.graph.names import unique
 from npusim.kernels.operator.parameters import NONE, Parameters
+
+_MOST_OPTIONS = 4
+"""Largest number of options that a note names."""
 
 
 def unshaped(dtype: str, quantization: Quantization | None = None) -> TensorType:
@@ -39,7 +52,12 @@ class GraphBuilder:
         self.states: list[State] = []
         self.notes: list[str] = []
         self.sizes = checked(sizes)
-        self._offered: list[str] = []
+        self.most_folded = 0
+        """Largest number of elements of a result that is computed here, if all operands of its node are constants."""
+        self._made = 0
+        self.offered = Offered()
+        self._assumed: dict[str, int | tuple[int, ...]] = {}
+        self._known_names: list[str] = []
         self._names: dict[str, int] = {}
 
     def note(self, text: str) -> None:
@@ -96,24 +114,36 @@ class GraphBuilder:
 
         Raises GraphError for a name that has two sizes.
         """
-        self.sizes = learned(inputs, self.sizes)
+        inputs = list(inputs)
+        for position, tensor in enumerate(inputs):
+            self.offered.learn(tensor, position, self.sizes)
+        self.sizes = learned(inputs, self.offered.taken | self.sizes)
 
     def as_input(self, tensor: int) -> int:
-        """Makes a tensor an input, with all its sizes. Raises GraphError where one is unknown and nobody gave it."""
-        self._offered += names_of(self.tensors[tensor])
-        self.sizes = learned([self.tensors[tensor]], self.sizes)
-        self.tensors[tensor] = bound_tensor(self.tensors[tensor], self.sizes)
+        """Makes a tensor an input, with all its sizes; a first axis that is open is 1 unless it is given.
+
+        Raises GraphError where another size is unknown and nobody gave it.
+        """
+        held = self.tensors[tensor]
+        self._known_names += names_of(held)
+        self.offered.learn(held, len(self.inputs), self.sizes)
+        self.sizes = learned([held], self.offered.taken | self.sizes)
+        assumed = open_batch(held, self.sizes)
+        self._assumed |= assumed
+        self.offered.taken |= assumed
+        self.tensors[tensor] = bound_tensor(held, self.sizes | assumed)
+        self.sizes = learned([held], self.sizes | assumed)
         self.inputs.append(tensor)
         return tensor
 
     def check_sizes(self) -> None:
         """Raises GraphError for sizes that were given to what is no input and no size of one."""
-        check_names(self.sizes, self._offered)
+        check_names(self.sizes, self._known_names)
 
     def open_input(self, name: str, type: TensorType, size_names: Sequence[str] = ()) -> int:
         """A new input whose unknown sizes (with these names) `npusim.kernels.graph.bind` gives later."""
         self.tensors.append(Tensor(name, type, size_names=tuple(size_names)))
-        self._offered += names_of(self.tensors[-1])
+        self._known_names += names_of(self.tensors[-1])
         self.inputs.append(len(self.tensors) - 1)
         return self.inputs[-1]
 
@@ -139,15 +169,33 @@ class GraphBuilder:
     ) -> Node:
         """Adds a node that writes existing tensors, and returns it.
 
-        Its name is `name` or that of the operator, with a number behind it if another node has it. Raises GraphError
-        where a result says another shape than its operands.
+        Its name is `name` or that of the operator, with a number behind it if another node has it. A node that is
+        folded (`most_folded`) is not added: its results become constants. Raises GraphError where a result says
+        another shape than its operands.
         """
-        node = Node(
-            unique(name or op, self._names), op, tuple(inputs), tuple(outputs), parameters, tuple(bodies)
-        )
+        node = Node(name or op, op, tuple(inputs), tuple(outputs), parameters, tuple(bodies))
         complete_results(self.tensors, node)
-        self.nodes.append(node)
+        if not self._folded(node):
+            node = replace(node, name=unique(node.name, self._names))
+            self.nodes.append(node)
         return node
+
+    def _folded(self, node: Node) -> bool:
+        """Make the results of a node constants, if its operands are constants."""
+        if not self.most_folded or not folding.foldable(self, node):
+            return False
+        made = folding.folded(self, node, self.most_folded)
+        if made is None or not self.afford(sum(array.size for array in made)):
+            return False
+        for number, array in zip(node.outputs, made, strict=True):
+            array.setflags(write=False)
+            self.tensors[number] = replace(self.tensors[number], data=array)
+        return True
+
+    def afford(self, elements: int) -> bool:
+        """Count elements of constants that the reader makes; False once they are more than a model may ask for."""
+        self._made += elements
+        return self._made <= folding.MOST_TOTAL
 
     def node(
         self,
@@ -171,6 +219,8 @@ class GraphBuilder:
 
     def graph(self, outputs: Sequence[int]) -> Graph:
         """The graph with these outputs."""
+        if self._assumed:
+            self.note(_assumed_text(self._assumed))
         return Graph(
             self.name,
             tuple(self.tensors),
@@ -180,3 +230,18 @@ class GraphBuilder:
             tuple(self.states),
             tuple(self.notes),
         )
+
+
+def _assumed_text(assumed: Sizes) -> str:
+    """The note about open first axes that are taken to be 1, with the options that give others."""
+    from shlex import quote
+
+    names = [name if isinstance(size, int) else "batch" for name, size in assumed.items()]
+    options = [
+        f"{name}=N" if isinstance(size, int) else f"{name}={','.join(['N', *map(str, size[1:])])}"
+        for name, size in assumed.items()
+    ]
+    shown = "".join(f" --shape {quote(option)}" for option in options[:_MOST_OPTIONS])
+    more = f" (and {len(options) - _MOST_OPTIONS} more)" if len(options) > _MOST_OPTIONS else ""
+    said = ", ".join(f"{name} = 1" for name in list(dict.fromkeys(names))[:_MOST_OPTIONS])
+    return f"{said}, which the file leaves open;{shown}{more} gives another"

@@ -108,8 +108,10 @@ class LayoutBuilder(GraphBuilder):
         node = super().add(op, turned, images, call.parameters, name=name, bodies=bodies)
         for number, image in zip(outputs, images, strict=True):
             if call.images and self._has_order(image):  # else a rule is broken, or the shape open
-                said = permuted(self.type(image), _inverse(self._layout.image))
-                self.tensors[number] = replace(self.tensors[number], type=said)
+                said = permuted_tensor(self.tensors[image], _inverse(self._layout.image))
+                self.tensors[number] = replace(self.tensors[number], type=said.type, data=said.data)
+                if said.constant:  # folded: nothing has to bring it into the door's order
+                    self._only_turned.discard(number)
         return node
 
     def rename(self, tensor: int, name: str) -> None:

@@ -58,18 +58,27 @@ class Archive:
         self.keys = [name.removesuffix(_SUFFIX) for name in archive.namelist()]
         self._names = dict(zip(self.keys, archive.namelist(), strict=True))
 
+    def shape(self, key: str) -> tuple[int, ...]:
+        """The shape of the array of a key, from its header alone."""
+        with self._archive.open(self._plain(key)) as member:
+            return _header(member)[1]
+
     def array(self, key: str, check: Callable[[np.dtype[Any], tuple[int, ...]], object]) -> Array:
         """The array of a key, read once `check` has let its element type and shape pass."""
-        info = self._archive.getinfo(self._names[key])
-        if info.compress_type not in _PLAIN:  # zipfile unfolds other methods without a limit
-            raise ValueError(f"{info.filename} is packed with method {info.compress_type}; use np.savez")
-        with self._archive.open(info) as member:
+        with self._archive.open(self._plain(key)) as member:
             dtype, shape, columns_first = _header(member)
             if dtype.hasobject:
                 raise ValueError("Object arrays cannot be loaded")
             check(dtype, shape)
             flat = np.frombuffer(_exactly(member, dtype.itemsize * int(np.prod(shape, dtype=object))), dtype)
         return flat.reshape(shape, order="F" if columns_first else "C")
+
+    def _plain(self, key: str) -> zipfile.ZipInfo:
+        """The member of a key. Raises ValueError for one that zipfile would unfold without a limit."""
+        info = self._archive.getinfo(self._names[key])
+        if info.compress_type not in _PLAIN:
+            raise ValueError(f"{info.filename} is packed with method {info.compress_type}; use np.savez")
+        return info
 
 
 def opened(path: Path, wanted_bytes: int) -> AbstractContextManager[Archive]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from npusim.base.files import Writer
     from npusim.isa.program.executable import Executable
     from npusim.isa.program.program import Program
-    from npusim.kernels.graph.bind import Sizes
+    from npusim.kernels.graph.bind import Offered, Sizes
     from npusim.kernels.graph.graph import Graph
     from npusim.numbers.run import RunResult
     from npusim.reports.folder import ReportFile
@@ -166,7 +166,7 @@ def run(
         option = "--input" if input else OUTPUT
         raise NpusimError(f"{option}: {without_data} executes no data; give one or the other")
     compiler = _Compiler(effort, unknown, names(host), partition, sizes)
-    asked = _Asked(models[0], hw[0] if hw else None, set_ or (), compiler, seed, input)
+    asked = _Asked(models[0], hw[0] if hw else None, set_ or (), compiler, seed, input, _offered(input))
     targets = ({OUTPUT: output} if output else {}) | dict(reports)
     pages = _report_files(report) if report else {}
     _check_outputs(asked, machines[0], targets | ({DOT: dot} if dot else {}), report, pages)
@@ -242,6 +242,12 @@ class _Asked:
     compiler: _Compiler
     seed: int
     input: Path | None
+    offered: Offered
+
+    @property
+    def sizes(self) -> Sizes:
+        """All sizes that the model left open."""
+        return {**self.offered.taken, **self.compiler.sizes}
 
     def with_provenance(self, result: RunResult) -> RunResult:
         """The result with the command that gives it again."""
@@ -258,7 +264,7 @@ class _Asked:
             inputs=result.provenance.inputs,
             settings=self.settings,
             compiled=is_program(self.model),
-            sizes=self.compiler.sizes,
+            sizes=self.sizes,
         )
         return replace(result, provenance=made)
 
@@ -267,7 +273,8 @@ class _Asked:
         from npusim.study.what_if import what_if
 
         with Progress("what if") as progress:
-            variants = what_if(self.model, result.hardware, **self.compiler._asdict(), progress=progress)
+            how = self.compiler._replace(sizes=self.sizes)._asdict()
+            variants = what_if(self.model, result.hardware, **how, progress=progress)
         return replace(result, variants=variants)
 
     def with_levers(self, result: RunResult, model: Graph | Program) -> RunResult:
@@ -278,6 +285,14 @@ class _Asked:
         with Progress("levers"):
             tried = levers(model, result, Compiler(effort, unknown, host, partition), file=self.model)
         return replace(result, tried=tried)
+
+
+def _offered(inputs: Path | None) -> Offered:
+    """The shapes of the inputs in a file, for sizes that the model leaves open."""
+    from npusim.kernels.graph.bind import Offered
+    from npusim.session.inputs import offered_by_npz
+
+    return Offered() if inputs is None else offered_by_npz(inputs)
 
 
 def _check_outputs(
@@ -319,7 +334,7 @@ def _compiled(asked: _Asked) -> tuple[Graph | Program, Program | Executable, dic
         machine = api.hardware(asked.hw or api.DEFAULT_HARDWARE, asked.settings)
     with Progress(f"scheduling {asked.model}") as progress:
         begin = perf_counter()
-        model = open_model(asked.model, asked.compiler.sizes)
+        model = open_model(asked.model, asked.compiler.sizes, asked.offered)
         load_s = perf_counter() - begin
         made, wall = api.prepare_any(
             asked.model, machine, **asked.compiler._asdict(), progress=progress, model=model

@@ -16,7 +16,7 @@ from pathlib import Path
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.kernels.graph import layout as layouts
-from npusim.kernels.graph.bind import Sizes
+from npusim.kernels.graph.bind import Offered, Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph
@@ -67,10 +67,11 @@ DOORS: tuple[Door, ...] = (
 )
 
 
-def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
+def read(path: str | Path, sizes: Sizes | None = None, offered: Offered | None = None) -> Graph:
     """The graph of a model file, whose format its content tells or, failing that, its suffix.
 
-    `sizes` give inputs the sizes that the file leaves open, as for `npusim.kernels.graph.bind.bind`.
+    `sizes` give inputs the sizes that the file leaves open, as for `npusim.kernels.graph.bind.bind`; `offered` those
+    that `sizes` do not give. A first axis that is open still is 1, and a note says so.
 
     Raises FormatError for a file that is missing, damaged or of no known format, GraphError for a model
     whose parts do not fit together; the text of either begins with the path. What the reader has to say is a
@@ -80,6 +81,7 @@ def read(path: str | Path, sizes: Sizes | None = None) -> Graph:
     try:
         door = door_of(path)
         builder = layouts.builder(path.stem, door.layout, sizes)
+        builder.offered = offered or builder.offered
         graph = check(door.read(path, builder))
         builder.check_sizes()
     except OSError as fault:

@@ -10,7 +10,7 @@ from npusim.frontends.tflite.control import DECIDING
 from npusim.frontends.tflite.operators import OPERATORS
 from npusim.frontends.tflite.reader import graph_of
 from npusim.frontends.tflite.records import ModelRecord
-from npusim.frontends.tflite.shapes import Folding, computed_operands, constant, from_shapes, part, touched
+from npusim.frontends.tflite.shapes import computed_operands, constant, part, touched
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.kernels.graph.builder import GraphBuilder
@@ -83,7 +83,7 @@ class Subgraph:
             if tensor.bound:
                 self._shapes[number] = tensor.type.shape
         computed = {number for one in self.record.operators for number in computed_operands(self.record, one)}
-        known_shapes = all(from_shapes(self.record, number) for number in computed)
+        known_shapes = all(graph.tensors[number].constant for number in computed)
         return known_shapes and not graph.decides and all(known(node.op) for node in graph.nodes)
 
     def claims(self, kinds: frozenset[str], plan: Sequence[int], apart: bool) -> list[int]:
@@ -142,14 +142,9 @@ class Subgraph:
         for number, tensor in enumerate(self.record.tensors):
             shape = () if resized and number in results else shapes.get(number, self._shapes[number])
             tensors.append(replace(tensor, shape=shape, variable=tensor.variable and number not in read_only))
-        folding = Folding(replace(self.record, tensors=tuple(tensors)), given, self._graph_of)
-        for operator in chosen:
-            folding.add(operator)
-        found = self._graph_of(part(folding.record, chosen, given, selection.outputs))
+        record = part(replace(self.record, tensors=tuple(tensors)), chosen, given, selection.outputs)
+        found = graph_of(record, GraphBuilder(self.name))
         return _without_states(found, touched(chosen, given, selection.outputs), selection.outputs)
-
-    def _graph_of(self, record: ModelRecord) -> Graph:
-        return graph_of(record, GraphBuilder(self.name))
 
 
 def _without_states(graph: Graph, numbers: Sequence[int], outputs: Sequence[int]) -> PartGraph:

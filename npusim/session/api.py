@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from npusim.isa.base.tensor import Array
     from npusim.isa.program.executable import Executable
     from npusim.isa.program.program import Program
-    from npusim.kernels.graph.bind import Sizes
+    from npusim.kernels.graph.bind import Offered, Sizes
     from npusim.kernels.graph.graph import Graph
     from npusim.numbers.job import JobResult
     from npusim.numbers.run import RunResult
@@ -46,7 +46,7 @@ def load(path: str | Path, sizes: Sizes | None = None) -> Graph:
     """The graph of a model file, or of a built-in model by its name.
 
     sizes: those that the file leaves open: shapes by the names of inputs, {"image": (1, 3, 224, 224)}, or single sizes
-           by their own names, {"batch": 1}.
+           by their own names, {"batch": 1}. A first axis that is open and not given is 1.
 
     Raises NpusimError for a file that is missing, damaged, or holds what npusim does not have, for a size that is open
     and not given, and for sizes that do not fit.
@@ -337,12 +337,22 @@ def run(
     path:   a model file, a `.npu` program, or the name of a built-in model.
     hw:     a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
     effort, unknown, host, partition: of the compiler, as for `compile`.
-    sizes:  that the model leaves open, as for `load`.
+    sizes:  that the model leaves open, as for `load`; those not given are those of `inputs`.
 
     The other arguments, and what is raised, are those of `simulate`.
     """
+    from npusim.session.inputs import offered
+
+    open_sizes = offered(inputs)
     program, wall = prepare_any(
-        path, hw, effort=effort, unknown=unknown, host=host, partition=partition, sizes=sizes
+        path,
+        hw,
+        effort=effort,
+        unknown=unknown,
+        host=host,
+        partition=partition,
+        sizes=sizes,
+        offered=open_sizes,
     )
     result: RunResult | JobResult = simulate(
         program, inputs, timing_only=timing_only, seed=seed, progress=progress, decisions=decisions
@@ -356,7 +366,7 @@ def run(
         seed=seed,
         inputs=result.provenance.inputs,
         compiled=is_program(path),
-        sizes=sizes,
+        sizes=open_sizes.taken | dict(sizes or {}),
     )
     return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
 
@@ -398,13 +408,15 @@ def prepare_any(
     host: Sequence[str] = (),
     partition: Asked = None,
     sizes: Sizes | None = None,
+    offered: Offered | None = None,
     progress: Progress | None = None,
     model: Graph | Program | None = None,
 ) -> tuple[Program | Executable, dict[str, float]]:
     """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
 
     `effort`, `unknown`, `host`, `partition` and `progress` are those of `compile`, and so is what becomes of a model
-    that decides; `sizes` those of `load`. model: what was read from the path already.
+    that decides; `sizes` those of `load`, and `offered` are shapes of the inputs that a run will have. model: what was
+    read from the path already.
     """
     from npusim.isa.program.program import Program
 
@@ -413,7 +425,7 @@ def prepare_any(
     wall = {"load": 0.0, "compile": 0.0}
     chosen = hardware(hw) if isinstance(hw, str | Path) else hw
     with _timed(wall, "load"):
-        model = model or open_model(path, sizes)
+        model = model or open_model(path, sizes, offered)
     if isinstance(model, Program):
         require_same_hardware(path, model, chosen)
         if schedules:

@@ -15,9 +15,13 @@ from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.placement import Placement
 from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph.bind import Offered
 
 Inputs = Sequence[ArrayLike] | Mapping[str, ArrayLike]
 """Input values: a sequence by position, or a mapping by tensor name or "in0", "in1", ... ."""
+
+_MOST_BYTES = 1 << 36
+"""Of an npz file of which the headers alone are read: what a model wants of it is not known yet."""
 
 
 def draw(placements: Sequence[Placement], seed: int = 0) -> list[Array]:
@@ -60,6 +64,20 @@ def bind(placements: Sequence[Placement], inputs: Inputs) -> list[Array]:
         _checked(place, value, f"in{i}")
         for i, (place, value) in enumerate(zip(placements, inputs, strict=True))
     ]
+
+
+def offered(inputs: Inputs | None) -> Offered:
+    """The shapes of given values, for inputs whose sizes a model leaves open."""
+    if inputs is None or isinstance(inputs, np.ndarray):
+        return Offered()
+    by_key = inputs if isinstance(inputs, Mapping) else {f"in{i}": value for i, value in enumerate(inputs)}
+    return Offered({key: np.shape(value) for key, value in by_key.items()})
+
+
+def offered_by_npz(path: Path) -> Offered:
+    """The shapes of the values in an npz file, from their headers; raises NpusimError with the path."""
+    with npz.opened(path, _MOST_BYTES) as archive:
+        return Offered({key: archive.shape(key) for key in archive.keys})
 
 
 def read_npz(path: Path, placements: Sequence[Placement]) -> list[Array]:

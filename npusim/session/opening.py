@@ -11,17 +11,19 @@ from npusim.isa.base.nearest import nearest
 
 if TYPE_CHECKING:
     from npusim.isa.program.program import Program
-    from npusim.kernels.graph.bind import Sizes
+    from npusim.kernels.graph.bind import Offered, Sizes
     from npusim.kernels.graph.graph import Graph
 
 PROGRAM_SUFFIX = ".npu"
 
 
-def open_model(path: str | Path, sizes: Sizes | None = None) -> Graph | Program:
+def open_model(
+    path: str | Path, sizes: Sizes | None = None, offered: Offered | None = None
+) -> Graph | Program:
     """What a path or built-in name stands for: a file first, then a built-in model.
 
-    sizes: those that a model file leaves open, as for `npusim.kernels.graph.bind.bind`. Raises NpusimError for sizes
-    of what has none.
+    sizes, offered: for what a model file leaves open, as for `npusim.frontends.frontend.read`. Raises NpusimError for
+    sizes of what has none.
     """
     from npusim.frontends import frontend as formats
     from npusim.isa.program import container
@@ -32,7 +34,7 @@ def open_model(path: str | Path, sizes: Sizes | None = None) -> Graph | Program:
             raise NpusimError(f"{path}: is compiled already, its sizes are known; give the model")
         return container.load(file)
     if file.exists():
-        return formats.read(file, sizes)
+        return formats.read(file, sizes, offered)
     from npusim import models  # a file does without its imports
 
     if name in models.names():

@@ -192,13 +192,13 @@ def test_inputs_that_are_expected_share_the_sizes_of_later_ones() -> None:
     [
         (
             {"imag": (1, 2)},
-            'input "image": has shape [-1, 2] with an unknown size; give --shape image=N,2, in Python '
-            'sizes={"image": [N, 2]} (is "imag" meant?)',
+            'input "image": has shape [1, -1] with an unknown size; give --shape image=1,N, in Python '
+            'sizes={"image": [1, N]} (is "imag" meant?)',
         ),
         (
             {"IMAGE": (1, 2)},
-            'input "image": has shape [-1, 2] with an unknown size; give --shape image=N,2, in Python '
-            'sizes={"image": [N, 2]} (is "IMAGE" meant?)',
+            'input "image": has shape [1, -1] with an unknown size; give --shape image=1,N, in Python '
+            'sizes={"image": [1, N]} (is "IMAGE" meant?)',
         ),
         (
             {"image": (1, 2), "imag": (1, 2)},
@@ -209,7 +209,7 @@ def test_inputs_that_are_expected_share_the_sizes_of_later_ones() -> None:
 def test_a_name_that_is_none_is_said(given: dict[str, Any], text: str) -> None:
     def read() -> None:
         builder = GraphBuilder("net", given)
-        builder.input("image", eight(-1, 2))
+        builder.input("image", eight(1, -1))
         builder.check_sizes()
 
     with pytest.raises(GraphError) as fault:

@@ -119,14 +119,14 @@ def test_what_nothing_says_is_refused_by_name() -> None:
 
 def test_an_input_of_unknown_size_is_refused_by_name_unless_it_is_given(tmp_path: Path) -> None:
     writer = ModelWriter("unknown")
-    x = writer.input("x", TensorType("int8", (-1, 4), per_tensor(0.05, 0)))
+    x = writer.input("x", TensorType("int8", (4, -1), per_tensor(0.05, 0)))
     data = writer.finish([writer.unary("RELU", x, per_tensor(0.05, 0))])
     with pytest.raises(
-        GraphError, match=r'^input "x": has shape \[-1, 4\] with an unknown size; give --shape x=N,4'
+        GraphError, match=r'^input "x": has shape \[4, -1\] with an unknown size; give --shape x=4,N'
     ):
         tflite.parse(data, "unknown")
     path = tmp_path / "unknown.tflite"
     path.write_bytes(data)
-    assert [place.type.shape for place in npusim.compile(frontend.read(path, {"x": (2, 4)})).outputs] == [
-        (2, 4)
+    assert [place.type.shape for place in npusim.compile(frontend.read(path, {"x": (4, 2)})).outputs] == [
+        (4, 2)
     ]

@@ -22,6 +22,7 @@ from npusim.frontends.nn_hal.validate import check_model
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph import folding
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.control import IF, WHILE, body_names
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph
@@ -70,6 +71,7 @@ class _Reading:
         known = Known(graph)
         known.undecided.clear()  # all inputs of a graph have values
         known.shapes.update(zip(graph.inputs, shapes, strict=False))
+        builder.most_folded = folding.MOST_ELEMENTS
         parts = _Parts(builder.name, known, self._model.version, self._model.referenced, builder)
         for index in graph.inputs:
             self._input(parts, index)
@@ -81,6 +83,7 @@ class _Reading:
                 self._while(parts, operation)
             else:
                 parts.add(operation)
+                parts.learn(operation)
                 most |= {index: parts.tensor(index) for index in operation.outputs if index in parts.counts}
                 parts.open_rows(operation)
         return builder.graph(
@@ -89,12 +92,13 @@ class _Reading:
 
     def _input(self, parts: _Parts, index: int) -> None:
         """Makes an input; one of the model whose sizes nobody says is omitted if it may be."""
-        try:
+        main, name, builder = self._model.main, f"operands[{index}]", parts.builder
+        known = parts.known.graph is not main or parts.known.bound(index)
+        keys = () if known else (name, f"in{main.inputs.index(index)}")
+        said = name in builder.sizes or not builder.offered.shapes.keys().isdisjoint(keys)
+        if known or said or reader_in_need(main.operands[index], self._model):
             parts.tensor(index)
-        except GraphError:
-            main = self._model.main
-            if parts.known.graph is not main or reader_in_need(main.operands[index], self._model):
-                raise
+        else:
             parts.known.omitted.add(index)
 
     def _if(self, parts: _Parts, operation: CheckedOperation) -> None:
@@ -141,6 +145,13 @@ class _Parts(GraphParts):
         self.known.shapes[operand] = self.builder.shape(tensor)
         self.inputs.append(operand)
         return tensor
+
+    def learn(self, operation: CheckedOperation) -> None:
+        """Know the values of results that folding made constants: they may say shapes and parameters."""
+        for operand in operation.outputs:
+            value = self.builder.tensors[self.tensor(operand)].array if self.has(operand) else None
+            if value is not None:
+                self.known.values[operand] = value
 
     def take(self, operands: Sequence[int], tensors: Sequence[int]) -> None:
         """Tensors that are operands from now on."""

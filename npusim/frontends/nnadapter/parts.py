@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
-
-import numpy as np
 
 from npusim.frontends.nnadapter.codes import MAX_SIZE_OF_DIMENSIONS
 from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidDimensions, InvalidParameter
@@ -23,11 +20,10 @@ from npusim.frontends.nnadapter.operations.conversion import Conversion, NotKnow
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.layout import NCHW, LayoutBuilder
-from npusim.kernels.graph.reference import evaluate
 
 MOST_ELEMENTS = 1 << 16
-"""Of each value that another is computed from before anything runs, and of that other: shapes are short, and weights
-are to stay as they are.
+"""Of each value that is computed from others before anything runs: shapes are short, and weights stay as they are, so
+that the steps of a model are still there to be partitioned.
 """
 
 
@@ -51,6 +47,7 @@ class Parts:
     ) -> None:
         """`shapes` and `values` are what is known of operands beside their types and constants."""
         self.builder = LayoutBuilder(name, NCHW)
+        self.builder.most_folded = MOST_ELEMENTS
         self.in_reals = in_reals
         self.inputs: list[Operand] = []
         self.values: dict[Operand, Array] = dict(values or {})
@@ -92,13 +89,6 @@ class Parts:
         Raises InvalidParameter for a broken rule, NotKnown where a value lacks.
         """
         bound = Bound(operation, table.row(operation.type).signature)
-        computed = self._computed(operation, bound)
-        if computed is None:
-            self._convert(operation, bound)
-        else:
-            self.values.update(zip(operation.output_operands, computed, strict=False))
-
-    def _convert(self, operation: Operation, bound: Bound) -> None:
         first = len(self.builder.nodes)
         results = table.row(operation.type).convert(Conversion(bound, self))
         for node in self.builder.nodes[first:]:
@@ -112,24 +102,9 @@ class Parts:
                 )
             self._tensors[operand], self._shapes[operand] = tensor, shape
             self.builder.tensors[tensor] = replace(self.builder.tensors[tensor], name=operand.name)
-
-    def _computed(self, operation: Operation, bound: Bound) -> list[Array] | None:
-        """The values of the results of an operation; None where they do not follow, or are too long."""
-        if not all(self._short(operand) for operand in bound.tensors):
-            return None
-        alone = Parts(self.builder.name, self._shapes, self.values, in_reals=self.in_reals)
-        alone._convert(operation, bound)
-        results = [alone._tensors[operand] for operand in operation.output_operands]
-        if alone.inputs or any(prod(alone.builder.shape(number)) > MOST_ELEMENTS for number in results):
-            return None
-        graph = alone.builder.graph(results)
-        values = evaluate(graph, ())
-        return [np.asarray(values[number]) for number in graph.outputs]
-
-    def _short(self, operand: Operand) -> bool:
-        """Whether the value of an operand is known, and others may be computed from it."""
-        value = self.known(operand)
-        return value is not None and value.size <= MOST_ELEMENTS
+            value = self.builder.tensors[tensor].array
+            if value is not None:
+                self.values[operand] = value
 
     def _grow(self, group: int) -> None:
         self.groups += [group] * (len(self.builder.nodes) - len(self.groups))

@@ -24,6 +24,7 @@ from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.table import ROWS, row
 from npusim.frontends.nnef.places import quoted
 from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph import folding
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.operator.parameters import Activation
@@ -53,6 +54,7 @@ class _Tensors:
 
     def __init__(self, builder: GraphBuilder, items: MutableMapping[str, Item]) -> None:
         self.builder = builder
+        builder.most_folded = folding.MOST_ELEMENTS
         self._numbers: dict[str, int] = {}
         self._items = items
         self._codes: dict[str, Codes] = {}

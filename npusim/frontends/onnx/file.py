@@ -233,10 +233,8 @@ def _value(value: Any) -> Value:
     kind = value.type.tensor_type
     sizes = None
     if kind.HasField("shape"):
-        sizes = tuple(
-            int(size.dim_value) if size.HasField("dim_value") else str(size.dim_param)
+        sizes = tuple(  # exporters write -1 for a size that is open
+            int(size.dim_value) if size.HasField("dim_value") and size.dim_value >= 0 else str(size.dim_param)
             for size in kind.shape.dim
         )
-        if any(isinstance(size, int) and size < 0 for size in sizes):
-            raise FormatError(f"{where} has shape {list(sizes)}, with a size below 0")
     return Value(value.name, held_type(kind.elem_type)[0], sizes)

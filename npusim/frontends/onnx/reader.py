@@ -17,12 +17,10 @@ from npusim.frontends.onnx.operations.table import row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph import folding
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph, Tensor
 from npusim.kernels.graph.names import quoted
-
-_MOST_MADE = 1 << 26
-"""Elements of constants that are made while a file is read, all together."""
 
 _VERSION, _NEWEST_VERSION = 0x08, 32
 """The first byte of a ModelProto, and the most that one may say in the second."""
@@ -77,8 +75,8 @@ class _Reading:
     ) -> None:
         """outer: of the network that this one is a part of, whose values it sees."""
         self.builder = builder
+        self.builder.most_folded = folding.MOST_ELEMENTS
         self._outer = outer
-        self._made = 0
         self.makers: dict[int, int] = {}
         self._network = network
         self._plan = plan
@@ -129,12 +127,6 @@ class _Reading:
 
     def dequantized(self, name: str, codes: int) -> None:
         self._codes[name] = codes
-
-    def afford(self, elements: int) -> bool:
-        if self._outer is not None:
-            return self._outer.afford(elements)
-        self._made += elements
-        return self._made <= _MOST_MADE
 
     def bits(self, name: str) -> int:
         return self._network.narrow.get(name, 0)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -18,14 +20,15 @@ from npusim.frontends.tflite.control import DECIDING, Deciding
 from npusim.frontends.tflite.layer import EMPTY_TABLE, Layer
 from npusim.frontends.tflite.operators import COMPILED, OPERATORS, Translation
 from npusim.frontends.tflite.records import IDENTIFIER, ModelRecord, OperatorRecord, decode, inside_the_file
-from npusim.frontends.tflite.shapes import resized
+from npusim.frontends.tflite.shapes import VALUES, reads_shapes, resized
 from npusim.frontends.tflite.tensors import check_size, tensor_name, tensors_of, zeros
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph import folding
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.graph.control import body_names
+from npusim.kernels.graph.control import body_names, shown
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph
 from npusim.kernels.graph.inference import fits
 from npusim.kernels.graph.names import quoted
@@ -63,19 +66,26 @@ def parse(data: bytes | mmap, name: str, sizes: Sizes | None = None) -> Graph:
 def _whole(model: ModelRecord, builder: GraphBuilder) -> Graph:
     """The graph of a model, its inputs with the sizes that are given where their signature leaves these open."""
     shapes = {}
-    for number in model.inputs if builder.sizes else ():
-        given = builder.sizes.get(tensor_name(model, number))
+    offered = builder.offered
+    for position, number in enumerate(model.inputs if builder.sizes or offered.shapes else ()):
+        name = tensor_name(model, number)
+        given = builder.sizes.get(name)
+        taken = given is None
+        if taken:
+            given = offered.shapes.get(name, offered.shapes.get(f"in{position}"))
         if given is None or number >= len(model.tensors):
             continue
         shape = (given,) if isinstance(given, int) else given
         signature = model.tensors[number].signature or model.tensors[number].shape
         if UNKNOWN in signature and shape != model.tensors[number].shape:
+            if taken:
+                offered.taken[name] = shape
             if not fits(signature, shape):
                 where = f"input {quoted(tensor_name(model, number))}"
                 raise GraphError(f"{where}: shape {list(signature)} in the file, {list(shape)} was given")
             shapes[number] = shape
     if shapes:
-        model = resized(model, shapes, lambda part: graph_of(part, GraphBuilder(builder.name)))
+        model = resized(model, shapes)
     return graph_of(model, builder)
 
 
@@ -100,6 +110,7 @@ class _Reading:
     ) -> None:
         self._model = model
         self._builder = builder
+        builder.most_folded = folding.MOST_ELEMENTS
         self._within = within
         self._count = count or itertools.count()
         self._now: dict[int, int] = {}
@@ -119,11 +130,10 @@ class _Reading:
         for number, record in enumerate(model.operators):
             where = f"operator {number} ({record.kind} version {record.version})"
             self._numbers(record.outputs, where)
-            if number not in skipped:
+            if number in skipped:
+                self._value_alone(number, record, where)
+            else:
                 self._operator(number, record, where)
-                continue
-            for output in record.outputs:  # nothing reads it any more
-                self._settle(output, where)
         for number in range(len(model.tensors)):
             if self._is_variable(number) and number not in self._now:
                 builder.tensors[number] = zeros(builder.tensors[number])
@@ -139,8 +149,19 @@ class _Reading:
                 raise FormatError(f"{where}: tensor {number}, the model has {len(self._model.tensors)}")
         return there
 
+    def _value_alone(self, number: int, record: OperatorRecord, where: str) -> None:
+        """Compute the results of an operator if they follow from shapes and constants; no node remains of it.
+
+        The reader drops all operands that depend on it, so that a result which a run would give is not missed.
+        """
+        nodes, states = len(self._builder.nodes), dict(self._now)
+        with suppress(GraphError):
+            self._operator(number, record, where)
+        del self._builder.nodes[nodes:]
+        self._now = states
+
     def _operator(self, number: int, record: OperatorRecord, where: str) -> None:
-        """Add an operator as a node."""
+        """Add an operator as a node, or as a constant if its result follows from shapes and constants."""
         if not record.outputs:
             raise GraphError(f"{where}: has no output")
         builder = self._builder
@@ -153,6 +174,9 @@ class _Reading:
             deciding = DECIDING[record.kind]
             bodies = self._bodies(record, deciding, where)
             builder.add(deciding.op, record.inputs, record.outputs, name=name, bodies=bodies)
+        elif record.kind in VALUES:
+            row, value = VALUES[record.kind]
+            self._store(record.outputs[0], value(self._layer(where, record, row)), where)
         elif row is None:
             kind, _, called = record.kind.partition(" ")
             op = custom(called) if kind == "CUSTOM" else record.kind.lower()
@@ -171,6 +195,18 @@ class _Reading:
                     builder.note(note)
         for output in record.outputs:
             self._settle(output, where)
+
+    def _store(self, number: int, value: Array, where: str) -> None:
+        """Make the result of an operator a constant."""
+        tensor = self._builder.tensors[number]
+        if tensor.type.dtype != value.dtype.name or not fits(tensor.type.shape, value.shape):
+            raise GraphError(
+                f"{where}: output {quoted(tensor.name)} is {shown(tensor.type)}, its operands give "
+                f"{value.dtype}{list(value.shape)}"
+            )
+        value.setflags(write=False)
+        kind = replace(tensor.type, shape=value.shape)
+        self._builder.tensors[number] = replace(tensor, type=kind, data=value)
 
     def _bodies(self, record: OperatorRecord, deciding: Deciding, where: str) -> list[Graph]:
         """The bodies of an operator that decides, whose operands give their inputs the shapes."""
@@ -263,7 +299,7 @@ def _shape_arithmetic(model: ModelRecord) -> set[int]:
     """The operators that only compute operands which the reader drops.
 
     Models converted with a variable batch work out the shapes of their RESHAPE operators (SHAPE,
-    STRIDED_SLICE, PACK). All shapes are fixed here, so nothing remains to be computed.
+    STRIDED_SLICE, PACK). All shapes are fixed here, so nothing remains to be computed by a run.
     """
     skipped, dropped = set(), set[int | None]()
     wanted: set[int | None] = set(model.outputs)
@@ -274,10 +310,8 @@ def _shape_arithmetic(model: ModelRecord) -> set[int]:
             skipped.add(number)
             dropped.update(record.inputs)
             continue
-        row = OPERATORS.get(record.kind)
         for position, operand in enumerate(record.inputs):
-            kept = row is None or row.keeps is None or position in row.keeps
-            (wanted if kept else dropped).add(operand)
+            (dropped if reads_shapes(record, position) else wanted).add(operand)
     return skipped
 
 

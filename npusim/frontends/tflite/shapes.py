@@ -1,5 +1,7 @@
-"""Shapes that a model computes from shapes, as converters write them for a batch that is open: SHAPE, STRIDED_SLICE,
-PACK, RESHAPE. Once the sizes of what goes in are known they are constants.
+"""Operators of TFLite whose results follow from shapes and constants alone, and which operands say shapes.
+
+Converters write SHAPE, STRIDED_SLICE, PACK, RESHAPE for a batch that is open. Once the sizes of what goes in are known
+they are constants: the reader makes those of this table, folding (`npusim.kernels.graph.folding`) the others.
 """
 
 from __future__ import annotations
@@ -9,20 +11,81 @@ from dataclasses import replace
 
 import numpy as np
 
-from npusim.frontends.tflite.operators import OPERATORS
+from npusim.frontends.tflite.layer import Layer
+from npusim.frontends.tflite.operators import OPERATORS, Translation
 from npusim.frontends.tflite.records import ModelRecord, OperatorRecord
-from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.reference import evaluate
-
-_SHAPE = "SHAPE"
-_TYPES = {"INT32": np.int32, "INT64": np.int64}
+from npusim.kernels.graph.folding import MOST_ELEMENTS
 
 Shape = tuple[int, ...]
 
-GraphOf = Callable[[ModelRecord], Graph]
-"""What makes the graph of a subgraph."""
+
+def _shape(layer: Layer) -> Array:
+    return np.array(layer.input(0).shape, layer.outputs[0].numpy_dtype)
+
+
+def _rank(layer: Layer) -> Array:
+    return np.array(len(layer.input(0).shape), layer.outputs[0].numpy_dtype)
+
+
+def _range(layer: Layer) -> Array:
+    """start + i * delta for each i from 0 on, as long as it is before the limit."""
+    start, limit, delta = (_one(layer, *operand) for operand in enumerate(("start", "limit", "delta")))
+    if not np.isfinite([start, limit, delta]).all() or delta == 0 or (limit - start) * delta < 0:
+        layer.fail(f"goes from {start} to {limit} by {delta}, which never gets there")
+    count = int(np.ceil((limit - start) / delta))
+    _require_few(layer, count)
+    return (start + np.arange(count) * delta).astype(layer.outputs[0].numpy_dtype)
+
+
+def _one(layer: Layer, position: int, meaning: str) -> int | float:
+    data = layer.constants[position]
+    if data is None:
+        layer.fail(f"operand {position} ({meaning}) is computed while running, must be constant")
+    if data.size != 1:
+        layer.fail(f"operand {position} ({meaning}) has {data.size} values, must have 1")
+    number: int | float = data.ravel()[0].item()
+    return number
+
+
+def _broadcast(layer: Layer) -> Array:
+    """The shape that two shapes broadcast to."""
+    shapes = [layer.integers(position, "shape") for position in (0, 1)]
+    try:
+        common = np.broadcast_shapes(*map(tuple, shapes))
+    except ValueError:
+        layer.fail(f"shapes {shapes[0]} and {shapes[1]} do not broadcast")
+    return np.array(common, layer.outputs[0].numpy_dtype)
+
+
+def _zeros(layer: Layer) -> Array:
+    kind = layer.input(0)
+    _require_few(layer, kind.elements)
+    return np.zeros(kind.shape, kind.numpy_dtype)
+
+
+def _require_few(layer: Layer, count: int) -> None:
+    if count > MOST_ELEMENTS:
+        layer.fail(f"makes a constant of {count:,} elements, may make {MOST_ELEMENTS:,}")
+
+
+VALUES: Mapping[str, tuple[Translation, Callable[[Layer], Array]]] = {
+    "BROADCAST_ARGS": (Translation("", 2, 2), _broadcast),
+    "RANGE": (Translation("", 3, 3), _range),
+    "RANK": (Translation("", 1, 1), _rank),
+    "SHAPE": (Translation("", 1, 1), _shape),
+    "ZEROS_LIKE": (Translation("", 1, 1), _zeros),
+}
+"""What makes the result of an operator, by the name of the schema's BuiltinOperator."""
+
+_OF_SHAPES = frozenset({"RANK", "SHAPE", "ZEROS_LIKE"})
+"""Operators that read the shape of their operand and not its values."""
+
+
+def reads_shapes(operator: OperatorRecord, position: int) -> bool:
+    """Whether an operator does not read the value of an operand: it reads its shape, or a parameter."""
+    row = OPERATORS.get(operator.kind)
+    return operator.kind in _OF_SHAPES or not (row is None or row.keeps is None or position in row.keeps)
 
 
 def constant(record: ModelRecord, number: int) -> bool:
@@ -34,32 +97,13 @@ def constant(record: ModelRecord, number: int) -> bool:
 
 def computed_operands(record: ModelRecord, operator: OperatorRecord) -> list[int]:
     """The operands that say what the result's shape is, or the like, and are not in the file."""
-    row = OPERATORS.get(operator.kind)
-    if row is None or row.keeps is None:
+    if operator.kind in _OF_SHAPES:
         return []
     return [
         operand
         for position, operand in enumerate(operator.inputs)
-        if operand is not None and position not in row.keeps and not constant(record, operand)
+        if operand is not None and reads_shapes(operator, position) and not constant(record, operand)
     ]
-
-
-def from_shapes(record: ModelRecord, number: int) -> bool:
-    """Whether a tensor follows from constants and from the shapes of others."""
-    makers = {output: operator for operator in record.operators for output in operator.outputs}
-    waiting, seen = [number], {number}
-    while waiting:
-        tensor = waiting.pop()
-        if constant(record, tensor):
-            continue
-        maker = makers.get(tensor)
-        if maker is None:
-            return False
-        if maker.kind != _SHAPE:
-            new = {operand for operand in maker.inputs if operand is not None} - seen
-            seen |= new
-            waiting += new
-    return True
 
 
 def touched(operators: Sequence[OperatorRecord], inputs: Sequence[int], outputs: Sequence[int]) -> list[int]:
@@ -95,11 +139,8 @@ def _renumbered(operator: OperatorRecord, numbers: Mapping[int, int]) -> Operato
     )
 
 
-def resized(record: ModelRecord, shapes: Mapping[int, Shape], graph_of: GraphOf) -> ModelRecord:
-    """A subgraph with other shapes of inputs, by number: those of results are open, those that it computes constants.
-
-    Raises GraphError where one is computed from values.
-    """
+def resized(record: ModelRecord, shapes: Mapping[int, Shape]) -> ModelRecord:
+    """A subgraph with other shapes of inputs, by number: those of results are open."""
     results = {
         output for one in record.operators if one.kind in OPERATORS for output in one.outputs
     }  # of others nobody but the file knows the shape
@@ -107,57 +148,4 @@ def resized(record: ModelRecord, shapes: Mapping[int, Shape], graph_of: GraphOf)
         replace(tensor, shape=shapes.get(number, () if number in results else tensor.shape))
         for number, tensor in enumerate(record.tensors)
     ]
-    folding = Folding(replace(record, tensors=tuple(tensors)), record.inputs, graph_of)
-    for operator in record.operators:
-        folding.add(operator)
-    return folding.record
-
-
-class Folding:
-    """The operators of a selection, with what they compute from shapes as constants."""
-
-    def __init__(self, record: ModelRecord, inputs: Sequence[int], graph_of: GraphOf) -> None:
-        """`record` has the shapes of the inputs as they are now."""
-        self.record = record
-        self._inputs = inputs
-        self._graph_of = graph_of
-        self._before: list[OperatorRecord] = []
-        self._makers: dict[int, OperatorRecord] = {}
-
-    def add(self, operator: OperatorRecord) -> None:
-        """The next operator. Raises NpusimError where a value cannot be computed."""
-        for number in computed_operands(self.record, operator):
-            self._store(number, self._value(number))
-        self._before.append(operator)
-        self._makers.update(dict.fromkeys(operator.outputs, operator))
-
-    def _store(self, number: int, value: Array) -> None:
-        """Makes a tensor a constant."""
-        tensors = list(self.record.tensors)
-        buffer = len(self.record.buffers)
-        tensors[number] = replace(tensors[number], buffer=buffer, shape=value.shape)
-        data = np.frombuffer(value.tobytes(), np.uint8)
-        self.record = replace(self.record, tensors=tuple(tensors), buffers=(*self.record.buffers, data))
-
-    def _value(self, number: int) -> Array:
-        maker = self._makers.get(number)
-        if maker is None:
-            raise GraphError(f"tensor {number}: says a shape, and none of these operators computes it")
-        if maker.kind == _SHAPE:
-            [measured] = maker.inputs
-            assert measured is not None
-            # All operators before: those that do not lead to it are no trouble.
-            before = self._before[: self._before.index(maker)]
-            graph = self._graph_of(part(self.record, before, self._inputs, (measured,)))
-            shape = graph.tensors[graph.outputs[0]].type.shape
-            return np.array(shape, _TYPES[self.record.tensors[number].kind])
-        operands = [
-            operand
-            for operand in dict.fromkeys(maker.inputs)
-            if operand is not None and not constant(self.record, operand)
-        ]
-        for operand in operands:
-            self._store(operand, self._value(operand))
-        graph = self._graph_of(part(self.record, [maker], (), maker.outputs))
-        values = evaluate(graph, [])
-        return values[graph.outputs[maker.outputs.index(number)]]
+    return replace(record, tensors=tuple(tensors))

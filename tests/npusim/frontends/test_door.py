@@ -97,11 +97,17 @@ def test_sizes_that_a_file_leaves_open_are_given(tmp_path: Path) -> None:
     path = written(tmp_path / "net.tiny", [-1, 2, 3, 4], "relu")
     graph = frontend.read(path, {"image": (2, 2, 3, 4)})
     assert graph.tensors[graph.outputs[0]].type.shape == (2, 2, 3, 4)
+    with pytest.warns(frontend.ModelWarning) as warned:
+        graph = frontend.read(path)
+    assert graph.tensors[graph.outputs[0]].type.shape == (1, 2, 3, 4)
+    note = "batch = 1, which the file leaves open; --shape image=N,2,3,4 gives another"
+    assert [str(each.message) for each in warned] == [f"{path}: {note}"]
+    path = written(tmp_path / "net.tiny", [1, -1, 3, 4], "relu")
     with pytest.raises(GraphError) as fault:
         frontend.read(path)
     assert str(fault.value) == (
-        f'{path}: input "image": has shape [-1, 2, 3, 4] with an unknown size; give --shape image=N,2,3,4, in Python '
-        'sizes={"image": [N, 2, 3, 4]}'
+        f'{path}: input "image": has shape [1, -1, 3, 4] with an unknown size; give --shape image=1,N,3,4, in Python '
+        'sizes={"image": [1, N, 3, 4]}'
     )
 
 

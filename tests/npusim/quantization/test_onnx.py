@@ -82,11 +82,8 @@ def test_the_command(net: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "samples.npz", x=SAMPLES)
     words = ["quantize", str(net), "--data", str(tmp_path / "samples.npz"), "-o", str(tmp_path / "out.onnx")]
     done = CliRunner().invoke(app, words)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == (
-        f'npusim: {net}: input "x": has shape [-1, 3, 8, 8] with an unknown size, named batch; give --shape batch=N, '
-        'in Python sizes={"batch": N}\n'
-    )
+    assert done.exit_code == 0
+    assert done.stdout.endswith(f"next: npusim run {tmp_path / 'out.onnx'}\n")
     done = CliRunner().invoke(app, [*words, "--shape", "batch=1", "--json", str(tmp_path / "out.json")])
     assert (done.exit_code, done.stderr) == (0, "")
     assert "net in int8 as ONNX (QDQ)" in done.stdout

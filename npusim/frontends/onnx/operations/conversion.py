@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.operations.folding import folded
 from npusim.frontends.onnx.operations.real_sums import SUMS, has_own_bias, real_sum
 from npusim.frontends.onnx.operations.said import Said, keeps_codes
 from npusim.frontends.onnx.operations.widening import BYTES, ORDERED, chooses, wider
@@ -287,7 +286,7 @@ class Conversion(Said):
         """A constant of one value."""
         count = prod(self.small(shape, MOST_CONSTANT))
         self.require(
-            self._around.afford(count), f"makes {count:,} elements more than npusim makes of one file"
+            self.builder.afford(count), f"makes {count:,} elements more than npusim makes of one file"
         )
         return self.constant(np.full(tuple(shape), value, np.dtype(dtype)))
 
@@ -332,9 +331,6 @@ class Conversion(Said):
         results: Sequence[TensorType],
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...]:
-        folded = self._folded(op, inputs, results, parameters)
-        if folded is not None:
-            return folded
         builder = self.builder
         outputs = tuple([builder.tensor(self.onnx.name, kind) for kind in results])
         try:
@@ -350,23 +346,6 @@ class Conversion(Said):
         except GraphError as fault:
             raise self._located(fault) from None
         return outputs
-
-    def _folded(
-        self,
-        op: str,
-        inputs: Sequence[int | None],
-        results: Sequence[TensorType],
-        parameters: Mapping[str, Any],
-    ) -> tuple[int, ...] | None:
-        """The results of a node on constants, which are constants."""
-        operands = [None if number is None else self.builder.tensors[number] for number in inputs]
-        try:
-            made = folded(op, operands, results, parameters, self._around.afford)
-        except GraphError as fault:
-            raise self._located(fault) from None
-        if made is None:
-            return None
-        return tuple([self.builder.constant(self.onnx.name, data, kind.quantization) for data, kind in made])
 
 
 def _kinds(kinds: Sequence[TensorType | None]) -> str:

@@ -45,9 +45,6 @@ class Surroundings(Protocol):
     def in_reals(self, node: Node, reason: str) -> None:
         """Says why a node computes in reals that could compute on codes."""
 
-    def afford(self, elements: int) -> bool:
-        """Whether so many elements more may be made of constants while the file is read; they count if so."""
-
     @property
     def makers(self) -> dict[int, int]:
         """The places of nodes in the graph by the tensors that they make."""
