@@ -19,11 +19,12 @@ from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import REAL_RANGES
-from npusim.kernels.operator.element_types import alike, entries, first_operand, fits, in_words
+from npusim.kernels.operator.element_types import alike, entries, first_operand, fits, in_words, refusal
 from npusim.kernels.operator.operator import Call, Lowering
 from npusim.kernels.operator.parameters import Activated, Activation
 from npusim.kernels.operators.elementwise import add
 from npusim.kernels.table import operator, operators
+from npusim.models.writer import per_tensor
 
 from .calls import call_with, codes, reals
 
@@ -208,5 +209,25 @@ def test_types_that_no_row_allows_are_refused() -> None:
         npusim.compile(elementwise("add", "uint32", (2, 2)))
     assert str(fault.value) == (
         'net: add "node" breaks a rule: operands are '
-        "all int8, all uint8, all int16, all int32, all int64, all float16 or all float32"
+        "all int8, all uint8, all int16, all int32, all int64, all float16 or all float32; "
+        "it has (uint32, uint32 -> uint32), so convert the model with other element types"
     )
+
+
+@pytest.mark.parametrize(
+    ("types", "words"),
+    [
+        (
+            ("int16", "int8", "int64"),
+            "has int16 activations, which npusim lacks here; convert the model with int8 activations",
+        ),
+        (
+            ("float32", "int8", "float32"),
+            "has float32 activations and int8 weights (dynamic range quantization), which npusim lacks; convert the "
+            "float model without quantization, npusim quantize makes it int8",
+        ),
+    ],
+)
+def test_schemes_of_converters_are_named(types: tuple[str, ...], words: str) -> None:
+    inputs = [TensorType(dtype, (1,), per_tensor(0.5, 0) if dtype != "float32" else None) for dtype in types]
+    assert refusal(operator("conv_2d").types, inputs, inputs[:1]) == words
