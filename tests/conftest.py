@@ -49,6 +49,7 @@ FULL: dict[str, tuple[str, ...]] = {
         "tflite_reader",
         "unknown",
     ),
+    "npusim/frontends/nn_hal": ("every_rule",),
     "npusim/frontends/nnadapter": ("wrong_calls",),
     "npusim/hal": (
         "examples",

@@ -31,10 +31,20 @@ def npusim(*arguments: str) -> tuple[int, str, str]:
     return status, out.getvalue(), err.getvalue()
 
 
+WARNING = "npusim: warning: "
+
+
 def attempt(report: Report, arguments: Sequence[str]) -> int:
-    """Run a command and judge how it ends: 0, or 2 with one line on stderr; the exit status."""
-    status, out, err = npusim(*arguments)
+    """Run a command and judge how it ends: 0, or 2 with one line on stderr; the exit status.
+
+    What the reader of a model warns of stands in lines of its own before that.
+    """
+    status, out, said = npusim(*arguments)
     command = f"npusim {' '.join(arguments)}"
+    warnings = [line for line in said.splitlines() if line.startswith(WARNING)]
+    err = "".join(line for line in said.splitlines(keepends=True) if not line.startswith(WARNING))
+    if not all(map(one_line, warnings)):
+        report.note("bad message", f"{command}: {said!r}")
     report.note("run")
     if status == 2:
         report.note("refused", err.strip())

@@ -95,6 +95,9 @@ def _nnadapter() -> set[str]:
 
 
 TEXTS = (
+    Text("hal_types", "NN HAL 1.0, types.hal", _hal),
+    Text("hal_types_earlier", "NN HAL 1.0, types.hal, an earlier revision: where it differs", _hal),
+    Text("nnapi_operations", "NNAPI operation codes", _operations),
     Text("nnef", "NNEF 1.0 (provisional), chapter 3", _nnef),
     Text("nnadapter", "NNAdapter", _nnadapter),
 )
