@@ -108,11 +108,12 @@ CHIPS = (
     *(
         Chip(
             f"ethos-u55-{size}",
-            "Vela 5.2.0, Ethos_U55_High_End_Embedded, Shared_Sram",
+            "Vela 5.2.0's estimates, Ethos_U55_High_End_Embedded, Shared_Sram",
             "cycles",
             Bar(0.10, 0.25, 0.95),
             partial(vela_rows, size),
             partial(simulated, size),
+            seen="Vela's estimate",
             remarks=REMARKS,
             fits=partial(fits, f"ethos-u55-{size}"),
         )
@@ -125,5 +126,6 @@ CHIPS = (
         Bar(0.05, 0.05, 1.0),
         _fvp,
         partial(simulated, 128),
+        seen="virtual platform",
     ),
 )

@@ -66,9 +66,10 @@ class Fit:
 class Chip:
     """A preset, or a core of the host, with its referee. Of several chips of a preset the first is who is quoted.
 
-    referee:      who says it; what stands before the first comma is its name.
+    referee:      who says it; what stands before the first comma is its name, with "'s estimates" if no chip was measured.
     unit:         of the values, a row of `QUANTITIES`.
     decimals:     that they are shown with.
+    seen:         what the other side's numbers are.
     measurements: the rows. Raises `benchmarks.peers.Missing` where the tables are not at hand.
     simulate:     what the preset gives for a row, in the same unit.
     remarks:      what is not modelled and what it costs, in sentences.
@@ -82,6 +83,7 @@ class Chip:
     measurements: Callable[[], Iterator[Measurement]]
     simulate: Callable[[Measurement], float]
     decimals: int = 0
+    seen: str = "measured"
     remarks: tuple[str, ...] = ()
     fits: Callable[[], Iterator[Fit]] = lambda: iter(())
 

@@ -18,14 +18,15 @@ _HEAD = f"""\
 
 <!-- Written by `python -m benchmarks silicon --write`. -->
 
-Presets that are named after chips, beside what was measured on them or what their vendor's tool says. The error of
-rows is the geometric mean of the larger of simulated / measured and its inverse, minus 1; bias the geometric mean of
-simulated / measured; rank Spearman's correlation. Rows that are *held out* were set aside before any constant was
-chosen. Constants come from facts of the vendor, from single operators, and where there are neither from all networks
-together; no network has one of its own. `edge-*` and `mobile-*` are no chips: an idealised array, always full.
+Presets that are named after chips, beside what was measured on them, or for the Ethos-U55 beside what Vela estimates
+and Arm's virtual platform gives. The error of rows is the geometric mean of the larger of simulated / reference and its
+inverse, minus 1; bias the geometric mean of simulated / reference; rank Spearman's correlation. Rows that are *held
+out* were set aside before any constant was chosen. Constants come from facts of the vendor, from single operators, and
+where there are neither from all networks together; no network has one of its own. `edge-*` and `mobile-*` are no chips:
+an idealised array, always full.
 
-The typical error is no bound: many rows are farther off, one by as much as *worst* says. A referee that is
-a tool of the vendor (Vela) is itself an estimate. Networks of the Ethos-U55 that are held out were left out of the
+The typical error is no bound: many rows are farther off, one by as much as *worst* says. Vela is a tool of the vendor
+and estimates: no Ethos-U55 was measured. Networks of the Ethos-U55 that are held out were left out of the
 choice of constants, but their operators stand in Vela's table of single operators, which the closed form was read off.
 
 `npusim hw show PRESET`, `npusim hw list`, the report and the JSON of a run quote the first row of a preset and quantity
@@ -35,7 +36,7 @@ chip had them, keep the claim (below). Nor does it hold for a run of which the h
 (unless the host is what was measured), for several devices, for models that decide, and for programs with operators
 or weights that are not known. All rows are of 8 bits, scheduled with `--effort fast`.
 
-![Measured against simulated, and the ratio of both, for every preset]({PICTURE})
+![Reference against simulated, and the ratio of both, for every preset]({PICTURE})
 """
 
 
@@ -82,7 +83,7 @@ def _settings(chip: Chip, rows: Sequence[Compared]) -> Iterator[str]:
 
 def _chip(chip: Chip, rows: Sequence[Compared]) -> Iterator[str]:
     yield from (f"## {chip.preset}: {chip.referee}", "")
-    yield f"| network | measured, {chip.unit} | simulated | ratio | |"
+    yield f"| network | {chip.seen}, {chip.unit} | simulated | ratio | |"
     yield "| --- | --- | --- | --- | --- |"
     for row in rows:
         yield f"| {' | '.join(cells(chip, row))} |"

@@ -1,4 +1,4 @@
-"""docs/silicon.svg: measured against simulated, a panel for each preset and what was measured on it."""
+"""docs/silicon.svg: reference against simulated, a panel for each preset and quantity."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _panel(above: Axes, below: Axes, panel: Sequence[Result]) -> None:
     above.fill_between(ends, [end / off for end in ends], [end * off for end in ends], color=BAND, lw=0)
     above.plot(ends, ends, color=LINE, lw=0.8)
     most = max(MOST_OFF, off, *(max(row.ratio, 1 / row.ratio) for row in rows)) * 1.06
-    below.set(yscale="log", ylim=(1 / most, most), xlabel=f"measured, {chip.unit}", ylabel="ratio")
+    below.set(yscale="log", ylim=(1 / most, most), xlabel=f"{chip.seen}, {chip.unit}", ylabel="ratio")
     below.axhspan(1 / off, off, color=BAND, lw=0)
     below.axhline(1, color=LINE, lw=0.8)
     _ratios(below, off)
@@ -140,7 +140,7 @@ def _legend(figure: Figure) -> None:
             label="row, held out",
         ),
         Line2D([], [], marker="s", ls="", color=SEEN, markersize=5, label="row of a second referee"),
-        Line2D([], [], color=LINE, lw=0.8, label="simulated = measured"),
+        Line2D([], [], color=LINE, lw=0.8, label="simulated = reference"),
         Patch(color=BAND, label="within the bar for the worst row"),
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)

@@ -38,10 +38,10 @@ class HeldOut:
 class Agreement:
     """What the rows of one referee say together of a preset, or of the host that is named like it.
 
-    referee:  who measured or computed the other side of the rows; up to the first comma its name.
-    error:    the typical one: geometric mean of the larger of simulated / measured and its inverse, minus 1. No bound.
+    referee:  who measured the other side of the rows, or "Vela 5.2.0's estimates"; up to the first comma its name.
+    error:    the typical one: geometric mean of the larger of simulated / reference and its inverse, minus 1. No bound.
     worst:    the same of the row that is farthest off.
-    bias:     geometric mean of simulated / measured.
+    bias:     geometric mean of simulated / reference.
     rank:     Spearman's correlation; None for fewer than three rows.
     settings: keys that rows were simulated with, and the least and the most of their values.
     """
@@ -59,9 +59,15 @@ class Agreement:
 
     @property
     def words(self) -> str:
-        """The claim: "typical error 2.7 %, worst 7.1 % (15 rows of Vela 5.2.0)"."""
+        """The claim: "typical error 2.7 %, worst 7.1 % (15 rows of Vela 5.2.0's estimates)"."""
         rows = f"{self.rows} row{'' if self.rows == 1 else 's'}"
         return f"{errors(self)} ({rows} of {self.referee.partition(',')[0]})"
+
+    @property
+    def estimates_of(self) -> str:
+        """The tool whose estimates the rows are: "Vela"; empty where a chip was measured."""
+        name = self.referee.partition(",")[0]
+        return name.split()[0] if name.endswith("'s estimates") else ""
 
     def covers(self, path: str, value: object) -> bool:
         """Whether a key may have another value than the preset's: one between those that rows were simulated with."""

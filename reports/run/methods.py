@@ -40,7 +40,8 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         "Error of latency and energy",
-        "Presets that are named after chips were run beside what was measured on them. The typical error is the "
+        "Presets that are named after chips were run beside what was measured on them, those of the Ethos-U55 beside "
+        "what Vela estimates. The typical error is the "
         "geometric mean over all networks, no bound; it holds for hardware with all keys of such a preset, and for "
         "runs of which the host takes a tenth of the time at most, or which a host computes alone.",
         "silicon.md",

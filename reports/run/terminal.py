@@ -137,23 +137,13 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
                 show.power(result.power_mw.average),
                 f"average; peak {show.peaks(result.power_mw)}",
             ),
-            (
-                "MAC utilization",
-                show.percent(result.mac_utilization),
-                f"{machines.utilization(result)}; {show.count(result.macs)} MACs"
-                + (f"\n{least}" if (least := idlest(result).replace(CUT, cut)) else ""),
-            ),
+            *_array(result, cut),
             (
                 "Lower bound",
                 show.time(bound_ms),
                 f"{show.percent(reached)} of the latency, set by {limit_of(bound)}",
             ),
-            (
-                "Area",
-                show.area(result.area.total),
-                f"{machines.nodes(result)}; {show.digits(result.tops.peak)} TOPS at most, "
-                f"{show.digits(result.tops.reached)} reached",
-            ),
+            *_area(result),
             (
                 "execTime",
                 show.ratio(ratios.execTime),
@@ -163,6 +153,25 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
             *_ending(result, cut),
         ]
     )
+
+
+def _array(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
+    """How much of the MAC array is used; nothing on a CPU, which has none."""
+    if not result.hardware.is_host_alone:
+        least = idlest(result).replace(CUT, cut)
+        words = f"{machines.utilization(result)}; {show.count(result.macs)} MACs"
+        yield "MAC utilization", show.percent(result.mac_utilization), "\n".join(filter(None, (words, least)))
+
+
+def _area(result: RunResult) -> Iterable[tuple[str, str, str]]:
+    """The area of the NPU, and its operations per second."""
+    if not result.hardware.is_host_alone:
+        yield (
+            "Area",
+            show.area(result.area.total),
+            f"{machines.nodes(result)}; {show.digits(result.tops.peak)} TOPS at most, "
+            f"{show.digits(result.tops.reached)} reached",
+        )
 
 
 def _ending(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:

@@ -21,9 +21,12 @@ def of_standing(found: Standing) -> str:
 
 
 def of_cpu(host: Host) -> str:
-    """What is known of the other side of `PerformanceInfo`; empty where it is nothing."""
+    """What is known of the CPU's time in `PerformanceInfo`; empty where it is nothing.
+
+    The clock is that of the measured board, which need not be the host's.
+    """
     found = of_core(host.core)
-    return f"CPU: {errors(found[0])}, {found[1]:g} MHz" if found else ""
+    return f"CPU model: {errors(found[0])} at {found[1]:g} MHz" if found else ""
 
 
 def of_json(values: Mapping[str, Any]) -> str:
@@ -33,7 +36,7 @@ def of_json(values: Mapping[str, Any]) -> str:
 
 
 def details(found: Agreement) -> str:
-    """Everything about an agreement: "15 rows of Vela 5.2.0, latency: typical error 2.7 %, ..."."""
+    """Everything about an agreement: "15 rows of Vela 5.2.0's estimates, ..., latency: typical error 2.7 %, ..."."""
     parts = [errors(found), f"bias {found.bias:.3f}"]
     parts += [] if found.rank is None else [f"rank {found.rank:.3f}"]
     aside = found.held_out
@@ -42,10 +45,10 @@ def details(found: Agreement) -> str:
         f"{key} {least:g}" if least == most else f"{key} from {least:g} to {most:g}"
         for key, (least, most) in found.settings.items()
     )
-    measured = f"; measured with {ranges}" if ranges else ""
+    rows_with = f"; rows with {ranges}" if ranges else ""
     what = "" if found.quantity in found.referee else f", {found.quantity}"
     rows = f"{plural(found.rows, 'row')} of {found.referee}{what}"
-    return f"{rows}: {', '.join(parts)}{apart}{measured}"
+    return f"{rows}: {', '.join(parts)}{apart}{rows_with}"
 
 
 def paragraph(found: Standing) -> Iterator[str]:
@@ -72,10 +75,13 @@ ERRORS = ("latency error", "energy error")
 
 
 def in_columns(found: Standing) -> tuple[str, str]:
-    """The typical errors of a preset, for `ERRORS`."""
+    """The typical errors of a preset, for `ERRORS`: "1.7 % (Vela's estimate)", "4.7 %" where a chip was measured."""
     if found.idealised:
         return "idealised array", ""
-    latency, energy = (
-        percent(claim.error) if claim else "not known" for claim in map(found.claim, QUANTITIES)
-    )
+    latency, energy = (_error(claim) if claim else "not known" for claim in map(found.claim, QUANTITIES))
     return latency, energy
+
+
+def _error(claim: Agreement) -> str:
+    tool = claim.estimates_of
+    return f"{percent(claim.error)} ({tool}'s estimate)" if tool else percent(claim.error)

@@ -149,6 +149,6 @@ def idlest(result: RunResult) -> str:
     if idle[at] < LEAST_NAMED * sum(idle):
         return ""
     return (
-        f"{layer_name(result, at, NARROW_NAME)}: {show.percent(layers[at].utilization)} in "
+        f"{layer_name(result, at, NARROW_NAME)} uses {show.percent(layers[at].utilization)} during "
         f"{show.percent(layers[at].cycles / total)} of the time"
     )

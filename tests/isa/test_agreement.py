@@ -32,8 +32,8 @@ def test_the_file_is_read_whole() -> None:
 
 
 def test_the_words_of_a_claim() -> None:
-    found = Agreement("chip", "latency", "Vela 5.2.0, a system", 15, 0.0272, 0.0712, 1.02)
-    assert found.words == "typical error 2.7 %, worst 7.1 % (15 rows of Vela 5.2.0)"
+    found = Agreement("chip", "latency", "Vela 5.2.0's estimates, a system", 15, 0.0272, 0.0712, 1.02)
+    assert found.words == "typical error 2.7 %, worst 7.1 % (15 rows of Vela 5.2.0's estimates)"
     one = Agreement("chip", "energy", "a board", 1, 0.004, 0.004, 1.004)
     assert one.words == "error 0.4 % (1 row of a board)"
     assert module.errors(HeldOut(5, 0.041, 0.071)) == "typical error 4.1 %, worst 7.1 %"

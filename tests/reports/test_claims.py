@@ -77,7 +77,7 @@ def test_the_summary_says_it_below_both_numbers(runs: dict[str, RunResult], name
 def test_the_words_of_the_three_kinds() -> None:
     """As they stand in the terminal today; the numbers are those of docs/silicon.md."""
     assert words(CHIP).startswith("typical error ")
-    assert words(CHIP).endswith(" rows of Vela 5.2.0)")
+    assert words(CHIP).endswith(" rows of Vela 5.2.0's estimates)")
     assert words(CHIP, "energy") == UNKNOWN
     assert words(BOTH, "energy").endswith("(4 rows of MLPerf Tiny v1.0)")
     assert both(GENERIC) == IDEALISED
@@ -88,12 +88,12 @@ def test_the_page_of_a_run(runs: dict[str, RunResult]) -> None:
     chip, generic = (flat(html.render(runs[name])) for name in (CHIP, GENERIC))
     assert f'<p class="claim">Latency: {words(CHIP)}; energy: {UNKNOWN}.</p>' in chip
     found = standing(hardware(CHIP))
-    assert "Agreement with its referees" in chip
+    assert "Agreement with measurements and estimates" in chip
     for each in found.agreements:
         assert f'{each.referee}</th><td>{each.quantity}</td><td class="n">{each.rows}</td>' in chip
     assert f"<br>{runs[CHIP].uncertainty.short('latency')}</dd>" in chip
     assert '<p class="claim">Idealised array, error not known.</p>' in generic
-    assert "Agreement with its referees" not in generic
+    assert "Agreement with measurements and estimates" not in generic
     assert "edge-128 is an idealised array" in generic
 
 
@@ -102,7 +102,7 @@ def test_the_page_of_a_changed_preset_claims_nothing() -> None:
     assert isinstance(run, RunResult)
     text = flat(html.render(run))
     assert f'<p class="claim">Based on {CHIP}, 1 key changed: error not known.</p>' in text
-    assert "Agreement with its referees" not in text
+    assert "Agreement with measurements and estimates" not in text
     assert "Changed: dma.channels." in text
 
 
@@ -234,7 +234,7 @@ def test_the_cpu_of_performance_info_has_the_error_of_its_preset(
     monkeypatch.setattr(agreement, "agreements", lambda: (of,))
     chip = hardware(GENERIC)
     named = chip.model_copy(update={"host": chip.host.model_copy(update={"core": "edge-128"})})
-    said = "CPU: typical error 10.9 %, worst 27.0 %, 500 MHz"
+    said = "CPU model: typical error 10.9 %, worst 27.0 % at 500 MHz"
     assert claims.of_cpu(named.host) == said
     assert claims.of_cpu(chip.host.model_copy(update={"core": "cortex-a53"})) == ""
     found = Capabilities(GENERIC, MappingProxyType({}), standing(chip), named.host)
@@ -252,7 +252,8 @@ def test_hw_list_has_a_column_for_each() -> None:
     assert lines["preset"].endswith("latency error    energy error")
     for name in (CHIP, BOTH):
         found = [standing(hardware(name)).claim(quantity) for quantity in ("latency", "energy")]
-        columns = [f"{100 * each.error:.1f} %" if each else "not known" for each in found]
+        estimate = " (Vela's estimate)" if name == CHIP else ""
+        columns = [f"{100 * each.error:.1f} %{estimate}" if each else "not known" for each in found]
         assert lines[name].split(" nm ")[1].split() == " ".join(columns).split()
     assert lines[GENERIC].endswith("  idealised array")
 

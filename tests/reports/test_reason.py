@@ -180,7 +180,7 @@ def test_no_lever_simulates_nothing(tmp_path: Path) -> None:
 
 def test_a_mean_utilization_names_the_layer_that_pulls_it(mobilenet: RunResult) -> None:
     idle = max(mobilenet.layers, key=lambda layer: layer.cycles * (1 - layer.utilization))
-    assert idlest(mobilenet).startswith(f"{idle.name}: ")
+    assert idlest(mobilenet).startswith(f"{idle.name} uses ")
     assert idlest(mobilenet) in terminal.render(mobilenet)
 
 
