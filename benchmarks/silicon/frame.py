@@ -66,7 +66,7 @@ class Fit:
 class Chip:
     """A preset, or a core of the host, with its referee. Of several chips of a preset the first is who is quoted.
 
-    referee:      who says it; what stands before the first comma is its name, with "'s estimates" if no chip was measured.
+    referee:      who says it; what stands before the first comma is its name, "Vela's estimates" for no chip.
     unit:         of the values, a row of `QUANTITIES`.
     decimals:     that they are shown with.
     seen:         what the other side's numbers are.

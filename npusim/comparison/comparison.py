@@ -109,10 +109,26 @@ class Comparison:
 
     @cached_property
     def headline(self) -> tuple[Row, ...]:
-        """The numbers of `HEADLINE`; files of earlier versions may lack some."""
-        return tuple(
-            Row(quantity, tuple(run.flat.get(quantity.key) for run in self.runs)) for quantity in HEADLINE
-        )
+        """The numbers of `HEADLINE` and the traffic of further memories; files of earlier versions may lack some.
+
+        A run has no traffic of a memory that its machine has not, and cycles of different clocks are not compared.
+        """
+        further = dict.fromkeys(name for run in self.runs for name in run.memories or () if name != "dram")
+        traffic = [
+            Quantity(f"memory_bytes.{name}.{way}", f"{name} {word}", "bytes")
+            for name in further
+            for way, word in (("read", "read"), ("write", "written"))
+        ]
+        rows = []
+        for quantity in HEADLINE:
+            if quantity.key == "scratchpad_peak_bytes":
+                rows += [self._headline(each) for each in traffic]
+            rows.append(self._headline(quantity))
+        return tuple(rows)
+
+    def _headline(self, quantity: Quantity) -> Row:
+        values = tuple(run.flat.get(quantity.key) if run.has(quantity.key) else None for run in self.runs)
+        return Row(quantity, values, comparable=self.same_clock or quantity.kind != "cycles")
 
     @cached_property
     def hardware(self) -> tuple[HardwareRow, ...]:

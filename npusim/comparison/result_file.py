@@ -20,10 +20,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.hardware.hardware import ALL_OPERATORS
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import SCHEMA_VERSION
 
 LONGEST_VALUE = 40
+OF_AN_NPU = (
+    *("area_mm2.", "tops.", "mac_utilization", "instructions"),
+    *("dram_bytes.", "memory_bytes.", "scratchpad_peak_bytes"),
+)
+"""Beginnings of keys of which a CPU alone has nothing: what it moves itself is not modelled."""
+
 _LARGEST_NUMBER = 1e100
 
 # Beyond these no run gets, and differences and percentages of them are finite.
@@ -71,6 +78,11 @@ class _DramBytes(_Table):
     instructions: Count
 
 
+class _MemoryBytes(_Table):
+    read: Count
+    write: Count
+
+
 class _PerformanceInfo(_Table):
     execTime: Number
     powerUsage: Number
@@ -79,6 +91,7 @@ class _PerformanceInfo(_Table):
 class _Hardware(_Table):
     name: str
     clock_mhz: Annotated[float, Field(gt=0)]
+    lacks_operators: list[str] = Field(default_factory=list)
 
 
 class LayerNumbers(_Table):
@@ -130,6 +143,8 @@ class _Result(_Table):
     bound_by: str
     lost_cycles: Cycles
     dram_bytes: _DramBytes
+    # Version 0.1.0 wrote the traffic of the DRAM alone.
+    memory_bytes: dict[str, _MemoryBytes] | None = None
     scratchpad_peak_bytes: Count
     instructions: Count
     performance_info: _PerformanceInfo
@@ -167,6 +182,18 @@ class ResultFile:
     def clock_mhz(self) -> float:
         """Clock of the NPU."""
         return float(self.values["hardware"]["clock_mhz"])
+
+    @property
+    def memories(self) -> Mapping[str, Any] | None:
+        """The traffic of the memories that the machine has, by name; None for a file of a version that wrote none."""
+        found: Mapping[str, Any] | None = self.values.get("memory_bytes")
+        return found
+
+    def has(self, key: str) -> bool:
+        """Whether the machine has what a number is about: no DRAM traffic without a DRAM, no array in a CPU."""
+        if ALL_OPERATORS in self.values["hardware"].get("lacks_operators", ()):
+            return not key.startswith(OF_AN_NPU)
+        return not key.startswith("dram_bytes.") or self.memories is None or "dram" in self.memories
 
     @property
     def npusim_version(self) -> str:

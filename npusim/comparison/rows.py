@@ -59,15 +59,21 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A number in every run, the baseline first; None in a run that does not have it."""
+    """A number in every run, the baseline first; None in a run that does not have it.
+
+    comparable: False for numbers that stand side by side but have no change, such as cycles of different clocks.
+    """
 
     quantity: Quantity
     values: tuple[float | None, ...]
+    comparable: bool = True
 
     def change(self, run: int) -> Change | None:
-        """Its change from the baseline to a run; None if one of them does not have it."""
+        """Its change from the baseline to a run; None if one of them does not have it, or if there is no comparing."""
         before, after = self.values[0], self.values[run]
-        return None if before is None or after is None else Change.between(before, after)
+        if before is None or after is None or not self.comparable:
+            return None
+        return Change.between(before, after)
 
     @property
     def largest(self) -> float:

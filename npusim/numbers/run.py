@@ -14,6 +14,8 @@ from npusim.base.frame import frame
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
+from npusim.isa.instructions.actions import port_actions
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
 from npusim.numbers import answer as answers
@@ -340,6 +342,22 @@ class RunResult:
         """Inferences per second, one after the other."""
         return 1e3 / self.latency_ms if self.latency_ms else 0.0
 
+    @cached_property
+    def memory_bytes(self) -> Mapping[str, Mapping[str, int]]:
+        """Bytes read (instructions among them) and written at the port of each memory that the machine has, by its
+        name: "dram", and the further memories of the hardware file. In whole bursts.
+        """
+        found = {}
+        for space in self.hardware.outer_spaces:
+            if space != Space.DRAM or self.hardware.has_dram:
+                read, write, _ = port_actions(self.hardware, space)
+                moved = [
+                    sum(int(actions.get(name, 0)) for actions in self.execution.layer_actions)
+                    for name in (read, write)
+                ]
+                found[self.hardware.memory_name(space)] = {"read": moved[0], "write": moved[1]}
+        return found
+
     @property
     def tops(self) -> Tops:
         """Operations per second, what the array can do and what this run did."""
@@ -372,6 +390,7 @@ class RunResult:
             "answer": found.to_dict(tuple(layer.name for layer in self.layers)) if found else None,
             "lost_cycles": dict(self.lost_cycles),
             "dram_bytes": asdict(self.dram_bytes),
+            "memory_bytes": dict(self.memory_bytes),
             "scratchpad_peak_bytes": self.scratchpad_peak_bytes,
             "instructions": self.program.instructions,
             "performance_info": asdict(self.performance_info),

@@ -75,14 +75,22 @@ def percent(change: Change | None) -> str:
     return f"{change.percent:+.1f} %" if size >= LEAST_PERCENT else f"{'+' if change.delta > 0 else '-'}0.0 %"
 
 
+def change(row: Row, run: int) -> str:
+    """The change of a number to a run: of a share in percentage points, of others in percent."""
+    found = row.change(run)
+    if found is None or row.quantity.kind != "share" or not found.delta:
+        return percent(found)
+    return f"{100 * found.delta:+.1f} points"
+
+
 def judgement(row: Row, run: int) -> Judgement:
     """Whether a change is for the better."""
-    change, better = row.change(run), row.quantity.better
-    if change is None or better == "neither":
+    found, better = row.change(run), row.quantity.better
+    if found is None or better == "neither":
         return "other"
-    if not change.delta or abs(change.percent) < LEAST_PERCENT:
+    if not found.delta or abs(found.percent) < LEAST_PERCENT:
         return "same"
-    return "better" if (change.delta < 0) == (better == "less") else "worse"
+    return "better" if (found.delta < 0) == (better == "less") else "worse"
 
 
 def cause(key: str) -> str:

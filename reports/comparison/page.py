@@ -125,7 +125,9 @@ def _cells(row: Row) -> tuple[Cell, ...]:
         change = row.change(run)
         percent = max(-1e9, min(change.percent, 1e9)) if change else None  # browsers sort by it
         found.append(
-            Cell(cells.value(kind, number), number, cells.percent(change), percent, cells.judgement(row, run))
+            Cell(
+                cells.value(kind, number), number, cells.change(row, run), percent, cells.judgement(row, run)
+            )
         )
     return tuple(found)
 

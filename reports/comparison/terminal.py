@@ -164,7 +164,7 @@ def _numbers(row: Row, runs: Sequence[int]) -> Iterable[Text]:
     for run in runs:
         yield Text(cells.value(row.quantity.kind, row.values[run]), style="bold" if run else "")
         if run:
-            yield Text(cells.percent(row.change(run)), style=_STYLES[cells.judgement(row, run)])
+            yield Text(cells.change(row, run), style=_STYLES[cells.judgement(row, run)])
 
 
 def _chunks(runs: Sequence[int], most: int) -> Iterable[Sequence[int]]:

@@ -35,7 +35,6 @@ _COLOURS = {"better": "#2e7d32", "worse": "#c62828", "same": "inherit", "other":
 
 def result(run: RunResult) -> str:
     """The answer, and the longest layers."""
-    moved = run.dram_bytes
     facts = [
         (
             "Latency",
@@ -50,19 +49,19 @@ def result(run: RunResult) -> str:
             show.time(run.hardware.us_of_cycles(run.lower_bound.cycles) * 1e-3),
             f"{show.whole(run.lower_bound.cycles)} cycles, set by {limit_of(run.lower_bound)}",
         ),
-        (
-            "DRAM",
-            show.size(moved.read + moved.write + moved.instructions),
-            f"{show.size(moved.write)} written",
-        ),
     ]
-    facts.append(
-        (
-            "Area",
-            show.area(run.area.total),
-            f"{show.digits(run.tops.peak)} TOPS at most, {show.digits(run.tops.reached)} reached",
+    facts += [
+        (show.memory(name), show.size(sum(moved.values())), f"{show.size(moved['write'])} written")
+        for name, moved in run.memory_bytes.items()
+    ]
+    if not run.hardware.is_host_alone:
+        facts.append(
+            (
+                "Area",
+                show.area(run.area.total),
+                f"{show.digits(run.tops.peak)} TOPS at most, {show.digits(run.tops.reached)} reached",
+            )
         )
-    )
     facts += ending(run)
     layers = sorted(run.layers, key=lambda layer: -layer.cycles)
     names, total = short_names([layer.name for layer in layers], LONGEST_NAME), run.cycles or 1
@@ -218,7 +217,7 @@ def _cells(row: Row) -> Iterable[str]:
         yield escape(cells.value(row.quantity.kind, number))
         if run:
             colour = _COLOURS[cells.judgement(row, run)]
-            yield f'<span style="color:{colour}">{escape(cells.percent(row.change(run)))}</span>'
+            yield f'<span style="color:{colour}">{escape(cells.change(row, run))}</span>'
 
 
 def _longest(shown: int, layers: int) -> str:

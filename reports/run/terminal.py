@@ -202,10 +202,7 @@ def _bar_grid(numbers: int = 1) -> Table:
 
 def _further(result: RunResult, memory: FurtherMemory) -> tuple[str, str, str]:
     """The traffic of a further memory."""
-    moved = [0, 0]
-    for actions in result.execution.layer_actions:
-        moved[0] += actions.get(f"{memory.name}_read_byte", 0)
-        moved[1] += actions.get(f"{memory.name}_write_byte", 0)
+    moved = list(result.memory_bytes[memory.name].values())
     rate = memory.gb_per_s(result.hardware.clock_mhz)
     peak = rate * 1e3 / result.hardware.clock_mhz * result.cycles
     used = show.percent(sum(moved) / peak if peak else 0.0)

@@ -26,7 +26,10 @@ def of_cpu(host: Host) -> str:
     The clock is that of the measured board, which need not be the host's.
     """
     found = of_core(host.core)
-    return f"CPU model: {errors(found[0])} at {found[1]:g} MHz" if found else ""
+    if found is None:
+        return ""
+    claim, clock = found
+    return f"CPU model at {clock:g} MHz: {percent(claim.error)} off, at worst {percent(claim.worst)}"
 
 
 def of_json(values: Mapping[str, Any]) -> str:

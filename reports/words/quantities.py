@@ -110,6 +110,11 @@ def machine(hardware: Hardware) -> str:
     )
 
 
+def memory(name: str) -> str:
+    """What a memory behind a port is called: "DRAM", or its name in the hardware file."""
+    return "DRAM" if name == "dram" else printable(name)
+
+
 def ports(hardware: Hardware) -> str:
     """The memories behind ports with their bandwidths: "DRAM 0.5 GB/s"."""
     dram = [("DRAM", hardware.dram.bandwidth_gb_per_s)] if hardware.has_dram else []

@@ -234,7 +234,7 @@ def test_the_cpu_of_performance_info_has_the_error_of_its_preset(
     monkeypatch.setattr(agreement, "agreements", lambda: (of,))
     chip = hardware(GENERIC)
     named = chip.model_copy(update={"host": chip.host.model_copy(update={"core": "edge-128"})})
-    said = "CPU model: typical error 10.9 %, worst 27.0 % at 500 MHz"
+    said = "CPU model at 500 MHz: 10.9 % off, at worst 27.0 %"
     assert claims.of_cpu(named.host) == said
     assert claims.of_cpu(chip.host.model_copy(update={"core": "cortex-a53"})) == ""
     found = Capabilities(GENERIC, MappingProxyType({}), standing(chip), named.host)

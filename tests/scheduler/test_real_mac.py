@@ -114,3 +114,21 @@ def test_a_program_is_refused_by_a_machine_without_the_mode() -> None:
     program = npusim.compile(layer("fully_connected", "float32", (1, 8), (4, 8)), WITH)
     with pytest.raises(NpusimError, match=r"the machine has mac_array\.float32_columns = 0"):
         npusim.simulate(program, timing_only=True, hardware=WITHOUT)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_float_network_runs_whole_on_the_preset_with_float_units(dtype: str) -> None:
+    """Of edge-128 the host computes all of it; the int8 network takes the same time on both."""
+    net = npusim.load("ds_cnn")
+
+    def timed(graph: Graph, name: str) -> npusim.RunResult:
+        result = npusim.simulate(npusim.compile(graph, name), timing_only=True)
+        assert isinstance(result, npusim.RunResult)
+        return result
+
+    floats = in_reals(net, dtype)
+    on_units, on_host = timed(floats, "edge-128-float"), timed(floats, "edge-128")
+    assert "host" not in {layer.unit for layer in on_units.layers}
+    assert {layer.unit for layer in on_host.layers if layer.cycles} == {"host"}
+    assert on_units.latency_ms < on_host.latency_ms / 5
+    assert timed(net, "edge-128").cycles == timed(net, "edge-128-float").cycles

@@ -20,8 +20,8 @@ from npusim.comparison.rows import Change
 from npusim.isa.base.errors import NpusimError
 from npusim.numbers.measure import measure
 from npusim.numbers.run import WallTimes
+from npusim.reports.comparison import cells, page, terminal
 from npusim.reports.comparison import csv as comparison_csv
-from npusim.reports.comparison import terminal
 from npusim.reports.comparison.cells import delta, percent, value
 from npusim.reports.notebook import notebook
 
@@ -161,6 +161,53 @@ def test_other_clocks_are_compared_in_time(base: Values) -> None:
     assert comparison.cost_kind == "time_us"
     assert comparison.layers[0].cost.values == (pytest.approx(0.2), pytest.approx(0.1))
     assert "Clocks differ" in comparison.notes[-1]
+    for key in ("cycles.total", "cycles.stall", "lower_bound_cycles"):
+        (row,) = [row for row in comparison.headline if row.quantity.key == key]
+        assert None not in row.values
+        assert row.change(1) is None
+    assert "Cycles" in terminal.render(comparison)
+
+
+def test_traffic_is_told_of_each_memory_by_name() -> None:
+    """GAP9 has no DRAM: nothing is read from it, and that is no gain over a machine that has one."""
+    runs = [npusim.run("digits_cnn", name, timing_only=True) for name in ("edge-128", "gap9", "stm32n6")]
+    comparison = compare(*runs)
+    rows = {row.quantity.label: row for row in comparison.headline}
+    assert [each is None for each in rows["DRAM read"].values] == [False, True, False]
+    assert [each is None for each in rows["l2 read"].values] == [True, False, True]
+    assert [each is None for each in rows["flash read"].values] == [True, True, False]
+    assert rows["DRAM read"].change(1) is None
+    for run in runs:
+        for name, moved in run.memory_bytes.items():
+            counted = sum(each.get(f"{name}_read_byte", 0) for each in run.execution.layer_actions)
+            assert run.to_dict()["memory_bytes"][name] == moved
+            assert moved["read"] == counted
+    dram, whole = runs[0].dram_bytes, runs[0].memory_bytes["dram"]
+    assert (whole["read"], whole["write"]) == (dram.read + dram.instructions, dram.write)
+
+
+def test_a_cpu_alone_has_no_array_to_compare() -> None:
+    runs = [npusim.run("digits_cnn", name, timing_only=True) for name in ("edge-128", "cortex-m7")]
+    rows = {row.quantity.key: row for row in compare(*runs).headline}
+    for key in (
+        "area_mm2.total",
+        "mac_utilization",
+        "tops.reached",
+        "dram_bytes.read",
+        "scratchpad_peak_bytes",
+    ):
+        assert rows[key].values[1] is None, key
+        assert rows[key].change(1) is None, key
+    assert rows["latency_ms"].change(1) is not None
+
+
+def test_utilization_changes_in_points(base: Values) -> None:
+    half = changed(base, lambda values: values.update(mac_utilization=values["mac_utilization"] / 2))
+    comparison = compare(base, half)
+    (row,) = [row for row in comparison.headline if row.quantity.key == "mac_utilization"]
+    assert cells.change(row, 1) == f"{-50 * base['mac_utilization']:+.1f} points"
+    for text in (terminal.render(comparison), page.render(comparison)):
+        assert cells.change(row, 1) in text
 
 
 @pytest.mark.parametrize(
