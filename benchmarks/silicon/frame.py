@@ -69,11 +69,11 @@ class Chip:
     referee:      who says it; what stands before the first comma is its name, "Vela's estimates" for no chip.
     unit:         of the values, a row of `QUANTITIES`.
     decimals:     that they are shown with.
-    seen:         what the other side's numbers are.
     measurements: the rows. Raises `benchmarks.peers.Missing` where the tables are not at hand.
     simulate:     what the preset gives for a row, in the same unit.
     remarks:      what is not modelled and what it costs, in sentences.
     fits:         the constants of the preset that no document states.
+    seen:         what the referee's numbers are.
     """
 
     preset: str
@@ -83,9 +83,9 @@ class Chip:
     measurements: Callable[[], Iterator[Measurement]]
     simulate: Callable[[Measurement], float]
     decimals: int = 0
-    seen: str = "measured"
     remarks: tuple[str, ...] = ()
     fits: Callable[[], Iterator[Fit]] = lambda: iter(())
+    seen: str = "measured"
 
     @property
     def quantity(self) -> Quantity:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -16,11 +17,23 @@ from npusim.isa.base.errors import NpusimError
 if TYPE_CHECKING:
     from npusim.base.files import Writer
     from npusim.kernels.graph.bind import Sizes
+    from npusim.numbers.run import RunResult
     from npusim.numbers.runs import RunTable
 
 PAGE = "table.html"
 IN_FOLDER = {"page": PAGE, "--json": "runs.json", "--csv": "runs.csv"}
-"""Files of --report; those of options as the options write them."""
+"""Files of --report beside the pages of the runs; those of options as the options write them."""
+
+
+MOST_PAGES = 200
+"""More runs have no page each: a page takes 0.3 MB, and nobody reads as many."""
+
+
+class _Page(NamedTuple):
+    """The page of a run: its file in the folder, and its text."""
+
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +75,11 @@ def run(
     sources: dict[str, Path | None] = {f"MODEL {model}": Path(model) for model in models}
     for name in machines:
         sources |= hardware_inputs(name, f"--hw {name}")
-    files.check_outputs(targets.files, sources, {"--report": (targets.folder, IN_FOLDER.values())})
+    models = run_table.model_files(models)
+    number = len(models) * len(machines)
+    names = [f"run-{place}.html" for place in range(1, number + 1)] if number <= MOST_PAGES else []
+    written = [*IN_FOLDER.values(), *names]
+    files.check_outputs(targets.files, sources, {"--report": (targets.folder, written)})
     api.schedules_of_effort(effort)
     api.check_unknown(unknown)
     hardware = [api.hardware(name, settings) for name in machines]
@@ -75,15 +92,30 @@ def run(
                 progress(step, len(models) * len(machines))
             step += 1
 
+        pages: dict[int, _Page] = {}
+
+        def show(place: int, result: RunResult) -> None:
+            from npusim.reports.run import html
+
+            pages[place] = _Page(names[place], html.render(result))
+
         table = run_table.run_table(
-            models, hardware, effort=effort, unknown=unknown, sizes=sizes, watch=watch
+            models,
+            hardware,
+            effort=effort,
+            unknown=unknown,
+            sizes=sizes,
+            watch=watch,
+            show=show if targets.folder and names else None,
         )
     try:
         _print(table)
     finally:  # what was computed is kept, even if nobody reads the table to its end
         if targets.folder:
             files.make_folder(targets.folder)
-            inside = {targets.folder / name: _writer(kind, table) for kind, name in IN_FOLDER.items()}
+            links = {place: page.name for place, page in pages.items()}
+            inside = {targets.folder / name: _writer(kind, table, links) for kind, name in IN_FOLDER.items()}
+            inside |= {targets.folder / page.name: files.text(page.text) for page in pages.values()}
             files.write_all(inside, follow=False)
         files.write_all({path: _writer(kind, table) for kind, path in targets.files.items()})
     if table.faults:
@@ -103,13 +135,15 @@ def _print(table: RunTable) -> None:
     say(run_table.text(table, console().width))
 
 
-def _writer(kind: str, table: RunTable) -> Writer:
+def _writer(kind: str, table: RunTable, links: Mapping[int, str] = MappingProxyType({})) -> Writer:
     from npusim.base import files
     from npusim.reports import report
     from npusim.reports.run import run_table_page
 
     def content() -> str:
-        render = run_table_page.render if kind == "page" else report(kind).render_runs
+        if kind == "page":
+            return run_table_page.render(table, links)
+        render = report(kind).render_runs
         assert render is not None
         return render(table)
 

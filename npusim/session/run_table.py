@@ -19,6 +19,7 @@ from npusim.isa.base.errors import (
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.bind import Sizes
+from npusim.numbers.run import RunResult
 from npusim.numbers.runs import Run, RunTable
 from npusim.session import api
 from npusim.session.opening import open_model
@@ -60,8 +61,11 @@ def run_table(
     unknown: str | None = None,
     sizes: Sizes | None = None,
     watch: Callable[[str], Any] | None = None,
+    show: Callable[[int, RunResult], Any] | None = None,
 ) -> RunTable:
-    """Run every model on every machine. `watch` is called with what is run next.
+    """Run every model on every machine.
+
+    `watch` is called with what is run next, `show` with the place of a run in the table and its result.
 
     models:  files, built-in models and folders (`model_files`).
     unknown: "host" times operators that npusim does not have, as for `npusim.compile`.
@@ -80,11 +84,13 @@ def run_table(
         for machine, called in zip(machines, hardware, strict=True):
             if watch:
                 watch(f"{names[-1]} on {called}")
-            values = model
+            result = model
             if not isinstance(model, str):
-                values = _tried(lambda: _values(path, model, machine, effort, unknown, sizes))  # noqa: B023
-            fault = values if isinstance(values, str) else ""
-            runs.append(Run(path, called, None if fault else values, fault))
+                result = _tried(lambda: _result(path, model, machine, effort, unknown, sizes))  # noqa: B023
+            failed = isinstance(result, str)
+            if show and not failed:
+                show(len(runs), result)
+            runs.append(Run(path, called, None if failed else result.to_dict(), result if failed else ""))
     names = _names(names, models)
     called_by = dict(zip(models, names, strict=True))
     runs = [replace(run, model=called_by[run.model]) for run in runs]
@@ -101,15 +107,15 @@ def _tried(step: Callable[[], Any]) -> Any:
         return "not enough memory for this model on this computer"
 
 
-def _values(
+def _result(
     path: str,
     model: Any,
     machine: Hardware,
     effort: str | int,
     unknown: str | None,
     sizes: Sizes | None,
-) -> dict[str, Any]:
-    """The values of the JSON of a run."""
+) -> RunResult:
+    """A run without data."""
     if isinstance(model, Program):
         program, _ = api.prepare(path, machine, effort=effort)
     else:
@@ -124,7 +130,7 @@ def _values(
         compiled=isinstance(model, Program),
         sizes=sizes,
     )
-    return replace(result, provenance=made).to_dict()
+    return replace(result, provenance=made)
 
 
 def _names(names: Sequence[str], paths: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.base.csv_text import csv_text
+from npusim.isa.hardware.hardware import ALL_OPERATORS
 from npusim.reports.words import quantities as show
 from npusim.reports.words.claims import of_json
 from npusim.reports.words.text_table import columns
@@ -17,19 +18,25 @@ Values = Mapping[str, Any]
 
 
 class Quantity(NamedTuple):
-    """A number of a run: its title, where it is, how it is shown."""
+    """A number of a run: its title, where it is (None if the machine has none), how it is shown, if more is better."""
 
     title: str
-    get: Callable[[Values], float]
+    get: Callable[[Values], float | None]
     shown: Callable[[float], str]
+    more: bool = False
+
+
+def _of_array(get: Callable[[Values], float]) -> Callable[[Values], float | None]:
+    """A number of the MAC array or the NPU's chip, which a CPU alone does not have."""
+    return lambda run: None if ALL_OPERATORS in run["hardware"]["lacks_operators"] else get(run)
 
 
 QUANTITIES = (
     Quantity("latency", lambda run: run["latency_ms"], show.time),
     Quantity("energy", lambda run: run["energy_uj"]["total"], show.energy),
     Quantity("power", lambda run: run["power_mw"]["average"], show.power),
-    Quantity("MAC use", lambda run: run["mac_utilization"], show.percent),
-    Quantity("area", lambda run: run["area_mm2"]["total"], lambda area: f"{show.digits(area)} mm2"),
+    Quantity("MAC use", _of_array(lambda run: run["mac_utilization"]), show.percent, more=True),
+    Quantity("area", _of_array(lambda run: run["area_mm2"]["total"]), show.area),
 )
 """What the table tells; the first two have a table each where there are several of both."""
 
@@ -40,13 +47,13 @@ _KEYS: tuple[tuple[str, Callable[[Values], Any]], ...] = (
     ("energy_uj", lambda run: run["energy_uj"]["total"]),
     ("power_average_mw", lambda run: run["power_mw"]["average"]),
     ("macs", lambda run: run["macs"]),
-    ("mac_utilization", lambda run: run["mac_utilization"]),
+    ("mac_utilization", _of_array(lambda run: run["mac_utilization"])),
     ("lower_bound_cycles", lambda run: run["lower_bound_cycles"]),
     ("bound_by", lambda run: run["bound_by"]),
     ("dram_read_bytes", lambda run: run["dram_bytes"]["read"]),
     ("dram_write_bytes", lambda run: run["dram_bytes"]["write"]),
     ("scratchpad_peak_bytes", lambda run: run["scratchpad_peak_bytes"]),
-    ("area_mm2", lambda run: run["area_mm2"]["total"]),
+    ("area_mm2", _of_array(lambda run: run["area_mm2"]["total"])),
     ("exec_time", lambda run: run["performance_info"]["execTime"]),
     ("power_usage", lambda run: run["performance_info"]["powerUsage"]),
     ("latency_error", lambda run: run["latency_error"]),
@@ -119,4 +126,5 @@ def _listed(table: RunTable) -> str:
 
 
 def _cell(run: Run, quantity: Quantity) -> str:
-    return "-" if run.values is None else quantity.shown(quantity.get(run.values))
+    number = None if run.values is None else quantity.get(run.values)
+    return "-" if number is None else quantity.shown(number)

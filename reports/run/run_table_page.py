@@ -1,68 +1,204 @@
-"""Runs of several models on several machines as one page with bars: `table.html` of `npusim run --report`."""
+"""Runs of several models on several machines as one page: `table.html` of `npusim run --report`.
+
+Idealised arrays stand apart from chips, which they would beat without being slowed by what slows a chip.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.isa.hardware.agreement import agreements_of
 from npusim.reports.page.page import page
 from npusim.reports.run.run_table import QUANTITIES, Quantity, claims
 
 if TYPE_CHECKING:
     from npusim.numbers.runs import Run, RunTable
 
+CHIPS, IDEALISED = "Chips", "Idealised arrays"
+
+DEEPEST = 45
+"""Percent of the accent colour behind the best cell: text keeps its contrast on it."""
+
+
+class Cell(NamedTuple):
+    """A run in the matrix: its number, how many times the best of the row it is, the depth of its colour in percent."""
+
+    text: str
+    times: str = ""
+    best: bool = False
+    depth: int = 0
+    page: str = ""
+
+
+class Matrix(NamedTuple):
+    """Models by machines of one group, for one quantity."""
+
+    title: str
+    machines: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
 
 class Bar(NamedTuple):
-    """A run in a group of bars: its machine or model, its number as text, its part of the largest of the group."""
+    """A run in a chart: its model, where that is not the one before, its machine, its number, the end of its bar."""
 
-    name: str
+    model: str
+    machine: str
     text: str
     part: float
     best: bool
 
 
-class Group(NamedTuple):
-    """The runs of a model for one quantity; of all models, where there is one machine."""
+class Chart(NamedTuple):
+    """Bars of all runs on one axis; ticks are places from 0 to 1 with their words."""
 
-    title: str
+    ticks: tuple[tuple[float, str], ...]
     bars: tuple[Bar, ...]
 
 
-def render(table: RunTable) -> str:
-    """The page as text."""
-    sections = [(each.title, _groups(table, each)) for each in QUANTITIES if each.title != "area"]
-    area = next(each for each in QUANTITIES if each.title == "area")
-    one_each = {run.hardware: run for run in table.runs if run.values is not None}
+class Section(NamedTuple):
+    """One quantity: its matrices, and its chart."""
+
+    title: str
+    matrices: tuple[Matrix, ...]
+    chart: Chart
+
+
+def render(table: RunTable, pages: Mapping[int, str] | None = None) -> str:
+    """The page as text. `pages`: the pages of runs, relative to this one, by their place in the table."""
+    groups = machine_groups(table)
+    by_run = {
+        (table.runs[place].model, table.runs[place].hardware): name for place, name in (pages or {}).items()
+    }
     return page(
         "run_table.html",
         ("page.js",),
         {},
         title=f"{_few(table.models, 'model')} on {_few(table.machines, 'machine')}",
         table=table,
-        sections=sections,
+        sections=[_section(table, each, groups, by_run) for each in QUANTITIES if each.title != "area"],
         claims=claims(table),
-        areas=_bars(list(one_each.values()), area, list(one_each)),
+        areas=_areas(table, groups),
     )
 
 
-def _groups(table: RunTable, quantity: Quantity) -> list[Group]:
-    if len(table.machines) == 1:
-        return [Group("", _bars(table.runs, quantity, table.models))]
-    return [Group(model, _bars(table.of(model), quantity, table.machines)) for model in table.models]
+def machine_groups(table: RunTable) -> dict[str, tuple[str, ...]]:
+    """The machines by group: those that are held against a chip, and idealised arrays; groups without any left out."""
+    found: dict[str, list[str]] = {CHIPS: [], IDEALISED: []}
+    for machine in table.machines:
+        values = next((run.values for run in table.runs if run.hardware == machine and run.values), None)
+        preset = values["agreement"]["preset"] if values else machine
+        found[CHIPS if agreements_of(preset) else IDEALISED].append(machine)
+    return {title: tuple(machines) for title, machines in found.items() if machines}
 
 
-def _bars(runs: Sequence[Run], quantity: Quantity, names: Sequence[str]) -> tuple[Bar, ...]:
-    numbers = [None if run.values is None else quantity.get(run.values) for run in runs]
+def _section(
+    table: RunTable,
+    quantity: Quantity,
+    groups: Mapping[str, Sequence[str]],
+    pages: Mapping[tuple[str, str], str],
+) -> Section:
+    matrices = [
+        Matrix(
+            title if len(groups) > 1 else "",
+            tuple(machines),
+            tuple((model, _cells(_runs(table, model, machines), quantity, pages)) for model in table.models),
+        )
+        for title, machines in groups.items()
+    ]
+    return Section(quantity.title, tuple(matrices), _chart(table, quantity, groups))
+
+
+def _runs(table: RunTable, model: str, machines: Sequence[str]) -> list[Run]:
+    return [run for run in table.of(model) if run.hardware in machines]
+
+
+def _numbers(runs: Iterable[Run], quantity: Quantity) -> list[float | None]:
+    return [None if run.values is None else quantity.get(run.values) for run in runs]
+
+
+def _times(number: float | None, best: float | None, more: bool) -> float | None:
+    """How many times worse than the best a number is; None where one of them is 0 or missing."""
+    if not number or not best:
+        return None
+    return best / number if more else number / best
+
+
+def _cells(runs: Sequence[Run], quantity: Quantity, pages: Mapping[tuple[str, str], str]) -> tuple[Cell, ...]:
+    """The runs of a model; colours go by the logarithm of how far a run is from the best."""
+    numbers = _numbers(runs, quantity)
+    best = _best(numbers, quantity)
+    times = [_times(number, best, quantity.more) for number in numbers]
+    worst = max((each for each in times if each), default=1.0)
+    cells = []
+    for run, number, far in zip(runs, numbers, times, strict=True):
+        link = pages.get((run.model, run.hardware), "")
+        if number is None:
+            cells.append(Cell("-", page=link))
+            continue
+        near = 0.0 if far is None else 1.0 if worst == 1 else 1 - log10(far) / log10(worst)
+        alone = len(runs) == 1
+        cells.append(
+            Cell(
+                quantity.shown(number),
+                "" if far is None or alone else f"{far:.3g}x",
+                number == best and not alone,
+                0 if alone else round(DEEPEST * near),
+                link,
+            )
+        )
+    return tuple(cells)
+
+
+def _best(numbers: Sequence[float | None], quantity: Quantity) -> float | None:
     known = [number for number in numbers if number is not None]
-    best = (max if quantity.title == "MAC use" else min)(known, default=None)
-    # A part of the array is drawn as such.
-    most = 1 if quantity.title == "MAC use" else max(known, default=0) or 1
-    return tuple(
-        Bar(name, "-", 0.0, False)
-        if number is None
-        else Bar(name, quantity.shown(number), number / most, number == best and len(known) > 1)
-        for name, number in zip(names, numbers, strict=True)
-    )
+    return (max if quantity.more else min)(known, default=None)
+
+
+def _chart(table: RunTable, quantity: Quantity, groups: Mapping[str, Sequence[str]]) -> Chart:
+    """A bar for every run; decades of a logarithmic axis, a share on a linear one."""
+    known = [number for number in _numbers(table.runs, quantity) if number]
+    low, high = (floor(log10(min(known))), ceil(log10(max(known)))) if known else (0, 1)
+    high = max(high, low + 1)
+
+    def place(number: float) -> float:
+        if quantity.more:
+            return number
+        return max(0.0, (log10(number) - low) / (high - low)) if number else 0.0
+
+    if quantity.more:
+        ticks = tuple((share / 4, quantity.shown(share / 4)) for share in range(5))
+    else:
+        step = -(-(high - low) // 6)
+        ticks = tuple((place(10.0**ten), quantity.shown(10.0**ten)) for ten in range(low, high + 1, step))
+    bars = []
+    for model in table.models:
+        first = True
+        for machines in groups.values():
+            runs = _runs(table, model, machines)
+            numbers = _numbers(runs, quantity)
+            best = _best(numbers, quantity) if len(runs) > 1 else None
+            for run, number in zip(runs, numbers, strict=True):
+                text, part = ("-", 0.0) if number is None else (quantity.shown(number), place(number))
+                marked = number is not None and number == best
+                bars.append(Bar(model if first else "", run.hardware, text, part, marked))
+                first = False
+    return Chart(ticks, tuple(bars))
+
+
+def _areas(table: RunTable, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The area of each machine, by group; a CPU alone has none of an NPU."""
+    area = next(each for each in QUANTITIES if each.title == "area")
+    found = []
+    for title, machines in groups.items():
+        rows = []
+        for machine in machines:
+            values = next((run.values for run in table.runs if run.hardware == machine and run.values), None)
+            number = None if values is None else area.get(values)
+            rows.append((machine, "-" if number is None else area.shown(number)))
+        found.append((title if len(groups) > 1 else "", rows))
+    return found
 
 
 def _few(names: Sequence[str], what: str) -> str:
