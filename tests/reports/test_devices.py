@@ -88,7 +88,7 @@ def test_one_machine_is_said_as_ever(alone: RunResult) -> None:
 def test_a_device_alone_whose_clock_is_not_the_systems_says_so() -> None:
     result = measured("digits_cnn", ("edge-128", "edge-64"), (1,), (500.0, 250.0))
     assert machines.lines(result) == [
-        "64 MACs/cycle at 250 MHz, scratchpad 2 MiB, DRAM 0.5 GB/s, 22 nm",
+        "64 MACs/cycle at 250 MHz, scratchpad 2 MiB, DRAM 0.5 GB/s, 22 nm at 0.592 V",
         "cycles are those of npu_a, 500 MHz",
     ]
     text = said(terminal.render(result, 110))
