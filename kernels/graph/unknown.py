@@ -37,8 +37,8 @@ def _operators(graph: Graph) -> Iterator[Node]:
 
 
 def shown(op: str) -> str:
-    """An operator as model files call it: CAST; those of somebody's own keep their name."""
-    return op if op.startswith("custom ") else op.upper()
+    """An operator as model files call it: CAST; those with a name in quotes keep it."""
+    return op if '"' in op else op.upper()
 
 
 def unknown_on_host(graph: Graph) -> Graph:

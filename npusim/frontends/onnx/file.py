@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from npusim.base.extras import missing
 from npusim.frontends.onnx.elements import NARROW, held_type, type_name
-from npusim.frontends.onnx.functions import nodes_of, written_out
+from npusim.frontends.onnx.functions import nodes_of, typed, written_out
 from npusim.frontends.onnx.fused import apart
 from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
 from npusim.frontends.onnx.older import ELEVEN, brought_forward
@@ -25,6 +25,9 @@ from npusim.kernels.graph.names import quoted
 
 OLDEST_OPSET = 7
 """Of ONNX's own operations; older ones mean other things by some of the names."""
+
+_COMPILED = "EPContext"
+"""An operation of com.microsoft that stands for machine code of an accelerator."""
 
 MOST_DEEP = 16
 """Graphs within nodes of graphs."""
@@ -49,7 +52,11 @@ def parsed(path: Path, known: Callable[[str, str], bool]) -> Network:
     _check_opset(opsets.get(STANDARD), model.graph)
     _check_texts(model)
     model = written_out(model, known)
-    return _File(path.parent, opsets).network(model.graph)
+    if any(node.op_type == _COMPILED for node in nodes_of(model.graph)):
+        raise FormatError("already compiled for one execution provider by ONNX Runtime; give the original")
+    if not all(known(node.domain, node.op_type) for node in nodes_of(model.graph)):
+        model = typed(model)
+    return _File(path.parent, opsets, known).network(model.graph)
 
 
 def _library() -> Any:
@@ -81,6 +88,8 @@ def _named_in(graph: Any) -> list[str | bytes]:
 
 
 def _check_opset(version: int | None, graph: Any) -> None:
+    if version is None and all(_domain(node.domain) != STANDARD for node in nodes_of(graph)):
+        return  # trees, for example, are of ai.onnx.ml alone
     if version is None:
         raise FormatError("says no version of ONNX's operations (opset_import)")
     newest = _library().defs.onnx_opset_version()
@@ -118,10 +127,13 @@ def _domain(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What the graphs of a file have in common: the folder of the file, the versions of the operations by domain."""
+    """What the graphs of a file have in common: the folder of the file, the versions of the operations by domain, and
+    which operations npusim has.
+    """
 
     folder: Path
     opsets: dict[str, int]
+    known: Callable[[str, str], bool]
 
     def network(self, graph: Any, deep: int = 0) -> Network:
         """The plain values of a graph."""
@@ -141,7 +153,17 @@ class _File:
         constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
         nodes = in_order([node for node in read if not _is_constant(node)])
         outputs = tuple(value.name for value in graph.output)
-        return Network(graph.name, nodes, constants, inputs, outputs, self.opsets, narrow=_narrow(graph))
+        foreign = self._foreign(graph, nodes)
+        return Network(
+            graph.name, nodes, constants, inputs, outputs, self.opsets, (), _narrow(graph), foreign
+        )
+
+    def _foreign(self, graph: Any, nodes: Iterable[Node]) -> dict[str, Value]:
+        """The types of what operations give that npusim lacks; of sequences and the like there is none."""
+        lacks = [node for node in nodes if not self.known(node.domain, node.operation)]
+        results = {name for node in lacks for name in node.outputs}
+        said = (value for value in (*graph.value_info, *graph.output) if value.name in results)
+        return {value.name: _value(value) for value in said if value.type.HasField("tensor_type")}
 
     def _constants(self, graph: Any) -> dict[str, Array]:
         constants: dict[str, Array] = {}

@@ -36,7 +36,7 @@ def written_out(model: Any, known: Callable[[str, str], bool]) -> Any:
             break
         versions = {entry.domain: entry.version for entry in model.opset_import}
         _say_defaults(model.graph, foreign, versions)
-        model = _by(_without(sorted(foreign)), _typed(model))
+        model = _by(_without(sorted(foreign)), typed(model))
     return model
 
 
@@ -66,8 +66,8 @@ def _by(expand: Callable[[Any], Any], model: Any) -> Any:
         raise FormatError(f"has functions that cannot be written out: {line(fault)}") from None
 
 
-def _typed(model: Any) -> Any:
-    """A model with the types of its values, which some functions ask for."""
+def typed(model: Any) -> Any:
+    """A model with the types of its values, as far as the package onnx can infer them."""
     from onnx import helper, shape_inference
 
     said = {value.name for value in (*model.graph.value_info, *model.graph.input)}

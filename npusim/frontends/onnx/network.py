@@ -67,6 +67,7 @@ class Network:
     constants: by the names of their values.
     opsets:    versions of the operations by domain.
     narrow:    how many bits the elements of constants and inputs have that are held one a byte, by name.
+    foreign:   types of the results of operations that npusim lacks, as far as the file says them or onnx infers them.
     """
 
     name: str
@@ -77,3 +78,4 @@ class Network:
     opsets: Mapping[str, int]
     notes: tuple[str, ...] = field(default=())
     narrow: Mapping[str, int] = field(default_factory=dict)
+    foreign: Mapping[str, Value] = field(default_factory=dict)

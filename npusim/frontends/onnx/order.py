@@ -17,7 +17,7 @@ def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
     behind: list[list[int]] = [[] for _ in nodes]
     waits = [0] * len(nodes)
     for number, node in enumerate(nodes):
-        for maker in {makers[name] for name in _read(node) if name in makers} - {number}:
+        for maker in {makers[name] for name in values_read(node) if name in makers} - {number}:
             behind[maker].append(number)
             waits[number] += 1
     if all(number < reader for number, readers in enumerate(behind) for reader in readers):
@@ -34,11 +34,11 @@ def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(nodes[number] for number in (*order, *circle))
 
 
-def _read(node: Node) -> Iterator[str]:
+def values_read(node: Node) -> Iterator[str]:
     """The values that a node reads, those of the graphs in it included."""
     yield from node.inputs
     for value in node.attributes.values():
         if isinstance(value, Network):
             yield from value.outputs
             for inner in value.nodes:
-                yield from _read(inner)
+                yield from values_read(inner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from npusim.frontends.onnx.network import MICROSOFT, Network, Node, Value
 from npusim.frontends.onnx.operations.conversion import Conversion
 from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.table import row
+from npusim.frontends.onnx.order import values_read
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
@@ -35,8 +36,15 @@ _UNKNOWN = (
 _MISSING = {
     "NonMaxSuppression": "how many boxes it keeps follows from data, and npusim knows all shapes before a run; let the "
     "model end with boxes and scores (onnx.utils.extract_model), and choose from these",
+    "ZipMap": "its result is a list of maps and no tensor; let the model end with its input (onnx.utils.extract_model)",
 }
 """What to do without operations that models often end with."""
+
+_SHAPES: Mapping[str, Callable[[Sequence[TensorType]], tuple[int, ...]]] = {
+    "ImageScaler": lambda types: types[0].shape,
+    "GemmFastGelu": lambda types: (*types[0].shape[:-1], *types[1].shape[-1:]),
+}
+"""Shapes of results of operations that npusim lacks, that onnx cannot infer, and whose files seldom say them."""
 
 _QUANTIZING = (QUANTIZE, DEQUANTIZE)
 
@@ -171,10 +179,9 @@ class _Reading:
         entry = _row_of(node)
         if entry is not None and not any(node.outputs):
             raise node.fault("has no output")
-        if entry is None:
-            raise node.fault(_MISSING.get(node.operation, _UNKNOWN))
-        numbers: Sequence[int | None] | None = self._looked_up(node) or self._limited(node)
-        if numbers is None:
+        numbers: Sequence[int | None] | None
+        numbers = self._foreign(node) if entry is None else self._looked_up(node) or self._limited(node)
+        if numbers is None and entry is not None:
             try:
                 numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
@@ -182,10 +189,52 @@ class _Reading:
                 raise node.fault(
                     f"its inputs or attributes are none that the operation takes ({said})"
                 ) from None
-        for name, number in zip(node.outputs, numbers, strict=False):
+        for name, number in zip(node.outputs, numbers or (), strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None
                 (self._codes if coded else self._numbers)[name] = self._named(name, number, final=not coded)
+
+    def _foreign(self, node: Node) -> Sequence[int | None]:
+        """The results of an operation that npusim lacks, of which the host's time follows from the bytes alone.
+
+        Raises GraphError where their element types and sizes are not known.
+        """
+        if node.operation in _MISSING:
+            raise node.fault(_MISSING[node.operation])
+        inputs = [self.number(name) if name else None for name in node.inputs]
+        read = {
+            *self._network.outputs,
+            *(each for reader in self._network.nodes for each in values_read(reader)),
+        }
+        names = [name for name in node.outputs if name in read]
+        types = [self._foreign_type(node, name, inputs) for name in names]
+        made = dict(
+            zip(names, self.builder.node(f'ONNX "{node.kind}"', inputs, types, name=node.name), strict=True)
+        )
+        return [made.get(name) for name in node.outputs]
+
+    def _foreign_type(self, node: Node, name: str, inputs: Sequence[int | None]) -> TensorType:
+        value, said = self._network.foreign.get(name), _SHAPES.get(node.operation)
+        types = [self.builder.type(number) for number in inputs if number is not None]
+        if value is None and said is not None and types:
+            return replace(types[0], shape=said(types))
+        if value is not None and not is_element(value.dtype):
+            raise node.fault(
+                f"result {quoted(name)} has elements of type {value.dtype}, which npusim lacks; let the model end "
+                "without it (onnx.utils.extract_model)"
+            )
+        if value is not None and value.sizes is not None:
+            sizes = [
+                each if isinstance(each, int) else self.builder.sizes.get(each, UNKNOWN)
+                for each in value.sizes
+            ]
+            if sizes[:1] == [UNKNOWN] and types:
+                sizes[:1] = types[0].shape[:1]  # a batch is that of the first operand
+            if UNKNOWN not in sizes:
+                return TensorType(value.dtype, tuple(sizes))
+        raise node.fault(
+            f"{_UNKNOWN}; --unknown host times it once the file says type and shape of {quoted(name)} (value_info)"
+        )
 
     def _looked_up(self, node: Node) -> Sequence[int] | None:
         """The result of what is one function of codes; None for other nodes."""
