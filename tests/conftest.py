@@ -75,6 +75,7 @@ FULL: dict[str, tuple[str, ...]] = {
     ),
     "npusim/session": (
         "inputs",
+        "keys",
         "notebook",
     ),
     "npusim/study": (

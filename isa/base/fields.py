@@ -41,7 +41,8 @@ class ReadBy:
 
     types:  the MAC engine types (`mac_array.kind`) whose cycles depend on the key; empty: all of them.
     priced: the other types read it too, for area or energy alone.
-    needs:  dotted paths of `Hardware`; the key is read where one of them is neither zero nor false.
+    needs:  dotted paths of `Hardware`, or of the key's own table where they begin with a dot; the key is read where
+            one of them is neither zero nor false.
     words:  what such a machine has, for messages and documents; the paths of `needs` if empty.
     """
 
@@ -54,3 +55,6 @@ class ReadBy:
     def needed(self) -> str:
         """What a machine must have to read the key, in words; empty where its MAC engine type decides."""
         return self.words or " or ".join(self.needs)
+
+
+ON_NPU = ReadBy(needs=("has_npu",), words="an NPU that computes something (lacks_operators)")

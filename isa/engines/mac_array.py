@@ -6,10 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from npusim.isa.base.fields import MORE, MORE_OR_LESS, Capacity, Cycles, Positive, ReadBy, Section
+from npusim.isa.base.fields import MORE, MORE_OR_LESS, ON_NPU, Capacity, Cycles, Positive, ReadBy, Section
 
 MOST_BITS = 8
 """Bits of a weight at most."""
+
+
+_TALL = ReadBy(needs=("mac_array.blocks.is_tall",), words="mac_array.block.micro_height above 1")
 
 
 class Blocks(Section):
@@ -57,7 +60,7 @@ class Blocks(Section):
         le=1024,
         description="weights that arrive again in a cycle for each output that is computed alone",
     )
-    turns_rows: bool = Field(
+    turns_rows: Annotated[bool, _TALL] = Field(
         default=False, description="of a single row of outputs the pixels of a micro-block lie side by side"
     )
     pool_step_cycles: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
@@ -107,6 +110,11 @@ class Blocks(Section):
         description="a block takes no less than its transfers in and out, its products and its outputs together, "
         "divided by this",
     )
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether a micro-block has several rows, which a single row of outputs leaves idle unless it is turned."""
+        return self.micro_height > 1
 
 
 class BitSerial(Section):
@@ -174,7 +182,10 @@ class MacArray(Section):
     columns: Annotated[Positive, _SYSTOLIC] = Field(
         default=8, le=1024, description="multipliers along the output channels"
     )
-    dataflow: Annotated[Literal["weight_stationary", "output_stationary", "both"], _SYSTOLIC] = Field(
+    dataflow: Annotated[
+        Literal["weight_stationary", "output_stationary", "both"],
+        ReadBy(("systolic",), needs=("has_npu",), words=ON_NPU.words),
+    ] = Field(
         default="both",
         description="mappings that the array supports; with both, the compiler chooses per layer",
     )

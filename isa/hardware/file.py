@@ -31,6 +31,7 @@ from npusim.isa.hardware.parameters import (
     known_paths,
     parameter,
     unread,
+    why_unread,
     without_unread,
 )
 from npusim.isa.hardware.rules import broken_rules
@@ -90,11 +91,7 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware", given: Iterab
         # run reports both kinds; a rule that reads a faulty field stays silent.
         checked = _validated(_without(values, faults), {})
     if checked is not None:
-        without = unread(checked)
-        for path in given:
-            table = next((each for each in without if f"{path}.".startswith(f"{each}.")), None)
-            if table is not None:
-                faults.setdefault(path, without[table])
+        faults |= {path: why for path in given if (why := why_unread(checked, path)) and path not in faults}
         checked = with_rated_point(without_unread(checked))
         faults.update(broken_rules(checked, unless=tuple(faults)))
     if faults or checked is None:
@@ -264,7 +261,11 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
     if any(realpath(base) == realpath(file) for file in chain):
         circle = " -> ".join(_shown(file) for file in (*chain, base))
         raise HardwareError(f"{where}: goes in a circle: {circle}")
-    return to_dict(_load(base, chain))
+    try:
+        return to_dict(_load(base, chain))
+    except HardwareError as error:
+        # A file that cannot be read is this file's fault; one with faults of its own says its name.
+        raise HardwareError(str(error) if base.is_file() else f"{where}: {error}") from None
 
 
 def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | None:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from npusim.isa.base.fields import (
     MORE,
     MORE_OR_LESS,
+    ON_NPU,
     Clock,
     Cycles,
     Given,
@@ -39,6 +40,8 @@ from npusim.isa.hardware.memories import (
     cycles_of_ns,
     port_timing,
 )
+
+_RESCALE_AND_NPU = ReadBy(needs=("rescales_codes",), words="float32_rescale and an NPU that computes")
 
 
 class FrontEnd(Section):
@@ -76,7 +79,7 @@ class Dma(Section):
     """Strided copies between the memories; each channel has a queue of its own."""
 
     channels: Positive = Field(default=2, le=4, description="independent channels")
-    setup_cycles: Cycles = Field(
+    setup_cycles: Annotated[Cycles, ON_NPU] = Field(
         default=16, le=100_000, description="cycles before the first request of a transfer"
     )
     port_bytes_per_cycle: Positive = Field(
@@ -88,12 +91,12 @@ class Dma(Section):
     decoder_skips: Annotated[bool, _PACKED] = Field(
         default=False, description="weights that are zero, and groups of few values, are packed shorter"
     )
-    local_bytes_per_cycle: Annotated[float, Field(ge=0, json_schema_extra=MORE)] = Field(
+    local_bytes_per_cycle: Annotated[float, Field(ge=0, json_schema_extra=MORE), ON_NPU] = Field(
         default=0.0,
         le=4096,
         description="copies inside the scratchpad, where something else than the port makes them; 0: the port does",
     )
-    views: bool = Field(
+    views: Annotated[bool, ON_NPU] = Field(
         default=False,
         description="units write and read parts of tensors where they lie: copies that join or take apart cost nothing",
     )
@@ -117,12 +120,14 @@ class Vector(Section):
     """Elementwise, pooling, reduction, look-up and softmax work on `lanes` elements at a time."""
 
     lanes: Positive = Field(default=8, le=4096, description="elements per cycle of a one-cycle function")
-    startup_cycles: Cycles = Field(default=8, le=1024, description="pipeline fill of one instruction")
+    startup_cycles: Annotated[Cycles, ON_NPU] = Field(
+        default=8, le=1024, description="pipeline fill of one instruction"
+    )
     add_cycles: PositiveCycles = Field(
         default=2, le=1024, description="cycles per element and lane: quantised add and subtract"
     )
     mul_cycles: PositiveCycles = Field(default=2, le=1024, description="quantised multiply")
-    requantise_cycles: PositiveCycles = Field(
+    requantise_cycles: Annotated[PositiveCycles, ON_NPU] = Field(
         default=1, le=1024, description="rescale to another scale and zero point"
     )
     max_cycles: PositiveCycles = Field(default=1, le=1024, description="compare and select")
@@ -130,16 +135,16 @@ class Vector(Section):
     reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="one element of a sum")
     divide_cycles: PositiveCycles = Field(default=4, le=1024, description="one rounded division")
     lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
-    resize_cycles: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
+    resize_cycles: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS), ON_NPU] = Field(
         default=0,
         le=1024,
         description="one element between pixels; 0: a product for each pixel that takes part",
     )
-    fused_lookup: bool = Field(
+    fused_lookup: Annotated[bool, ON_NPU] = Field(
         default=False,
         description="who gives the operand of a look-up, and for it alone, looks it up on the way: it takes no time",
     )
-    brick_channels: Positive = Field(
+    brick_channels: Annotated[Positive, ON_NPU] = Field(
         default=1,
         le=256,
         description="channels of a pixel that functions of two operands take together, used or not",
@@ -158,7 +163,7 @@ class Vector(Section):
     fused_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
         default=2, le=1024, description="two codes to one by two products and sums in float32"
     )
-    dequantise_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
+    dequantise_cycles: Annotated[PositiveCycles, _RESCALE_AND_NPU] = Field(
         default=2, le=1024, description="one code to float32, and into a sum"
     )
     quantise_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
@@ -201,6 +206,9 @@ class Host(Section):
     )
 
 
+_DRAM = ReadBy(needs=("has_dram",), words="a DRAM, which holds what no [[memory]] does")
+
+
 class Technology(Section):
     """Process node, supply voltage, and row of the energy table."""
 
@@ -217,7 +225,7 @@ class Technology(Section):
         default=None,
         description="supply voltage at clock_mhz; what the law of the node needs for that clock if absent",
     )
-    dram: Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
+    dram: Annotated[Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"], _DRAM] = Field(
         default="lpddr4", description="DRAM row of the energy table"
     )
     system_pj_per_cycle: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
@@ -231,9 +239,6 @@ ALL_OPERATORS = "all"
 """In `Hardware.lacks_operators`: every one of them."""
 
 _OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
-
-
-_DRAM = ReadBy(needs=("has_dram",), words="a DRAM, which holds what no [[memory]] does")
 
 
 class Hardware(Section):
@@ -252,7 +257,7 @@ class Hardware(Section):
         default=True,
         description="output stage and vector lanes also take codes to other scales in float32, as ONNX does",
     )
-    overlap: Literal["all", "loads", "reloads", "none"] = Field(
+    overlap: Annotated[Literal["all", "loads", "reloads", "none"], ON_NPU] = Field(
         default="all",
         description="what goes on at the same time: whatever data allow; one computation, and loads for it and the "
         "operator behind it; the same, but weights that are read once, and more slowly than computed with, wait for "
@@ -280,6 +285,16 @@ class Hardware(Section):
         return ALL_OPERATORS in self.lacks_operators
 
     @property
+    def has_npu(self) -> bool:
+        """Whether the NPU computes anything."""
+        return not self.is_host_alone
+
+    @property
+    def rescales_codes(self) -> bool:
+        """Whether vector lanes take quantized values to other scales in float32."""
+        return self.float32_rescale and self.has_npu
+
+    @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the full array in one cycle."""
         return engine_of(self.mac_array).macs_per_cycle(self.mac_array)
@@ -287,7 +302,7 @@ class Hardware(Section):
     @property
     def packs_weights(self) -> bool:
         """Whether weights are stored for the decoder; those of few bits have as many each, and pass none."""
-        return self.dma.decoder_bytes_per_cycle > 0 and not self.mac_array.few_bits
+        return self.dma.decoder_bytes_per_cycle > 0 and not self.mac_array.few_bits and self.has_npu
 
     @property
     def tops(self) -> float:

@@ -14,11 +14,13 @@ from pydantic import BeforeValidator, Field
 
 from npusim.isa.base.fields import (
     GIVEN_TIME,
+    ON_NPU,
     Capacity,
     Cycles,
     Given,
     Positive,
     Rate,
+    ReadBy,
     Section,
     Time,
 )
@@ -59,6 +61,8 @@ operands of the host and states; the network's inputs and outputs.
 """
 
 CONTENTS: tuple[Content, ...] = ("constants", "code", "activations", "io")
+WRITTEN: tuple[Content, ...] = ("activations", "io")
+"""What programs write."""
 
 OFF_CHIP = ("lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram")
 """Kinds of memory off the chip: rows of the energy table."""
@@ -89,13 +93,20 @@ class _Rated(Section):
         return self.bandwidth_gb_per_s
 
 
+_ROWS = ReadBy(
+    needs=(".opens_rows",),
+    words="rows that take time or energy to open (row_miss_ns above 0, or off the chip)",
+)
+_WRITTEN = ReadBy(needs=(".is_written",), words="activations or io in the memory (its holds)")
+
+
 class _Port(Section):
     """What a memory's port can do; all of its traffic competes for it, one row visit at a time."""
 
     latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
     row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
     row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
-    banks: Given = Field(
+    banks: Annotated[Given, _ROWS] = Field(
         default=1,
         le=64,
         description="banks with an open row each, a power of two; the address bits above a row choose the bank, so "
@@ -111,6 +122,11 @@ class _Port(Section):
         default=16, le=4096, description="bursts in flight; bounds bandwidth by latency"
     )
 
+    @property
+    def opens_rows(self) -> bool:
+        """Whether opening a row takes time or energy."""
+        return True
+
 
 class Dram(_Port, _Rated):
     """One shared port; all traffic competes for it, one row visit at a time.
@@ -120,7 +136,7 @@ class Dram(_Port, _Rated):
 
     size_mib: Given = Field(default=1024, le=65_536, description="capacity")
     read_pj_per_byte: _Amount | None = _READ
-    write_pj_per_byte: _Amount | None = _WRITE
+    write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _WRITE
     standby_mw: _Amount | None = _STANDBY
 
 
@@ -140,8 +156,8 @@ class Scratchpad(Section):
     holds: Annotated[tuple[Literal["io"], ...], BeforeValidator(as_tuple)] = Field(
         default=(), description="what is there from the beginning to the end and passes no port"
     )
-    read_pj_per_byte: _Amount | None = _READ
-    write_pj_per_byte: _Amount | None = _WRITE
+    read_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _READ
+    write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _WRITE
     standby_mw: _Amount | None = _STANDBY
 
 
@@ -208,7 +224,7 @@ class FurtherMemory(_Port, _Clocked, _Named):
         default=16, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
     )
     read_pj_per_byte: _Amount | None = _READ
-    write_pj_per_byte: _Amount | None = _WRITE
+    write_pj_per_byte: Annotated[_Amount | None, _WRITTEN] = _WRITE
     standby_mw: _Amount | None = _STANDBY
     area_mm2: _Amount | None = Field(
         default=None, description="silicon on the NPU's chip; by the area table if absent"
@@ -218,6 +234,16 @@ class FurtherMemory(_Port, _Clocked, _Named):
     def on_chip(self) -> bool:
         """Whether it is part of the NPU's chip."""
         return self.kind not in OFF_CHIP
+
+    @property
+    def opens_rows(self) -> bool:
+        """Whether opening a row takes time or energy: that of an SRAM takes none of its own."""
+        return self.row_miss_ns > 0 or not self.on_chip
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a program writes it while it runs: constants and code are there before."""
+        return any(content in WRITTEN for content in self.holds)
 
     @property
     def writable(self) -> bool:

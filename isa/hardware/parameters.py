@@ -49,7 +49,8 @@ class Parameter:
         if self.read_by is None:
             return ""
         others = "; others for area and energy" if self.read_by.priced else ""
-        return ", ".join(self.read_by.types) + others or f"with {self.read_by.needed}"
+        types = ", ".join(self.read_by.types) + others
+        return ", ".join([types] * bool(types) + [f"with {self.read_by.needed}"] * bool(self.read_by.needs))
 
 
 def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
@@ -67,7 +68,7 @@ def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
 
 def parameters_read(by: Hardware) -> tuple[Parameter, ...]:
     """The keys that a machine reads: a change of any other changes nothing of it."""
-    return tuple(each for each in parameters(by) if not is_unread(by, each.path))
+    return tuple(each for each in parameters(by) if not why_unread(by, each.path))
 
 
 def memory_parameters() -> tuple[Parameter, ...]:
@@ -193,9 +194,9 @@ def unread(hardware: Hardware) -> dict[str, str]:
     return found
 
 
-def is_unread(hardware: Hardware, path: str) -> bool:
-    """Whether nothing in a machine reads a key."""
-    return any(f"{path}.".startswith(f"{each}.") for each in unread(hardware))
+def why_unread(hardware: Hardware, path: str) -> str:
+    """The reason why nothing in a machine reads a key; empty if something does."""
+    return next((why for key, why in unread(hardware).items() if f"{path}.".startswith(f"{key}.")), "")
 
 
 def _names(hardware: Hardware, path: str) -> list[str]:
@@ -213,8 +214,9 @@ def _reason(hardware: Hardware, path: str, reads: ReadBy) -> str:
         is_size = any(path in engine.sizes or path in _tables(engine.sizes) for engine in ENGINES)
         instead = f"its size is {_listed(sizes)}" if is_size else f"only {_listed(reads.types)} engines do"
         return f"a {kind} engine does not read it; {instead}"
-    memory = path.partition(".")[2].partition(".")[0]
-    if reads.needs and not any(_value(hardware, need.replace(ANY_NAME, memory)) for need in reads.needs):
+    table = path.rpartition(".")[0]
+    needs = [f"{table}{need}" if need.startswith(".") else need for need in reads.needs]
+    if needs and not any(_value(hardware, need) for need in needs):
         return f"nothing reads it without {reads.needed}"
     return ""
 

@@ -12,7 +12,7 @@ from npusim.isa.engines.engine import ArrayRule, Engine
 from npusim.isa.engines.kinds import ENGINES, kind_fault
 from npusim.isa.hardware.cpu import core_fault
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.hardware.memories import CONTENTS, UNPRICED, FurtherMemory, Port, Space
+from npusim.isa.hardware.memories import CONTENTS, UNPRICED, WRITTEN, FurtherMemory, Port, Space
 from npusim.isa.hardware.voltage import clock_fault, rated_fault, supply_fault
 
 
@@ -191,7 +191,7 @@ def _price_faults(memory: FurtherMemory, path: str) -> Iterator[tuple[str, str]]
     """The file prices what the energy table does not."""
     needed = (
         "read_pj_per_byte",
-        *(("write_pj_per_byte",) if memory.writable else ()),
+        *(("write_pj_per_byte",) if memory.is_written else ()),
         "standby_mw",
         "area_mm2",
     )
@@ -216,7 +216,7 @@ def _holds_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
         if len(paths) > 1:
             yield f"{paths[1]}.holds", f"{content} are held by {paths[0]} already"
     for memory in hardware.memory:
-        written = [content for content in memory.holds if content in ("activations", "io")]
+        written = [content for content in memory.holds if content in WRITTEN]
         if written and not memory.writable:
             text = f"a {memory.kind} cannot be written and so cannot hold {' and '.join(written)}"
             yield f"memory.{memory.name}.holds", text

@@ -68,6 +68,12 @@ SHORT: Mapping[str, str] = {
 OF_HARDWARE = ("area_mm2", "hardware", "tops.peak")
 """Keys that are the same for every model."""
 
+
+def of_hardware(key: str) -> bool:
+    """Whether a key is a closed form of the hardware, which no run decides."""
+    return any(name in OF_HARDWARE for name in (key, key.partition(".")[0]))
+
+
 HIGHER_IS_BETTER = ("inferences_per_s", "mac_utilization", "tops.peak", "tops.reached")
 """Keys that are maximised unless the space says otherwise."""
 
@@ -159,7 +165,7 @@ def combine(values: Sequence[float], weights: Sequence[float], how: str, key: st
     Keys of the hardware are the same for all models and stay what they are. A geometric mean needs no
     normalisation to a reference: that would multiply every point by the same constant.
     """
-    if len(values) == 1 or any(name in OF_HARDWARE for name in (key, key.partition(".")[0])):
+    if len(values) == 1 or of_hardware(key):
         return values[0]
     if how == "max":
         return max(values) if minimise else min(values)

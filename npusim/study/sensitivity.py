@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.study.metrics import of_hardware
+
 if TYPE_CHECKING:
     from npusim.study.evaluate import Record
     from npusim.study.response import Response
@@ -152,11 +154,44 @@ def _groups(axis: Axis) -> tuple[tuple[int, ...], ...]:
 
 
 def ranked(found: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
-    """The effects of each parameter, objectives in their order; the parameter with the largest share first."""
+    """The effects of each parameter, objectives in their order; the parameter with the largest share first.
+
+    Only shares of what is simulated count, if anything is: an area is a closed form of the parameters.
+    """
     by_parameter: dict[str, list[Sensitivity]] = {}
     for objective in dict.fromkeys(each.objective for each in found):
         for each in found:
             if each.objective == objective:
                 by_parameter.setdefault(each.parameter, []).append(each)
     rows = [tuple(effects) for effects in by_parameter.values()]
-    return sorted(rows, key=lambda effects: -max(each.share for each in effects))
+    simulated = [row for row in map(_simulated, rows) if row]
+    return sorted(rows, key=lambda row: -max(each.share for each in (simulated and _simulated(row)) or row))
+
+
+def _simulated(found: Sequence[Sensitivity]) -> list[Sensitivity]:
+    return [each for each in found if not of_hardware(each.objective)]
+
+
+def most_by_objective(found: Sequence[Sensitivity]) -> list[Sensitivity]:
+    """The effect with the largest share of each objective; of those that are simulated, if any is."""
+    told = _simulated(found) or found
+    by_objective = {each.objective: each for each in sorted(told, key=lambda each: each.share)}
+    return [by_objective[key] for key in dict.fromkeys(each.objective for each in told)]
+
+
+def without_effect(space: Space, records: Sequence[Record]) -> list[str]:
+    """The parameters that change no point: whatever else is equal, all that is recorded is equal, too.
+
+    A parameter of which no two records differ in it alone is not among them.
+    """
+    found = []
+    for axis in space.axes:
+        outcomes: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        for record in records:
+            point = space.point(record.point)
+            others = tuple(value for path, value in point.items() if path != axis.path)
+            outcomes.setdefault(others, []).append((record.reason, tuple(record.values.items())))
+        groups = [group for group in outcomes.values() if len(group) > 1]
+        if groups and all(each == group[0] for group in groups for each in group):
+            found.append(axis.path)
+    return found

@@ -25,6 +25,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,7 +37,7 @@ from npusim.isa.base.nearest import nearest
 from npusim.isa.base.toml_file import listed, read, short
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.hardware.parameters import parameter
+from npusim.isa.hardware.parameters import parameter, why_unread
 from npusim.session.api import DEFAULT_HARDWARE, schedules_of_effort
 from npusim.study.expression import Expression, ExpressionError, parse
 from npusim.study.metrics import HIGHER_IS_BETTER, LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, full_key
@@ -167,6 +168,7 @@ class _Reader:
             effort,
             self.path.stem,
         )
+        self._check_read(space)
         self._check_size(space, tables.sampler)
         self._check_constraints(space)
         models = tables.models
@@ -280,6 +282,28 @@ class _Reader:
         except NpusimError as fault:
             self.faults["effort"] = str(fault).removeprefix("effort ")
             return 0
+
+    def _check_read(self, space: Space) -> None:
+        """What no machine of the space reads varies nothing: looked at for each MAC engine type, at both ends of all
+        other parameters, since most keys are switched on by a value above 0.
+        """
+        kinds = [axis.values for axis in space.axes if axis.path == "mac_array.kind"] or [(None,)]
+        machines = []
+        for kind, end in product(range(len(kinds[0])), (0, -1)):
+            places = [
+                kind if axis.path == "mac_array.kind" else range(len(axis.values))[end] for axis in space.axes
+            ]
+            try:
+                machines.append(space.hardware(space.setting(space.number(places))))
+            except InfeasibleError:
+                continue
+        for path in space.changed if machines else ():
+            reasons = [why_unread(machine, path) for machine in machines]
+            if all(reasons):
+                table = "derived" if path in space.derived else "parameters"
+                self.faults[f"{table}.{path}"] = reasons[0]
+        if self.faults:
+            self._fail()
 
     def _check_size(self, space: Space, sampling: Sampling) -> None:
         if sampling.kind == "grid" and space.size > MOST_GRID_POINTS:

@@ -21,7 +21,7 @@ from npusim.study import pareto
 from npusim.study.base_hardware import read_base
 from npusim.study.evaluate import Record
 from npusim.study.folder import Folder
-from npusim.study.sensitivity import Sensitivity, sensitivities
+from npusim.study.sensitivity import Sensitivity, sensitivities, without_effect
 from npusim.study.space import Axis, Objective, Space
 
 if TYPE_CHECKING:
@@ -129,6 +129,11 @@ class Study:
         By a model of all points that have a result; none for fewer than ten of them.
         """
         return tuple(sensitivities(self.space, self.records))
+
+    @cached_property
+    def without_effect(self) -> tuple[str, ...]:
+        """The parameters that change nothing of any point that is recorded."""
+        return tuple(without_effect(self.space, self.records))
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.isa.base.fields import Section
 from npusim.isa.hardware.agreement import Agreement, standing
+from npusim.isa.hardware.parameters import unread
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.pieces import Boundary
@@ -356,7 +357,8 @@ def _host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
 
 
 def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Every parameter of a hardware description: by section, its name, value and meaning."""
+    """Every parameter that a machine reads: by section, its name, value and meaning."""
+    without = unread(hardware)
     values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
     sections = {name: value for name, value in values.items() if isinstance(value, Section)}
     several = {"memory": hardware.memory}
@@ -375,9 +377,11 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
                 for name, field in type(section).model_fields.items()
                 if name not in ("name", "description", *several)
                 and not isinstance(getattr(section, name), Section)
+                and f"{title.replace(' ', '.')}.{name}".lstrip(".") not in without
             ],
         )
         for title, section in {"": hardware, **sections}.items()
+        if title not in without
     ]
 
 

@@ -19,6 +19,7 @@ from npusim.reports.words import quantities as show
 from npusim.study import pareto
 from npusim.study.metrics import COMBINE
 from npusim.study.progress import progress
+from npusim.study.sensitivity import most_by_objective
 
 if TYPE_CHECKING:
     from npusim.study.evaluate import Record
@@ -92,6 +93,12 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         reasons=_reasons(study),
         front=_front(study, parameters, values),
         effects=effects(study, parameters, objectives),
+        most=[
+            (value.label, each)
+            for each in most_by_objective(study.sensitivities)
+            for value in objectives
+            if value.key == each.objective
+        ],
         basis=basis(study),
         made=study.provenance,
         everywhere=_everywhere(study, parameters),

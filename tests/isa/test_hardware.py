@@ -245,7 +245,7 @@ def test_a_fault_is_named(tmp_path: Path, key: str, value: str, said: str) -> No
         ("extends = 3", "chip.toml: extends: 3 is not text"),
         ('extends = "chip.toml"', "chip.toml: extends: goes in a circle: chip.toml -> chip.toml"),
         ('extends = "edge-12"', 'chip.toml: extends: no hardware is named "edge-12", did you mean edge-128?'),
-        ('extends = "gone.toml"', "gone.toml: no such file"),
+        ('extends = "gone.toml"', "chip.toml: extends: gone.toml: no such file"),
         (
             "\n".join(f"k{i} = 1" for i in range(1000)),
             "chip.toml: 1000 faults: k0: unknown key, known here: ",
@@ -353,3 +353,60 @@ def test_reading_a_preset_loads_no_heavy_package() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_keys_that_an_engine_type_does_not_read_are_refused(tmp_path: Path) -> None:
+    file = written(tmp_path, 'extends = "ethos-u55-128"\n[mac_array]\nrows = 128\ndataflow = "both"\n')
+    assert message(file) == (
+        "chip.toml: 2 faults: mac_array.dataflow: a block engine does not read it; only systolic engines do; "
+        "mac_array.rows: a block engine does not read it; its size is mac_array.block.micro_height, micro_width and "
+        "micro_channels"
+    )
+    file = written(tmp_path, 'extends = "edge-128"\n[mac_array.block]\nmicro_height = 2\n')
+    assert message(file) == (
+        "chip.toml: 1 fault: mac_array.block.micro_height: a systolic engine does not read it; its size is "
+        "mac_array.rows and columns"
+    )
+
+
+@pytest.mark.parametrize(
+    ("preset", "path", "value", "without"),
+    [
+        ("edge-128", "vector.float_cycles", 2, "vector.float16_lanes or vector.float32_lanes"),
+        ("gap9", "dram.bandwidth_gb_per_s", 1.0, "a DRAM, which holds what no [[memory]] does"),
+        (
+            "gap9",
+            "memory.l2.banks",
+            4,
+            "rows that take time or energy to open (row_miss_ns above 0, or off the chip)",
+        ),
+        ("stm32n6", "memory.flash.write_pj_per_byte", 1.0, "activations or io in the memory (its holds)"),
+        ("cortex-m7", "overlap", "none", "an NPU that computes something (lacks_operators)"),
+    ],
+)
+def test_keys_that_need_something_are_refused_without_it(
+    preset: str, path: str, value: object, without: str
+) -> None:
+    with pytest.raises(HardwareError) as caught:
+        change(hardware(preset), {path: value})
+    assert str(caught.value) == f"hardware: 1 fault: {path}: nothing reads it without {without}"
+
+
+def test_a_key_counts_as_soon_as_what_it_needs_is_there() -> None:
+    chip = change(hardware("edge-128"), {"vector.float32_lanes": 4, "vector.float_cycles": 2})
+    assert chip.vector.float_cycles == 2
+    # It goes with what it needs, so that the two machines are equal again.
+    assert change(chip, {"vector.float32_lanes": 0}) == hardware("edge-128")
+
+
+def test_a_file_may_change_the_engine_type_alone(tmp_path: Path) -> None:
+    chip = hardware(written(tmp_path, 'extends = "edge-128"\nname = "c"\n[mac_array]\nkind = "block"\n'))
+    assert chip.mac_array.rows == Hardware(name="c").mac_array.rows
+    assert "rows" not in to_toml(chip).partition("[mac_array]")[2].partition("[")[0]
+    shown = written(tmp_path, to_toml(chip), "shown.toml")
+    assert hardware(shown) == chip
+
+
+@pytest.mark.parametrize("name", list_presets())
+def test_what_is_shown_of_a_preset_is_read_again(tmp_path: Path, name: str) -> None:
+    assert hardware(written(tmp_path, to_toml(hardware(name)))) == hardware(name)

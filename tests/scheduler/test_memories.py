@@ -211,7 +211,7 @@ CLOCKED = SRAM | {"clock_ratio": 2.0, "access_bytes": 8, "latency_cycles": 4}
             "latency_cycles: 4 beside latency_ns = 5; one of them is 0 or absent",
         ),
         ({"clock_ratio": 0.001}, ("bandwidth_gb_per_s",), "clock_ratio: 0.001 is not a number from 0.01 to 1000"),
-        ({"banks": 3}, (), "banks: 3 is not a power of two, such as 2 or 4"),
+        ({"banks": 3, "row_miss_ns": 10.0}, (), "banks: 3 is not a power of two, such as 2 or 4"),
     ],
 )  # fmt: skip
 def test_a_memory_has_a_rate_or_a_clock(

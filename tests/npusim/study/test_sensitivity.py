@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from npusim.reports.study.terminal import summary
 from npusim.study.evaluate import Record
 from npusim.study.response import Axis, responses
-from npusim.study.sensitivity import Sensitivity, ranked, sensitivities
+from npusim.study.sensitivity import (
+    Sensitivity,
+    most_by_objective,
+    ranked,
+    sensitivities,
+    without_effect,
+)
 from npusim.study.space import Space
 
 from .spaces import space_file
@@ -184,3 +190,33 @@ def test_the_summary_says_what_it_rests_on(tmp_path: Any) -> None:
         "What matters: 3 points with a result: too few to tell, it takes 10; 1 point without a result is"
         in few
     )
+
+
+def test_what_matters_most_is_told_by_objective_without_closed_forms() -> None:
+    space = space_file(objectives=["latency", "energy", "area"]).space
+
+    def values(point: Mapping[str, Any]) -> dict[str, float]:
+        # The scratchpad decides the area and nothing else; rows the energy; the clock the latency.
+        return {
+            "latency_ms": 1e3 / point["clock_mhz"],
+            "energy_uj.total": 1.0 + point["mac_array.rows"],
+            "area_mm2.total": float(point["scratchpad.size_kib"]),
+        }
+
+    found = sensitivities(
+        space, [Record(number, values(space.point(number))) for number in range(space.size)]
+    )
+    assert [(each.objective, each.parameter) for each in most_by_objective(found)] == [
+        ("latency_ms", "clock_mhz"),
+        ("energy_uj.total", "mac_array.rows"),
+    ]
+    assert [effects[0].parameter for effects in ranked(found)][:2] == ["clock_mhz", "mac_array.rows"]
+
+
+def test_a_parameter_without_effect_is_named() -> None:
+    made = [
+        Record(number, {"latency_ms": float(SPACE.point(number)["clock_mhz"])})
+        for number in range(SPACE.size)
+    ]
+    assert without_effect(SPACE, made) == [axis.path for axis in SPACE.axes if axis.path != "clock_mhz"]
+    assert without_effect(SPACE, made[:1]) == [], "a single point tells nothing"

@@ -285,3 +285,29 @@ def test_a_constraint_may_have_no_value_at_one_end() -> None:
         InfeasibleError, match=r"^constraint 1 / \(mac_array.rows - 8\) > 0: division by zero$"
     ):
         space.satisfied(space.setting(0))
+
+
+def test_a_parameter_that_no_machine_of_the_space_reads_is_refused() -> None:
+    with pytest.raises(SpaceError) as caught:
+        space_file({"mac_array.rows": [16, 32]}, extends="ethos-u55-128")
+    assert str(caught.value) == (
+        "space.toml: 1 fault: parameters.mac_array.rows: a block engine does not read it; its size is "
+        "mac_array.block.micro_height, micro_width and micro_channels"
+    )
+    # One that some machines of the space read is fine, be it by their engine type or by another parameter.
+    parameters = {
+        "mac_array.kind": ["systolic", "block"],
+        "mac_array.rows": [16, 32],
+        "mac_array.block.micro_height": [1, 2],
+        "vector.float32_lanes": [0, 4],
+        "vector.float_cycles": [1, 2],
+    }
+    assert space_file(parameters).space.size == 32
+    with pytest.raises(
+        SpaceError, match=r"1 fault: parameters\.mac_array\.stream\.units: a systolic engine does not"
+    ):
+        space_file({**parameters, "mac_array.stream.units": [1, 2]})
+    with pytest.raises(
+        SpaceError, match=r"1 fault: derived\.vector\.float_cycles: nothing reads it without "
+    ):
+        space_file({"mac_array.rows": [16, 32]}, derived={"vector.float_cycles": "mac_array.rows"})
