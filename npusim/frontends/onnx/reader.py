@@ -224,14 +224,12 @@ class _Reading:
                 "without it (onnx.utils.extract_model)"
             )
         if value is not None and value.sizes is not None:
-            sizes = [
-                each if isinstance(each, int) else self.builder.sizes.get(each, UNKNOWN)
-                for each in value.sizes
-            ]
-            if sizes[:1] == [UNKNOWN] and types:
+            sizes = [self.builder.sizes.get(each) if isinstance(each, str) else each for each in value.sizes]
+            if sizes[:1] == [None] and types:
                 sizes[:1] = types[0].shape[:1]  # a batch is that of the first operand
-            if UNKNOWN not in sizes:
-                return TensorType(value.dtype, tuple(sizes))
+            shape = tuple([each for each in sizes if isinstance(each, int)])
+            if len(shape) == len(sizes):
+                return TensorType(value.dtype, shape)
         raise node.fault(
             f"{_UNKNOWN}; --unknown host times it once the file says type and shape of {quoted(name)} (value_info)"
         )
