@@ -10,7 +10,7 @@ from pathlib import Path
 from npusim.base import files
 from npusim.base.extras import missing
 from npusim.isa.base.errors import NpusimError
-from npusim.litert import callbacks, source
+from npusim.litert import callbacks, interrupts, source
 from npusim.litert.engines import Where, compiler
 from npusim.litert.session import Session
 from npusim.litert.subgraph import kinds_of
@@ -100,7 +100,10 @@ class Delegate:
             raise NpusimError(
                 "npusim.litert: cannot see the model of the interpreter; give it: Delegate(model=PATH)"
             )
-        self._session = Session(source.read(model), self._kinds, self._compiler, given.apart)
+        own = self._model is not None
+        self._session = Session(source.read(model), self._kinds, self._compiler, given.apart, own)
+        if given.interpreter is not None:
+            interrupts.reach(given.interpreter, self._session)
         self._asked = True
         return callbacks.native_delegate(self._session)
 

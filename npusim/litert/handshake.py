@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from npusim.frontends.tflite.records import ModelRecord, OperatorRecord, TensorRecord
+from npusim.kernels.graph.names import quoted
 from npusim.litert.memory import AbiError, Memory, executable
 from npusim.litert.structs import (
     CALLED,
@@ -20,6 +21,7 @@ from npusim.litert.structs import (
     GET_EXECUTION_PLAN,
     GET_NODE,
     KINDS,
+    MAPPED_READ_ONLY,
     OK,
     Context,
     Node,
@@ -41,15 +43,21 @@ def context_of(address: int, memory: Memory) -> Context:
     return context
 
 
-def misfit(context: Context, record: ModelRecord, memory: Memory) -> str:
-    """Why the tensors of a context are not those of a subgraph; empty if they are."""
+def misfit(context: Context, record: ModelRecord, memory: Memory, *, values: bool = False) -> str:
+    """Why the tensors of a context are not those of a subgraph; empty if they are.
+
+    values: whether the constants are compared, too.
+    """
     count = len(record.tensors)
     if not count <= context.tensors_size <= count + (1 << 20):
         return f"the context has {context.tensors_size} tensors, the file {count}"
     size = ctypes.sizeof(Tensor)
     data = memory.read(context.tensors, count * size, "the list of tensors") if count else b""
     for number, expected in enumerate(record.tensors):
-        found = _tensor_misfit(Tensor.from_buffer_copy(data, number * size), expected, memory)
+        tensor = Tensor.from_buffer_copy(data, number * size)
+        found = _tensor_misfit(tensor, expected, memory)
+        if values and not found:
+            found = _values_misfit(tensor, expected, record, memory)
         if found:
             return f"tensor {number}: {found}"
     return ""
@@ -75,6 +83,19 @@ def _tensor_misfit(tensor: Tensor, expected: TensorRecord, memory: Memory) -> st
     ):
         return f"has scale {tensor.params.scale}, the file says {expected.scales[0]}"
     return ""
+
+
+def _values_misfit(tensor: Tensor, expected: TensorRecord, record: ModelRecord, memory: Memory) -> str:
+    data = record.buffers[expected.buffer] if expected.buffer < len(record.buffers) else None
+    if (
+        data is None
+        or tensor.allocation_type != MAPPED_READ_ONLY
+        or not data.size
+        or tensor.bytes != data.size
+    ):
+        return ""
+    same = memory.read(tensor.data, data.size, "its values") == data.tobytes()
+    return "" if same else f"{quoted(expected.name)} has other values"
 
 
 def plan_of(address: int, context: Context, record: ModelRecord, memory: Memory) -> tuple[int, ...]:

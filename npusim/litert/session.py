@@ -36,10 +36,21 @@ class Session:
     """
 
     def __init__(
-        self, source: Source, kinds: frozenset[str], compiler: Callable[[Graph], Engine], apart: bool
+        self,
+        source: Source,
+        kinds: frozenset[str],
+        compiler: Callable[[Graph], Engine],
+        apart: bool,
+        given: bool = False,
     ) -> None:
-        """`apart` says that LiteRT makes a partition of each operator."""
+        """A session with the model of an interpreter.
+
+        apart: whether LiteRT makes a partition of each operator.
+        given: whether the caller gave the model, which may be another one than the interpreter's.
+        """
         self.fault: NpusimError | None = None
+        self.interrupted = False
+        self._given = given
         self._source = source
         self._kinds = kinds
         self._compiler = compiler
@@ -65,6 +76,8 @@ class Session:
                 record = self._subgraphs[number].record
                 plan = handshake.plan_of(context, seen, record, reading)
             except AbiError as fault:
+                if self._given:
+                    raise AbiError(f"npusim.litert: model is not the interpreter's: {fault}") from None
                 version = f"{PACKAGE} {installed_version()}".rstrip()
                 raise AbiError(
                     f"npusim.litert: {version} does not show the model as the delegate expects: {fault}; "
@@ -87,7 +100,7 @@ class Session:
         for number, subgraph in enumerate(self._subgraphs):
             if number in taken:
                 continue
-            misfit = handshake.misfit(seen, subgraph.record, reading)
+            misfit = handshake.misfit(seen, subgraph.record, reading, values=self._given)
             if not misfit:
                 return number
             misfits.append(misfit)
@@ -173,7 +186,9 @@ class Session:
         if isinstance(error, NpusimError):
             self.fault = error
         elif isinstance(error, KeyboardInterrupt):
-            self.fault = NpusimError("npusim.litert: interrupted")
+            self.fault, self.interrupted = NpusimError("npusim.litert: interrupted"), True
+        elif isinstance(error, MemoryError):
+            self.fault = NpusimError("npusim.litert: not enough memory for the model on the simulated NPU")
         else:
             text = f"{type(error).__name__}: {error}"
             self.fault = NpusimError(f"npusim.litert: npusim itself fails: {text}; please report it")

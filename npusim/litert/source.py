@@ -53,11 +53,13 @@ def installed_version() -> str:
 class Given(NamedTuple):
     """What an interpreter was given: a path or bytes, None where neither is seen.
 
-    apart: whether it makes a partition of each operator.
+    apart:       whether it makes a partition of each operator.
+    interpreter: itself; None where it is not seen.
     """
 
     model: str | bytes | None
     apart: bool = False
+    interpreter: object = None
 
 
 def given_to_interpreter() -> Given:
@@ -68,7 +70,7 @@ def given_to_interpreter() -> Given:
         if all(name in names for name in _ARGUMENTS):
             path, content = (names[name] for name in _ARGUMENTS)
             model = os.fsdecode(path) if path else bytes(content) if content else None
-            return Given(model, any(names.get(name) for name in _APART))
+            return Given(model, any(names.get(name) for name in _APART), names.get("self"))
         if frame.f_back is None:
             break
         frame = frame.f_back

@@ -15,6 +15,7 @@ import npusim.litert
 from npusim import models
 from npusim import nnadapter as nna
 from npusim.base import extras
+from npusim.frontends.tflite.records import decode
 from npusim.isa.base.tensor import Array
 from npusim.litert import delegate as delegates
 from npusim.litert import source
@@ -297,10 +298,23 @@ def test_a_model_that_the_interpreter_does_not_show_is_given() -> None:
 
 def test_a_model_that_is_not_the_interpreters_is_refused() -> None:
     delegate = npusim.litert.Delegate(model=gathering())
-    with pytest.raises(RuntimeError, match="does not show the model as the delegate expects"):
+    with pytest.raises(RuntimeError, match=r"npusim\.litert: model is not the interpreter's"):
         interpreter(models.path_or_bytes("digits_cnn"), delegate)
-    with pytest.raises(npusim.NpusimError, match=r"ai-edge-litert 2\.\d.*tensor 0: is not called x"):
+    with pytest.raises(npusim.NpusimError, match=r"is not the interpreter's: tensor 0: is not called x"):
         delegate.check()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="memory is read where the system lets it")
+def test_a_model_that_differs_in_weights_only_is_refused() -> None:
+    data = bytes(models.path_or_bytes("digits_cnn"))
+    record = decode(data)
+    weights = record.buffers[record.tensors[record.operators[0].inputs[1] or 0].buffer]
+    assert weights is not None
+    at = data.index(weights.tobytes())
+    other = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    assert interpreter(data, npusim.litert.Delegate(model=data))
+    with pytest.raises(RuntimeError, match=r"model is not the interpreter's: tensor .* has other values"):
+        interpreter(data, npusim.litert.Delegate(model=other))
 
 
 def test_data_that_an_operator_refuses_fails_that_invoke_only() -> None:

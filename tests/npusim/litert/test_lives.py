@@ -180,13 +180,13 @@ def test_both_may_be_alive_when_python_ends() -> None:
 
 
 @needs_litert
-def test_an_interrupt_and_a_fault_of_npusim_stay_inside() -> None:
+def test_an_interrupt_goes_on_and_a_fault_of_npusim_stays_inside() -> None:
     assert output("""
         from npusim.litert.engines import OnMachine
         delegate = npusim.litert.Delegate()
         runner = made([delegate])
         right = OnMachine.run
-        for error in (KeyboardInterrupt(), ZeroDivisionError("50 % of it")):
+        for error in (KeyboardInterrupt(), MemoryError(), ZeroDivisionError("50 % of it")):
             def run(self, inputs):
                 raise error
             OnMachine.run = run
@@ -194,6 +194,8 @@ def test_an_interrupt_and_a_fault_of_npusim_stay_inside() -> None:
                 invoke(runner)
             except RuntimeError as fault:
                 print(f'{delegate._session.fault}\\n' in str(fault))
+            except KeyboardInterrupt:
+                print("interrupted")
             try:
                 delegate.runs
             except npusim.NpusimError as fault:
@@ -201,10 +203,43 @@ def test_an_interrupt_and_a_fault_of_npusim_stay_inside() -> None:
         OnMachine.run = right
         print(np.array_equal(invoke(runner), EXPECTED), len(delegate.runs))
     """).splitlines() == [
-        *("True", "npusim.litert: interrupted", "True"),
+        *("interrupted", "npusim.litert: interrupted", "True"),
+        *("npusim.litert: not enough memory for the model on the simulated NPU", "True"),
         "npusim.litert: npusim itself fails: ZeroDivisionError: 50 % of it; please report it",
         "True 1",
     ]
+
+
+@needs_litert
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C there")
+@pytest.mark.parametrize("call", ["allocate_tensors", "invoke"])
+def test_ctrl_c_is_a_keyboard_interrupt(call: str) -> None:
+    assert (
+        output(f"""
+        import os, signal
+        from npusim.litert import engines
+        delegate = npusim.litert.Delegate()
+        runner = Interpreter(model_content=DATA, experimental_delegates=[delegate])
+        def interrupted(*arguments):
+            os.kill(os.getpid(), signal.SIGINT)
+            while True:
+                pass
+        before = engines.OnMachine.__init__, engines.OnMachine.run
+        if {call!r} == "invoke":
+            runner.allocate_tensors()
+            engines.OnMachine.run = interrupted
+        else:
+            engines.OnMachine.__init__ = interrupted
+        try:
+            runner.{call}()
+        except KeyboardInterrupt:
+            print("KeyboardInterrupt", isinstance(runner, Interpreter), type(runner).__name__)
+        engines.OnMachine.__init__, engines.OnMachine.run = before
+        Interpreter(model_content=DATA, experimental_delegates=[npusim.litert.Delegate()]).allocate_tensors()
+        print(np.array_equal(invoke(made([npusim.litert.Delegate()])), EXPECTED))
+    """)
+        == "KeyboardInterrupt True Interpreter\nTrue\n"
+    )
 
 
 @needs_litert
