@@ -13,10 +13,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npusim.isa.base.version import npusim_version
 from npusim.reports.words import quantities as show
 from npusim.reports.words.names import CAUSE_COLOURS, COMPONENT_COLOURS, REGION_COLOURS, RESOURCE_COLOURS
 
@@ -33,7 +33,7 @@ def page(template: str, scripts: Sequence[str], data: object, **values: Any) -> 
     sources = [(TEMPLATES / name).read_text("utf-8").strip() for name in scripts]
     hashes = " ".join(f"'sha256-{b64encode(sha256(each.encode()).digest()).decode()}'" for each in sources)
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
-    shown = {"version": version("npusim"), "policy": policy, "scripts": sources} | values
+    shown = {"version": npusim_version(), "policy": policy, "scripts": sources} | values
     rendered: str = (
         _environment().get_template(template).render(island=island(data), colours=_colours(), **shown)
     )

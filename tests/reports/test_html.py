@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.file import hardware
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
@@ -90,6 +91,7 @@ def test_sections_in_their_order_and_in_the_contents(outline: Outline) -> None:
 
 
 SAID = [
+    f"npusim {npusim_version()} Dark",
     "tiny on bench",
     "One inference takes 400 ns and",
     "2 500 000 in a second",
