@@ -20,7 +20,8 @@ _SESSION = "_npusim_session"
 def reach(interpreter: Any, session: Session) -> None:
     """Let an interrupt in a session end the calls of its interpreter as a KeyboardInterrupt."""
     setattr(interpreter, _SESSION, ref(session))
-    interpreter.__class__ = _interruptible(type(interpreter))
+    kind: Any = type(interpreter)
+    interpreter.__class__ = _interruptible(kind)
 
 
 @cache
