@@ -55,7 +55,7 @@ def register_operator(
     name:       as models have it: the custom code of TensorFlow Lite, "domain.Operation" or "Operation" of ONNX, the
                 name of NNEF's fragment, "OEM_OPERATION", the name or number of NNAdapter's custom operation.
     compute:    (inputs, attributes) -> results, arrays of numpy; an input that a model omits is None. Quantized tensors
-                come as the float32 that they stand for, and results are rounded to the codes of their tensors.
+                come as the float32 that they stand for, and results are quantized as the model has them.
     shapes:     (shapes of inputs, attributes) -> shapes of results; the shape of an omitted input is None.
     operations: (shapes of inputs, shapes of results, attributes) -> scalar operations of the host, which are timed at
                 the rate of its elementwise operators. Without it the host only moves the bytes.
@@ -133,9 +133,9 @@ class _Registered:
 
     def compute(self, call: Call, values: Values) -> list[Array]:
         """The results. Raises SimulationError where the user's function fails or gives others than the model has."""
-        return compute_in_reals(self._on_reals, call, values)
+        return compute_in_reals(self._in_float, call, values)
 
-    def _on_reals(self, call: Call, values: Values) -> list[Array]:
+    def _in_float(self, call: Call, values: Values) -> list[Array]:
         with self._asking("compute", SimulationError):
             said = self._compute(list(values), call.parameters.plain())
             results = [np.asarray(result) for result in said]

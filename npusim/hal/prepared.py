@@ -21,6 +21,8 @@ from npusim.frontends.nn_hal import reading
 from npusim.frontends.nn_hal.checked import CheckedArgument, CheckedModel, CheckedOperand, CheckedRequest
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, LoopTimeoutDurationNs
 from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.operations import table
+from npusim.frontends.nn_hal.operations.call import Known
 from npusim.frontends.nn_hal.operations.conversion import Refused, tensor_type
 from npusim.frontends.nn_hal.request import check_request, reader_in_need
 from npusim.frontends.nn_hal.result import Result
@@ -129,7 +131,10 @@ class PreparedModel:
             results = run.results()
         shapes, short = [], ""
         for argument, value in zip(checked.outputs, results, strict=True):
-            text = _too_short(argument, value)
+            try:
+                text = _too_short(argument, value)
+            except Refused as refused:
+                raise Refused(self._hinted(refused.fault, argument)) from None
             shapes.append(OutputShape(list(_shape(value)), not text))
             short = short or text
         outputs = None if self._target.timing_only else [_data(value) for value in results]
@@ -147,6 +152,18 @@ class PreparedModel:
             assert argument.bytes is not None
             argument.bytes[: raw.size] = raw
         return Result(ErrorStatus.NONE, done)
+
+    def _hinted(self, fault: Fault, argument: CheckedArgument) -> Fault:
+        """The fault of an output, with what the operation that writes it says of another reading of its text."""
+        graph, operand = self._model.main, argument.operand.index
+        for operation in graph.operations:
+            row = table.row(operation.type)
+            if operand in operation.outputs and row is not None:
+                known = Known(graph)
+                known.shapes[operand] = argument.dimensions
+                call = row.call(operation, known, self._model.version, self._model.referenced)
+                return fault if isinstance(call, Fault) else row.hinted(fault, call)
+        return fault
 
     # Steps.
 

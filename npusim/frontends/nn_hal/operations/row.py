@@ -110,7 +110,7 @@ class Row:
 
     def hinted(self, fault: Fault, call: Call) -> Fault:
         """A fault, with a hint where the call fits another reading of the texts."""
-        hint = self.other(call) if self.other is not None and fault.rule == "O6" else ""
+        hint = self.other(call) if self.other is not None and fault.rule in ("O6", "R8") else ""
         return fault._replace(text=f"{fault.text}; {hint}") if hint else fault
 
 

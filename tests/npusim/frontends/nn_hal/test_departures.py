@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import npusim.hal as hal
 from npusim.frontends.nn_hal.enumerations import HalVersion
 from tests.npusim.frontends.nn_hal.calls import IMAGE, Value
-from tests.npusim.frontends.nn_hal.single import Spec, fault, tensor
+from tests.npusim.frontends.nn_hal.single import Spec, fault, model, tensor
 from tests.npusim.frontends.nn_hal.test_sequence_operations import LEGAL, f
+from tests.npusim.hal.runs import request
 
 RESIZE = [IMAGE, 3, 2]
 EXCHANGE = "; input 1 is the width and input 2 the height, as drivers have it: exchange them"
@@ -26,6 +29,20 @@ def test_resize_takes_width_and_height(version: HalVersion) -> None:
     neither = fault("RESIZE_BILINEAR", RESIZE, [tensor("F32", (1, 3, 3, 2))], version)
     assert "by its operands" in neither
     assert "exchange" not in neither
+
+
+@pytest.mark.parametrize(("sizes", "hint"), [((1, 3, 2, 2), True), ((1, 3, 3, 2), False)])
+def test_an_output_whose_sizes_only_the_request_says_gets_the_hint_too(
+    sizes: tuple[int, ...], hint: bool
+) -> None:
+    made = model("RESIZE_BILINEAR", RESIZE, [tensor("F32", (1, 0, 0, 2))], HalVersion.V1_0)
+    with hal.Device() as device:
+        asked = request([np.zeros((1, 4, 4, 2), np.float32)], [4096])
+        asked.outputs[0].dimensions = list(sizes)
+        done = device.prepareModel(made).unwrap().execute(asked)
+    assert done.status is hal.ErrorStatus.INVALID_ARGUMENT
+    said = f"outputs[0].dimensions: are {list(sizes)}, the output has [1, 2, 3, 2]"
+    assert done.message == said + EXCHANGE * hint
 
 
 def test_resize_by_scale_and_of_channels_first_get_no_wrong_hint() -> None:
