@@ -8,7 +8,7 @@
     )
 
 A model calls it by its name: a custom operator of TensorFlow Lite, an operation of ONNX, a fragment of NNEF without a
-body, `OEM_OPERATION` of the NN HAL, a custom operation of NNAdapter.
+body, `OEM_OPERATION` or an extension of the NN HAL, a custom operation of NNAdapter.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def register_operator(
     """Make an operator known, in this process, to all front ends; a later one of the same name takes its place.
 
     name:       as models have it: the custom code of TensorFlow Lite, "domain.Operation" or "Operation" of ONNX, the
-                name of NNEF's fragment, "OEM_OPERATION", the name or number of NNAdapter's custom operation.
+                name of NNEF's fragment, "OEM_OPERATION" or "extension:number" of the NN HAL, the name or number of
+                NNAdapter's custom operation.
     compute:    (inputs, attributes) -> results, arrays of numpy; an input that a model omits is None. Quantized tensors
                 come as the float32 that they stand for, and results are quantized as the model has them.
     shapes:     (shapes of inputs, attributes) -> shapes of results; the shape of an omitted input is None.

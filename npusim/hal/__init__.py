@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from npusim.frontends.nn_hal.structs import (
         Capabilities,
         DataLocation,
+        ExtensionNameAndPrefix,
         Model,
         Operand,
         Operation,
@@ -51,6 +52,7 @@ __all__ = [
     "DeviceStatus",
     "ErrorStatus",
     "Execution",
+    "ExtensionNameAndPrefix",
     "FusedActivationFunc",
     "HalError",
     "HalVersion",
@@ -83,7 +85,16 @@ _HOMES = {
     f"{_ROOM}.file": ("load", "save"),
     f"{_ROOM}.result": ("HalError", "Result"),
     f"{_ROOM}.structs": (
-        *("Capabilities", "DataLocation", "Model", "Operand", "Operation", "OutputShape", "PerformanceInfo"),
+        *(
+            "Capabilities",
+            "DataLocation",
+            "ExtensionNameAndPrefix",
+            "Model",
+            "Operand",
+            "Operation",
+            "OutputShape",
+        ),
+        "PerformanceInfo",
         *("Request", "RequestArgument", "Subgraph", "SymmPerChannelQuantParams", "Timing"),
     ),
     "npusim.hal.device": ("Device",),

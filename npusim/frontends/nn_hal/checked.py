@@ -6,6 +6,7 @@ copied.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -143,6 +144,7 @@ class CheckedModel:
 
     values: the memory of constants by copy.
     pools:  the memory of constants by reference; outputs of an execution must not overlap those parts of it.
+    extensions: the names of extensions by their prefixes.
     """
 
     main: CheckedGraph
@@ -151,6 +153,7 @@ class CheckedModel:
     relaxed: bool
     values: Bytes = field(repr=False, compare=False)
     pools: tuple[Bytes, ...] = field(default=(), repr=False, compare=False)
+    extensions: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def graphs(self) -> tuple[CheckedGraph, ...]:

@@ -3,6 +3,8 @@ E3, P1)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from npusim.frontends.nn_hal import reading
 from npusim.frontends.nn_hal.checked import (
     Bytes,
@@ -14,15 +16,18 @@ from npusim.frontends.nn_hal.checked import (
     Location,
 )
 from npusim.frontends.nn_hal.enumerations import (
+    EXTENSIONS,
     HalVersion,
     OperandLifeTime,
     OperandType,
     OperationType,
+    of_extension,
     since,
 )
 from npusim.frontends.nn_hal.operand_types import row_of
 from npusim.frontends.nn_hal.structs import (
     DataLocation,
+    ExtensionNameAndPrefix,
     Model,
     Operand,
     Operation,
@@ -39,6 +44,9 @@ FIELD_RULES: dict[str, str] = {
 """The rules that this module decides."""
 
 
+_EXTENSIONS = "extensionNameToPrefix"
+_LONGEST_NAME = 60
+_NUMBER_BITS = 31
 _RELAXED = "relaxComputationFloat32toFloat16"
 
 
@@ -48,12 +56,14 @@ def clean_model(model: object) -> CheckedModel:
     version = reading.enumerator("version", reading.field("", struct, "version"), HalVersion, "G1")
     values = reading.memory("operandValues", reading.field("", struct, "operandValues"), "G1")
     pools = memories("pools", reading.field("", struct, "pools"))
-    cleaner = _Cleaner(version, values, pools)
+    extensions = _extensions(reading.field("", struct, _EXTENSIONS))
+    cleaner = _Cleaner(version, values, pools, extensions)
     subgraphs = reading.vec("referenced", reading.field("", struct, "referenced"))
     relaxed = reading.truth(_RELAXED, reading.field("", struct, _RELAXED))
     for name, given, since_ in (
         (_RELAXED, relaxed, HalVersion.V1_1),
         ("referenced", subgraphs, HalVersion.V1_3),
+        (_EXTENSIONS, extensions, HalVersion.V1_2),
     ):
         if given and version < since_:
             raise reading.broken(name, f"is of {since_.name}; the model is {version.name}", "G1")
@@ -67,7 +77,25 @@ def clean_model(model: object) -> CheckedModel:
         relaxed,
         values,
         pools,
+        extensions,
     )
+
+
+def _extensions(value: object) -> dict[int, str]:
+    """The names of extensions by their prefixes. Raises Broken."""
+    found: dict[int, str] = {}
+    for number, each in enumerate(reading.vec(_EXTENSIONS, value)):
+        place = f"{_EXTENSIONS}[{number}]"
+        struct = reading.instance(place, each, ExtensionNameAndPrefix)
+        name = reading.field(place, struct, "name")
+        if type(name) is not str or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            text = f"is {reading.shown(name)}, must be a name of 1 to {_LONGEST_NAME} characters"
+            raise reading.broken(f"{place}.name", text)
+        prefix = reading.integer(f"{place}.prefix", reading.field(place, struct, "prefix"), 1, 0x7FFF)
+        if prefix in found:
+            raise reading.broken(f"{place}.prefix", f"is {prefix} again, each must occur once")
+        found[prefix] = name
+    return found
 
 
 def memories(place: str, value: object) -> tuple[Bytes, ...]:
@@ -88,8 +116,11 @@ def location(place: str, value: object) -> Location:
 class _Cleaner:
     """What the parts of a model need to know of the whole."""
 
-    def __init__(self, version: HalVersion, values: Bytes, pools: tuple[Bytes, ...]) -> None:
+    def __init__(
+        self, version: HalVersion, values: Bytes, pools: tuple[Bytes, ...], extensions: Mapping[int, str]
+    ) -> None:
         self._version, self._values, self._pools = version, values, pools
+        self._extensions = extensions
 
     def graph(self, place: str, struct: object) -> CheckedGraph:
         prefix = f"{place}." if place else ""
@@ -141,13 +172,23 @@ class _Cleaner:
 
     def _operation(self, place: str, index: int, value: object) -> CheckedOperation:
         struct = reading.instance(place, value, Operation)
-        type_ = reading.enumerator(f"{place}.type", reading.field(place, struct, "type"), OperationType, "E2")
+        type_ = self._operation_type(f"{place}.type", reading.field(place, struct, "type"))
         self._exists(f"{place}.type", type_, "E2")
         inputs, outputs = (
             reading.uint32s(f"{place}.{name}", reading.field(place, struct, name))
             for name in ("inputs", "outputs")
         )
         return CheckedOperation(place, index, type_, inputs, outputs)
+
+    def _operation_type(self, place: str, value: object) -> OperationType:
+        number = reading.whole(value) or 0
+        prefix = number // EXTENSIONS
+        if prefix < 1 or number.bit_length() > _NUMBER_BITS:
+            return reading.enumerator(place, value, OperationType, "E2")
+        if prefix not in self._extensions:
+            text = f"is {number} of the extension {prefix}, which {_EXTENSIONS} does not have"
+            raise reading.broken(place, text, "E2")
+        return of_extension(self._extensions[prefix], number)
 
     def _exists(self, place: str, value: OperandType | OperationType | OperandLifeTime, rule: str) -> None:
         if since(value) > self._version:

@@ -232,4 +232,17 @@ _LAST_OF: dict[type[IntEnum], tuple[tuple[int, HalVersion], ...]] = {
 
 def since(enumerator: OperandType | OperationType | OperandLifeTime) -> HalVersion:
     """The version in which an enumerator appeared; it exists in all later ones."""
-    return next(version for last, version in _LAST_OF[type(enumerator)] if enumerator <= last)
+    versions = (version for last, version in _LAST_OF[type(enumerator)] if enumerator <= last)
+    return next(versions, HalVersion.V1_2)  # operations of extensions came with it
+
+
+EXTENSIONS = 1 << 16
+"""The numbers of operations of extensions begin here: a prefix above 16 bits, which the model gives the extension."""
+
+
+def of_extension(extension: str, number: int) -> OperationType:
+    """The operation of an extension with this number, prefix included; called such as "com.acme.ops:3"."""
+    made = int.__new__(OperationType, number)
+    made._name_ = f"{extension}:{number % EXTENSIONS}"
+    made._value_ = number
+    return made

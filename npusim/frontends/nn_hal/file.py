@@ -16,12 +16,19 @@ from typing import Any
 from npusim.base import files
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperand
 from npusim.frontends.nn_hal.cleaning import clean_model
-from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType, OperationType
+from npusim.frontends.nn_hal.enumerations import (
+    EXTENSIONS,
+    HalVersion,
+    OperandLifeTime,
+    OperandType,
+    OperationType,
+)
 from npusim.frontends.nn_hal.fault import Fault
 from npusim.frontends.nn_hal.reading import Broken
 from npusim.frontends.nn_hal.result import HalError
 from npusim.frontends.nn_hal.structs import (
     DataLocation,
+    ExtensionNameAndPrefix,
     Model,
     Operand,
     Operation,
@@ -38,6 +45,7 @@ from npusim.isa.base.sections import Sections
 MAGIC = b"\x89HAL\r\n\x1a\n"
 VERSION = 1
 _MODEL, _VALUES, _POOLS = "model", "operandValues", "pools"
+_EXTENSIONS = "extensionNameToPrefix"
 _FILE = Sections(
     "an npusim HAL model",
     MAGIC,
@@ -109,6 +117,11 @@ def _model_fields(model: CheckedModel) -> dict[str, Any]:
         "pools": [pool.size for pool in model.pools],
         "referenced": [_graph_fields(graph) for graph in model.referenced],
         **_graph_fields(model.main),
+        **(
+            {_EXTENSIONS: extensions}
+            if (extensions := [[name, prefix] for prefix, name in model.extensions.items()])
+            else {}
+        ),
     }
 
 
@@ -117,7 +130,7 @@ def _graph_fields(graph: CheckedGraph) -> dict[str, Any]:
         "operands": [_operand_fields(operand) for operand in graph.operands],
         "operations": [
             {
-                "type": operation.type.name,
+                "type": operation.type.name if operation.type < EXTENSIONS else int(operation.type),
                 "inputs": list(operation.inputs),
                 "outputs": list(operation.outputs),
             }
@@ -167,6 +180,8 @@ def _model(bodies: Mapping[str, memoryview]) -> Model:
         for i, each in enumerate(_list("referenced", values.get("referenced", [])))
     ]
     values["version"] = _named(values.get("version"), HalVersion)
+    pairs = [_list(_EXTENSIONS, pair) for pair in _list(_EXTENSIONS, values.get(_EXTENSIONS, []))]
+    values[_EXTENSIONS] = [ExtensionNameAndPrefix(*pair) if len(pair) == 2 else pair for pair in pairs]
     values[_POOLS] = _pools(_list(_POOLS, values.get(_POOLS, [])), bodies[_POOLS])
     return Model(**values, operandValues=bodies[_VALUES])
 

@@ -62,10 +62,7 @@ def integer(place: str, value: object, low: int, high: int) -> int:
     """A whole number within limits, as a plain int."""
     if type(value) is int and low <= value <= high:
         return value
-    try:
-        number = _whole(value)
-    except Exception:
-        number = None
+    number = whole(value)
     if number is None:
         raise broken(place, f"is {shown(value)}, must be an integer {low}..{high}")
     if not low <= number <= high:
@@ -73,11 +70,15 @@ def integer(place: str, value: object, low: int, high: int) -> int:
     return number
 
 
-def _whole(value: Any) -> int | None:
-    kind = type(value)
-    if issubclass(kind, bool) or not issubclass(kind, Integral):
+def whole(value: Any) -> int | None:
+    """The value as a plain int; None for what is no whole number."""
+    try:
+        kind = type(value)
+        if issubclass(kind, bool) or not issubclass(kind, Integral):
+            return None
+        return int.__add__(value if issubclass(kind, int) else value.__index__(), 0)
+    except Exception:
         return None
-    return int.__add__(value if issubclass(kind, int) else value.__index__(), 0)
 
 
 def uint32(place: str, value: object) -> int:
@@ -109,7 +110,7 @@ def truth(place: str, value: object) -> bool:
         kind = type(value)
         if issubclass(kind, np.bool_):
             return bool(value)
-        number = _whole(value)
+        number = whole(value)
         if number in (0, 1):
             return bool(number)
     except Exception:
@@ -121,10 +122,7 @@ def enumerator(place: str, value: object, kind: type[Enumeration], rule: str) ->
     """The enumerator of a number."""
     if type(value) is kind:
         return value
-    try:
-        number = _whole(value)
-    except Exception:
-        number = None
+    number = whole(value)
     if number is None:
         raise broken(place, f"is {shown(value)}, must be one of {kind.__name__}")
     try:

@@ -99,6 +99,14 @@ class Subgraph:
 
 
 @dataclass
+class ExtensionNameAndPrefix:
+    """An extension of a model: the numbers of its operations have the prefix above their 16 bits."""
+
+    name: str
+    prefix: int
+
+
+@dataclass
 class Model:
     """A main graph, the graphs that it refers to, and the memory of constants."""
 
@@ -111,6 +119,7 @@ class Model:
     relaxComputationFloat32toFloat16: bool = False
     referenced: Sequence[Subgraph] = ()
     version: int = HalVersion.V1_0
+    extensionNameToPrefix: Sequence[ExtensionNameAndPrefix] = ()
 
 
 @dataclass

@@ -83,7 +83,26 @@ def hal_file(path: Path) -> Path:
     return file
 
 
+def extension_file(path: Path) -> Path:
+    """An operation of an extension: its number in the model has the prefix that the model gives the extension."""
+    maker = Maker()
+    x = maker.input(hal.OperandType.TENSOR_FLOAT32, [2, 3])
+    y = maker.output(hal.OperandType.TENSOR_FLOAT32, [2, 2])
+    maker.operation(7 * 65536 + 3, [x], [y])
+    model = maker.model(hal.HalVersion.V1_2)
+    model.extensionNameToPrefix = [hal.ExtensionNameAndPrefix("com.acme.ops", 7)]
+    file = path / "extension.hal"
+    hal.save(model, file)
+    assert hal.load(file) == model
+    return file
+
+
 FORMATS = (
+    (
+        extension_file,
+        "com.acme.ops:3",
+        "npusim does not compute com.acme.ops:3; npusim.register_operator makes it known",
+    ),
     (nnef, "steps", "npusim does not have the operation 'steps'; npusim.register_operator makes it known"),
     (tflite, "steps", 'not known to npusim: custom "steps" (1); npusim run --unknown host'),
     (

@@ -97,6 +97,32 @@ CASES = (
         "operations[1].type: is PACK, which is of AIDL_V2; the model is V1_0",
     ),
     Case(
+        "E2",
+        convolution,
+        put("operations[0].type", 0x20003),
+        "operations[0].type: is 131075 of the extension 2, which extensionNameToPrefix does not have",
+    ),
+    Case(
+        "G1",
+        addition,
+        put("extensionNameToPrefix", [hal.ExtensionNameAndPrefix("com.acme.ops", 2)]),
+        "extensionNameToPrefix: is of V1_2; the model is V1_0",
+    ),
+    Case(
+        "G1",
+        convolution,
+        put("extensionNameToPrefix", [hal.ExtensionNameAndPrefix("", 2)]),
+        "extensionNameToPrefix[0].name: is '', must be a name of 1 to 60 characters",
+    ),
+    Case(
+        "G1",
+        convolution,
+        put(
+            "extensionNameToPrefix", [hal.ExtensionNameAndPrefix("a", 2), hal.ExtensionNameAndPrefix("b", 2)]
+        ),
+        "extensionNameToPrefix[1].prefix: is 2 again, each must occur once",
+    ),
+    Case(
         "E3",
         addition,
         put("operands[2].lifetime", 6),

@@ -14,11 +14,15 @@ from npusim.frontends.nn_hal.operations.conversion import Conversion
 from npusim.frontends.nn_hal.operations.row import Row
 from npusim.kernels.operator.registered import custom
 
-_OEM = custom(OperationType.OEM_OPERATION.name)
+
+def of_vendor(type_: OperationType) -> Row:
+    """The row of an operation that only its vendor knows, and that the user may have registered by its name."""
+    forms = ("inputs:any?* > outputs:any?*",)
+    return Row(type_, forms, convert=_registered, operators=(custom(type_.name),))
 
 
-def _oem(c: Conversion) -> Sequence[int]:
-    """What the user registered as OEM_OPERATION. A scalar of type OEM is handed over as its bytes."""
+def _registered(c: Conversion) -> Sequence[int]:
+    """What the user registered. A scalar of type OEM is handed over as its bytes."""
     inputs: list[int | None] = []
     for argument in c.call.inputs:
         operand = argument.operand
@@ -26,11 +30,13 @@ def _oem(c: Conversion) -> Sequence[int]:
             inputs.append(c.builder.constant(argument.place, np.array(operand.bytes, np.uint8)))
         else:
             inputs.append(c.given(argument))
-    return c.node(_OEM, inputs, *[c.result_of(output) for output in c.call.outputs])
+    return c.node(
+        custom(c.call.operation.type.name), inputs, *[c.result_of(output) for output in c.call.outputs]
+    )
 
 
 ROWS: tuple[Row, ...] = (
     Row(OperationType.IF, ("condition:B8 then:g else:g inputs:any* > outputs:any+",)),
     Row(OperationType.WHILE, ("condition:g body:g inputs:any+ > outputs:any+",)),
-    Row(OperationType.OEM_OPERATION, ("inputs:any?* > outputs:any?*",), convert=_oem, operators=(_OEM,)),
+    of_vendor(OperationType.OEM_OPERATION),
 )

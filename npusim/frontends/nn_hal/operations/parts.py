@@ -188,7 +188,7 @@ def row_of(operation: CheckedOperation) -> Row:
 
 def _not_computed(operation: CheckedOperation) -> Fault:
     text = f"npusim does not compute {operation.type.name}"
-    if operation.type is OperationType.OEM_OPERATION:
+    if operation.type >= OperationType.OEM_OPERATION:
         text += "; npusim.register_operator makes it known"
     return Fault(operation.place, text, status=ErrorStatus.GENERAL_FAILURE)
 

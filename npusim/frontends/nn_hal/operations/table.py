@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npusim.frontends.nn_hal.enumerations import OperationType
+from npusim.frontends.nn_hal.enumerations import EXTENSIONS, OperationType
 from npusim.frontends.nn_hal.operations import (
     control,
     convolutions,
@@ -46,5 +46,5 @@ _BY_TYPE = {row.type: row for row in OPERATIONS}
 
 
 def row(type_: OperationType) -> Row | None:
-    """The row of an operation; None while npusim does not have it."""
-    return _BY_TYPE.get(type_)
+    """The row of an operation, also of an extension; None while npusim does not have it."""
+    return _BY_TYPE.get(type_) if type_ < EXTENSIONS else control.of_vendor(type_)
