@@ -95,7 +95,7 @@ SAID = [
     "tiny on bench",
     "One inference takes 400 ns and",
     "2 500 000 in a second",
-    "The work needs at least 40 cycles, set by the operators on the host: 20.0 % of the run.",
+    "An ideal machine of this size needs at least 40 cycles, set by the operators on the host: 20.0 % of the run.",
     "Together 200 cycles: bound and losses add up to the run, to the cycle.",
     "1 of 5 layers run on the host, cortex-m7.",
     "axis is not the last",
