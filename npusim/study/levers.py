@@ -39,8 +39,8 @@ LEAST_SHARE = 0.01
 """A change that takes off less at best is not simulated."""
 
 MOST_TRIED, LEAST_TRIED = 14, 2
-EXTRA_COST = 450.0
-"""Simulations beside the least take about so much together, in the unit of `_cost`: a third of the shortest run."""
+EXTRA_COST = 350.0
+"""Simulations beside the least take about so much together, in the unit of `_cost`: a fifth of the shortest run."""
 
 TIMES = ("_cycles", "_ns", "_us")
 """Ends of the names of keys of which less is faster."""
@@ -136,7 +136,8 @@ def _affordable(result: RunResult) -> int:
 
 def _cost(result: RunResult) -> float:
     """About the milliseconds that one change takes, measured on networks of 20 to 2,000 instructions."""
-    return 12 + 0.4 * result.program.instructions + 0.04 * len(result.execution.trace.transfers)
+    program, transfers = result.program, len(result.execution.trace.transfers)
+    return 12 + 0.4 * program.instructions + 0.04 * transfers + len(program.layers)
 
 
 def _simulated(graph: Graph, result: RunResult, candidate: Candidate, do: str = "") -> Lever | None:
@@ -204,13 +205,17 @@ def _percent(before: float, after: float) -> float:
 
 
 def candidates(result: RunResult) -> list[Candidate]:
-    """The changes that the machine allows and that may help, the most promising first."""
+    """The changes that the machine allows and that may help: the most promising of each thing that can be relieved
+    first, then the second ones, and so on, so that few are of several kinds.
+    """
     found: list[Candidate] = []
     for each in sorted(_proposals(result), key=lambda each: -each.gain):
         known = any(each.set == other.set for other in found)
         if each.set and not known and each.gain >= LEAST_SHARE and _allowed(result.hardware, each.set):
             found.append(each)
-    return found
+    kinds = [each.relieves for each in found]
+    places = sorted(range(len(found)), key=lambda place: (kinds[:place].count(kinds[place]), place))
+    return [found[place] for place in places]
 
 
 def _allowed(hardware: Hardware, changes: Mapping[str, Any]) -> bool:
@@ -228,8 +233,7 @@ def _proposals(result: RunResult) -> Iterator[Candidate]:
     for name, busy in account.busy.items():
         gain = (alone.get(name, busy // 2) + busy) / 4 / total
         yield from (Candidate(name, changes, gain) for changes in _relieving(hardware, name))
-    for dtype in REAL_TYPES:
-        yield from _floats(result, dtype)
+    yield from _needed(result)
     untouched = sum(cycles for name, cycles in alone.items() if name in _off_clock(hardware))
     faster = _faster_clock(hardware)
     for clock in faster.values():
@@ -254,6 +258,22 @@ def _relieving(hardware: Hardware, name: str) -> Iterator[Mapping[str, Any]]:
 
 FLOAT_PARTS = {"vector.{}_lanes": ("vector.lanes", 2), "mac_array.{}_columns": ("mac_array.columns", 4)}
 """Keys of the units for floating-point values, and what an array of a size gets first: a part of those for int8."""
+
+
+FIRST_BUFFER_KIB = 4
+"""Burst buffer of the presets, for a machine without one."""
+
+
+def _needed(result: RunResult) -> Iterator[Candidate]:
+    """What layers on the host say that the machine lacks."""
+    for dtype in REAL_TYPES:
+        yield from _floats(result, dtype)
+    room = scaled(result.hardware, {"scratchpad.size_kib": 2})
+    buffer = {"dma.burst_buffer_kib": FIRST_BUFFER_KIB}
+    needs = {"needs room": room, "dma.burst_buffer_kib": buffer, "float32_rescale": {"float32_rescale": True}}
+    for words, changes in needs.items():
+        lacking = (layer.cycles for layer in result.layers if layer.unit == HOST and words in layer.reason)
+        yield Candidate(HOST, changes, sum(lacking) / int(result.cycles))
 
 
 def _floats(result: RunResult, dtype: str) -> Iterator[Candidate]:

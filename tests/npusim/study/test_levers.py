@@ -107,6 +107,21 @@ def test_a_float_network_is_quantized_or_gets_units_for_floats() -> None:
     assert {layer.unit for layer in units.layers} <= {"mac", "vector", "none"}
 
 
+def test_what_an_operator_lacks_is_given_to_the_machine() -> None:
+    without = npusim.hardware("edge-128", ["float32_rescale=false"])
+    sketch = Sketch()
+    sketch.conv(sketch.input(1, 32, 32, 8), 16)
+    graph = sketch.graph()
+    nodes = [replace(node, parameters=node.parameters.changed(rescale="float32")) for node in graph.nodes]
+    graph = replace(graph, nodes=tuple(nodes))
+    before = api.simulate(api.compile_program(graph, without), timing_only=True)
+    needed = "needs an output stage that rescales in float32 (float32_rescale); edge-128"
+    assert before.layers[0].reason.startswith(needed)
+    best, *_ = replace(before, tried=levers(graph, before)).answer.levers  # type: ignore[union-attr, misc]
+    then = api.simulate(api.compile_program(graph, npusim.hardware("edge-128")), timing_only=True)
+    assert (dict(best.set), best.cycles) == ({"float32_rescale": True}, int(then.cycles))
+
+
 def test_what_helps_most_of_all_keys_is_among_the_levers() -> None:
     before = _ran("digits_cnn", "gap9")
     every = what_if("digits_cnn", "gap9", jobs=1)
@@ -146,11 +161,9 @@ def test_operators_that_were_put_on_the_host_stay_there() -> None:
 
 def test_a_large_network_is_tried_on_fewer_machines() -> None:
     small, large = _ran("digits_cnn", "edge-128"), _ran("mobilenet_v2", "edge-128")
-    assert searching._affordable(small) == searching.MOST_TRIED
-    assert searching.LEAST_TRIED < searching._affordable(large) < 6
-    chosen = candidates(large)
-    assert [each.gain for each in chosen] == sorted((each.gain for each in chosen), reverse=True)
-    assert chosen[0].relieves == "dram"
+    assert searching._affordable(small) > 10
+    assert searching._affordable(large) == 3
+    assert [each.relieves for each in candidates(large)[:3]] == ["dram", "clock", "mac"]
 
 
 def test_a_change_that_the_model_does_not_fit_is_no_lever(monkeypatch: pytest.MonkeyPatch) -> None:
