@@ -40,6 +40,6 @@ def test_page_and_summary_name_the_memories(tmp_path: Path) -> None:
     ):
         assert text in said.output
     # A DRAM that holds nothing is not there.
-    assert "DRAM traffic" not in said.output
+    assert "  DRAM traffic" not in said.output
     page = (folder / "report.html").read_text("utf-8")
     assert '"label": "near"' in page or ">near<" in page

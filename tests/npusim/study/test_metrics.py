@@ -27,6 +27,7 @@ def test_every_number_of_the_json(run: RunResult) -> None:
         "model",
         "lower_bound_limit",
         "bound_by",
+        "answer",
         "provenance",
         "wall_s",
     )
