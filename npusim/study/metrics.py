@@ -49,6 +49,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("lower_bound_cycles", lambda run: run.lower_bound.cycles),
     Metric("lost_cycles", lambda run: run.lost_cycles, None),
     Metric("dram_bytes", lambda run: run.dram_bytes, _parts(DramBytes)),
+    Metric("memory_bytes", lambda run: run.memory_bytes, None),
     Metric("scratchpad_peak_bytes", lambda run: run.scratchpad_peak_bytes),
     Metric("instructions", lambda run: run.program.instructions),
     Metric("performance_info", lambda run: run.performance_info, _parts(PerformanceInfo)),
