@@ -47,7 +47,14 @@ PLACES = (
         "pools",
         "version",
     ),
-    *("relaxComputationFloat32toFloat16", "referenced", "request", "inputs", "outputs"),
+    *(
+        "relaxComputationFloat32toFloat16",
+        "extensionNameToPrefix",
+        "referenced",
+        "request",
+        "inputs",
+        "outputs",
+    ),
 )
 """What a message may begin with."""
 

@@ -60,14 +60,7 @@ def clean_model(model: object) -> CheckedModel:
     cleaner = _Cleaner(version, values, pools, extensions)
     subgraphs = reading.vec("referenced", reading.field("", struct, "referenced"))
     relaxed = reading.truth(_RELAXED, reading.field("", struct, _RELAXED))
-    for name, given, since_ in (
-        (_RELAXED, relaxed, HalVersion.V1_1),
-        ("referenced", subgraphs, HalVersion.V1_3),
-        (_EXTENSIONS, extensions, HalVersion.V1_2),
-    ):
-        if given and version < since_:
-            raise reading.broken(name, f"is of {since_.name}; the model is {version.name}", "G1")
-    return CheckedModel(
+    cleaned = CheckedModel(
         cleaner.graph("", struct),
         tuple(
             cleaner.graph(place, reading.instance(place, subgraph, Subgraph))
@@ -79,6 +72,15 @@ def clean_model(model: object) -> CheckedModel:
         pools,
         extensions,
     )
+    # Last: an operand or operation that the version does not have is what a caller wants to hear of first.
+    for name, given, since_ in (
+        (_RELAXED, relaxed, HalVersion.V1_1),
+        ("referenced", subgraphs, HalVersion.V1_3),
+        (_EXTENSIONS, extensions, HalVersion.V1_2),
+    ):
+        if given and version < since_:
+            raise reading.broken(name, f"is of {since_.name}; the model is {version.name}", "G1")
+    return cleaned
 
 
 def _extensions(value: object) -> dict[int, str]:
