@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, Quantization, TensorType
-from npusim.kernels.graph import folding
+from npusim.kernels.graph import folding, limits
 from npusim.kernels.graph.bind import (
     Offered,
     Sizes,
@@ -21,7 +21,7 @@ from npusim.kernels.graph.bind import (
 )
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
 from npusim.kernels.graph.inference import complete_results
-from npusim.kernels.graph.names import unique
+from npusim.kernels.graph.names import quoted, unique
 from npusim.kernels.operator.parameters import NONE, Parameters
 
 _MOST_OPTIONS = 4
@@ -54,7 +54,8 @@ class GraphBuilder:
         self.sizes = checked(sizes)
         self.most_folded = 0
         """Largest number of elements of a result that is computed here, if all operands of its node are constants."""
-        self._made = 0
+        self.budget: limits.Budget | None = None
+        """What the model file may still ask for; None for graphs that no file makes."""
         self.offered = Offered()
         self._assumed: dict[str, int | tuple[int, ...]] = {}
         self._known_names: list[str] = []
@@ -105,6 +106,7 @@ class GraphBuilder:
         Sizes that are unknown (with these names) are those that the user gave. Raises GraphError for one that nobody
         gave.
         """
+        limits.check_axes(type.shape, f"input {quoted(name)}")
         tensor = self.tensor(name, type)
         self.tensors[tensor] = replace(self.tensors[tensor], size_names=tuple(size_names))
         return self.as_input(tensor)
@@ -175,7 +177,11 @@ class GraphBuilder:
         """
         node = Node(name or op, op, tuple(inputs), tuple(outputs), parameters, tuple(bodies))
         complete_results(self.tensors, node)
+        for number in outputs:
+            limits.check_axes(self.shape(number), f"layer {quoted(node.name)} ({op})")
         if not self._folded(node):
+            if self.budget is not None:
+                self.budget.operation()
             node = replace(node, name=unique(node.name, self._names))
             self.nodes.append(node)
         return node
@@ -194,8 +200,12 @@ class GraphBuilder:
 
     def afford(self, elements: int) -> bool:
         """Count elements of constants that the reader makes; False once they are more than a model may ask for."""
-        self._made += elements
-        return self._made <= folding.MOST_TOTAL
+        return self.budget is None or self.budget.afford(elements)
+
+    def read_with(self, most_folded: int, budget: limits.Budget | None = None) -> None:
+        """Prepare for what a model file asks for: fold nodes on constants, and count operations."""
+        self.most_folded = most_folded
+        self.budget = budget or self.budget or limits.Budget()
 
     def node(
         self,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from npusim.isa.base.errors import GraphError
+from npusim.isa.base.errors import CompileError, GraphError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.inference import layer_name
+from npusim.kernels.graph.names import quoted
 from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
 from npusim.kernels.lowering.work import Move, Pick, Work
@@ -22,6 +23,9 @@ from npusim.scheduler.network.moves import picks, pieces
 from npusim.scheduler.network.on_the_way import on_the_way
 from npusim.scheduler.network.states import check_states
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
+
+_MOST_STRIPES = 1024
+"""Parts of a tensor between fused layers of which one may be enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     check_lacks(hardware)
     check_bound(graph)
     _require_straight_line(graph)
+    _require_room(graph, hardware)
     require_known(graph)
     graph = simplify(graph, hardware)
     uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
@@ -69,6 +74,30 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
         for body in _lower(way, call, hardware)
     ]
     return Network(graph, hardware, uses, on_the_way(graph, items, hardware), aliases)
+
+
+def _require_room(graph: Graph, hardware: Hardware) -> None:
+    """Raise CompileError for tensors that no placement fits into the memories, before work is spent on them.
+
+    Inputs are there together, an output is there as a whole. Fused layers keep a part of what is between them, but no
+    stripe is a thousandth of its tensor. Constants are left out: their stored bits may be fewer.
+    """
+    room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
+    tensors = [each for each in graph.tensors if not each.constant]
+    needs = [(sum(graph.tensors[number].type.size_bytes for number in graph.inputs), "its inputs take")]
+    for number in graph.outputs:
+        tensor = graph.tensors[number]
+        needs.append((tensor.type.size_bytes, f"output {quoted(tensor.name)} takes"))
+    for tensor in tensors:
+        if tensor.bound:
+            needs.append((tensor.type.size_bytes // _MOST_STRIPES, f"tensor {quoted(tensor.name)} takes"))
+    need, what = max(needs)
+    if need > room:
+        size = need * (_MOST_STRIPES if what.startswith("tensor") else 1)
+        raise CompileError(
+            f"{graph.name}: {what} {size:,} bytes, all memories of {hardware.name} have {room:,} (dram.size_mib, the "
+            "scratchpad and others); give smaller sizes, or hardware with more"
+        )
 
 
 def _require_straight_line(graph: Graph) -> None:

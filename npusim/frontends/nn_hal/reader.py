@@ -26,6 +26,7 @@ from npusim.kernels.graph import folding
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.control import IF, WHILE, body_names
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph
+from npusim.kernels.graph.limits import Budget
 
 MOST_BODIES = 4096
 """Most bodies of a file; one graph may be that of several operations."""
@@ -63,6 +64,7 @@ class _Reading:
     def __init__(self, model: CheckedModel) -> None:
         self._model = model
         self._bodies = 0
+        self._budget = Budget()
 
     def graph(
         self, graph: CheckedGraph, builder: GraphBuilder, shapes: Sequence[tuple[int, ...]] = ()
@@ -71,7 +73,7 @@ class _Reading:
         known = Known(graph)
         known.undecided.clear()  # all inputs of a graph have values
         known.shapes.update(zip(graph.inputs, shapes, strict=False))
-        builder.most_folded = folding.MOST_ELEMENTS
+        builder.read_with(folding.MOST_ELEMENTS, self._budget)
         parts = _Parts(builder.name, known, self._model.version, self._model.referenced, builder)
         for index in graph.inputs:
             self._input(parts, index)

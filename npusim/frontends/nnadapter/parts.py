@@ -47,7 +47,7 @@ class Parts:
     ) -> None:
         """`shapes` and `values` are what is known of operands beside their types and constants."""
         self.builder = LayoutBuilder(name, NCHW)
-        self.builder.most_folded = MOST_ELEMENTS
+        self.builder.read_with(MOST_ELEMENTS)
         self.in_reals = in_reals
         self.inputs: list[Operand] = []
         self.values: dict[Operand, Array] = dict(values or {})

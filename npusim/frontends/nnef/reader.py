@@ -54,7 +54,7 @@ class _Tensors:
 
     def __init__(self, builder: GraphBuilder, items: MutableMapping[str, Item]) -> None:
         self.builder = builder
-        builder.most_folded = folding.MOST_ELEMENTS
+        builder.read_with(folding.MOST_ELEMENTS)
         self._numbers: dict[str, int] = {}
         self._items = items
         self._codes: dict[str, Codes] = {}
@@ -135,6 +135,7 @@ class _Reading(_Tensors):
             for name in operands_of(call):
                 self._readers.setdefault(name, []).append(index)
         self._skipped: set[int] = set()
+        self._named_already: set[int] = set()
         self._labels: dict[tuple[str, Any], int] = {}
 
     def graph(self) -> Graph:
@@ -254,8 +255,9 @@ class _Reading(_Tensors):
             number = how.in_type(number, kind)
             number = self._bounded(number, kind, codes, how)
         held = self.builder.tensors[number]
-        if not held.constant and number not in self.builder.inputs and number not in self._numbers.values():
+        if not held.constant and number not in self.builder.inputs and number not in self._named_already:
             self.builder.tensors[number] = replace(held, name=name)
+        self._named_already.add(number)
         return number
 
     def _recoded(self, number: int, kind: TensorType, codes: Codes, how: Conversion) -> int:

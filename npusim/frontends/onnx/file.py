@@ -21,6 +21,7 @@ from npusim.frontends.onnx.tensors import array_of, dense, line
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
 from npusim.kernels.graph.names import quoted
 
 OLDEST_OPSET = 7
@@ -51,12 +52,22 @@ def parsed(path: Path, known: Callable[[str, str], bool]) -> Network:
     opsets = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
     _check_opset(opsets.get(STANDARD), model.graph)
     _check_texts(model)
+    _check_nested(model.graph)
     model = written_out(model, known)
     if any(node.op_type == _COMPILED for node in nodes_of(model.graph)):
         raise FormatError("already compiled for one execution provider by ONNX Runtime; give the original")
     if not all(known(node.domain, node.op_type) for node in nodes_of(model.graph)):
         model = typed(model)
     return _File(path.parent, opsets, known).network(model.graph)
+
+
+def _check_nested(graph: Any) -> None:
+    """Raises FormatError for more nodes in branches and loops than they may be written out to."""
+    count = sum(1 for _ in nodes_of(graph)) - len(graph.node)
+    if count > MOST_WRITTEN_OUT:
+        raise FormatError(
+            f"has {count:,} nodes in its branches and loops; npusim writes out {MOST_WRITTEN_OUT:,} at most"
+        )
 
 
 def _library() -> Any:

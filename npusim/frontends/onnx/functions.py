@@ -7,10 +7,11 @@ from typing import Any
 
 from npusim.frontends.onnx.tensors import line
 from npusim.isa.base.errors import FormatError
+from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
 from npusim.kernels.graph.names import quoted
 
-MOST_NODES = 1 << 18
-"""Of a model whose functions are written out."""
+_MOST_NESTED = 128
+"""Functions that call each other in a row."""
 
 Key = tuple[str, str]
 
@@ -97,6 +98,8 @@ def _check_size(model: Any) -> None:
 
     def size(graph: Any, callers: tuple[Key, ...]) -> int:
         total = 0
+        if len(callers) > _MOST_NESTED:
+            raise FormatError(f"has functions within functions, more than {_MOST_NESTED} deep")
         for node in nodes_of(graph):
             key = (node.domain, node.op_type)
             if key in callers:
@@ -107,10 +110,9 @@ def _check_size(model: Any) -> None:
         return total
 
     count = size(model.graph, ())
-    if count > MOST_NODES:
-        raise FormatError(
-            f"has {count:,} nodes with its functions written out; npusim reads {MOST_NODES:,} at most"
-        )
+    most = MOST_WRITTEN_OUT + sum(1 for graph in (model.graph, *model.functions) for _ in nodes_of(graph))
+    if count > most:
+        raise FormatError(f"has {count:,} nodes with its functions written out; npusim reads {most:,} at most")
 
 
 def _of_the_standard(model: Any, known: Callable[[str, str], bool]) -> set[Key]:

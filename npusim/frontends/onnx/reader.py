@@ -83,7 +83,7 @@ class _Reading:
     ) -> None:
         """outer: of the network that this one is a part of, whose values it sees."""
         self.builder = builder
-        self.builder.most_folded = folding.MOST_ELEMENTS
+        self.builder.read_with(folding.MOST_ELEMENTS)
         self._outer = outer
         self.makers: dict[int, int] = {}
         self._network = network
@@ -150,6 +150,7 @@ class _Reading:
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
         """The results of a network within a node for these inputs."""
+        self._write_out(len(network.nodes))
         network = replace(network, constants={**self._network.constants, **network.constants})
         plan = groups.plan(network, network.constants, _groupable, self._held())
         inner = _Reading(network, self.builder, plan, self)
@@ -161,6 +162,11 @@ class _Reading:
                 inner.add(node)
         self._plan.reasons += [reason for reason in plan.reasons if reason not in self._plan.reasons]
         return [inner.number(name) for name in network.outputs]
+
+    def _write_out(self, count: int) -> None:
+        """Count the nodes of a graph within a node, each time it is written out."""
+        assert self.builder.budget is not None
+        self.builder.budget.write_out(count)
 
     def _held(self) -> dict[str, groups.Seen]:
         """The values in codes, those from outside among them."""

@@ -110,7 +110,7 @@ class _Reading:
     ) -> None:
         self._model = model
         self._builder = builder
-        builder.most_folded = folding.MOST_ELEMENTS
+        builder.read_with(folding.MOST_ELEMENTS)
         self._within = within
         self._count = count or itertools.count()
         self._now: dict[int, int] = {}
@@ -227,6 +227,7 @@ class _Reading:
                 model = self._model.other(number)
                 names = [tensor_name(model, tensor) for tensor in model.inputs]
                 builder = GraphBuilder(word, dict(zip(names, shapes, strict=False)))
+                builder.budget = self._builder.budget
                 bodies.append(_Reading(model, builder, (*self._within, number), self._count).graph())
             except (FormatError, GraphError) as fault:
                 raise type(fault)(f"{where}, {word}: {fault}") from None

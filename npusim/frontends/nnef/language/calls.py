@@ -19,8 +19,9 @@ from npusim.frontends.nnef.language.types import (
 )
 from npusim.frontends.nnef.network import Call, Infer, Item, Operand, ResultNames, Shape
 from npusim.frontends.nnef.places import DocumentError, Place, Source, quoted
+from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
 
-MOST_CALLS = 100_000
+MOST_CALLS = MOST_WRITTEN_OUT
 """Most operations of an expanded document, and most tensors in an array that a call gives."""
 
 

@@ -13,9 +13,6 @@ from npusim.frontends.onnx.operations.row import Row
 
 MOST_ROUNDS = 1024
 
-MOST_NODES = 1 << 17
-"""Of a graph with its loops written out."""
-
 
 def _body(c: Conversion, name: str) -> Network:
     body = c.attribute(name)
@@ -57,7 +54,6 @@ def _round(c: Conversion, rounds: int) -> None:
     c.require(
         rounds < MOST_ROUNDS, f"turns more than {MOST_ROUNDS} times; npusim writes loops out up to that"
     )
-    c.require(len(c.builder.nodes) < MOST_NODES, f"makes more than {MOST_NODES:,} nodes, written out")
 
 
 def _loop(c: Conversion) -> Sequence[int]:

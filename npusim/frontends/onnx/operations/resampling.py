@@ -13,6 +13,9 @@ from npusim.frontends.onnx.operations.reductions import axes_of
 from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.sampling import Axis
 
+_MOST_SIDE = 1 << 21
+"""Largest size of an axis that is resized: where each element reads is a table that the reader makes."""
+
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 _NEAREST = "resize_nearest_neighbor"
@@ -72,7 +75,7 @@ def _axes(c: Conversion, how: str) -> dict[int, Axis]:
     for axis, scale, number in zip(axes, scales, said.tolist(), strict=True):
         extent = (region[axis], region[rank + axis])
         count = int(number) if sized else _count(shape[axis], scale, extent, how)
-        c.require(count > 0, f"axis {axis} would have {count} elements")
+        c.require(0 < count <= _MOST_SIDE, f"axis {axis} would have {count:,} elements, may have {_MOST_SIDE:,}")
         if count != shape[axis] or scale != 1 or (how == "tf_crop_and_resize" and extent != (0, 1)):
             sides[axis] = Axis(shape[axis], count, scale, extent)
     c.small([sides[axis].length if axis in sides else size for axis, size in enumerate(shape)])
