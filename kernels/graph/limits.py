@@ -39,7 +39,7 @@ class Budget:
         self.written_out -= count
         if self.written_out < 0:
             raise GraphError(
-                f"becomes more than {MOST_WRITTEN_OUT:,} operations with its loops and branches written out; give a part "
+                f"becomes more than {MOST_WRITTEN_OUT:,} operations with loops and branches written out; give a part "
                 "of the model, or fewer turns"
             )
 

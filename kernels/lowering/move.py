@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -14,13 +14,16 @@ from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.work import Move, OperandRef, Parts
 from npusim.kernels.operator.operands import input_type
-from npusim.kernels.operator.operator import Alias, Call
+from npusim.kernels.operator.operator import Alias, Call, Rule
 
 INPUT: OperandRef = ("in", 0)
 OUTPUT: OperandRef = ("out", 0)
 
 _MOST_OUTER = 3
 """Dimensions of a copy beside its contiguous bytes."""
+
+_MOST_COPIES = 1 << 12
+"""Largest number of copies that an operator which only moves elements becomes; the host does it at once."""
 
 
 class Loop(NamedTuple):
@@ -152,12 +155,29 @@ def pad_moves(call: Call, value: int | float) -> Parts:
     return (*fill_moves(call, value), *middle)
 
 
+def few_copies(loops: Callable[[Call], Iterable[Loop]]) -> Rule:
+    """The rule of a lowering whose loops these are: a tensor of many axes would become millions of copies."""
+
+    def few(call: Call) -> bool:
+        """on the NPU axes that do not stay neighbours make at most 4096 copies"""
+        outer, _ = _joined(list(loops(call)), 1)
+        return (
+            prod(sorted([loop.times for loop in outer])[: max(len(outer) - _MOST_OUTER, 0)]) <= _MOST_COPIES
+        )
+
+    return few
+
+
+def transpose_loops(call: Call) -> Iterable[Loop]:
+    """The dimensions of the output, and where the input has each."""
+    strides = dense_strides(input_type(call).shape)
+    shape = call.outputs[0].shape
+    return map(Loop, shape, [strides[axis] for axis in call.parameters.perm], dense_strides(shape))
+
+
 def lower_transpose(call: Call, hardware: Hardware) -> Parts:
     """Copies that walk the input in the order of the output."""
-    source, output = input_type(call), call.outputs[0]
-    strides = dense_strides(source.shape)
-    permuted = [strides[axis] for axis in call.parameters.perm]
-    return strided_moves(map(Loop, output.shape, permuted, dense_strides(output.shape)), _itemsize(source))
+    return strided_moves(transpose_loops(call), _itemsize(input_type(call)))
 
 
 def lower_slice(call: Call, hardware: Hardware) -> Parts:
@@ -172,17 +192,24 @@ def lower_slice(call: Call, hardware: Hardware) -> Parts:
     return _as_view("source", moves) if all(step == 1 for step in steps) else moves
 
 
+def reverse_loops(call: Call) -> Iterable[Loop]:
+    """The dimensions of the input, some of which are walked backwards."""
+    shape, axes = input_type(call).shape, call.parameters.axes
+    strides = dense_strides(shape)
+    signed = [-stride if axis in axes else stride for axis, stride in enumerate(strides)]
+    return map(Loop, shape, signed, strides)
+
+
 def lower_reverse(call: Call, hardware: Hardware) -> Parts:
     """A copy that walks some axes of the input backwards."""
     source, axes = input_type(call), call.parameters.axes
     strides = dense_strides(source.shape)
     last = sum([(source.shape[axis] - 1) * strides[axis] for axis in axes])
-    signed = [-stride if axis in axes else stride for axis, stride in enumerate(strides)]
-    return strided_moves(map(Loop, source.shape, signed, strides), _itemsize(source), (INPUT, last))
+    return strided_moves(reverse_loops(call), _itemsize(source), (INPUT, last))
 
 
-def lower_tile(call: Call, hardware: Hardware) -> Parts:
-    """A copy that repeats the input along each axis: its stride there is 0."""
+def tile_loops(call: Call) -> Iterable[Loop]:
+    """Two dimensions for each axis: how often it is repeated, and the axis."""
     source, output = input_type(call), call.outputs[0]
     steps = zip(
         source.shape,
@@ -191,18 +218,27 @@ def lower_tile(call: Call, hardware: Hardware) -> Parts:
         dense_strides(output.shape),
         strict=True,
     )
-    loops = [
+    return [
         loop for size, times, step, to in steps for loop in (Loop(times, 0, size * to), Loop(size, step, to))
     ]
-    return strided_moves(loops, _itemsize(source))
+
+
+def lower_tile(call: Call, hardware: Hardware) -> Parts:
+    """A copy that repeats the input along each axis: its stride there is 0."""
+    return strided_moves(tile_loops(call), _itemsize(input_type(call)))
+
+
+def broadcast_loops(call: Call) -> Iterable[Loop]:
+    """The dimensions of the output; an axis that the input has not, or has one element of, is repeated."""
+    source, shape = input_type(call), call.outputs[0].shape
+    own = (1,) * (len(shape) - len(source.shape)) + source.shape
+    strides = [0 if size == 1 else step for size, step in zip(own, dense_strides(own), strict=True)]
+    return map(Loop, shape, strides, dense_strides(shape))
 
 
 def lower_broadcast(call: Call, hardware: Hardware) -> Parts:
     """A copy that repeats the input along the axes that it has not, or has one element of."""
-    source, output = input_type(call), call.outputs[0]
-    own = (1,) * (len(output.shape) - len(source.shape)) + source.shape
-    strides = [0 if size == 1 else step for size, step in zip(own, dense_strides(own), strict=True)]
-    return strided_moves(map(Loop, output.shape, strides, dense_strides(output.shape)), _itemsize(source))
+    return strided_moves(broadcast_loops(call), _itemsize(input_type(call)))
 
 
 def lower_pack(call: Call, hardware: Hardware) -> Parts:

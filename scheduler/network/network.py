@@ -83,17 +83,16 @@ def _require_room(graph: Graph, hardware: Hardware) -> None:
     stripe is a thousandth of its tensor. Constants are left out: their stored bits may be fewer.
     """
     room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
-    tensors = [each for each in graph.tensors if not each.constant]
-    needs = [(sum(graph.tensors[number].type.size_bytes for number in graph.inputs), "its inputs take")]
-    for number in graph.outputs:
-        tensor = graph.tensors[number]
-        needs.append((tensor.type.size_bytes, f"output {quoted(tensor.name)} takes"))
-    for tensor in tensors:
-        if tensor.bound:
-            needs.append((tensor.type.size_bytes // _MOST_STRIPES, f"tensor {quoted(tensor.name)} takes"))
-    need, what = max(needs)
+    inputs = sum(graph.tensors[number].type.size_bytes for number in graph.inputs)
+    needs = [(inputs, inputs, "its inputs take")]
+    for number, tensor in enumerate(graph.tensors):
+        if tensor.bound and not tensor.constant:
+            size, whole = tensor.type.size_bytes, number in graph.outputs
+            needs.append(
+                (size if whole else size // _MOST_STRIPES, size, f"tensor {quoted(tensor.name)} takes")
+            )
+    need, size, what = max(needs)
     if need > room:
-        size = need * (_MOST_STRIPES if what.startswith("tensor") else 1)
         raise CompileError(
             f"{graph.name}: {what} {size:,} bytes, all memories of {hardware.name} have {room:,} (dram.size_mib, the "
             "scratchpad and others); give smaller sizes, or hardware with more"

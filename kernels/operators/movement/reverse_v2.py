@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.move import lower_reverse
+from npusim.kernels.lowering.move import few_copies, lower_reverse, reverse_loops
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, like_input, move
@@ -37,5 +37,5 @@ OPERATOR = Operator(
     infer=like_input,
     reference=_reference,
     workload=move,
-    lowerings=(Lowering("dma", (), lower_reverse),),
+    lowerings=(Lowering("dma", (few_copies(reverse_loops),), lower_reverse),),
 )

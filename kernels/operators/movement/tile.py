@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.move import lower_tile
+from npusim.kernels.lowering.move import few_copies, lower_tile, tile_loops
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
@@ -50,5 +50,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=move,
-    lowerings=(Lowering("dma", (), lower_tile),),
+    lowerings=(Lowering("dma", (few_copies(tile_loops),), lower_tile),),
 )

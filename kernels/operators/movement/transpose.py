@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.move import lower_transpose
+from npusim.kernels.lowering.move import few_copies, lower_transpose, transpose_loops
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
 from npusim.kernels.operator.operands import input_type, input_value, move
@@ -45,5 +45,5 @@ OPERATOR = Operator(
     infer=_infer,
     reference=_reference,
     workload=move,
-    lowerings=(Lowering("dma", (), lower_transpose),),
+    lowerings=(Lowering("dma", (few_copies(transpose_loops),), lower_transpose),),
 )

@@ -112,7 +112,9 @@ def _check_size(model: Any) -> None:
     count = size(model.graph, ())
     most = MOST_WRITTEN_OUT + sum(1 for graph in (model.graph, *model.functions) for _ in nodes_of(graph))
     if count > most:
-        raise FormatError(f"has {count:,} nodes with its functions written out; npusim reads {most:,} at most")
+        raise FormatError(
+            f"has {count:,} nodes with its functions written out; npusim reads {most:,} at most"
+        )
 
 
 def _of_the_standard(model: Any, known: Callable[[str, str], bool]) -> set[Key]:

@@ -13,7 +13,6 @@ from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import UNRANKED, Tensor
-from npusim.kernels.graph.limits import check_axes
 from npusim.kernels.graph.names import quoted
 
 _DTYPES = {name.upper(): name for name in element_names()}
@@ -72,8 +71,7 @@ def _tensor(model: ModelRecord, number: int) -> Tensor:
 
 
 def check_size(type_: TensorType, where: str) -> None:
-    """Raise FormatError for a tensor of more bytes than a file may say, GraphError for one of too many axes."""
-    check_axes(type_.shape, where)
+    """Raise FormatError for a tensor of more bytes than a file may say."""
     spanned = type_.spanned_bytes
     if spanned > _LARGEST_TENSOR_BYTES:
         raise FormatError(f"{where}: {spanned} bytes, may have {_LARGEST_TENSOR_BYTES}")

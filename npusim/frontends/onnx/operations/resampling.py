@@ -75,7 +75,9 @@ def _axes(c: Conversion, how: str) -> dict[int, Axis]:
     for axis, scale, number in zip(axes, scales, said.tolist(), strict=True):
         extent = (region[axis], region[rank + axis])
         count = int(number) if sized else _count(shape[axis], scale, extent, how)
-        c.require(0 < count <= _MOST_SIDE, f"axis {axis} would have {count:,} elements, may have {_MOST_SIDE:,}")
+        c.require(
+            0 < count <= _MOST_SIDE, f"axis {axis} would have {count:,} elements, may have {_MOST_SIDE:,}"
+        )
         if count != shape[axis] or scale != 1 or (how == "tf_crop_and_resize" and extent != (0, 1)):
             sides[axis] = Axis(shape[axis], count, scale, extent)
     c.small([sides[axis].length if axis in sides else size for axis, size in enumerate(shape)])

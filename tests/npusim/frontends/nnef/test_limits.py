@@ -42,7 +42,7 @@ LARGE = (
     (flat(f"y = reshape(x, shape = [{'9' * 100000}]);"), "at most 400 are read"),
     (flat("y = mul(x, 1e999999999);"), "beyond the largest number"),
     (own("", "y = add_n(copy_n(x, times = 1000000000));"), "at most 1,048,576 are made"),
-    (own("", "y = add_n(split(x, axis = 1, ratios = [1] * 1000000));"), "at most 100,000 are made"),
+    (own("", "y = add_n(split(x, axis = 1, ratios = [1] * 1000000));"), "at most 16,384 are made"),
     (own("", "y = reshape(x, shape = [1] * 1000 * 1000 * 1000);"), "at most 1,048,576 are made"),
     (
         own(fragment("".join(f"k{i} = [1] * 1000000;" for i in range(9)) + "b = a;")),
