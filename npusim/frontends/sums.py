@@ -27,6 +27,12 @@ def products(ifm: Quantization, weights: Quantization) -> Scales:
         return np.float32(ifm.scale) * np.array(weights.scales, np.float32)
 
 
+def of_sums(ifm: Quantization, weights: Quantization) -> Quantization:
+    """The quantization of a bias that adds to the sums."""
+    scales = products(ifm, weights).tolist()
+    return Quantization(tuple(scales), (0,) * len(scales), None if weights.axis is None else 0)
+
+
 def same_scales(own: Sequence[float], sums: Scales) -> bool:
     """Whether scales of a bias are those of the sums. One scale stands for all channels."""
     scales = np.array(own, np.float32)

@@ -81,7 +81,7 @@ class OperandType:
     dimensions:  sizes, NCHW for images; -1 for one that is not known.
     scale, zero_point: of codes with one scale; zero points are those of asymmetric codes alone.
     scales, channel_dim: of codes with a scale per channel, and the dimension of the channels.
-    zero_points: of asymmetric codes with a scale per channel, as many as scales; zeros if None.
+    zero_points: of asymmetric quantization per channel, as many as scales; zeros if None.
     layout:      a `Layout`. Operations read images as NCHW.
     dynamic:     up to 8 shapes (gears) that an operand with unknown sizes may take.
     lifetime:    said by the model, not by the caller.

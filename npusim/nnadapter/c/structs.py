@@ -150,7 +150,7 @@ class NNAdapterOperandType:
 
     @property
     def zero_points(self) -> Sequence[int] | None:
-        """Of asymmetric codes with a scale per channel."""
+        """Of asymmetric quantization per channel."""
         return self._of.type.zero_points
 
     @property

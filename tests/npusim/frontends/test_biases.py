@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from npusim import hal
 from npusim import nnadapter as nna
 from npusim.frontends.nn_hal.reader import graph_of
 from npusim.frontends.sums import bias_fault, products
+from npusim.frontends.targets import target_of
 from npusim.frontends.tflite.reader import parse
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -192,3 +194,20 @@ def test_tflite_is_read_as_litert_reads_it(op: str, dtype: str, channels: bool, 
     done = npusim.simulate(npusim.compile(graph), [x])
     assert done.outputs is not None
     np.testing.assert_array_equal(done.outputs[0], wanted[0])
+
+
+@pytest.mark.parametrize("to", ["nnef", "onnx", "hal", "tflite"])
+def test_a_bias_that_litert_adds_as_it_is_is_written_so(to: str, tmp_path: Path) -> None:
+    """A convolution whose bias has a scale that LiteRT does not look at gives the same bytes in another format."""
+    graph = parse(_tflite("conv_2d", "int8", 0.5), "model")
+    target = target_of(to, Path())
+    file = tmp_path / f"model{target.suffixes[0]}"
+    file.write_bytes(target.written(graph, file.name))
+    x = np.full((1, 2, 2, 4), 3, np.int8)
+    wanted = npusim.simulate(npusim.compile(graph), [x]).outputs
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = npusim.run(file, inputs=[x]).outputs
+    assert wanted is not None
+    assert found is not None
+    np.testing.assert_array_equal(found[0], wanted[0])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from npusim.frontends.nnef.export.conversion import Convert, Export
 from npusim.frontends.nnef.network import Operand
+from npusim.frontends.sums import of_sums
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization as Scaling
 from npusim.isa.base.tensor import TensorType
@@ -35,16 +34,14 @@ def of_reals(convert: Convert) -> Convert:
 
 
 def bias_of(e: Export, node: Node) -> Operand:
-    """The bias of a weighted sum as a row; codes have the scales of the sum where the graph says none."""
+    """The bias of a weighted sum as a row; a quantized one has the scales of the sum, whatever the graph says of it."""
     number = node.inputs[2] if len(node.inputs) > 2 else None
     if number is None:
         return 0.0
     kind, image, weights = (e.kind(_number(node, place)) for place in (2, 0, 1))
     scaling = kind.quantization
-    if scaling is None and not kind.real and image.quantization and weights.quantization:
-        scales = np.float32(image.quantization.scale) * np.array(weights.quantization.scales, np.float32)
-        several = None if weights.quantization.axis is None else 0
-        scaling = Scaling(tuple(map(float, scales)), (0,) * len(scales), several)
+    if not kind.real and image.quantization and weights.quantization:
+        scaling = of_sums(image.quantization, weights.quantization)
     return row_of_channels(e, number, scaling)
 
 

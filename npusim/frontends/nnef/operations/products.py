@@ -9,8 +9,7 @@ import numpy as np
 
 from npusim.frontends.nnef.operations.conversion import MOST_ELEMENTS, Conversion
 from npusim.frontends.nnef.operations.row import Row
-from npusim.frontends.sums import bias_fault, products
-from npusim.isa.base.tensor import Quantization
+from npusim.frontends.sums import bias_fault, of_sums
 
 
 def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | None:
@@ -46,9 +45,8 @@ def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | Non
     reals = c.builder.tensors[real].array
     if reals is None:
         return real
-    scales = tuple(map(float, products(scalings[0], scalings[1])))
-    along = Quantization(scales, (0,) * len(scales), 0 if len(scales) > 1 else None)
-    steps = reals.astype(np.float64) / np.array(scales)
+    along = of_sums(scalings[0], scalings[1])
+    steps = reals.astype(np.float64) / np.array(along.scales)
     limits = np.iinfo(np.int32)
     codes = np.clip(np.copysign(np.floor(np.abs(steps) + 0.5), steps), limits.min, limits.max)
     return c.constant(codes.astype(np.int32), along)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.onnx.export.conversion import FIRST_AXIS, TO_FIRST, Export
+from npusim.frontends.sums import of_sums
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import Array, Quantization
+from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Node
 from npusim.kernels.operator.parameters import NO_BORDERS
 
@@ -62,10 +63,8 @@ def _bias(e: Export, node: Node) -> list[str]:
         return [e.last(number)]
     if kind.dtype != "int32":
         raise GraphError(f"ONNX's biases are int32, not {kind.dtype}")
-    scales = np.float32(image.quantization.scale) * np.array(weights.quantization.scales, np.float32)
-    several = None if weights.quantization.axis is None else 0
-    scaling = Quantization(tuple(map(float, scales)), (0,) * len(scales), several)
-    return [e.reals(e.last(number), kind.dtype, scaling, several)]
+    scaling = of_sums(image.quantization, weights.quantization)
+    return [e.reals(e.last(number), kind.dtype, scaling, scaling.axis)]
 
 
 # Sums of codes in int32

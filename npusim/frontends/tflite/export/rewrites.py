@@ -22,6 +22,7 @@ from npusim.frontends.rewriting import (
     strided_slice,
     there,
 )
+from npusim.frontends.sums import of_sums
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import Graph, Node
@@ -92,9 +93,7 @@ def _with_bias(to: Rewriting, node: Node, inputs: Sequence[int | None]) -> tuple
 def _sum_scales(ifm: TensorType, weights: TensorType) -> Quantization | None:
     if ifm.quantization is None or weights.quantization is None:
         return None
-    scales = np.float32(ifm.quantization.scale) * np.array(weights.quantization.scales, np.float32)
-    several = None if weights.quantization.axis is None else 0
-    return Quantization(tuple(scales.tolist()), (0,) * len(scales), several)
+    return of_sums(ifm.quantization, weights.quantization)
 
 
 def _transposed(to: Rewriting, node: Node) -> None:
