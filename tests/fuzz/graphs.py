@@ -16,7 +16,7 @@ from npusim.session.api import host_functions
 from npusim.verification.litert import LiteRTError, installed
 
 from ..litert.live import by_litert, difference
-from ..litert.rows import CLOSE, ROWS, UNDEFINED, inputs_of, model
+from ..litert.rows import ROWS, UNDEFINED, inputs_of, model
 from ..random_graphs import deep_graph, random_graph
 from .child import Report
 from .hardware import random_hardware
@@ -100,8 +100,7 @@ def check(folder: Path, report: Report) -> None:
     report.note("compared")
     if row is not None:
         found, expected = row.defined(found), row.defined(expected)
-    tolerance = CLOSE if row is not None and not row.exact else 0.0
-    wrong = difference(found, expected, tolerance)
+    wrong = difference(found, expected, row.tolerance if row is not None else 0.0)
     if wrong:
         report.note("wrong bytes", f"{what}: {wrong}")
 

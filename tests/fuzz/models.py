@@ -27,7 +27,7 @@ from npusim.kernels.table import operator
 from npusim.verification.litert import LiteRTError, Session, installed
 
 from ..damage import DAMAGES
-from ..litert.rows import CLOSE, ROWS
+from ..litert.rows import CLOSE, RECURRENT, ROWS
 from ..litert.sample import Sample
 from ..random_graphs import random_graph
 from .child import Report
@@ -341,7 +341,8 @@ def check(folder: Path, report: Report) -> None:
             return  # what is left undefined may be anywhere
         row = ROWS["CUSTOM TFLite_Detection_PostProcess"]
         found, expected = row.defined(found), row.defined(expected)
-    wrong = differing(found, expected)
+    recurrent = any(node.op.endswith(("lstm", "rnn")) for node in graph.nodes)
+    wrong = differing(found, expected, RECURRENT if recurrent else CLOSE)
     if wrong:
         report.note("wrong bytes", wrong)
 
@@ -355,7 +356,7 @@ def random_draw(graph: Any) -> list[Array]:
     return draw([Placement(each.name, each.type, 0) for each in tensors], 0)
 
 
-def differing(found: list[Array], expected: list[Array]) -> str | None:
+def differing(found: list[Array], expected: list[Array], close: float) -> str | None:
     """Integers must be equal and floats close; what LiteRT gives another shape is not comparable."""
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
@@ -365,8 +366,8 @@ def differing(found: list[Array], expected: list[Array]) -> str | None:
         if ours.dtype.kind == "f":
             with np.errstate(all="ignore"):
                 finite = np.abs(theirs[np.isfinite(theirs)])
-                allowed = CLOSE * max(float(finite.max(initial=0.0)), 1e-30)
-                if np.allclose(ours, theirs, rtol=CLOSE, atol=allowed, equal_nan=True):
+                allowed = close * max(float(finite.max(initial=0.0)), 1e-30)
+                if np.allclose(ours, theirs, rtol=close, atol=allowed, equal_nan=True):
                     continue
         at = int(np.flatnonzero(ours.reshape(-1) != theirs.reshape(-1))[0])
         count = int((ours != theirs).sum())

@@ -24,6 +24,11 @@ REDUCED = (*COMPUTED, "int16", "int32", "int64", "bool")
 CLOSE = 1e-5
 """Floats that are sums or transcendental differ in their last bits: so much of the largest magnitude is allowed."""
 
+RECURRENT = 1e-3
+"""Of float LSTMs and RNNs: gates and states are of order 1, and their last place (6e-8) stays where they cancel to
+small outputs. Of 80 drawn LSTMs 79 were within 1e-6; the other one's outputs are below 0.01, see `test_operators.py`.
+"""
+
 UNDEFINED = re.compile(r"breaks a rule: .*(: C leaves undefined | is less than 2\*\*31$| fit 32 bits$)")
 """Why a model with scales that no network has may be refused: LiteRT's own kernels have no result there."""
 
@@ -44,6 +49,12 @@ class Row:
     dtypes: tuple[str, ...] = COMPUTED
     exact: bool = True
     optimized: bool = False
+
+    @property
+    def tolerance(self) -> float:
+        """How far float results may be from LiteRT's, relative to the largest of them."""
+        recurrent = self.op.endswith(("lstm", "rnn"))
+        return 0.0 if self.exact else RECURRENT if recurrent else CLOSE
 
     def defined(self, outputs: list[Array]) -> list[Array]:
         """What of the outputs the operator defines: LiteRT leaves in the rest what was there."""

@@ -61,7 +61,7 @@ def test_an_operator_is_a_partition_with_the_bytes_of_litert(code: str) -> None:
             if not isinstance(found, list):
                 assert UNDEFINED.search(found), f"model({code!r}, {dtype!r}, {seed}): {found}"
                 continue
-            tolerance = 0.0 if row.exact else CLOSE
+            tolerance = row.tolerance
             wrong = difference(row.defined(found), row.defined(expected), tolerance)
             assert wrong is None, f"model({code!r}, {dtype!r}, {seed}): {wrong}"
             assert len(delegate.runs) == 1
