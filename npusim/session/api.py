@@ -343,16 +343,9 @@ def run(
     """
     from npusim.session.inputs import offered
 
-    open_sizes = offered(inputs)
+    given = offered(inputs)
     program, wall = prepare_any(
-        path,
-        hw,
-        effort=effort,
-        unknown=unknown,
-        host=host,
-        partition=partition,
-        sizes=sizes,
-        offered=open_sizes,
+        path, hw, effort=effort, unknown=unknown, host=host, partition=partition, sizes=sizes, offered=given
     )
     result: RunResult | JobResult = simulate(
         program, inputs, timing_only=timing_only, seed=seed, progress=progress, decisions=decisions
@@ -366,7 +359,7 @@ def run(
         seed=seed,
         inputs=result.provenance.inputs,
         compiled=is_program(path),
-        sizes=open_sizes.taken | dict(sizes or {}),
+        sizes=given.taken | dict(sizes or {}),
     )
     return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
 
