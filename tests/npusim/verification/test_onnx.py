@@ -219,8 +219,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(NpusimError, match=r"bad\.onnx: is no ONNX model"):
         npusim.verify(tmp_path / "bad.onnx")
     path = of_floats(tmp_path / "net.onnx", "batch")
-    with pytest.raises(NpusimError, match=r'net\.onnx: input "x": has shape .* give --shape batch=N'):
-        npusim.verify(path)
+    assert npusim.verify(path).compared_bytes > 0  # an open batch is 1 in both
     monkeypatch.setattr(onnx_runtime, "find_spec", lambda name: None)
     with pytest.raises(
         NpusimError, match="verifying an ONNX model needs onnx, onnxruntime, which are not installed"
