@@ -7,7 +7,7 @@ FOLDERS := $(shell find npusim isa kernels scheduler reports -type d -not -name 
 # Two workers: most machines that run this have at least two cores.
 JOBS ?= 2
 
-.PHONY: demo test quick lint docs bench rtl clean
+.PHONY: demo test quick lint docs bench rtl pins clean
 
 demo: $(VENV)/run
 	$(BIN)/npusim demo
@@ -47,10 +47,27 @@ $(BIN)/python:
 
 # Strict editable mode lays the packages out as links, which type checkers can follow. A folder that changes
 # (a file was added) installs again.
-$(VENV)/run: pyproject.toml setup.py $(FOLDERS) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable .
+$(VENV)/run: pyproject.toml setup.py requirements/run.txt $(FOLDERS) | $(BIN)/python
+	$(call install,run)
 	@touch $@
 
-$(VENV)/dev: pyproject.toml setup.py $(FOLDERS) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[dev]'
+$(VENV)/dev: pyproject.toml setup.py requirements/dev.txt $(FOLDERS) | $(BIN)/python
+	$(call install,dev)
 	@touch $@ $(VENV)/run
+
+# What the commands install has fixed versions and hashes: the same on every day and machine. pip checks no hashes of a
+# folder, so npusim itself is a step of its own; its build takes the setuptools that is among them.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+define install
+$(PIP) --require-hashes --requirement requirements/$(1).txt
+$(PIP) --no-deps --no-build-isolation --config-settings editable_mode=strict --editable .
+endef
+
+# Take the newest versions that the index has. Look at the difference, then run `make test`.
+COMPILE := $(BIN)/uv pip compile pyproject.toml - --universal --python-version 3.11 --generate-hashes --no-annotate \
+  --upgrade --quiet --custom-compile-command 'make pins'
+BUILD := $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])'
+pins: $(BIN)/python
+	$(PIP) uv
+	$(BUILD) | $(COMPILE) --extra dev --output-file requirements/dev.txt
+	$(BUILD) | $(COMPILE) --constraint requirements/dev.txt --output-file requirements/run.txt

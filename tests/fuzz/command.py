@@ -52,7 +52,7 @@ def attempt(report: Report, arguments: Sequence[str]) -> int:
             report.note("bad message", f"{command}: {err!r}")
     elif status:
         report.note("exit 1", f"{command}: exit {status}: {err.strip()[-1500:]}")
-    elif err.strip():
+    elif not all(map(_warning, err.splitlines())):
         report.note("bad message", f"{command}: exit 0 and {err!r}")
     if "\x1b" in out + err:
         report.note("bad message", f"{command}: a terminal escape in {(out + err)[:400]!r}")
@@ -63,6 +63,11 @@ def one_line(err: str) -> bool:
     """True for one printable line of a length that somebody reads."""
     text = err.rstrip("\n")
     return text.startswith("npusim: ") and text.isprintable() and len(text) <= LONGEST_MESSAGE
+
+
+def _warning(line: str) -> bool:
+    """True for what `npusim run` may say of a model that it runs."""
+    return line.startswith("npusim: warning: ") and line.isprintable() and len(line) <= LONGEST_MESSAGE
 
 
 def warm_up() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from . import (
     caches,
     graphs,
@@ -26,3 +28,8 @@ KINDS: dict[str, Kind] = {
     "spaces": space_files.KIND,
     "studies": study_lines.KIND,
 }
+
+if find_spec("onnx") and find_spec("onnxruntime"):
+    from . import onnx_models
+
+    KINDS["onnx"] = onnx_models.KIND
