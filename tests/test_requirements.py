@@ -12,7 +12,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-FIXED = re.compile(r"^([\w.-]+)==(\S+)(?: ; ([^\\]+?))? \\\n((?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M)
+FIXED = re.compile(
+    r"^([\w.-]+)==(\S+)(?: ; ([^\\]+?))? \\\n((?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M
+)
 
 
 def fixed(name: str) -> dict[str, list[Requirement]]:
@@ -56,7 +58,9 @@ def test_what_is_asked_for_has_a_fixed_version(name: str, extra: str | None) -> 
 def test_both_commands_install_the_same_versions() -> None:
     run, dev = fixed("run"), fixed("dev")
     assert run.keys() <= dev.keys()
-    assert {name: list(map(str, run[name])) for name in run} == {name: list(map(str, dev[name])) for name in run}
+    assert {name: list(map(str, run[name])) for name in run} == {
+        name: list(map(str, dev[name])) for name in run
+    }
 
 
 @pytest.mark.parametrize("name", ["run", "dev"])

@@ -87,23 +87,30 @@ def disassemble(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
+def code(program: Program, layer: int | None = None) -> str:
+    """The instructions alone, of one layer or all, for people: `assemble` needs the rest. Raises ProgramError."""
+    return "\n".join(_code_lines(program, decode_all(program.code), layer)) + "\n"
+
+
 def _record(directive: str, plain: Mapping[str, Any]) -> str:
     return " ".join(
         [directive, *(f"{name}={to_json(value, readable=True)}" for name, value in plain.items())]
     )
 
 
-def _code_lines(program: Program, instructions: list[Instruction]) -> Iterator[str]:
+def _code_lines(program: Program, instructions: list[Instruction], only: int | None = None) -> Iterator[str]:
     counts = [0] * len(Unit)
     current = -1
     for index, (each, layer) in enumerate(zip(instructions, program.layer_of.tolist(), strict=True)):
+        counts[each.unit] += 1
+        if only not in (None, layer):
+            continue
         if layer != current:
             current = layer
             of = program.layers[layer] if layer < len(program.layers) else None
             yield (
                 f"{FOR} {layer}  {COMMENT} {printable(of.op)} {to_json(of.name)}" if of else f"{FOR} {layer}"
             )
-        counts[each.unit] += 1
         yield f"  {format_instruction(each)}  {COMMENT} {index} {UNIT_NAMES[each.unit]} {counts[each.unit]}"
 
 

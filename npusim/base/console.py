@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from npusim.isa.base.printable import printable_lines
@@ -55,6 +57,28 @@ def cleaned_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+        _for_data.clear()
+
+
+STANDARD_OUTPUT = Path("-")
+"""How a command line calls standard output where it asks for a file."""
+
+_for_data: list[TextIO] = []
+"""Standard output while it is kept for a file that was asked for as "-"."""
+
+
+def keep_for_data() -> None:
+    """Keep standard output for a file that is asked for as "-": tables and summaries go nowhere.
+
+    It ends with `cleaned_streams`.
+    """
+    _for_data.append(sys.stdout)
+    sys.stdout = StringIO()
+
+
+def data_stream() -> TextIO | None:
+    """Standard output, if it is kept for data."""
+    return _for_data[-1] if _for_data else None
 
 
 def open_standard_streams() -> None:

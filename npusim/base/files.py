@@ -8,9 +8,11 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from npusim.base.console import STANDARD_OUTPUT, Cleaned, data_stream
 from npusim.isa.base.errors import NpusimError
 
 Writer = Callable[[BinaryIO], object]
@@ -27,8 +29,14 @@ def write(path: Path, writer: Writer, *, follow: bool = True, durable: bool = Fa
     The content goes to a file beside it that then takes its name; what runs that were killed left of such files is
     cleared away. Devices and pipes are written directly. A link is followed, or refused if not `follow`, as in folders
     whose names nobody gave. `durable` holds also where the computer stops: the content is on the disk before it takes
-    the name. Raises NpusimError that names the path.
+    the name. "-" is standard output where a command keeps it for data. Raises NpusimError that names the path.
     """
+    if path == STANDARD_OUTPUT and (stream := data_stream()) is not None:
+        content = BytesIO()
+        writer(content)
+        stream.write(content.getvalue().decode("utf-8"))
+        stream.flush()
+        return
     try:
         if not follow:
             require_no_link(path)
@@ -69,8 +77,6 @@ def _opened_stream(path: Path) -> Iterator[BinaryIO]:
     os.set_blocking(handle, True)
     with os.fdopen(handle, "wb") as file:
         if file.isatty():
-            from npusim.base.console import Cleaned
-
             yield cast(BinaryIO, Cleaned(file))
         else:
             yield file
@@ -184,7 +190,8 @@ def check_outputs(
             taken[_identity(path)] = name
     asked = {option: path for option, path in outputs.items() if path is not None}
     for path in asked.values():
-        require_writable(path)
+        if path != STANDARD_OUTPUT or data_stream() is None:
+            require_writable(path)
     for option, path in asked.items():
         _take(taken, option, path)
     for option, (folder, names) in (folders or {}).items():

@@ -26,7 +26,7 @@ from npusim.isa.base.version import npusim_version
 
 app = typer.Typer(
     cls=Guarded,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,  # plain help: rich alone would take longer to import than all the rest
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -68,7 +68,7 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        app(prog_name="npusim")
     except KeyboardInterrupt:  # before or after a command; within one, `Guarded` has seen it
         sys.exit(EXIT_INTERRUPTED)
 

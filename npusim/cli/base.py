@@ -15,7 +15,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from npusim.base.console import cleaned_streams, say, uncleaned
+from npusim.base.console import STANDARD_OUTPUT, cleaned_streams, data_stream, keep_for_data, say, uncleaned
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import printable, within
 
@@ -128,7 +128,18 @@ EXIT_BROKEN_PIPE = 141
 DEBUG_VARIABLE = "NPUSIM_DEBUG"
 
 
-class Guarded(TyperGroup):
+class Commands(TyperGroup):
+    """A group of commands, none of which takes an option twice that has one value."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and not isinstance(command, TyperGroup):
+            command.parse_args = partial(_parsed_once, command)  # type: ignore[method-assign]
+        return command
+
+
+class Guarded(Commands):
     """The command group that turns every fault into a line on stderr and an exit status.
 
     2: the user's mistake, in one line that says where, what is, what may be. 1: ours. Never a traceback,
@@ -140,13 +151,6 @@ class Guarded(TyperGroup):
         with cleaned_streams(), warnings.catch_warnings():
             warnings.showwarning = _WarningsOnce()
             return super().main(*args, **extra)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name, which takes no option twice that has one value."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None and not isinstance(command, TyperGroup):
-            command.parse_args = partial(_parsed_once, command)  # type: ignore[method-assign]
-        return command
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -196,6 +200,8 @@ def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
         if word == name:
             next(words, None)  # its value, whatever it looks like
     parsed: list[str] = type(command).parse_args(command, ctx, args)
+    if any(ctx.params.get(each.name) == STANDARD_OUTPUT for each in options.values() if each.metavar == "F"):
+        keep_for_data()
     return parsed
 
 
@@ -214,7 +220,7 @@ class _WarningsOnce:
 
 def _drop_output() -> None:
     """What is still buffered for a stdout that takes no more must not complain once more at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (data_stream() or sys.stdout).fileno())
 
 
 def _exit(status: int, message: str) -> typer.Exit:

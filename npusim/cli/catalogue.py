@@ -9,9 +9,15 @@ from typing import Annotated
 import typer
 
 from npusim.base.console import console, say
-from npusim.cli.base import HardwareOption, Progress, hardware_inputs
+from npusim.cli.base import Commands, HardwareOption, Progress, hardware_inputs
 
-hw_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Hardware: presets and files.")
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", metavar="F", help="Write it as JSON; - is standard output.")
+]
+
+hw_app = typer.Typer(
+    cls=Commands, rich_markup_mode=None, no_args_is_help=True, help="Hardware: presets and files."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def capabilities(
     hw: HardwareOption = None,
-    json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write the table.")] = None,
+    json: JsonOption = None,
 ) -> None:
     """Simulate the reference models and print the PerformanceInfo table of the NN HAL driver."""
     from npusim.base import files
@@ -43,7 +49,7 @@ def capabilities(
 
 
 @hw_app.command("list")
-def list_hardware() -> None:
+def list_hardware(json: JsonOption = None) -> None:
     """The presets, and how far each agrees with its chip: the typical error of the rows of docs/silicon.md."""
     from npusim.isa.hardware import file as hardware_file
     from npusim.isa.hardware.agreement import standing
@@ -81,6 +87,10 @@ def list_hardware() -> None:
         *ERRORS,
     )
     say(columns(head, rows, right=(1, 2, 3, 4, 5)))
+    if json:
+        from npusim.reports.run import lists_json
+
+        _write(json, lists_json.presets(presets))
 
 
 @hw_app.command("show")
@@ -111,7 +121,7 @@ def check_hardware(
     say(f'{file}: "{found.name}" is a valid hardware description')
 
 
-def models() -> None:
+def models(json: JsonOption = None) -> None:
     """The built-in models."""
     from npusim import models as built_in
     from npusim.reports.words import quantities as show
@@ -122,6 +132,11 @@ def models() -> None:
         for each in built_in.MODELS
     ]
     say(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
+    if json:
+        from npusim.reports.run import lists_json
+
+        keys = ("name", "description", "macs", "parameters")
+        _write(json, lists_json.models({key: getattr(each, key) for key in keys} for each in built_in.MODELS))
 
 
 def operators(
@@ -134,21 +149,35 @@ def operators(
     format: Annotated[
         str, typer.Option("--format", metavar="DOOR", help="nnadapter, onnx: what its operations become.")
     ] = "",
+    json: JsonOption = None,
 ) -> None:
     """The operators: what each model format calls them, which element types run where, and on which conditions."""
     from npusim.cli.coverage import chosen, coverage, of_onnx, standard
     from npusim.isa.base.errors import NpusimError
+    from npusim.reports.run import lists_json
     from npusim.reports.run.coverage import details, standard_table, table
 
-    rows = coverage()
-    if format == "nnadapter":
-        say(standard_table(standard(rows, names or ())))
-    elif format == "onnx":
-        say(standard_table(of_onnx(rows, names or ())))
-    elif format:
-        raise NpusimError(f"--format {format}: may be nnadapter or onnx")
+    doors = {"nnadapter": standard, "onnx": of_onnx}
+    if format and format not in doors:
+        raise NpusimError(f"--format {format}: may be {' or '.join(doors)}")
+    rows, width = coverage(), console().width
+    if format:
+        operations = doors[format](rows, names or ())
+        text, written = standard_table(operations, width), lists_json.operations(operations)
     else:
-        say("\n\n".join(details(row) for row in chosen(rows, names)) if names else table(rows))
+        wanted = chosen(rows, names) if names else rows
+        text = "\n\n".join(map(details, wanted)) if names else table(wanted, width)
+        written = lists_json.operators(wanted)
+    say(text)
+    if json:
+        _write(json, written)
+
+
+def _write(path: Path, text: str) -> None:
+    from npusim.base import files
+
+    files.check_outputs({"--json": path}, {})
+    files.write(path, files.text(text))
 
 
 def schema(

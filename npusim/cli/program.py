@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from npusim.cli.base import (
     sizes_of,
 )
 from npusim.isa.base.errors import NpusimError
+
+if TYPE_CHECKING:
+    from npusim.isa.program.program import Program
 
 
 def register(app: typer.Typer) -> None:
@@ -105,15 +108,39 @@ def disassemble(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="P.asm", help="Where to. [default: stdout]")
     ] = None,
+    code: Annotated[
+        bool, typer.Option("--code", help="The instructions alone, without constants and places.")
+    ] = False,
+    layer: Annotated[
+        str, typer.Option("--layer", metavar="NAME|N", help="The instructions of one layer alone.")
+    ] = "",
 ) -> None:
-    """Print a program as assembly, with the fields by name."""
+    """Print a program as assembly, with the fields by name; `npusim asm` needs all of it."""
     from npusim.base import files
     from npusim.isa.text import assembly
     from npusim.session import api
 
     files.check_outputs({"-o": output}, {"P.npu": program})
-    text = assembly.disassemble(api.load_program(program))
+    loaded = api.load_program(program)
+    if code or layer:
+        text = assembly.code(loaded, _layer_number(loaded, layer) if layer else None)
+    else:
+        text = assembly.disassemble(loaded)
     if output:
         files.write(output, files.text(text))
     else:
         say(text, end="")
+
+
+def _layer_number(program: Program, layer: str) -> int:
+    """The number of a layer given by number or name. Raises NpusimError for one that the program does not have."""
+    names = [each.name for each in program.layers]
+    if layer in names:
+        return names.index(layer)
+    if layer.isascii() and layer.isdigit() and int(layer[:9]) < len(names):
+        return int(layer)
+    from npusim.isa.base.nearest import nearest
+
+    near = nearest(layer, names)
+    hint = f"did you mean {near}? " if near else ""
+    raise NpusimError(f"--layer {layer}: no layer has this name; {hint}it may also be 0 to {len(names) - 1}")

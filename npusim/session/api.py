@@ -81,19 +81,20 @@ def save_program(program: Program | Executable, path: str | Path) -> None:
     files.write(Path(path), lambda file: file.write(data))
 
 
-def hardware(name: str | Path, settings: Sequence[str] = ()) -> Hardware:
+def hardware(name: str | Path, settings: Sequence[str] = (), **keys: Any) -> Hardware:
     """The hardware of a preset or of a TOML file; raises NpusimError with every fault listed.
 
-    settings: changes to it, such as "mac_array.rows=32".
+    settings: changes to it as `--set` takes them, such as "mac_array.rows=32".
+    keys:     the same by name, tables as dicts: `clock_mhz=400, mac_array={"rows": 32}`.
     """
     from npusim.isa.hardware import file as hardware_file
 
     found = hardware_file.hardware(name)
-    if not settings:
+    if not settings and not keys:
         return found
-    from npusim.session.settings import changed, parse
+    from npusim.session.settings import changed, of_values, parse
 
-    return changed(found, parse(settings))
+    return changed(found, {**parse(settings), **of_values(keys)})
 
 
 def compile(

@@ -38,6 +38,21 @@ def parse(texts: Sequence[str]) -> Settings:
     return found
 
 
+def of_values(values: Settings, table: str = "") -> Settings:
+    """The settings of plain values by key, tables as dicts. Raises HardwareError for the first that is wrong."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        path = f"{table}{key}"
+        if isinstance(value, Mapping):
+            found |= of_values(value, f"{path}.")
+            continue
+        try:
+            found[path] = hardware_file.field_value(path, value)
+        except ValueError as fault:
+            raise HardwareError(f"{path}: {fault}") from None
+    return found
+
+
 def _value(path: str, text: str) -> object:
     """A number, true or false as TOML has them, a list where the parameter is one; anything else is text, quoted or
     not.

@@ -85,19 +85,22 @@ def unit_words(unit: str) -> str:
     return UNIT_WORDS.get(unit, unit)
 
 
-def table(rows: Sequence[Coverage]) -> str:
-    """A line per operator, further lines for further units, and the counts."""
-    formats = _formats(rows)
-    lines: list[tuple[str, ...]] = []
+def table(rows: Sequence[Coverage], width: int = 80) -> str:
+    """Per operator a line for each unit that runs it, with element types, and one for its names; then the counts.
+
+    width: the most characters of a line, if names leave a choice.
+    """
+    lines: list[tuple[str, str]] = []
     for row in rows:
-        names = (", ".join(row.names.get(name, ())) or "-" for name in formats)
-        head = (row.op, *names)
+        head = row.op
         for unit, types in row.places.items():
-            lines.append((*head, unit_words(unit), ", ".join(types)))
-            head = ("",) * len(head)
-    titles = ("operator", *formats, "runs on", "of")
+            lines.append((head, f"{unit_words(unit)}: {', '.join(types)}"))
+            head = ""
+        named = (f"{name} {', '.join(kinds)}" for name, kinds in row.names.items() if kinds)
+        lines.append((head, f"called {'; '.join(named) or 'so by no model format'}"))
     note = "Where a condition does not hold the host computes; npusim ops OP says which there are."
-    return f"{columns(titles, lines)}\n\n{_counts(rows)}\n{note}"
+    text = columns(("operator", "what runs it, and what model formats call it"), lines, width=width)
+    return f"{text}\n\n{_counts(rows)}\n{note}"
 
 
 def details(row: Coverage) -> str:
@@ -112,7 +115,7 @@ def details(row: Coverage) -> str:
     return "\n".join(lines)
 
 
-def standard_table(rows: Sequence[Standard]) -> str:
+def standard_table(rows: Sequence[Standard], width: int = 80) -> str:
     """A line per operation of a door, further lines for further units of its main operator, and the counts."""
     lines: list[tuple[str, ...]] = []
     for row in rows:
@@ -124,7 +127,7 @@ def standard_table(rows: Sequence[Standard]) -> str:
     coded = any(row.code is not None for row in rows)
     titles = (*(("code",) if coded else ()), "operation", "becomes", "runs on", "of")
     note = "Where a condition does not hold the host computes; npusim ops OP says which there are."
-    return f"{columns(titles, lines, right=(0,) if coded else ())}\n\n{_standard_counts(rows)}\n{note}"
+    return f"{columns(titles, lines, (0,) if coded else (), width)}\n\n{_standard_counts(rows)}\n{note}"
 
 
 def _places(row: Standard) -> list[tuple[str, str]]:

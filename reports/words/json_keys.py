@@ -403,6 +403,52 @@ operandTypes[].provenance | string | | What was simulated for it.
 hal.* | object | | `Capabilities` of each HAL version, with the names of its structs.
 """
 
+PRESETS = f"""{_HEAD}
+presets[].name | string | | Name of the preset.
+presets[].description | string | | What it stands for.
+presets[].macs_per_cycle | integer? | MACs/cycle | Multiply-accumulate operations per cycle; null without an NPU.
+presets[].clock_mhz | number | MHz | Clock of the NPU, or of the CPU where there is no NPU.
+presets[].tops | number? | TOPS | Most 8-bit operations per second; null without an NPU.
+presets[].area_mm2 | number? | mm2 | Area of the NPU with its DRAM interface; null without an NPU.
+presets[].scratchpad_kib | integer | KiB | Size of the scratchpad.
+presets[].host | string | | Threads and core of the host.
+presets[].node_nm | integer | nm | Process node.
+presets[].agreement | @agreement | | What is known of its errors.
+"""
+
+MODELS = f"""{_HEAD}
+models[].name | string | | Name of the built-in model.
+models[].description | string | | What it is.
+models[].macs | integer | MACs | Multiply-accumulate operations of one inference, padding included.
+models[].parameters | integer | | Elements of weights and biases.
+"""
+
+_COVERAGE = """
+names.*[] | string | | What a model format calls it; empty where the format does not have it.
+types[] | string | | Element types that its first operand may have.
+ways[].unit | string | | Unit that computes it, if the conditions hold; the first whose conditions hold is taken.
+ways[].types[] | string | | Element types of the first operand that this unit takes.
+ways[].conditions[] | string | | What must hold.
+on_host[] | string | | Element types that only the host computes.
+"""
+
+OPERATORS = f"""{_HEAD}
+operators[] | @operator | | One operator.
+"""
+
+OPERATOR = f"""
+operator | string | | Name of the operator in npusim.
+{_COVERAGE}
+"""
+
+OPERATIONS = f"""{_HEAD}
+operations[].code | integer? | | Number of the operation, where the format has some.
+operations[].operation | string | | Name of the operation.
+operations[].arguments | string | | Inputs and outputs.
+operations[].operators[] | string | | Operators of npusim that it becomes, the main one first.
+operations[].computed | @coverage? | | How the main operator is computed; null for what is known before a run.
+"""
+
 DOCUMENTS: Mapping[str, Document] = {
     each.name: each
     for each in (
@@ -413,6 +459,10 @@ DOCUMENTS: Mapping[str, Document] = {
         Document("verification", "`npusim verify MODEL --json F`", _keys(VERIFICATION)),
         Document("quantization", "`npusim quantize MODEL --json F`", _keys(QUANTIZATION)),
         Document("capabilities", "`npusim capabilities --json F`", _keys(CAPABILITIES)),
+        Document("presets", "`npusim hw list --json F`", _keys(PRESETS)),
+        Document("models", "`npusim models --json F`", _keys(MODELS)),
+        Document("operators", "`npusim ops --json F`", _keys(OPERATORS)),
+        Document("operations", "`npusim ops --format onnx --json F`", _keys(OPERATIONS)),
     )
 }
 """The documents, by name."""
@@ -435,6 +485,8 @@ PARTS: Mapping[str, Document] = {
         Document("changed", "comparison", _keys(CHANGED)),
         Document("differs", "comparison", _keys(DIFFERS)),
         Document("difference", "verification", _keys(DIFFERENCE)),
+        Document("operator", "operators", _keys(OPERATOR)),
+        Document("coverage", "operations", _keys(_COVERAGE)),
     )
 }
 """Parts of documents, by name; `written_by` names the documents. One part more, `hardware`, has the hardware's keys."""

@@ -23,6 +23,15 @@ def test_columns_are_aligned() -> None:
     assert text.splitlines() == ["name      MACs", "a           10", "longer\\n     2"]
 
 
+def test_the_last_column_is_wrapped() -> None:
+    text = columns(("name", "words"), [("a", " ".join(["abcdefgh"] * 8))], width=42)
+    assert text.splitlines() == [
+        "name  words",
+        *["a     abcdefgh abcdefgh abcdefgh abcdefgh"],
+        "      abcdefgh abcdefgh abcdefgh abcdefgh",
+    ]
+
+
 ROWS = [
     Coverage(
         "conv_2d",
@@ -43,12 +52,15 @@ ROWS = [
 
 def test_operator_table() -> None:
     assert table(ROWS).splitlines() == [
-        "operator  TFLite            ONNX  runs on      of",
-        "conv_2d   CONV_2D           -     MAC array    int8",
-        "                                  vector unit  float32",
-        "                                  host         int32",
-        "arg_max   ARG_MAX           -     host         int8",
-        "reshape   RESHAPE, SQUEEZE  -     DMA          any",
+        "operator  what runs it, and what model formats call it",
+        "conv_2d   MAC array: int8",
+        "          vector unit: float32",
+        "          host: int32",
+        "          called TFLite CONV_2D",
+        "arg_max   host: int8",
+        "          called TFLite ARG_MAX",
+        "reshape   DMA: any",
+        "          called TFLite RESHAPE, SQUEEZE",
         "",
         "3 operators, 2 on the NPU, 1 on the host only.",
         "Where a condition does not hold the host computes; npusim ops OP says which there are.",

@@ -52,7 +52,12 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     looped, loops = folder / "loops.json", folder / "looping.tflite"
     loops.write_bytes(looping())
     command("run", loops, "--timing-only", "--decide", "looping/y=3", "--json", looped)
+    lists = {"presets": ["hw", "list"], "models": ["models"], "operators": ["ops"]}
+    lists["operations"] = ["ops", "--format", "onnx"]
+    for name, words in lists.items():
+        command(*words, "--json", folder / f"{name}.json")
     return {
+        **{name: [json.loads((folder / f"{name}.json").read_text())] for name in lists},
         "run": [json.loads(each.read_text()) for each in (a, b, c)],
         "table": [json.loads((folder / "table" / "runs.json").read_text())],
         "comparison": [json.loads((folder / "compare.json").read_text())],
@@ -60,7 +65,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     }
 
 
-@pytest.mark.parametrize("name", ["run", "table", "comparison", "job"])
+@pytest.mark.parametrize(
+    "name", ["run", "table", "comparison", "job", "presets", "models", "operators", "operations"]
+)
 def test_documents_have_the_keys_of_the_table_and_no_others(
     documents: dict[str, list[Any]], name: str
 ) -> None:

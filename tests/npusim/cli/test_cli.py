@@ -188,6 +188,52 @@ def test_disasm_and_asm_give_the_same_bytes(digits: Path, tmp_path: Path) -> Non
     assert again.read_bytes() == npu.read_bytes()
 
 
+def test_disasm_of_a_layer(digits: Path, tmp_path: Path) -> None:
+    program = tmp_path / "d.npu"
+    assert npusim("compile", digits, "-o", program).status == 0
+    whole, code = npusim("disasm", program).out, npusim("disasm", program, "--code").out
+    begin = whole.index(".for 0")
+    assert code == whole[begin : whole.index("\n\n.constants")] + "\n"
+    by_name, by_number = (npusim("disasm", program, "--layer", layer).out for layer in ("conv", "5"))
+    assert by_name == by_number
+    lines = by_name.splitlines()
+    assert lines[0] == '.for 5  ; conv_2d "conv"'
+    assert set(lines[1:]) < set(code.splitlines())
+    assert sum(line.lstrip().startswith("mac.convolve") for line in lines) > 0
+    done = npusim("disasm", program, "--layer", "sten")
+    assert (done.status, done.err) == (
+        2,
+        "npusim: --layer sten: no layer has this name; did you mean stem? it may also be 0 to 9\n",
+    )
+
+
+@pytest.mark.parametrize("words", [("hw", "list"), ("models",), ("ops", "abs"), ("run", "digits_cnn")])
+def test_json_on_standard_output_stands_alone(words: tuple[str, ...], tmp_path: Path) -> None:
+    plain = npusim(*words)
+    file = npusim(*words, "--json", tmp_path / "file")
+    done = npusim(*words, "--json", "-")
+    assert (plain.status, file.status, done.status, done.err) == (0, 0, 0, "")
+    there, here = json.loads((tmp_path / "file").read_text()), json.loads(done.out)
+    assert {key: value for key, value in here.items() if key != "wall_s"} == {
+        key: value for key, value in there.items() if key != "wall_s"
+    }
+    assert npusim(*words).out.splitlines()[:5] == plain.out.splitlines()[:5]
+
+
+def test_two_files_on_standard_output_are_refused() -> None:
+    done = npusim("run", "digits_cnn", "--json", "-", "--csv", "-")
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "npusim: --csv -: is also --json; give each a file of its own\n"
+
+
+def test_short_help_and_completion() -> None:
+    assert npusim("run", "-h").out == npusim("run", "--help").out
+    for shell in ("bash", "zsh"):
+        done = process("--show-completion", shell)
+        assert done.returncode == 0
+        assert "_NPUSIM_COMPLETE" in done.stdout
+
+
 def test_hw_list_show_check(tmp_path: Path) -> None:
     listed = npusim("hw", "list")
     assert "edge-128" in listed.out

@@ -81,7 +81,7 @@ COMMANDS: dict[str, list[str]] = {
     "verify": ["<model:model.tflite", "--input", "<input:in.npz", "--hw", "<hw:chip.toml", "--json", ">json"],
     "hw show": ["<name:chip.toml"],
     "hw check": ["<file:chip.toml"],
-    "hw list": [], "models": [], "ops": [],
+    "hw list": ["--json", ">json"], "models": ["--json", ">json"], "ops": ["--json", ">json"],
 }  # fmt: skip
 """Command lines of each command: `<` reads a file, `>` writes one, `+` writes into a folder; then the parameter."""
 
@@ -89,6 +89,7 @@ PLAIN = {
     "names",
     "document",
     "shape",
+    "layer",
     "format",
     "effort",
     "fail_if",

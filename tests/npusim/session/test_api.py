@@ -93,3 +93,13 @@ def test_host_calls_of_a_program_keep_the_rules_of_their_operators(shared: Path)
         changed = replace(call, parameters={**call.parameters, **change})
         with pytest.raises(npusim.NpusimError, match=where + text):
             npusim.simulate(replace(program, host_calls=(changed,)), timing_only=True)
+
+
+def test_hardware_by_keys() -> None:
+    made = npusim.hardware("edge-128", clock_mhz=300, mac_array={"rows": 32})
+    assert made == npusim.hardware("edge-128", ["clock_mhz=300", "mac_array.rows=32"])
+    assert (made.clock_mhz, made.mac_array.rows) == (300, 32)
+    with pytest.raises(npusim.NpusimError, match=r"^clock_mhzz: unknown key, did you mean clock_mhz\?$"):
+        npusim.hardware("edge-128", clock_mhzz=300)
+    with pytest.raises(npusim.NpusimError, match=r"^mac_array.rows: 0 is not a whole number from 1"):
+        npusim.hardware("edge-128", mac_array={"rows": 0})
