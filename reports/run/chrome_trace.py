@@ -1,9 +1,9 @@
 """The timeline in the Chrome trace format, which ui.perfetto.dev opens: `npusim run --trace`.
 
 One track per unit; a slice per instruction, from its start to its end; an arrow from the completion that an
-instruction waited for; counters for the DRAM traffic and the scratchpad in use. Times are microseconds of
-the simulated machine. Each of several devices is a process, and so is the system that they share, with a track of the
-pieces and of what runs between them.
+instruction waited for. Above them a process of the whole run: the layer that each cycle is attributed to, the stalls
+with their causes, and of several devices the pieces and what runs between them. Counters show DRAM traffic, scratchpad
+in use, and power. Times are microseconds of the simulated machine. Each device is a process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from npusim.isa.instructions.table import BY_OPCODE
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Transfer
 from npusim.numbers.timeline import accumulate
 from npusim.reports.run import series
-from npusim.reports.words.names import TRACK_NAMES
+from npusim.reports.words.names import CAUSE_NAMES, COMPONENT_NAMES, TRACK_NAMES
 
 if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
@@ -32,7 +32,10 @@ PROCESS = 1
 """Of the first device; the others follow."""
 
 SYSTEM = 0
-"""Of what several devices share."""
+"""Of what concerns the whole run, and of what several devices share."""
+
+PIECES, LAYERS, STALLS = range(3)
+"""Tracks of the whole run."""
 
 COUNTER_WINDOWS = 1000
 
@@ -56,17 +59,21 @@ def events(result: RunResult) -> Iterator[Event]:
     """All trace events: names of the tracks, slices, arrows, counters."""
     yield from _tracks(result)
     yield from _pieces(result)
+    yield from _layers(result)
+    yield from _stalls(result)
     yield from _slices(result)
     yield from _arrows(result)
     yield from _dram_counter(result)
     yield from _scratchpad_counter(result)
+    yield from _power_counter(result)
 
 
 def _tracks(result: RunResult) -> Iterator[Event]:
     several = result.several_devices
-    if several:
-        yield _process(SYSTEM, f"{result.model}: what the devices share")
-        yield {"ph": "M", "pid": SYSTEM, "tid": 0, "name": "thread_name", "args": {"name": "pieces"}}
+    yield _process(SYSTEM, f"{result.model}: what the devices share" if several else result.model)
+    for track, name in ((PIECES, "pieces"), (LAYERS, "layers"), (STALLS, "stalls")):
+        if several or track != PIECES:
+            yield {"ph": "M", "pid": SYSTEM, "tid": track, "name": "thread_name", "args": {"name": name}}
     names = [device.name for device in result.devices] if several else [result.machine_name]
     for device in sorted({stage.device for stage in result.stages}):
         yield _process(PROCESS + device, f"{result.model} on {names[device]}")
@@ -93,7 +100,7 @@ def _pieces(result: RunResult) -> Iterator[Event]:
         yield {
             "ph": "X",
             "pid": SYSTEM,
-            "tid": 0,
+            "tid": PIECES,
             "ts": float(begin[0]),
             "dur": float((end - begin).round(3)[0]),
             "name": name,
@@ -104,6 +111,42 @@ def _pieces(result: RunResult) -> Iterator[Event]:
                 "end_cycle": stage.end_cycle,
             },
         }
+
+
+def _layers(result: RunResult) -> Iterator[Event]:
+    """The layer that each cycle is attributed to, as in the table of layers."""
+    turns = series.turns(result)
+    rows = zip(turns.layer.tolist(), turns.begin.tolist(), turns.end.tolist(), strict=True)
+    for number, begin, end in rows:
+        layer = result.layers[number] if number < len(result.layers) else None
+        name, op = (layer.name, layer.op) if layer else ("", "")
+        yield _span(result, LAYERS, begin, end, name, "layer", {"layer": number, "operator": op})
+
+
+def _stalls(result: RunResult) -> Iterator[Event]:
+    """What nothing computes for, by cause."""
+    stalls = series.stalls(result)
+    rows = zip(stalls.cause, stalls.layer.tolist(), stalls.begin.tolist(), stalls.end.tolist(), strict=True)
+    for cause, number, begin, end in rows:
+        name = result.layers[number].name if number < len(result.layers) else ""
+        yield _span(result, STALLS, begin, end, CAUSE_NAMES[cause], "stall", {"layer": name})
+
+
+def _span(
+    result: RunResult, track: int, begin: int, end: int, name: str, category: str, more: Event
+) -> Event:
+    """A slice of the whole run, from one cycle to another."""
+    first, last = _whole_ns(result, np.array([begin, end])).tolist()
+    return {
+        "ph": "X",
+        "pid": SYSTEM,
+        "tid": track,
+        "ts": first,
+        "dur": round(last - first, 3),
+        "name": name,
+        "cat": category,
+        "args": {**more, "start_cycle": begin, "end_cycle": end},
+    }
 
 
 def _slices(result: RunResult) -> Iterator[Event]:
@@ -162,7 +205,10 @@ def _arrows_of(result: RunResult, stage: Stage) -> Iterator[Event]:
     for consumer in np.flatnonzero(producers >= 0).tolist():
         producer = int(producers[consumer])
         number = stage.first_instruction + consumer
-        arrow = {"pid": PROCESS + stage.device, "name": "token", "cat": "token", "id": number}
+        name = (
+            f"{UNIT_NAMES[Unit(int(trace.unit[producer]))]} to {UNIT_NAMES[Unit(int(trace.unit[consumer]))]}"
+        )
+        arrow = {"pid": PROCESS + stage.device, "name": name, "cat": "wait", "id": number}
         # A viewer ties the tail to the slice that is open at that time: not yet at its end.
         tail = {"ph": "s", "tid": int(trace.unit[producer]), "ts": float(middle[producer])}
         head = {"ph": "f", "bp": "e", "tid": int(trace.unit[consumer]), "ts": float(begin[consumer])}
@@ -237,6 +283,19 @@ def _scratchpad_counter(result: RunResult) -> Iterator[Event]:
     counter = {"ph": "C", "pid": pid, "name": "scratchpad KiB"}
     for ts, size in zip(_us(result, use.cycles).tolist(), use.sizes.tolist(), strict=True):
         yield counter | {"ts": ts, "args": {"in use": size / 1024}}
+
+
+def _power_counter(result: RunResult) -> Iterator[Event]:
+    """mW by component, averaged over a thousandth of the run."""
+    power = result.power_over_time(COUNTER_WINDOWS)
+    times = _us(result, power.edges).tolist()
+    names = {key: COMPONENT_NAMES.get(key, key) for key in power.by_component_mw}
+    for window, ts in enumerate(times[:-1]):
+        values = {names[key]: round(float(each[window]), 3) for key, each in power.by_component_mw.items()}
+        yield {"ph": "C", "pid": SYSTEM, "name": "power mW", "ts": ts, "args": values}
+    if times[1:]:
+        none = dict.fromkeys(names.values(), 0)
+        yield {"ph": "C", "pid": SYSTEM, "name": "power mW", "ts": times[-1], "args": none}
 
 
 def _whole_ns(result: RunResult, cycles: NDArray[Any]) -> NDArray[np.float64]:

@@ -319,7 +319,7 @@ def test_each_device_is_a_process_of_the_trace(events: list[dict[str, Any]], res
     for event in slices:
         layer = next(each for each in result.layers if each.name == event["args"]["layer"])
         assert event["pid"] == PROCESS + NAMES.index(layer.device)
-    pieces = [event for event in of(events, "X") if event["pid"] == SYSTEM]
+    pieces = [event for event in of(events, "X") if event["cat"] in ("piece", "boundary")]
     at_work = [event["name"] for event in pieces if event["cat"] == "piece"]
     assert at_work == list(PIECES)
     ends = [(event["args"]["start_cycle"], event["args"]["end_cycle"]) for event in pieces]

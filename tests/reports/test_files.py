@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from io import StringIO
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports import REPORTS, report
 from npusim.reports.run import chrome_trace
+from npusim.reports.run.chrome_trace import LAYERS as LAYER_TRACK
+from npusim.reports.run.chrome_trace import STALLS, SYSTEM
+from npusim.reports.words.names import CAUSE_NAMES
 
 from ..npusim.numbers.fake_run import LAYERS, STEPS, execution, program
 
@@ -33,8 +36,20 @@ def events(result: RunResult) -> Events:
     return found
 
 
+def _of_run(events: Events, track: int) -> Events:
+    """The slices of a track of the whole run."""
+    return [
+        event for event in events if (event["pid"], event.get("tid"), event["ph"]) == (SYSTEM, track, "X")
+    ]
+
+
 def _of(events: Events, phase: str, name: str = "") -> Events:
-    return [event for event in events if event["ph"] == phase and name in (event["name"], "")]
+    """Events of the device, and counters of the run."""
+    return [
+        event
+        for event in events
+        if event["ph"] == phase and name in (event["name"], "") and (event["pid"] != SYSTEM or phase == "C")
+    ]
 
 
 @pytest.mark.parametrize("entry", REPORTS, ids=lambda entry: entry.option)
@@ -73,6 +88,40 @@ def test_slices_are_the_instructions(events: Events) -> None:
     assert (convolution["ts"], convolution["dur"]) == (0.08, 0.12)  # cycles 40..100 at 500 MHz, in us
     assert convolution["args"]["waited_for"] == "dma0"
     assert convolution["args"]["token_wait_cycles"] == 1
+
+
+def test_layers_fill_the_run_and_have_the_cycles_of_their_table(result: RunResult, events: Events) -> None:
+    slices = _of_run(events, LAYER_TRACK)
+    spans = [(each["args"]["start_cycle"], each["args"]["end_cycle"]) for each in slices]
+    assert spans[0][0] == 0
+    assert spans[-1][1] == result.cycles
+    assert all(one[1] == other[0] for one, other in pairwise(spans))
+    cycles: dict[str, int] = {}
+    for each, (begin, end) in zip(slices, spans, strict=True):
+        cycles[each["name"]] = cycles.get(each["name"], 0) + end - begin
+    assert cycles == {layer.name: layer.cycles for layer in result.layers if layer.cycles}
+
+
+def test_stalls_have_their_causes(result: RunResult, events: Events) -> None:
+    """Nothing computes in them."""
+    stalls = _of_run(events, STALLS)
+    assert stalls
+    works = [each for each in _of(events, "X") if each["tid"] in (Unit.MAC, Unit.VECTOR, Unit.HOST)]
+    for stall, work in product((each["args"] for each in stalls), (each["args"] for each in works)):
+        assert stall["end_cycle"] <= work["start_cycle"] or work["end_cycle"] <= stall["start_cycle"]
+    assert {each["name"] for each in stalls} <= set(CAUSE_NAMES.values())
+
+
+def test_power_counter_holds_the_energy(result: RunResult, events: Events) -> None:
+    points = _of(events, "C", "power mW")
+    energy_uj = sum(
+        sum(here["args"].values()) * (there["ts"] - here["ts"]) * 1e-3 for here, there in pairwise(points)
+    )
+    assert energy_uj * 1e-3 == pytest.approx(result.energy_uj * 1e-3, rel=1e-3)
+
+
+def test_arrows_say_who_waits_for_whom(events: Events) -> None:
+    assert _of(events, "s")[0]["name"] == "dma0 to mac"
 
 
 def test_slices_of_a_track_do_not_overlap(events: Events) -> None:
