@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import npusim
 from npusim.isa.base.fields import Section
 from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.file import hardware, list_presets, to_flat
@@ -70,6 +71,7 @@ FORMATS_PAGE = ROOT / "docs" / "formats.md"
 HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
 STATEMENTS_PAGE = ROOT / "docs" / "statements.md"
 OPERATORS_PAGE = ROOT / "docs" / "operators.md"
+LOSSES_PAGE = ROOT / "docs" / "losses.md"
 JSON_PAGE = ROOT / "docs" / "json.md"
 SCHEMA_FILE = ROOT / "docs" / "npusim.schema.json"
 
@@ -240,6 +242,54 @@ def _rooms() -> Iterator[str]:
             for room, below in ROOMS.items()
         ],
     )
+
+
+# docs/losses.md
+
+
+def with_losses(text: str) -> str:
+    """docs/losses.md with what ResNet-50 takes on edge-128, and on what it becomes by a change, written anew."""
+    plain = _resnet50()
+    text = _with_part(text, "account", _account(plain))
+    rows = [("none", plain)] + [(f"`{change}`", _resnet50(change)) for change in RESNET50_CHANGES]
+    cells = [
+        (name, _millions(run.cycles), f"{run.cycles / run.lower_bound.cycles:.2f}") for name, run in rows
+    ]
+    head = ("change to `edge-128`", "cycles", "of the lower bound")
+    return _with_part(text, "changes", _table(head, cells))
+
+
+RESNET50_CHANGES = (
+    *(f"scratchpad.size_kib = {size}" for size in (3072, 4096, 8192)),
+    *(f"dram.bandwidth_gb_per_s = {rate}" for rate in (0.55, 0.6)),
+    *("vector.lanes = 16", "front_end.queue_depth = 32"),
+)
+
+
+def _resnet50(*settings: str) -> npusim.RunResult:
+    machine = npusim.hardware("edge-128", settings)
+    return npusim.run("resnet50", hw=machine, timing_only=True)
+
+
+def _account(run: npusim.RunResult) -> Iterator[str]:
+    bound, lost = run.lower_bound.cycles, run.lost_cycles
+    shares = {"stall_weights": "weights of the last stage and of the classifier pass the DRAM port"}
+    ratio = f"{run.cycles / bound:.2f}"
+    took, least = _millions(run.cycles), _millions(bound)
+    yield f"`resnet50` on `edge-128` takes {took} cycles, {ratio} of its lower bound of {least},"
+    yield "which the MAC array sets. The loss account of the network names one cause:"
+    yield ""
+    yield f"    {'lower bound':16}{_millions(bound):>8}   mac"
+    large = sorted((name for name in lost if lost[name] >= 0.2e6), key=lambda name: -lost[name])
+    for name in large:
+        yield f"    {name:16}{_millions(lost[name]):>8}   {shares.get(name, '')}".rstrip()
+    rest = sum(lost.values()) - sum(lost[name] for name in large)
+    yield f"    {'everything else':16}{_millions(rest):>8}"
+    yield ""
+
+
+def _millions(cycles: float) -> str:
+    return f"{int(cycles) / 1e6:.2f} M"
 
 
 # docs/statements.md
@@ -511,6 +561,7 @@ if __name__ == "__main__":
     CONVERT_PAGE.write_text(with_formats(CONVERT_PAGE.read_text("utf-8")), "utf-8")
     FORMATS_PAGE.write_text(with_doors(FORMATS_PAGE.read_text("utf-8")), "utf-8")
     NNADAPTER_PAGE.write_text(with_functions(NNADAPTER_PAGE.read_text("utf-8")), "utf-8")
+    LOSSES_PAGE.write_text(with_losses(LOSSES_PAGE.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
         if document == NEEDS_LITERT and not litert.installed():
             continue

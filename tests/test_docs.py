@@ -92,6 +92,11 @@ def test_the_statements_of_the_texts_are_current() -> None:
     assert written == generate.statements_page(), "run: python docs/generate.py"
 
 
+def test_the_cycles_of_resnet50_are_current() -> None:
+    page = generate.LOSSES_PAGE.read_text("utf-8")
+    assert page == generate.with_losses(page), "run: python docs/generate.py"
+
+
 def test_the_functions_of_nnadapter_are_current() -> None:
     page = generate.NNADAPTER_PAGE.read_text("utf-8")
     assert page == generate.with_functions(page), "run: python docs/generate.py"

@@ -71,9 +71,9 @@ def events(result: RunResult) -> Iterator[Event]:
 def _tracks(result: RunResult) -> Iterator[Event]:
     several = result.several_devices
     yield _process(SYSTEM, f"{result.model}: what the devices share" if several else result.model)
-    for track, name in ((PIECES, "pieces"), (LAYERS, "layers"), (STALLS, "stalls")):
-        if several or track != PIECES:
-            yield {"ph": "M", "pid": SYSTEM, "tid": track, "name": "thread_name", "args": {"name": name}}
+    for number, name in ((PIECES, "pieces"), (LAYERS, "layers"), (STALLS, "stalls")):
+        if several or number != PIECES:
+            yield {"ph": "M", "pid": SYSTEM, "tid": number, "name": "thread_name", "args": {"name": name}}
     names = [device.name for device in result.devices] if several else [result.machine_name]
     for device in sorted({stage.device for stage in result.stages}):
         yield _process(PROCESS + device, f"{result.model} on {names[device]}")
@@ -202,12 +202,11 @@ def _arrows_of(result: RunResult, stage: Stage) -> Iterator[Event]:
     started, ended = stage.of_run(trace.started), stage.of_run(trace.ended)
     middle = _us(result, (started + ended) / 2)
     begin = _whole_ns(result, started)
+    units = list(map(Unit, trace.unit.tolist()))
     for consumer in np.flatnonzero(producers >= 0).tolist():
         producer = int(producers[consumer])
         number = stage.first_instruction + consumer
-        name = (
-            f"{UNIT_NAMES[Unit(int(trace.unit[producer]))]} to {UNIT_NAMES[Unit(int(trace.unit[consumer]))]}"
-        )
+        name = f"{UNIT_NAMES[units[producer]]} to {UNIT_NAMES[units[consumer]]}"
         arrow = {"pid": PROCESS + stage.device, "name": name, "cat": "wait", "id": number}
         # A viewer ties the tail to the slice that is open at that time: not yet at its end.
         tail = {"ph": "s", "tid": int(trace.unit[producer]), "ts": float(middle[producer])}

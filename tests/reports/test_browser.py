@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -473,6 +474,52 @@ def test_keys_alone_reach_the_content(page: Page) -> None:
     assert page.evaluate("location.hash") == "#main"
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+
+
+def test_the_names_of_layers_are_one_stop_of_the_tab_key(page: Page) -> None:
+    stops = page.locator("a[data-layer]").evaluate_all(
+        "links => links.filter((each) => each.tabIndex === 0).length"
+    )
+    assert stops == 1
+    links = page.locator("a[data-layer]")
+    links.first.focus()
+    here = "Number(document.activeElement.dataset.layer)"
+    order = links.evaluate_all("links => links.map((each) => Number(each.dataset.layer))")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(here) == order[1]
+    page.keyboard.press("End")
+    assert page.evaluate(here) == order[-1]
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(here) == order[-2]
+    page.keyboard.press("Home")
+    assert page.evaluate(here) == order[0]
+    assert links.first.evaluate("link => link.tabIndex") == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_on_colours_have_contrast(scheme: str, browser: Any, report: Path) -> None:
+    """Items of the timeline at both shades, and buffers."""
+    opened = Opened(browser, report, color_scheme=scheme)
+    colours = opened.page.evaluate("""() => {
+      const style = getComputedStyle(document.documentElement);
+      const of = (name) => style.getPropertyValue("--" + name).trim();
+      const names = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]).flatMap(
+        (rule) => [...(rule.style || [])].filter((name) => /^--[rck]-/.test(name)));
+      return [of("paper"), [...new Set(names)].map((name) => of(name.slice(2)))];
+    }""")
+    paper, fills = colours
+    assert len(fills) > 10
+    for fill, alpha in product(fills, (1, 0.8, 0.62)):
+        ink = opened.page.evaluate(
+            "([fill, alpha, paper]) => overTime.inkOn(fill, alpha, paper)", [fill, alpha, paper]
+        )
+        mixed = "#" + "".join(
+            f"{round(int(fill[at : at + 2], 16) * alpha + int(paper[at : at + 2], 16) * (1 - alpha)):02x}"
+            for at in (1, 3, 5)
+        )
+        light, dark = sorted((_luminance(ink), _luminance(mixed)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (fill, alpha)
+    opened.context.close()
 
 
 def test_motion_is_reduced_where_asked(browser: Any, report: Path) -> None:

@@ -156,7 +156,8 @@
             context.globalAlpha = 1;
             const text = fitted(context, lane.label(i), width - 10);
             if (!text) continue;
-            context.fillStyle = lane.plain ? plot.ink : inkOn(colour(lane.kinds[lane.kind[i]][0]));
+            const [name, alpha] = lane.kinds[lane.kind[i]];
+            context.fillStyle = lane.plain ? plot.ink : inkOn(colour(name), alpha, plot.paper);
             context.fillText(text, x + 5, y + high / 2 + 0.5);
           }
         });
@@ -332,14 +333,15 @@
           const top = y(each.address + each.size, plot), width = end - x, high = Math.max(y(each.address, plot) - top, 1);
           const here = plot.here === each, paint = colour(fill(each));
           context.fillStyle = paint;
-          context.globalAlpha = here ? 1 : 0.8;
+          const alpha = here ? 1 : 0.8;
+          context.globalAlpha = alpha;
           context.fillRect(x, top, width, high);
           context.globalAlpha = 1;
           context.strokeStyle = here ? plot.ink : plot.paper;
           context.lineWidth = here ? 2 : 0.7;
           if (width > 2 && high > 2) context.strokeRect(x + 0.5, top + 0.5, width - 1, high - 1);
           if (width < 40 || high < 15) return;
-          context.fillStyle = inkOn(paint);
+          context.fillStyle = inkOn(paint, alpha, plot.paper);
           context.fillText(fitted(context, each.name, width - 10), x + 5, top + high / 2);
         });
       },
@@ -504,6 +506,20 @@
     const make = charts[host.dataset.chart];
     if (make) chart(host, make());
     else roofline(host);
+  });
+  // The names of layers are one stop of the tab key: up and down lead from one to the next, Home and End to the ends.
+  const names = [...document.querySelectorAll("a[data-layer]")];
+  names.forEach((link, i) => {
+    link.tabIndex = i ? -1 : 0;
+    link.addEventListener("focus", () => names.forEach((each) => { each.tabIndex = each === link ? 0 : -1; }));
+  });
+  document.getElementById("layer-table").addEventListener("keydown", (event) => {
+    // In the order of the rows, which a head may have sorted.
+    const shown = [...document.querySelectorAll("#layer-table a[data-layer]")], here = shown.indexOf(document.activeElement);
+    const to = { ArrowUp: here - 1, ArrowDown: here + 1, Home: 0, End: shown.length - 1 }[event.key];
+    if (here < 0 || to === undefined || !shown[to]) return;
+    event.preventDefault();
+    shown[to].focus();
   });
   // The name of a layer shows the cycles that it owns; without any, those of its instructions.
   const ends = ascending(data.turns.ends);

@@ -54,10 +54,12 @@ const overTime = (() => {
     const places = Math.max(0, Math.min(6, -Math.floor(Math.log10(step / factor) + 1e-9)));
     return found.map((us) => ({ cycle: us / data.us, label: (us / factor).toFixed(places), unit }));
   }
-  function inkOn(fill) {  // black or white, whichever is read more easily
-    const n = parseInt(fill.slice(1), 16);
-    const [r, g, b] = [n >> 16, (n >> 8) & 255, n & 255].map((v) => (v / 255) ** 2.2);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.3 ? "#101418" : "#ffffff";
+  // Black or white on a colour that covers the paper by `alpha`: whichever has the larger contrast, at least 4.5 (WCAG 2.2).
+  function inkOn(fill, alpha, paper) {
+    const parts = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16) / 255);
+    const under = parts(paper), mixed = parts(fill).map((v, i) => v * alpha + under[i] * (1 - alpha));
+    const [r, g, b] = mixed.map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return (0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff";
   }
   function fitted(context, text, width) {
     if (context.measureText(text).width <= width) return text;
