@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +55,7 @@ def compile_model(
     """Compile a model to a program that `npusim run` executes."""
     from npusim.base import files
     from npusim.session import api
+    from npusim.session.fitting import says_what_fits
 
     sources = {"MODEL": Path(model), **hardware_inputs(hw), **partition_inputs(partition)}
     files.check_outputs({"-o": output}, sources)
@@ -62,15 +64,9 @@ def compile_model(
     machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
     graph = api.load(model, sizes_of(shape))
     with Progress(f"scheduling {graph.name}") as progress:
-        program = api.compile_program(
-            graph,
-            machine,
-            effort=effort,
-            unknown=unknown,
-            host=names(host),
-            partition=partition,
-            progress=progress,
-        )
+        compiled = partial(api.compile_program, graph, unknown=unknown, host=names(host), partition=partition)
+        with says_what_fits(machine, compiled):
+            program = compiled(machine, effort=effort, progress=progress)
     api.save_program(program, output)
     from npusim.reports.words import quantities as show
     from npusim.reports.words.caveats import caveats

@@ -35,6 +35,7 @@ from npusim.reports import REPORTS
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer
+    from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.executable import Executable
     from npusim.isa.program.program import Program
     from npusim.kernels.graph.bind import Offered, Sizes
@@ -326,7 +327,9 @@ def _compiled(asked: _Asked) -> tuple[Graph | Program, Program | Executable, dic
     """The model, its program, or the programs of one that decides, and the seconds that it took."""
     from time import perf_counter
 
+    from npusim.isa.program.program import Program
     from npusim.session import api
+    from npusim.session.fitting import says_what_fits
     from npusim.session.opening import open_model
 
     machine = None
@@ -336,9 +339,17 @@ def _compiled(asked: _Asked) -> tuple[Graph | Program, Program | Executable, dic
         begin = perf_counter()
         model = open_model(asked.model, asked.compiler.sizes, asked.offered)
         load_s = perf_counter() - begin
-        made, wall = api.prepare_any(
-            asked.model, machine, **asked.compiler._asdict(), progress=progress, model=model
-        )
+        words = {
+            key: value for key, value in asked.compiler._asdict().items() if key not in ("effort", "sizes")
+        }
+
+        def compiled(other: Hardware) -> object:
+            return None if isinstance(model, Program) else api.compile(model, other, **words)
+
+        with says_what_fits(machine, compiled):
+            made, wall = api.prepare_any(
+                asked.model, machine, **asked.compiler._asdict(), progress=progress, model=model
+            )
     return model, made, wall | {"load": load_s}
 
 
