@@ -344,7 +344,9 @@ def _compiled(asked: _Asked) -> tuple[Graph | Program, Program | Executable, dic
         }
 
         def compiled(other: Hardware) -> object:
-            return None if isinstance(model, Program) else api.compile(model, other, **words)
+            if isinstance(model, Program):
+                raise NpusimError("is compiled already")  # the fault says what to do
+            return api.compile(model, other, **words)
 
         with says_what_fits(machine, compiled):
             made, wall = api.prepare_any(
