@@ -131,7 +131,7 @@ def _named_sizes(tensor: Tensor, sizes: Sizes) -> dict[str, int]:
     Raises GraphError for a shape that does not fit, and for a name that has another size in `sizes`.
     """
     shape, found = _given(tensor, sizes), dict[str, int]()
-    if shape is None:
+    if shape is None or tensor.type.shape == UNRANKED:
         return found
     open_sizes = [size for own, size in zip(tensor.type.shape, shape, strict=True) if own == UNKNOWN]
     for name, size in zip(tensor.size_names, open_sizes, strict=False):

@@ -189,6 +189,21 @@ def test_a_model_of_the_hal_is_named_by_its_operands(tmp_path: Path) -> None:
     assert result.outputs[0].shape == (2, 3)
 
 
+def test_a_model_of_the_hal_whose_request_says_the_number_of_sizes(tmp_path: Path) -> None:
+    from ..hal.hal_models import Maker
+
+    maker, kind = Maker(), hal.OperandType.TENSOR_QUANT8_ASYMM
+    x, y = maker.input(kind, [], scale=0.5), maker.output(kind, [], scale=0.5)
+    maker.operation(hal.OperationType.RELU, [x], [y])
+    hal.save(maker.model(hal.HalVersion.V1_2), tmp_path / "model.hal")
+    said = command("run", tmp_path / "model.hal")
+    assert said[0] == 2
+    assert "give --shape 'operands[0]=N,...'" in said[2]
+    assert command("run", tmp_path / "model.hal", "--shape", "operands[0]=2,3")[0] == 0
+    values = np.zeros((4, 5), np.uint8)
+    assert npusim.run(tmp_path / "model.hal", inputs=[values]).outputs[0].shape == (4, 5)
+
+
 def test_what_has_no_open_sizes_refuses_them(model: Path, tmp_path: Path) -> None:
     npusim.save_program(npusim.compile(npusim.load(model)), tmp_path / "open.npu")
     said = command("run", tmp_path / "open.npu", "--shape", "x=3,4,6")
