@@ -93,7 +93,8 @@ class TensorVerdict:
     """What came of one result of a layer, over all inputs.
 
     bytes:     its size.
-    differing: elements that are not the other's, over all inputs; of a tensor that is rounded, for the same operands.
+    differing: elements that are not the other's, over all inputs; of a tensor that is rounded or different, for equal
+               operands.
     """
 
     layer: str
@@ -279,8 +280,10 @@ class _Walk:
             if not self._close(found, expected):
                 alone = self._alone(node, theirs) if alone is None else alone
                 verdict = self._verdict(alone[0], index, expected, alone[1])
-                if verdict == "rounded":
-                    differing = count_differing(alone[0][index], expected)
+                if verdict != "follows" and index in alone[0] and alone[0][index].shape == expected.shape:
+                    # What went in was not the same: the layer is told apart by what it makes of equal operands.
+                    found = alone[0][index]
+                    differing = count_differing(found, expected)
             if verdict == "different":
                 self._differs(
                     _difference(sample, "layer", self.graph, node, index, found, expected, self.peer.name)

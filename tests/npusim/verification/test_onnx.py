@@ -164,6 +164,23 @@ def with_codes(monkeypatch: pytest.MonkeyPatch, name: str, more: int) -> None:
     monkeypatch.setattr(onnx_runtime.Session, "run", run)
 
 
+def test_what_differs_is_counted_for_equal_operands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value before the layer changes many of its results; the layer itself computes one element otherwise."""
+    path = of_codes(tmp_path / "net.onnx")
+
+    def run(self: onnx_runtime.Session, inputs: Sequence[Array]) -> dict[str, Array]:
+        other = inputs[0].copy()
+        other.reshape(-1)[0] += 1.0
+        values: dict[str, Any] = dict(_RUN(self, [other]))
+        values["conv"] = values["conv"].copy()
+        values["conv"].reshape(-1)[7] ^= 1
+        return values
+
+    monkeypatch.setattr(onnx_runtime.Session, "run", run)
+    rows = {row.layer: (row.verdict, row.differing) for row in npusim.verify(path).tensors}
+    assert rows["conv"] == ("different", 1)
+
+
 _RUN = onnx_runtime.Session.run
 
 
