@@ -92,9 +92,8 @@ def full_key(key: str) -> str:
     if metric is None:
         known = [*SHORT, *_by_name()]
         near = nearest(name, known)
-        raise ValueError(
-            f"no such key{f', did you mean {near}?' if near else ''}; it may be {', '.join(known)}"
-        )
+        hint = f"did you mean {near}?" if near else f"it may be {', '.join(known)}"
+        raise ValueError(f"no such key, {hint}")
     if not path and metric.below and "total" in metric.below:
         path = ["total"]
     if metric.below is not None and bool(path) != bool(metric.below):
