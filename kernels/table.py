@@ -227,7 +227,7 @@ def operator(name: str) -> Operator:
 
 
 def known(name: str) -> bool:
-    """Whether npusim has an operator of that name, the user registered it, or it is timed as an unknown one."""
+    """Whether a name is an operator of npusim, one that the user registered, or one that is timed as unknown."""
     return name in _FILE_OF or name.startswith(UNKNOWN) or registered(name) is not None
 
 

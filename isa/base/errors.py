@@ -7,7 +7,7 @@ class NpusimError(Exception):
     """A mistake in what the user gave us; the command line prints its text and exits with status 2."""
 
     def __str__(self) -> str:
-        """The message, shortened to what somebody reads: names and lists in it come from files of any size."""
+        """Return the message, shortened, because names and lists in it come from files of any size."""
         return within(super().__str__())
 
 

@@ -1,4 +1,4 @@
-"""What a field of a hardware file may be: ranges, what is worth a try on each kind of quantity, and who reads it."""
+"""Field types of a hardware file: allowed range, factors that what-if runs try, and which machines read the field."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Section(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ReadBy:
-    """Which machines read a key, or a table of keys, as metadata of its field; all machines read one without it.
+    """Metadata of a field: which machines read the key or table. All machines read a field without it.
 
     types:  the MAC engine types (`mac_array.kind`) whose cycles depend on the key; empty: all of them.
     priced: the other types read it too, for area or energy alone.
@@ -53,7 +53,7 @@ class ReadBy:
 
     @property
     def needed(self) -> str:
-        """What a machine must have to read the key, in words; empty where its MAC engine type decides."""
+        """Return in words what a machine must have to read the key; empty if only the MAC engine type decides."""
         return self.words or " or ".join(self.needs)
 
 

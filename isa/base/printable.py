@@ -37,19 +37,19 @@ def replaced(text: str, most: int) -> str:
 
 
 LONGEST_MESSAGE = 380
-"""Characters of a message, so that with "npusim: warning: " before it a line has at most 400."""
+"""Maximum length of a message in characters: with the prefix "npusim: warning: " a line then has at most 400."""
 
 _MANY_ITEMS = re.compile(r"((?:[^\s,;:\[({][^,;:\[\](){}]{0,80}, ){3})(?:[^,;:\[\](){}]{1,80}, ){3,}")
 _MANY_PARTS = re.compile(r"((?:(?:^|(?<=; ))[^;]+; ){2})(?:[^;]+; ){2,}")
 _LONG_WORD = re.compile(r"(?<!\S)(\S{20})\S{24,}(\S{36})")
 _MOST_LOOKED_AT = 4000
-"""Characters at each end of a text in which lists are looked for, which takes time in proportion to the square."""
+"""Characters at each end of a text that are searched for lists; the search takes time quadratic in the length."""
 
 
 def within(text: str, most: int = LONGEST_MESSAGE) -> str:
-    """A message of at most `most` characters: lists and words that are long give way, then the middle.
+    """Shorten a message to at most `most` characters: first long lists and words, then the middle.
 
-    The beginning says where a fault is and the end what to do about it, so both stay.
+    Both ends are kept, because the beginning says where the fault is and the end says what to do about it.
     """
     if len(text) > 2 * _MOST_LOOKED_AT:
         text = f"{text[:_MOST_LOOKED_AT]}...{text[-_MOST_LOOKED_AT:]}"

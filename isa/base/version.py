@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[2]
-"""The checkout, or the installed package."""
+"""Root folder of the checkout, or of the installed package."""
 
 COMMIT_DIGITS = 12
-"""Hexadecimal digits of a commit in a version: enough to find it for as long as the project is likely to live."""
+"""Hexadecimal digits of the commit in a version: 48 bits, so no two commits of one project are likely to share them."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -32,9 +32,9 @@ def npusim_version() -> str:
 
 
 def checked_out(folder: Path) -> str:
-    """Return the commit that is checked out in a folder, in hexadecimal digits; empty for anything but a checkout.
+    """Return the commit that is checked out in a folder as hexadecimal digits; empty if the folder is no checkout.
 
-    Reads git's files, for running git would take longer than a small simulation.
+    Reads git's files directly, because starting git would take longer than a small simulation.
     """
     try:
         git = folder / ".git"
@@ -49,7 +49,7 @@ def checked_out(folder: Path) -> str:
 
 
 def _resolved(git: Path, name: str) -> str:
-    """Return the commit of a branch. Raises OSError where there is none."""
+    """Return the commit of a branch; empty, or an OSError, if the branch has none yet."""
     common = git / "commondir"
     shared = git / common.read_text("utf-8").strip() if common.is_file() else git
     if (shared / name).is_file():
@@ -60,9 +60,9 @@ def _resolved(git: Path, name: str) -> str:
 
 @cache
 def sources_digest() -> str:
-    """Return the SHA-256 of all files of npusim by import name: it tells a changed tree from its commit.
+    """Return the SHA-256 of npusim's source files, which tells a modified tree from the commit it is based on.
 
-    A checkout and the wheel that is built from it have the same.
+    Files count under their import names, so a checkout and the wheel built from it have the same digest.
     """
     from hashlib import sha256
 
@@ -74,7 +74,7 @@ def sources_digest() -> str:
 
 
 def _sources() -> Iterator[tuple[str, str]]:
-    """Yield every file of npusim: its place in the import package, and its path."""
+    """Yield the path within the import package and the path on disk of every file of npusim."""
     in_checkout = {
         "npusim": "",
         "isa": "isa/",

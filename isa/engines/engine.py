@@ -124,7 +124,8 @@ class Engine(ABC):
     causes: what its cycles beyond the useful ones are lost to; the first also has what rounding leaves.
     rules:  what its parameters must keep.
     sizes:  the keys of a hardware file that say how many multipliers it has.
-    larger: the next larger arrays of this kind, each as factors on keys of `[mac_array]`; the first is the usual one.
+    larger: how to build the next larger arrays of this kind, each a set of factors on keys of `[mac_array]`; the usual
+            choice comes first.
     """
 
     kind: ClassVar[str]

@@ -113,7 +113,7 @@ class Blocks(Section):
 
     @property
     def is_tall(self) -> bool:
-        """Whether a micro-block has several rows, which a single row of outputs leaves idle unless it is turned."""
+        """Whether a micro-block has several rows; for a single row of outputs the others idle without `turns_rows`."""
         return self.micro_height > 1
 
 

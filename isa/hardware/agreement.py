@@ -36,14 +36,16 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What the rows of one referee say together of a preset, or of the host that is named like it.
+    """How closely a preset, or the host of the same name, agrees with the reference values of one source.
 
-    referee:  who measured the other side of the rows, or "Vela 5.2.0's estimates"; up to the first comma its name.
-    error:    the typical one: geometric mean of the larger of simulated / reference and its inverse, minus 1. No bound.
-    worst:    the same of the row that is farthest off.
+    referee:  source of the reference values, a measurement or "Vela 5.2.0's estimates"; its name ends at the first
+              comma.
+    error:    typical error: geometric mean of the larger of simulated / reference and its inverse, minus 1. Single rows
+              may be farther off.
+    worst:    error of the row that is farthest off.
     bias:     geometric mean of simulated / reference.
     rank:     Spearman's correlation; None for fewer than three rows.
-    settings: keys that rows were simulated with, and the least and the most of their values.
+    settings: keys that rows were simulated with, and the smallest and the largest of their values.
     """
 
     preset: str
@@ -59,13 +61,13 @@ class Agreement:
 
     @property
     def words(self) -> str:
-        """The claim: "typical error 2.7 %, worst 7.1 % (15 rows of Vela 5.2.0's estimates)"."""
+        """Return the claim: "typical error 2.7 %, worst 7.1 % (15 rows of Vela 5.2.0's estimates)"."""
         rows = f"{self.rows} row{'' if self.rows == 1 else 's'}"
         return f"{errors(self)} ({rows} of {self.referee.partition(',')[0]})"
 
     @property
     def estimates_of(self) -> str:
-        """The tool whose estimates the rows are: "Vela"; empty where a chip was measured."""
+        """Return the tool that estimated the reference values, such as "Vela"; empty if a chip was measured."""
         name = self.referee.partition(",")[0]
         return name.split()[0] if name.endswith("'s estimates") else ""
 

@@ -78,9 +78,9 @@ def sources(name_or_path: str | Path, folder: Path | None = None) -> tuple[Path,
 def from_dict(values: Mapping[str, Any], source: str = "hardware", given: Iterable[str] = ()) -> Hardware:
     """Check plain values, nested as in the file, into a Hardware; the inverse of `to_dict`.
 
-    source: opens the message of a HardwareError: who is at fault.
-    given:  the paths among `values` that somebody gave for this machine, so that one which it does not read is a
-            fault. Other values that it does not read are left out; they may come from a machine of another kind.
+    source: prefix of the message of a HardwareError, which names where the values come from.
+    given:  paths among `values` that a user set for this machine: one that the machine does not read is a fault.
+            Other values that it does not read are dropped, because they may be inherited from another type of machine.
     """
     if not isinstance(values, Mapping):
         raise HardwareError(f"{source}: {short(values)} is not a table")
@@ -100,8 +100,9 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware", given: Iterab
 
 
 def to_dict(value: Hardware) -> dict[str, Any]:
-    """Every parameter that the machine reads as plain values, nested as in the file; parameters that are unset are
-    left out, and so are empty lists.
+    """Return every parameter that the machine reads as plain values, nested as in the file.
+
+    Unset parameters and empty lists are left out.
     """
     plain: dict[str, Any] = _plain(value.model_dump(exclude_none=True))
     for path in unread(value):
@@ -144,10 +145,10 @@ def _table_lines(table: Mapping[str, Any], path: str) -> Iterator[str]:
 def change(
     value: Hardware, changes: Mapping[str, Any], source: str = "hardware", *, all_read: bool = True
 ) -> Hardware:
-    """A copy with parameters changed by dotted path ("scratchpad.size_kib": 512), checked as a whole.
+    """Return a copy with parameters changed by dotted path ("scratchpad.size_kib": 512), checked as a whole.
 
-    A further memory stands in a path by its name: "memory.flash.size_kib". Unless `all_read` is false, a change of a
-    key that the changed machine does not read is a fault.
+    The path of a further memory contains its name: "memory.flash.size_kib". Unless `all_read` is false, changing a key
+    that the changed machine does not read is a fault.
     """
     plain = to_dict(value)
     for path, item in changes.items():
@@ -264,7 +265,7 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
     try:
         return to_dict(_load(base, chain))
     except HardwareError as error:
-        # A file that cannot be read is this file's fault; one with faults of its own says its name.
+        # If the extended file cannot be read, this file is wrong; a fault inside it already names that file.
         raise HardwareError(str(error) if base.is_file() else f"{where}: {error}") from None
 
 

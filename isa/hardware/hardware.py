@@ -291,7 +291,7 @@ class Hardware(Section):
 
     @property
     def rescales_codes(self) -> bool:
-        """Whether vector lanes take quantized values to other scales in float32."""
+        """Whether the vector lanes requantize in float32."""
         return self.float32_rescale and self.has_npu
 
     @property

@@ -62,7 +62,7 @@ operands of the host and states; the network's inputs and outputs.
 
 CONTENTS: tuple[Content, ...] = ("constants", "code", "activations", "io")
 WRITTEN: tuple[Content, ...] = ("activations", "io")
-"""What programs write."""
+"""Contents that a program writes while it runs."""
 
 OFF_CHIP = ("lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram")
 """Kinds of memory off the chip: rows of the energy table."""
@@ -237,12 +237,12 @@ class FurtherMemory(_Port, _Clocked, _Named):
 
     @property
     def opens_rows(self) -> bool:
-        """Whether opening a row takes time or energy: that of an SRAM takes none of its own."""
+        """Whether opening a row takes time or energy; in an SRAM it costs no energy of its own."""
         return self.row_miss_ns > 0 or not self.on_chip
 
     @property
     def is_written(self) -> bool:
-        """Whether a program writes it while it runs: constants and code are there before."""
+        """Whether a program writes it while it runs; constants and code are loaded before."""
         return any(content in WRITTEN for content in self.holds)
 
     @property

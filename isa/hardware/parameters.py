@@ -1,8 +1,8 @@
-"""The keys of a hardware file, a row each, and which of them a machine reads.
+"""The table of all keys of a hardware file, and which of them a machine reads.
 
-What a machine reads depends on its MAC engine type, its memories and other keys; each field of the schema that not
-every machine reads says so itself (`ReadBy`). A key that a machine does not read is left out of files, lists and
-comparisons, and is refused where a user gives it.
+What a machine reads depends on its MAC engine type, its memories and other keys. A schema field that only some
+machines read carries the condition (`ReadBy`). A key that a machine does not read is left out of written files, lists
+and comparisons, and is refused where a user gives it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from npusim.isa.engines.kinds import ENGINES, engine_of, kind_fault
 from npusim.isa.hardware.hardware import Hardware
 
 MEMORY = "memory"
-"""The key whose tables are a list: [[memory]]. In a path, the name of a memory stands behind it."""
+"""The only key that holds a list of tables, [[memory]]. In a path, the name of the memory follows it."""
 
 ANY_NAME = "NAME"
-"""Stands for the name of a memory in the paths of `parameters`."""
+"""Placeholder for the name of a memory in the paths of the schema's keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One key of a hardware file, for messages and manuals; `default` is None for a key without one.
 
-    required: it may not be absent.
+    required: whether a file must have it.
     read_by:  which machines read it; None: all.
-    what_if: the factors that are worth a try on its value; none for a name or a choice.
-    chosen:  an architect may choose it; else it comes with the DRAM, the circuits or the host.
+    what_if:  factors on its value that what-if runs try; none for a name or a choice.
+    chosen:   whether an NPU architect may choose it; otherwise the DRAM, the circuits or the host determine it.
     """
 
     path: str
@@ -45,7 +45,7 @@ class Parameter:
 
     @property
     def readers(self) -> str:
-        """Who reads it, in words; empty if every machine does."""
+        """Return in words which machines read it; empty if every machine does."""
         if self.read_by is None:
             return ""
         others = "; others for area and energy" if self.read_by.priced else ""
@@ -54,8 +54,9 @@ class Parameter:
 
 
 def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
-    """Every key that a hardware file may hold, in the order of the schema; those of further memories follow, with the
-    names that they have in a machine.
+    """Return every key that a hardware file may hold, in the order of the schema.
+
+    The keys of further memories follow, under the names of the memories of the machine `of`.
     """
     names = [memory.name for memory in of.memory] if of else []
     found = _schema_parameters()
@@ -67,12 +68,12 @@ def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
 
 
 def parameters_read(by: Hardware) -> tuple[Parameter, ...]:
-    """The keys that a machine reads: a change of any other changes nothing of it."""
+    """Return the keys that a machine reads; changing any other key has no effect on it."""
     return tuple(each for each in parameters(by) if not why_unread(by, each.path))
 
 
 def memory_parameters() -> tuple[Parameter, ...]:
-    """The keys of a further memory, with `ANY_NAME` in the place of its name."""
+    """Return the keys of a further memory, with `ANY_NAME` in place of its name."""
     return tuple(each for each in _schema_parameters() if each.path.startswith(f"{MEMORY}."))
 
 
@@ -107,8 +108,8 @@ def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: st
 
 
 def _values(field: Mapping[str, Any]) -> str:
-    """What a field may be, in words, from its JSON schema."""
-    if "anyOf" in field:  # a value or nothing; TOML has no null, so nothing means: leave the key out
+    """Return in words which values a field may have, from its JSON schema."""
+    if "anyOf" in field:  # an optional value: TOML has no null, so a file leaves the key out instead
         return _values(field["anyOf"][0])
     if field.get("type") == "array":
         items = field["items"]
@@ -139,12 +140,12 @@ def _values(field: Mapping[str, Any]) -> str:
 
 @cache
 def known_paths() -> dict[str, Parameter]:
-    """The rows of all keys by path; that of a memory's key has `ANY_NAME` in it."""
+    """Map the path of every key to its parameter; paths of memories contain `ANY_NAME`."""
     return {each.path: each for each in _schema_parameters()}
 
 
 def parameter(path: str) -> Parameter | None:
-    """The parameter of a path; every further memory has the same. None for a path without one."""
+    """Return the parameter at a path, the same for every further memory; None if there is none."""
     keys = path.split(".")
     if keys[0] == MEMORY and len(keys) == 3:
         path = f"{MEMORY}.{ANY_NAME}.{keys[2]}"
@@ -152,14 +153,14 @@ def parameter(path: str) -> Parameter | None:
 
 
 def table_of(annotation: object) -> type[Section] | None:
-    """The table that a field holds, which may be absent or stand in a tuple; None for a single value."""
+    """Return the table type that a field holds, also inside an optional or a tuple; None for a single value."""
     inner = (annotation, *get_args(annotation))
     return next((each for each in inner if isclass(each) and issubclass(each, Section)), None)
 
 
 @cache
 def _conditions() -> dict[str, ReadBy]:
-    """The keys and tables that only some machines read, by path; a memory stands by `ANY_NAME`."""
+    """Map the path of every key or table that only some machines read to its condition; memories are `ANY_NAME`."""
     return dict(_conditions_of(Hardware, ""))
 
 
@@ -175,7 +176,7 @@ def _conditions_of(table: type[Section], prefix: str) -> Iterator[tuple[str, Rea
 
 
 def condition(path: str) -> ReadBy | None:
-    """The condition of a key, or of the table that it stands in; None for a key that every machine reads."""
+    """Return the condition of a key or of a table that contains it; None for a key that every machine reads."""
     keys = path.split(".")
     if keys[0] == MEMORY and len(keys) == 3:
         keys[1] = ANY_NAME
@@ -195,19 +196,19 @@ def unread(hardware: Hardware) -> dict[str, str]:
 
 
 def why_unread(hardware: Hardware, path: str) -> str:
-    """The reason why nothing in a machine reads a key; empty if something does."""
+    """Return why nothing in a machine reads a key; empty if something does."""
     return next((why for key, why in unread(hardware).items() if f"{path}.".startswith(f"{key}.")), "")
 
 
 def _names(hardware: Hardware, path: str) -> list[str]:
-    """A path once, or once for each memory."""
+    """Return a path itself, or for a path with `ANY_NAME` one path for each memory of a machine."""
     if f".{ANY_NAME}." not in path:
         return [path]
     return [path.replace(ANY_NAME, memory.name, 1) for memory in hardware.memory]
 
 
 def _reason(hardware: Hardware, path: str, reads: ReadBy) -> str:
-    """Why a machine does not read a key; empty if it does."""
+    """Return why a machine does not read a key; empty if it does."""
     kind = hardware.mac_array.kind
     if reads.types and kind not in reads.types and not reads.priced and kind_fault(kind) is None:
         sizes = engine_of(hardware.mac_array).sizes
@@ -222,12 +223,12 @@ def _reason(hardware: Hardware, path: str, reads: ReadBy) -> str:
 
 
 def _tables(paths: tuple[str, ...]) -> set[str]:
-    """The tables of an array in which keys stand: mac_array.block."""
+    """Return the tables below [mac_array] that contain keys, such as mac_array.block."""
     return {path.rpartition(".")[0] for path in paths if path.count(".") > 1}
 
 
 def _value(hardware: Hardware, path: str) -> object:
-    """The value of a dotted path; a further memory stands in it by its name."""
+    """Return the value at a dotted path, in which a further memory goes by its name."""
     value: object = hardware
     for name in path.split("."):
         if isinstance(value, tuple):
@@ -238,21 +239,21 @@ def _value(hardware: Hardware, path: str) -> object:
 
 
 def _listed(paths: tuple[str, ...]) -> str:
-    """Keys in a sentence; those behind the first one without the table that they share with it."""
+    """Join keys for a sentence; only the first one keeps the table that they share."""
     table = f"{paths[0].rpartition('.')[0]}."
     words = [paths[0], *(path.removeprefix(table) for path in paths[1:])]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def without_unread(hardware: Hardware) -> Hardware:
-    """The same machine with the default in each key that it does not read, so that equal machines are equal values."""
+    """Return the machine with defaults in all keys that it does not read, so that equal machines compare equal."""
     for path in unread(hardware):
         hardware = _reset(hardware, *path.split("."))
     return hardware
 
 
 def _reset(table: Any, key: str, *below: str) -> Any:
-    """A table with the default of one key, which stands `below` the first; the table itself if it has it already."""
+    """Return a table with the key at the path `key`, `below` set to its default; unchanged if it has it already."""
     value = getattr(table, key)
     if not below:
         value = type(table).model_fields[key].get_default()

@@ -19,27 +19,26 @@ Sizes = Mapping[str, int | Sequence[int]]
 
 @dataclass(slots=True)
 class Offered:
-    """Shapes of the arrays that a run is given, for inputs whose sizes a model leaves open.
+    """Shapes of the arrays given to a run, which settle the sizes that a model leaves open.
 
-    shapes: by the names of inputs, or by their places as in0, in1, ...
-    taken:  sizes that the model left open and nobody gave by name: from these shapes, or 1 for a first axis. A reader
-            adds them.
+    shapes: shapes of the arrays by input name, or by position as in0, in1, ...
+    taken:  open sizes that no option gave, as the reader settled them: from `shapes`, or 1 for a first axis.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     taken: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
 
     def learn(self, tensor: Tensor, position: int, sizes: Sizes) -> None:
-        """Take the shape of the array for an input with open sizes."""
+        """Add the shape of an input's array to `taken` if the input has open sizes that `sizes` do not give."""
         shape = self.shapes.get(tensor.name, self.shapes.get(f"in{position}"))
         if shape is not None and not tensor.bound and _given(tensor, sizes) is None:
             self.taken[tensor.name] = shape
 
 
 def open_batch(tensor: Tensor, sizes: Sizes) -> dict[str, int | tuple[int, ...]]:
-    """Size 1 for a first axis of an input that is open and that `sizes` do not give, as `sizes` would say it.
+    """Return size 1 for an open first axis of an input that `sizes` do not give, in the form of `sizes`; else empty.
 
-    The first axis of nearly every exported model is the batch, and converters leave it open without being asked.
+    In nearly every exported model the first axis is the batch, and converters leave it open by default.
     """
     shape = tensor.type.shape
     if shape[:1] != (UNKNOWN,) or _given(tensor, sizes) is not None:

@@ -25,7 +25,7 @@ from npusim.kernels.graph.names import quoted, unique
 from npusim.kernels.operator.parameters import NONE, Parameters
 
 _MOST_OPTIONS = 4
-"""Largest number of options that a note names."""
+"""Maximum number of options that one note names, so that it stays one line."""
 
 
 def unshaped(dtype: str, quantization: Quantization | None = None) -> TensorType:
@@ -53,9 +53,9 @@ class GraphBuilder:
         self.notes: list[str] = []
         self.sizes = checked(sizes)
         self.most_folded = 0
-        """Largest number of elements of a result that is computed here, if all operands of its node are constants."""
+        """Maximum number of result elements of a node that is folded into constants; 0: fold no node."""
         self.budget: limits.Budget | None = None
-        """What the model file may still ask for; None for graphs that no file makes."""
+        """Remaining operations and constants of a model file; None for graphs that are not read from a file."""
         self.offered = Offered()
         self._assumed: dict[str, int | tuple[int, ...]] = {}
         self._known_names: list[str] = []
@@ -122,9 +122,9 @@ class GraphBuilder:
         self.sizes = learned(inputs, self.offered.taken | self.sizes)
 
     def as_input(self, tensor: int) -> int:
-        """Makes a tensor an input, with all its sizes; a first axis that is open is 1 unless it is given.
+        """Make a tensor a graph input and settle its open sizes; an open first axis that nobody gave becomes 1.
 
-        Raises GraphError where another size is unknown and nobody gave it.
+        Raises GraphError if another size is unknown and not given.
         """
         held = self.tensors[tensor]
         self._known_names += names_of(held)
@@ -169,11 +169,11 @@ class GraphBuilder:
         name: str = "",
         bodies: Sequence[Graph] = (),
     ) -> Node:
-        """Adds a node that writes existing tensors, and returns it.
+        """Add a node that writes existing tensors, and return it.
 
-        Its name is `name` or that of the operator, with a number behind it if another node has it. A node that is
-        folded (`most_folded`) is not added: its results become constants. Raises GraphError where a result says
-        another shape than its operands.
+        Its name is `name` or that of the operator, with a number appended if another node has it. A node that is
+        folded (`most_folded`) is not added: its results become constants. Raises GraphError if the stated shape of a
+        result is not the one that follows from its operands.
         """
         node = Node(name or op, op, tuple(inputs), tuple(outputs), parameters, tuple(bodies))
         complete_results(self.tensors, node)
@@ -187,7 +187,7 @@ class GraphBuilder:
         return node
 
     def _folded(self, node: Node) -> bool:
-        """Make the results of a node constants, if its operands are constants."""
+        """Replace the results of a node by constants if its operands are constants; return whether it was possible."""
         if not self.most_folded or not folding.foldable(self, node):
             return False
         made = folding.folded(self, node, self.most_folded)
@@ -199,11 +199,11 @@ class GraphBuilder:
         return True
 
     def afford(self, elements: int) -> bool:
-        """Count elements of constants that the reader makes; False once they are more than a model may ask for."""
+        """Count elements of constants that the reader computes; False once they exceed the model's budget."""
         return self.budget is None or self.budget.afford(elements)
 
     def read_with(self, most_folded: int, budget: limits.Budget | None = None) -> None:
-        """Prepare for what a model file asks for: fold nodes on constants, and count operations."""
+        """Set up for reading a model file: fold nodes on constants, and limit operations and constants by a budget."""
         self.most_folded = most_folded
         self.budget = budget or self.budget or limits.Budget()
 
@@ -243,7 +243,7 @@ class GraphBuilder:
 
 
 def _assumed_text(assumed: Sizes) -> str:
-    """The note about open first axes that are taken to be 1, with the options that give others."""
+    """Return the note that open first axes were set to 1, with the options that set other sizes."""
     from shlex import quote
 
     names = [name if isinstance(size, int) else "batch" for name, size in assumed.items()]

@@ -1,4 +1,4 @@
-"""Folding: a node whose operands are all constants is computed while its graph is built."""
+"""Constant folding: compute a node whose operands are all constants while its graph is built."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from npusim.kernels.graph.graph import Node, Tensors
 from npusim.kernels.table import known, operator
 
 MOST_ELEMENTS = 1 << 24
-"""Largest number of elements of the results of a node that is folded; a larger one is left to the run."""
+"""Maximum number of result elements of a node that is folded; a larger node is left to the run."""
 
 MOST_TOTAL = 1 << 26
-"""Largest number of elements that folding makes for one model: few bytes of a file may ask for many."""
+"""Maximum number of elements that folding computes for one model, because a few bytes of a file may ask for many."""
 
 _MOST_WORK = 1 << 28
-"""Largest number of multiply-adds or elementwise operations of a node that is folded: about a second on the host."""
+"""Maximum number of multiply-adds or elementwise operations of a folded node: about a second with numpy."""
 
 
 def foldable(graph: Tensors, node: Node) -> bool:
-    """Whether every operand of a node is a constant whose data is at hand."""
+    """Whether every operand of a node is absent or a constant with data, and the node has no bodies."""
     return not node.bodies and all(
         number is None or graph.tensors[number].array is not None for number in node.inputs
     )
 
 
 def folded(graph: Tensors, node: Node, most: int) -> list[Array] | None:
-    """Compute the results of a foldable node, in the shapes and types that `graph` has for them.
+    """Compute the results of a foldable node, with the shapes and types that `graph` has for them.
 
-    None where only the check or the run can say what is wrong with the node, and where its results have more than
-    `most` elements.
+    Return None for a node that breaks a rule or fails, so that the check or the run reports the fault, and for one with
+    too much work or more than `most` elements of results.
     """
     results = [graph.tensors[number] for number in node.outputs]
     entry = operator(node.op) if known(node.op) else None

@@ -110,7 +110,7 @@ class LayoutBuilder(GraphBuilder):
             if call.images and self._has_order(image):  # else a rule is broken, or the shape open
                 said = permuted_tensor(self.tensors[image], _inverse(self._layout.image))
                 self.tensors[number] = replace(self.tensors[number], type=said.type, data=said.data)
-                if said.constant:  # folded: nothing has to bring it into the door's order
+                if said.constant:  # folded: the constant needs no transpose into the front end's order
                     self._only_turned.discard(number)
         return node
 

@@ -37,7 +37,7 @@ def _operators(graph: Graph) -> Iterator[Node]:
 
 
 def shown(op: str) -> str:
-    """An operator as model files call it: CAST; those with a name in quotes keep it."""
+    """Return an operator's name as model files spell it, such as CAST; a name with quotes stays as it is."""
     return op if '"' in op else op.upper()
 
 

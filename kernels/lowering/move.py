@@ -23,7 +23,7 @@ _MOST_OUTER = 3
 """Dimensions of a copy beside its contiguous bytes."""
 
 _MOST_COPIES = 1 << 12
-"""Largest number of copies that an operator which only moves elements becomes; the host does it at once."""
+"""Maximum number of DMA copies that a data-movement operator is lowered to; the host needs a single pass."""
 
 
 class Loop(NamedTuple):
@@ -156,7 +156,7 @@ def pad_moves(call: Call, value: int | float) -> Parts:
 
 
 def few_copies(loops: Callable[[Call], Iterable[Loop]]) -> Rule:
-    """The rule of a lowering whose loops these are: a tensor of many axes would become millions of copies."""
+    """Return the rule that limits the copies of a lowering; a tensor of many axes could need millions of them."""
 
     def few(call: Call) -> bool:
         """on the NPU axes that do not stay neighbours make at most 4096 copies"""
@@ -169,7 +169,7 @@ def few_copies(loops: Callable[[Call], Iterable[Loop]]) -> Rule:
 
 
 def transpose_loops(call: Call) -> Iterable[Loop]:
-    """The dimensions of the output, and where the input has each."""
+    """Return one loop per dimension of the output, with its strides in input and output."""
     strides = dense_strides(input_type(call).shape)
     shape = call.outputs[0].shape
     return map(Loop, shape, [strides[axis] for axis in call.parameters.perm], dense_strides(shape))
@@ -193,7 +193,7 @@ def lower_slice(call: Call, hardware: Hardware) -> Parts:
 
 
 def reverse_loops(call: Call) -> Iterable[Loop]:
-    """The dimensions of the input, some of which are walked backwards."""
+    """Return one loop per dimension of the input; reversed axes have a negative stride."""
     shape, axes = input_type(call).shape, call.parameters.axes
     strides = dense_strides(shape)
     signed = [-stride if axis in axes else stride for axis, stride in enumerate(strides)]
@@ -209,7 +209,7 @@ def lower_reverse(call: Call, hardware: Hardware) -> Parts:
 
 
 def tile_loops(call: Call) -> Iterable[Loop]:
-    """Two dimensions for each axis: how often it is repeated, and the axis."""
+    """Return two loops for each axis of the input: over its repetitions, and over its elements."""
     source, output = input_type(call), call.outputs[0]
     steps = zip(
         source.shape,
@@ -229,7 +229,7 @@ def lower_tile(call: Call, hardware: Hardware) -> Parts:
 
 
 def broadcast_loops(call: Call) -> Iterable[Loop]:
-    """The dimensions of the output; an axis that the input has not, or has one element of, is repeated."""
+    """Return one loop per dimension of the output; the input stride of a broadcast axis is 0."""
     source, shape = input_type(call), call.outputs[0].shape
     own = (1,) * (len(shape) - len(source.shape)) + source.shape
     strides = [0 if size == 1 else step for size, step in zip(own, dense_strides(own), strict=True)]

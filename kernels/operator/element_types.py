@@ -69,9 +69,9 @@ def in_words(rows: Sequence[str]) -> str:
 
 
 def refusal(rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> str:
-    """What is wrong with element types that no row allows, and what to do, as the end of a message about a layer.
+    """Return the end of a message about a layer whose element types no row allows, with what to do about it.
 
-    Two schemes that converters offer have sentences of their own: 16-bit activations, and dynamic range quantization.
+    Two quantization schemes of converters have their own sentences: 16-bit activations, and dynamic range.
     """
     first = inputs[0] if inputs else None
     if first is not None and first.dtype == "int16" and first.quantization is not None:

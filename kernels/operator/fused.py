@@ -130,7 +130,7 @@ def only_codes(call: Call) -> bool:
 
 
 def in_32_bits(combine: Callable[[Iterable[float]], float]) -> Rule:
-    """The rule that fused results, whose operands `combine` joins (sum, prod), are whole numbers of 32 bits."""
+    """Return the rule that fused results fit 32-bit integers; `combine` (sum, prod) gives their largest magnitude."""
 
     def rule(call: Call) -> bool:
         """fused, the largest result is less than 2**31 output scales: ONNX Runtime leaves more to the processor"""
@@ -143,7 +143,7 @@ def in_32_bits(combine: Callable[[Iterable[float]], float]) -> Rule:
 
 
 def _largest(kind: TensorType) -> float:
-    """The largest absolute value that a code of one scale stands for."""
+    """Return the largest absolute value that a quantized tensor with one scale can represent."""
     scaling = quantization(kind)
     return float(scaling.scale) * max(abs(code - scaling.zero_point) for code in code_range(kind.dtype))
 

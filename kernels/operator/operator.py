@@ -49,8 +49,10 @@ Rule = Callable[[Call], bool]
 
 
 Need = Callable[[Call, "Hardware"], bool]
-"""True when a machine has what a call needs. Its docstring names that, behind "needs": "float lanes (KEY)"; a size
-begins with "room".
+"""True if a machine has the unit or the memory that a call needs.
+
+Messages print its docstring after "needs", so it names the unit and its key: "float lanes (KEY)". A needed size begins
+with "room", by which the search for levers recognises it.
 """
 
 

@@ -1,4 +1,4 @@
-"""Operators of a user's own: registered once in Python, known to every front end, computed on the host.
+"""User-defined operators: registered once in Python, known to every front end, computed on the host.
 
     npusim.register_operator(
         "SoftClip",
@@ -29,7 +29,7 @@ from npusim.kernels.operator.parameters import Unchecked
 from npusim.kernels.operator.unknown import bytes_moved
 
 Attributes = Mapping[str, Any]
-"""What a model says of an operator beside its tensors, as plain values by name."""
+"""Attributes that a model gives an operator beside its tensors, as plain values by name."""
 
 Shape = tuple[int, ...]
 
@@ -50,20 +50,19 @@ def register_operator(
     operations: OperationsOf | None = None,
     types: Sequence[str] = (),
 ) -> None:
-    """Make an operator known, in this process, to all front ends; a later one of the same name takes its place.
+    """Make an operator known to all front ends in this process. Registering a name again replaces its operator.
 
-    name:       as models have it: the custom code of TensorFlow Lite, "domain.Operation" or "Operation" of ONNX, the
-                name of NNEF's fragment, "OEM_OPERATION" or "extension:number" of the NN HAL, the name or number of
+    name:       name in models: the custom code of TensorFlow Lite, "domain.Operation" or "Operation" of ONNX, the name
+                of NNEF's fragment, "OEM_OPERATION" or "extension:number" of the NN HAL, the name or number of
                 NNAdapter's custom operation.
-    compute:    (inputs, attributes) -> results, arrays of numpy; an input that a model omits is None. Quantized tensors
-                come as the float32 that they stand for, and results are quantized as the model has them.
+    compute:    (inputs, attributes) -> results, numpy arrays; an input that a model omits is None. Quantized inputs are
+                dequantized to float32 first, and results are quantized with the model's scales.
     shapes:     (shapes of inputs, attributes) -> shapes of results; the shape of an omitted input is None.
-    operations: (shapes of inputs, shapes of results, attributes) -> scalar operations of the host, which are timed at
-                the rate of its elementwise operators. Without it the host only moves the bytes.
-    types:      element types of the results, for models that do not say them (ONNX); without them that of input 0.
+    operations: (shapes of inputs, shapes of results, attributes) -> number of scalar operations, which the host
+                executes at the rate of its elementwise operators. Without it only the moved bytes take time.
+    types:      element types of the results, for models that do not state them (ONNX); without it that of input 0.
 
-    It runs on the host; the NPU hands it over as it does every operator that it lacks. Raises NpusimError for a wrong
-    argument.
+    The operator runs on the host, like every operator that the NPU lacks. Raises NpusimError for a wrong argument.
     """
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST or not name.isprintable():
         raise NpusimError(f"name {printable(repr(name))}: must be a name of 1 to {_LONGEST} characters")
@@ -85,29 +84,29 @@ def register_operator(
 
 
 def unregister_operator(name: str) -> None:
-    """Forget a registered operator. Raises NpusimError where there is none of that name."""
+    """Forget a registered operator. Raises NpusimError if none has that name."""
     if _operators.pop(custom(name), None) is None:
         raise NpusimError(f"operator {printable(str(name))}: is not registered")
     del _types[name]
 
 
 def custom(name: str) -> str:
-    """The operator of graphs that stands for an operator which models call so."""
+    """Return the graph's operator name for a name that models use: custom "NAME"."""
     return f'custom "{name}"'
 
 
 def registered(op: str) -> Operator | None:
-    """The registered operator that graphs call so; None where there is none."""
+    """Return the registered operator by its name in graphs; None if there is none."""
     return _operators.get(op)
 
 
 def result_types(name: str) -> tuple[str, ...]:
-    """The element types that are registered for the results of the operator that models call so."""
+    """Return the registered element types of the results, by the operator's name in models."""
     return _types[name]
 
 
 def plain(attributes: Attributes) -> dict[str, Any]:
-    """Attributes as plain values: arrays become lists; what has no plain value, such as a graph, is left out."""
+    """Return attributes as plain values: arrays become lists, and attributes such as graphs are left out."""
     lists = {
         name: each.tolist() if isinstance(each, np.ndarray) else each for name, each in attributes.items()
     }
@@ -115,7 +114,7 @@ def plain(attributes: Attributes) -> dict[str, Any]:
 
 
 class _Registered:
-    """What a user says of an operator, asked and checked."""
+    """A user's functions for one operator, called with checks on what they return."""
 
     def __init__(
         self, name: str, compute: Compute, shapes: ShapesOf, operations: OperationsOf | None
@@ -123,7 +122,7 @@ class _Registered:
         self._name, self._compute, self._shapes, self._operations = name, compute, shapes, operations
 
     def infer(self, call: Call) -> Shapes:
-        """The shapes of the results. Raises GraphError where the user's function fails or gives none."""
+        """Return the shapes of the results. Raises GraphError if the user's function fails or returns no shapes."""
         with self._asking("shapes", GraphError):
             said = self._shapes(_shapes(call.inputs), call.parameters.plain())
             shapes = tuple(tuple(int(size) for size in shape) for shape in said)
@@ -133,7 +132,7 @@ class _Registered:
         return shapes
 
     def compute(self, call: Call, values: Values) -> list[Array]:
-        """The results. Raises SimulationError where the user's function fails or gives others than the model has."""
+        """Compute the results. Raises SimulationError if the user's function fails or returns other shapes."""
         return compute_in_reals(self._in_float, call, values)
 
     def _in_float(self, call: Call, values: Values) -> list[Array]:
@@ -148,7 +147,7 @@ class _Registered:
             ]
 
     def workload(self, call: Call) -> Workload:
-        """The host's work: as many operations as the user says, or the bytes that pass through it."""
+        """Return the work of the host: the operations that the user's function counts, or the bytes moved."""
         if self._operations is None:
             return bytes_moved(call)
         with self._asking("operations", GraphError):
@@ -160,7 +159,7 @@ class _Registered:
 
     @contextmanager
     def _asking(self, what: str, kind: type[NpusimError]) -> Iterator[None]:
-        """Turn what a function of the user raises into one line that names it."""
+        """Turn an exception of a user's function into a one-line error that names the function."""
         try:
             yield
         except Exception as fault:

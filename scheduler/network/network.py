@@ -25,7 +25,7 @@ from npusim.scheduler.network.states import check_states
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
 
 _MOST_STRIPES = 1024
-"""Parts of a tensor between fused layers of which one may be enough."""
+"""Number of stripes that a tensor between fused layers is assumed to be split into; one must fit the memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
 
 
 def _require_room(graph: Graph, hardware: Hardware) -> None:
-    """Raise CompileError for tensors that no placement fits into the memories, before work is spent on them.
+    """Raise CompileError for tensors that cannot fit into the memories, before time is spent on scheduling.
 
-    Inputs are there together, an output is there as a whole. Fused layers keep a part of what is between them, but no
-    stripe is a thousandth of its tensor. Constants are left out: their stored bits may be fewer.
+    All inputs are placed at the same time, and each output as a whole. Of a tensor between fused layers only a stripe
+    is placed, taken to be 1/1024 of it. Constants are left out, because compression may store them in fewer bits.
     """
     room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
     inputs = sum(graph.tensors[number].type.size_bytes for number in graph.inputs)

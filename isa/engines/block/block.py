@@ -28,7 +28,7 @@ class Block(OneLayout):
         "mac_array.block.micro_channels",
     )
     works: ClassVar[str] = "the array works in blocks"
-    # As ethos-u55-128 grows to ethos-u55-256, along the channels or along the rows of a micro-block.
+    # Factors from ethos-u55-128 to ethos-u55-256, with the micro-block doubled along the channels or along the rows.
     larger: ClassVar[tuple[Mapping[str, float], ...]] = tuple(
         {
             f"block.{side}": 2,

@@ -27,7 +27,7 @@ class Systolic(Engine):
 
     kind: ClassVar[str] = "systolic"
     sizes: ClassVar[tuple[str, ...]] = ("mac_array.rows", "mac_array.columns")
-    # As edge-128 grows to edge-256: with the columns grow their ports, accumulators and output lanes.
+    # First, factors from edge-128 to edge-256: ports, accumulators and output lanes grow with the columns.
     larger: ClassVar[tuple[Mapping[str, float], ...]] = (
         {
             "columns": 2,

@@ -74,7 +74,7 @@ def fixed_point_numbers(call: Call) -> FixedPointSoftmax:
 
 
 def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
-    """Probabilities in 1/256 (0..255), or in 1/65536 for a 16-bit output, of int64 codes, in any shape."""
+    """Return probabilities in units of 1/256 (0..255), of 1/65536 for a 16-bit output, from int64 quantized values."""
     axis, bits = axis_of(call), call.outputs[0].numpy_dtype.itemsize * 8
     multiplier, left_shift, difference_min = fixed_point_numbers(call)
     difference = codes - codes.max(axis=axis, keepdims=True)
@@ -190,7 +190,7 @@ def _probabilities(call: Call) -> bool:
     if output.quantization is None:
         return output.real
     scale, zero_point = output.quantization.scale, output.quantization.zero_point
-    # LiteRT takes 1/65535 for 1/65536, which converters write.
+    # Converters write the scale 1/65535, which LiteRT accepts in place of 1/65536.
     near = abs(scale * 65536 - 1) <= 0.001 if output.dtype == "int16" else scale == 1 / 256
     return near and zero_point == code_range(output.dtype)[0]
 

@@ -1,16 +1,16 @@
-"""svdf: a dense layer over the last steps of a sequence, each unit of which is approximated by filters of two stages.
+"""svdf: a dense layer over the last steps of a sequence, in which two-stage filters approximate each unit.
 
 Inputs: the step [batch, inputs]; feature weights [filters, inputs]; time weights [filters, memory]; a bias [units] or
 none; the state [batch, memory * filters], filter by filter, where filters = units * rank. The products with the feature
 weights become the newest column of the memory; the memory of each filter is multiplied by its time weights and summed,
 and so are the filters of a unit. Outputs: the result [batch, units] and, if asked for, the next state.
 
-In integers input, feature weights and result are int8, the bias int32, time weights and state int16, bit for bit
-LiteRT's: the products with the feature weights are rescaled to the state's scale and saturate, sums over time, filters
-and bias are 32 bits wide, and of the result nothing but its type limits it: relu is a zero point of -128. Time weights
-and state may also be int8, bit for bit TFLite Micro's, and the state then has a zero point. LiteRT is no reference for
-these: its kernel reads both tensors as int16, beyond their ends. As in TFLite Micro's newest kernel (svdf_common.cc),
-the zero point is added before the newest column saturates; older ones saturate first, and their sum may wrap around.
+Quantized, input, feature weights and result are int8, the bias int32, time weights and state int16, bit-exact with
+LiteRT. The products with the feature weights are requantized to the state's scale and saturate. Sums over time, filters
+and bias are 32 bits wide. Only its type clamps the result, so relu is a zero point of -128. Time weights and state may
+also be int8, bit-exact with TFLite Micro, and the state then has a zero point. LiteRT is no reference for int8: its
+kernel reads both tensors as int16, beyond their ends. As in TFLite Micro's newest kernel (svdf_common.cc), the zero
+point is added before the newest column saturates; older kernels saturate first, and their sum may wrap around.
 """
 
 from __future__ import annotations
