@@ -108,6 +108,8 @@ def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
 
 def _none(model: Graph | Program, result: RunResult, how: Compiler, placed: Partition) -> str:
     """Why nothing is simulated; empty where something is."""
+    if not result.cycles:
+        return f"{result.model} takes no time: all that it gives is known before the run"
     if result.hardware.is_host_alone:
         return f"{result.hardware.name} has no NPU to change; --hw edge-128 runs the model on one"
     if not isinstance(model, Graph):

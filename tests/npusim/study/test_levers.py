@@ -180,3 +180,16 @@ def test_a_lever_is_a_set_or_a_command() -> None:
     assert setting["set"] == {"dram.bandwidth_gb_per_s": 1.0}
     assert "do" not in setting
     assert "set" not in Lever("host", {}, "npusim quantize", 1, 1.0, 1.0, 1.0, -1.0, 0.0, 0.0).to_dict()
+
+
+def test_a_model_of_constants_has_no_levers(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    path = tmp_path / "constants.onnx"
+    codes = onnx.numpy_helper.from_array(np.array([[3, 0, 1]], np.int64), "codes")
+    node = onnx.helper.make_node("NonZero", ["codes"], ["places"])
+    output = onnx.helper.make_tensor_value_info("places", onnx.TensorProto.INT64, None)
+    graph = onnx.helper.make_graph([node], "constants", [], [output], [codes])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    path.write_bytes(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
+    done = command("run", str(path))
+    assert (done.status, done.err) == (0, "")
