@@ -14,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def schema(document: str = "", *, closed: bool = False) -> dict[str, Any]:
     """Return the JSON Schema of one document, or of any of them.
 
-    closed: keys that no row names are faults; else they may be there, for versions of npusim may add keys.
+    closed: forbid keys that no row names; by default they are allowed, because later versions of npusim may add keys.
     """
     named = {**DOCUMENTS, **PARTS}
     parts = {name: _object(each, closed) for name, each in named.items()} | {"hardware": _hardware(closed)}
@@ -23,7 +23,7 @@ def schema(document: str = "", *, closed: bool = False) -> dict[str, Any]:
 
 
 def _hardware(closed: bool) -> dict[str, Any]:
-    """Return the schema of a whole hardware, as a run has it: every key is there, null where it is unset."""
+    """Return the schema of a complete hardware in a run, in which every key is present, null if it is unset."""
     found = Hardware.model_json_schema(mode="serialization")
     tables = found.pop("$defs")
     plain = _inlined(found, tables, closed)
@@ -35,7 +35,7 @@ _KEPT = frozenset({"type", "properties", "items", "enum", "const", "anyOf", "des
 
 
 def _inlined(node: Any, tables: dict[str, Any], closed: bool, names: bool = False) -> Any:
-    """Return a schema with its tables in their places and without what only hardware files need: ranges, defaults."""
+    """Return a schema with referenced tables inlined, and without the ranges and defaults of hardware files."""
     if isinstance(node, list):
         return [_inlined(each, tables, closed) for each in node]
     if not isinstance(node, dict):
@@ -57,7 +57,7 @@ def _reference(name: str) -> dict[str, str]:
 
 
 def _object(document: Document, closed: bool) -> dict[str, Any]:
-    """Return the schema of an object from the rows of its keys."""
+    """Build the schema of an object from the rows of its keys."""
     top: dict[str, Any] = {}
     for key in document.keys:
         place = top
@@ -71,7 +71,7 @@ def _object(document: Document, closed: bool) -> dict[str, Any]:
 
 
 def _child(place: dict[str, Any], name: str, closed: bool) -> dict[str, Any]:
-    """Return the schema of a key below an object, made if it is not there; of a list, that of its items."""
+    """Return the schema of a key of an object, added if it is missing; for a list, the schema of its items."""
     place.setdefault("type", "object")
     optional, lists = "?" in name, name.count("[]")
     name = name.replace("?", "").replace("[]", "")
@@ -90,7 +90,7 @@ def _child(place: dict[str, Any], name: str, closed: bool) -> dict[str, Any]:
 
 
 def _type(words: str) -> dict[str, Any]:
-    """Return the schema of a type as a row writes it: "number?", "@layer", "@run or @fault", "list of @lever?"."""
+    """Parse a row's type into a schema: "number?", "@layer", "@run or @fault", "list of @lever?"."""
     nullable = words.endswith("?")
     if words.startswith("list of "):
         return {

@@ -82,10 +82,10 @@ def data_stream() -> TextIO | None:
 
 
 def open_standard_streams() -> None:
-    """Open the null device in place of standard streams that are closed, as `>&-` leaves them.
+    """Open the null device in place of closed standard streams, which `>&-` in a shell leaves.
 
-    Otherwise sys.stdout is None, and the next file that is opened takes the number of the stream: whatever a library
-    writes to standard error would go into a user's file.
+    Otherwise sys.stdout is None, and the next opened file gets the stream's file descriptor: whatever a library writes
+    to standard error would go into a user's file.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:

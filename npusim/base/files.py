@@ -51,10 +51,10 @@ def write(path: Path, writer: Writer, *, follow: bool = True, durable: bool = Fa
 
 
 def _resolved(path: Path) -> Path:
-    """Where a path leads; Path.resolve is at a loss with links that lead in a circle. Raises NpusimError."""
+    """Return the resolved path; unlike Path.resolve it accepts symbolic links in a circle. Raises NpusimError."""
     try:
         return Path(os.path.realpath(path))
-    except FileNotFoundError:  # of os.getcwd
+    except FileNotFoundError:  # raised by os.getcwd
         raise NpusimError(
             f"{path}: the current folder no longer exists; change to another one, or give an absolute path"
         ) from None
@@ -155,7 +155,7 @@ def _clear(partial: Path) -> None:
 
 
 def write_all(writers: Mapping[Path, Writer], *, follow: bool = True) -> None:
-    """Write several files; a fault of one does not stop the others. Raises NpusimError with each fault once."""
+    """Write several files, all of them even if one fails. Raises one NpusimError that names each fault once."""
     faults: dict[str, list[Path]] = {}
     for path, writer in writers.items():
         try:
@@ -167,7 +167,7 @@ def write_all(writers: Mapping[Path, Writer], *, follow: bool = True) -> None:
 
 
 def _named(paths: Sequence[Path]) -> str:
-    """The first of several paths, and how many more there are."""
+    """Return the first of several paths, and the number of the others."""
     return f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}"
 
 

@@ -59,7 +59,7 @@ class Archive:
         self._names = dict(zip(self.keys, archive.namelist(), strict=True))
 
     def shape(self, key: str) -> tuple[int, ...]:
-        """The shape of the array of a key, from its header alone."""
+        """Return the shape of a key's array, reading only its header."""
         with self._archive.open(self._plain(key)) as member:
             return _header(member)[1]
 
@@ -74,7 +74,7 @@ class Archive:
         return flat.reshape(shape, order="F" if columns_first else "C")
 
     def _plain(self, key: str) -> zipfile.ZipInfo:
-        """The member of a key. Raises ValueError for one that zipfile would unfold without a limit."""
+        """Return the archive member of a key. Raises ValueError for a compression that zipfile unpacks unbounded."""
         info = self._archive.getinfo(self._names[key])
         if info.compress_type not in _PLAIN:
             raise ValueError(f"{info.filename} is packed with method {info.compress_type}; use np.savez")

@@ -151,7 +151,7 @@ def print_subgraphs(asked: Asked, hw: str, settings: Sequence[str]) -> None:
         warnings.simplefilter("ignore", PartitionWarning)  # the run says it
         say(
             _prepared(asked, devices, environment=False).subgraphs()
-        )  # which a run without devices does not read
+        )  # the environment is left out, because a run without devices does not read it
 
 
 def _prepared(asked: Asked, devices: Sequence[Device], environment: bool = True) -> Prepared:

@@ -247,7 +247,7 @@ class _Asked:
 
     @property
     def sizes(self) -> Sizes:
-        """All sizes that the model left open."""
+        """Return the sizes that settle what the model left open, given or taken from inputs."""
         return {**self.offered.taken, **self.compiler.sizes}
 
     def with_provenance(self, result: RunResult) -> RunResult:
@@ -279,7 +279,7 @@ class _Asked:
         return replace(result, variants=variants)
 
     def with_levers(self, result: RunResult, model: Graph | Program) -> RunResult:
-        """The result with the changes of the hardware that were simulated for its answer."""
+        """Return the result with the hardware changes that were simulated for its answer."""
         from npusim.study.levers import Compiler, levers
 
         effort, unknown, host, partition, _ = self.compiler
@@ -289,7 +289,7 @@ class _Asked:
 
 
 def _offered(inputs: Path | None) -> Offered:
-    """The shapes of the inputs in a file, for sizes that the model leaves open."""
+    """Return the shapes of the inputs in a file, which settle sizes that the model leaves open."""
     from npusim.kernels.graph.bind import Offered
     from npusim.session.inputs import offered_by_npz
 
@@ -324,7 +324,7 @@ def _draw(path: str, target: Path, sizes: Sizes) -> None:
 
 
 def _compiled(asked: _Asked) -> tuple[Graph | Program, Program | Executable, dict[str, float]]:
-    """The model, its program, or the programs of one that decides, and the seconds that it took."""
+    """Return the model, its program (or, with IF or WHILE, its programs), and the seconds of each step."""
     from time import perf_counter
 
     from npusim.isa.program.program import Program

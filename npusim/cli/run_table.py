@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 PAGE = "table.html"
 IN_FOLDER = {"page": PAGE, "--json": "runs.json", "--csv": "runs.csv"}
-"""Files of --report beside the pages of the runs; those of options as the options write them."""
+"""Files in the --report folder beside the pages of the runs: the table, and what the named options would write."""
 
 
 MOST_PAGES = 200
-"""More runs have no page each: a page takes 0.3 MB, and nobody reads as many."""
+"""Maximum number of runs that get a page each: a page takes 0.3 MB, and nobody reads more of them."""
 
 
 class _Page(NamedTuple):
-    """The page of a run: its file in the folder, and its text."""
+    """The report page of one run: its file name in the folder, and its text."""
 
     name: str
     text: str

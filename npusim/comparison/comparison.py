@@ -109,9 +109,9 @@ class Comparison:
 
     @cached_property
     def headline(self) -> tuple[Row, ...]:
-        """The numbers of `HEADLINE` and the traffic of further memories; files of earlier versions may lack some.
+        """Return the numbers of `HEADLINE` and the traffic of each memory; files of earlier versions may lack some.
 
-        A run has no traffic of a memory that its machine has not, and cycles of different clocks are not compared.
+        A run has no traffic of a memory that its machine lacks, and cycles at different clocks are not compared.
         """
         further = dict.fromkeys(name for run in self.runs for name in run.memories or () if name != "dram")
         traffic = [

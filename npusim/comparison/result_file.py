@@ -29,7 +29,7 @@ OF_AN_NPU = (
     *("area_mm2.", "tops.", "mac_utilization", "instructions"),
     *("dram_bytes.", "memory_bytes.", "scratchpad_peak_bytes"),
 )
-"""Beginnings of keys of which a CPU alone has nothing: what it moves itself is not modelled."""
+"""Prefixes of keys that have no meaning for a CPU alone, whose own memory traffic is not modelled."""
 
 _LARGEST_NUMBER = 1e100
 
@@ -185,12 +185,12 @@ class ResultFile:
 
     @property
     def memories(self) -> Mapping[str, Any] | None:
-        """The traffic of the memories that the machine has, by name; None for a file of a version that wrote none."""
+        """Return the traffic by name of the machine's memories; None for a file of a version that did not write it."""
         found: Mapping[str, Any] | None = self.values.get("memory_bytes")
         return found
 
     def has(self, key: str) -> bool:
-        """Whether the machine has what a number is about: no DRAM traffic without a DRAM, no array in a CPU."""
+        """Whether the machine has what a number describes: no DRAM traffic without a DRAM, no MAC array in a CPU."""
         if ALL_OPERATORS in self.values["hardware"].get("lacks_operators", ()):
             return not key.startswith(OF_AN_NPU)
         return not key.startswith("dram_bytes.") or self.memories is None or "dram" in self.memories

@@ -59,9 +59,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A number in every run, the baseline first; None in a run that does not have it.
+    """One number in every run, the baseline first; None in a run that does not have it.
 
-    comparable: False for numbers that stand side by side but have no change, such as cycles of different clocks.
+    comparable: False for numbers without a meaningful change, such as cycles at different clocks.
     """
 
     quantity: Quantity
@@ -69,7 +69,7 @@ class Row:
     comparable: bool = True
 
     def change(self, run: int) -> Change | None:
-        """Its change from the baseline to a run; None if one of them does not have it, or if there is no comparing."""
+        """Return the change from the baseline to a run; None if either lacks the number or it is not comparable."""
         before, after = self.values[0], self.values[run]
         if before is None or after is None or not self.comparable:
             return None

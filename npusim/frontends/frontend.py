@@ -68,14 +68,13 @@ DOORS: tuple[Door, ...] = (
 
 
 def read(path: str | Path, sizes: Sizes | None = None, offered: Offered | None = None) -> Graph:
-    """The graph of a model file, whose format its content tells or, failing that, its suffix.
+    """Read a model file into a graph; its content tells the format or, failing that, its suffix.
 
-    `sizes` give inputs the sizes that the file leaves open, as for `npusim.kernels.graph.bind.bind`; `offered` those
-    that `sizes` do not give. A first axis that is open still is 1, and a note says so.
+    `sizes` settle the input sizes that the file leaves open, as for `npusim.kernels.graph.bind.bind`; `offered` settles
+    those that `sizes` do not give. A first axis that is still open becomes 1, with a note.
 
-    Raises FormatError for a file that is missing, damaged or of no known format, GraphError for a model
-    whose parts do not fit together; the text of either begins with the path. What the reader has to say is a
-    ModelWarning each.
+    Raises FormatError for a file that is missing, damaged or of no known format, GraphError for a model whose parts do
+    not fit together; both messages begin with the path. Each note of the reader is a ModelWarning.
     """
     path = Path(path)
     try:
@@ -102,12 +101,12 @@ def is_model(path: Path) -> bool:
 
 
 def suffixes() -> str:
-    """The suffixes of all model formats, for a message."""
+    """Return the suffixes of all model formats, joined for a message."""
     return ", ".join(suffix for door in DOORS for suffix in door.suffixes)
 
 
 def models_below(folder: Path) -> list[Path]:
-    """The files with a suffix of a model format below a folder, and the folders that are models, in order of names."""
+    """Return the model files below a folder by their suffixes, and the folders that are models, sorted by path."""
     found = []
     for place, inside, files in os.walk(folder):
         if Path(place) != folder and is_model(Path(place)):

@@ -1,9 +1,9 @@
-"""The bias of a weighted sum of quantized values: part of the int32 sum, or a number on a scale of its own.
+"""Scale of the bias of a quantized convolution or matrix product, checked for every front end.
 
-A bias adds to the int32 accumulator only if its scale is input scale times weight scale. `bias_fault` says for every
-front end whether it is. What follows is the format's to say: NN HAL and NNAdapter demand that scale, so another one is
-refused; LiteRT refuses it or does not look, and so does the reader of its files, which says so; NNEF and ONNX give a
-bias the value that its own scale says.
+A bias can be added to the int32 accumulator only if its scale is input scale times weight scale; `bias_fault` tests
+this. The format decides what happens otherwise. NN HAL and NNAdapter demand that scale, so a model with another one is
+refused. LiteRT refuses some and ignores the scale of others, and so does the reader of TFLite files, with a note. In
+NNEF and ONNX the bias keeps the value that it has on its own scale.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from npusim.isa.base.tensor import Quantization
 Scales = NDArray[np.float32]
 
 _TOLERANCE = 1e-6
-"""Relative. Converters multiply in float32 or float64, which differs by a rounding; NNAPI's runtime allows as much."""
+"""Relative tolerance between scales: converters multiply in float32 or float64, and NNAPI's runtime allows as much."""
 
 
 def products(ifm: Quantization, weights: Quantization) -> Scales:
-    """Scales of the sums, float32: one, or one per output channel."""
+    """Return the scales of the accumulator, input scale times weight scale, float32: one, or one per output channel."""
     with np.errstate(all="ignore"):
         return np.float32(ifm.scale) * np.array(weights.scales, np.float32)
 
 
 def of_sums(ifm: Quantization, weights: Quantization) -> Quantization:
-    """The quantization of a bias that adds to the sums."""
+    """Return the quantization of a bias that adds directly to the accumulator."""
     scales = products(ifm, weights).tolist()
     return Quantization(tuple(scales), (0,) * len(scales), None if weights.axis is None else 0)
 
 
 def same_scales(own: Sequence[float], sums: Scales) -> bool:
-    """Whether scales of a bias are those of the sums. One scale stands for all channels."""
+    """Whether the scales of a bias are those of the accumulator; a single scale applies to all channels."""
     scales = np.array(own, np.float32)
     if 1 not in (scales.size, sums.size) and scales.size != sums.size:
         return False
@@ -43,7 +43,7 @@ def same_scales(own: Sequence[float], sums: Scales) -> bool:
 
 
 def bias_fault(dtype: str, bias: Quantization | None, ifm: Quantization, weights: Quantization) -> str | None:
-    """Why a bias is no part of the sums of a quantized input and quantized weights; None if it is."""
+    """Return why a bias cannot be added to the int32 accumulator of a quantized product; None if it can."""
     sums = products(ifm, weights)
     own = "no scale" if bias is None else f"scale {_listed(bias.scales)}"
     points = () if bias is None else bias.zero_points
@@ -57,6 +57,6 @@ def bias_fault(dtype: str, bias: Quantization | None, ifm: Quantization, weights
 
 
 def _listed(scales: Sequence[float] | Scales) -> str:
-    """The first different scales as text."""
+    """Return the first three distinct scales as text."""
     shown = list(dict.fromkeys(f"{scale:.7g}" for scale in scales))
     return ", ".join(shown[:3]) + ", ..." * (len(shown) > 3)

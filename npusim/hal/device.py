@@ -70,7 +70,7 @@ class Device:
         self._target = Target(machine, chosen, timing_only)
         self._most_turns = max_loop_iterations
         self._closed = False
-        self._work: list[object] = []  # what it is at: append and remove are one step each for other threads
+        self._work: list[object] = []  # calls in progress; append and remove are atomic, so it needs no lock
         self._capabilities: Capabilities | None = None
 
     @property
@@ -91,7 +91,7 @@ class Device:
         self.close()
 
     def getStatus(self) -> DeviceStatus:
-        """AVAILABLE, BUSY while it prepares or executes a model (for other threads), after `close` OFFLINE."""
+        """Return AVAILABLE, BUSY while another thread prepares or executes a model, or OFFLINE after `close`."""
         if self._closed:
             return DeviceStatus.OFFLINE
         return DeviceStatus.BUSY if self._work else DeviceStatus.AVAILABLE
@@ -111,7 +111,7 @@ class Device:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """The device is BUSY meanwhile."""
+        """Make the device BUSY within a `with` block."""
         self._work.append(job := object())
         try:
             yield

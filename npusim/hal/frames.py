@@ -54,14 +54,14 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """A graph that is being executed.
+    """Execution state of one graph.
 
     graph:    its number in `CheckedModel.graphs`.
-    position: the operation that comes next.
-    values:   by operand; constants of the graph are not among them.
-    carried:  of a WHILE at `position`: what its graphs get.
-    turns:    of that WHILE: how often its condition has held.
-    began:    of that WHILE: the cycle of the execution in which its condition was first looked at.
+    position: the next operation.
+    values:   by operand, without the graph's constants.
+    carried:  inputs of the graphs of a WHILE at `position`.
+    turns:    iterations of that WHILE so far.
+    began:    cycle of the execution at which the condition of that WHILE was first evaluated.
     """
 
     graph: int

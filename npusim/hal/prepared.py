@@ -65,11 +65,11 @@ class PreparedModel:
         unavailable: Callable[[], str],
         working: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Compiles what the model alone says.
+        """Check the operations of a model, and compile it as far as its shapes are known without a request.
 
-        model:       one that keeps the rules that do not ask what operations mean.
-        unavailable: says why the device cannot be used, or "".
-        working:     makes the device BUSY.
+        model:       one that passed the checks that do not depend on the meaning of operations.
+        unavailable: returns why the device cannot be used, or "".
+        working:     makes the device BUSY within a `with` block.
 
         Raises Refused for operations that break a rule, or that npusim does not have, and NpusimError.
         """
@@ -112,10 +112,10 @@ class PreparedModel:
             raise Refused(fault)
 
     def execute(self, request: object, loopTimeoutDuration: object = None) -> Result[Execution | None]:
-        """Runs the model on a `Request`: reads inputs from its pools and writes outputs into them.
+        """Run the model on a `Request`: read inputs from its pools and write outputs into them.
 
-        loopTimeoutDuration: nanoseconds of simulated time that a WHILE may take, from the first look at its condition
-                             on; `LoopTimeoutDurationNs` has the default and the most, to which more is cut.
+        loopTimeoutDuration: nanoseconds of simulated time that a WHILE may take from the first evaluation of its
+                             condition. `LoopTimeoutDurationNs` has the default, and the maximum that caps it.
         """
         if text := self._unavailable():
             return Result(ErrorStatus.DEVICE_UNAVAILABLE, None, text)
@@ -154,7 +154,7 @@ class PreparedModel:
         return Result(ErrorStatus.NONE, done)
 
     def _hinted(self, fault: Fault, argument: CheckedArgument) -> Fault:
-        """The fault of an output, with what the operation that writes it says of another reading of its text."""
+        """Return the fault of an output, with the hint of the operation that writes it, if it has one."""
         graph, operand = self._model.main, argument.operand.index
         for operation in graph.operations:
             row = table.row(operation.type)
@@ -196,7 +196,7 @@ class PreparedModel:
         return _Compiled(step, None if step.graph is None else Stage(step.graph, self._target))
 
     def ended(self, frames: Frames, cycles: int, most_ns: int) -> None:
-        """Raises Refused for a WHILE that has taken too many turns, or at this cycle too much time."""
+        """Raise Refused if a WHILE has had too many iterations, or has taken too much time at this cycle."""
         us_of_cycles = self._target.hardware.us_of_cycles
         for frame in frames:
             late = frame.carried and us_of_cycles(cycles - frame.began) * 1000 > most_ns
@@ -235,7 +235,7 @@ class _Run:
             self._model.ended(self._frames, self._now(), self._loop_timeout_ns)
 
     def _now(self) -> int:
-        """The cycles of all launches so far."""
+        """Return the cycles of all launches so far."""
         self._cycles += sum(launch.execution.cycles for launch in self.launches[self._counted :])
         self._counted = len(self.launches)
         return self._cycles
@@ -318,7 +318,7 @@ def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
 
 
 def _nanoseconds(loop_timeout: object) -> int:
-    """The loop timeout of an execution. Raises Refused for what is none."""
+    """Return the loop timeout of an execution in nanoseconds, at most the maximum. Raises Refused if it is invalid."""
     if loop_timeout is None:
         return LoopTimeoutDurationNs.DEFAULT
     try:

@@ -312,7 +312,7 @@ class Walk:
 
 
 def endless(operation: CheckedOperation, turns: int, most_ns: int | None = None) -> Fault:
-    """A WHILE whose condition still holds after so many turns, or is not false within so many nanoseconds."""
+    """Return the fault of a WHILE that has not ended after `turns` iterations, or within `most_ns` nanoseconds."""
     text = f"the condition of WHILE still holds after {turns} iterations (max_loop_iterations)"
     if most_ns is not None:
         text = f"WHILE has not ended within {most_ns / 1e9:g} s of simulated time (loopTimeoutDuration)"

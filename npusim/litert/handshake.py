@@ -44,9 +44,9 @@ def context_of(address: int, memory: Memory) -> Context:
 
 
 def misfit(context: Context, record: ModelRecord, memory: Memory, *, values: bool = False) -> str:
-    """Why the tensors of a context are not those of a subgraph; empty if they are.
+    """Return why the tensors of a context are not those of a subgraph; empty if they are.
 
-    values: whether the constants are compared, too.
+    values: whether to compare the constants as well.
     """
     count = len(record.tensors)
     if not count <= context.tensors_size <= count + (1 << 20):

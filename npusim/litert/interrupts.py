@@ -1,8 +1,8 @@
-"""Ctrl-C while the delegate works: LiteRT makes a RuntimeError of it, which becomes a KeyboardInterrupt again.
+"""Ctrl-C while the delegate works ends the interpreter's call as a KeyboardInterrupt, not as LiteRT's RuntimeError.
 
-No exception leaves a callback: LiteRT only learns that it failed. So the interpreter becomes one of a subclass, whose
-methods that call the delegate look why. What is called in another way, such as a signature's runner, keeps the
-RuntimeError.
+No exception passes through a callback: LiteRT only learns that it failed. Therefore the class of the interpreter is
+replaced by a subclass, whose methods that call the delegate look up the cause. Other ways to call it, such as a
+signature's runner, still raise the RuntimeError.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from weakref import ref
 from npusim.litert.session import Session
 
 _SESSION = "_npusim_session"
-"""The attribute of an interpreter that refers to the session of its delegate, without keeping it."""
+"""Attribute of an interpreter with a weak reference to the session of its delegate."""
 
 
 def reach(interpreter: Any, session: Session) -> None:
-    """Let an interrupt in a session end the calls of its interpreter as a KeyboardInterrupt."""
+    """Make an interrupt during a session end the interpreter's call with a KeyboardInterrupt."""
     setattr(interpreter, _SESSION, ref(session))
     kind: Any = type(interpreter)
     interpreter.__class__ = _interruptible(kind)

@@ -43,10 +43,10 @@ class Session:
         apart: bool,
         given: bool = False,
     ) -> None:
-        """A session with the model of an interpreter.
+        """Start a session for the model of an interpreter.
 
-        apart: whether LiteRT makes a partition of each operator.
-        given: whether the caller gave the model, which may be another one than the interpreter's.
+        apart: whether LiteRT puts each operator in a partition of its own.
+        given: whether the caller gave the model, which then may differ from the interpreter's.
         """
         self.fault: NpusimError | None = None
         self.interrupted = False

@@ -51,10 +51,10 @@ def installed_version() -> str:
 
 
 class Given(NamedTuple):
-    """What an interpreter was given: a path or bytes, None where neither is seen.
+    """The model that an interpreter was created with: a path or bytes, None if neither is visible.
 
-    apart:       whether it makes a partition of each operator.
-    interpreter: itself; None where it is not seen.
+    apart:       whether it puts each operator in a partition of its own.
+    interpreter: the interpreter itself; None if it is not visible.
     """
 
     model: str | bytes | None

@@ -58,16 +58,16 @@ class Compilation:
         partition: Asked = None,
         in_float: Partition | None = None,
     ) -> None:
-        """A compilation of a finished model, or what is kept of one: then the model is ignored, and may be None.
+        """Prepare the compilation of a finished model. If the cache has it, the model is ignored and may be None.
 
-        cache_dir: the folder of kept compiled models; `finish` restores `<token>.nnc`, or else compiles and writes it.
-        token:     the name that a compiled model is kept under; computed of the model and the context if None.
-        buffer:    the bytes of a `.nnc` file that was kept under the token; it goes before the folder.
-        partition: how a model is cut: "order", "cost", "single", a partition file, a `Partition`, or several of these;
-                   what the context's properties say if None. Lines of the file or text that the environment variable
-                   SUBGRAPH_PARTITION_CONFIG_FILE or else _BUFFER names are forced in any case.
-        in_float:  operations on codes that compute on real numbers: codes are turned into them and back. None: those
-                   of MIXED_PRECISION_QUANTIZATION_CONFIG_FILE and _BUFFER.
+        cache_dir: the cache folder; `finish` restores `<token>.nnc` from it, or else compiles and writes it.
+        token:     the name of the compiled model in the cache; if None, computed from the model and the context.
+        buffer:    the bytes of a `.nnc` file that was cached under the token; it takes precedence over the folder.
+        partition: how to partition the model: "order", "cost", "single", a partition file, a `Partition`, or several of
+                   these; if None, as the context's properties say. In any case the operations are forced to the CPU
+                   that the environment lists: SUBGRAPH_PARTITION_CONFIG_FILE names a file, or else _BUFFER holds text.
+        in_float:  operations on quantized values that are computed in floating point, between a dequantization and a
+                   quantization. None: those of MIXED_PRECISION_QUANTIZATION_CONFIG_FILE or else _BUFFER.
 
         Raises InvalidParameter.
         """
@@ -92,12 +92,12 @@ class Compilation:
         context.holds(self)
 
     def finish(self) -> None:
-        """Restores what the cache has, or compiles the model: a program per piece and gear.
+        """Restore the model from the cache, or compile it: one program per piece and gear.
 
-        A model whose inputs leave sizes open and name no shapes is compiled by `gear_for`, when a run tells its shapes.
+        A model whose inputs have open sizes and no gears is compiled by `gear_for`, when a run gives its shapes.
 
-        What the cache has is refused with a CacheWarning that says why, and so it is where a compiled model cannot be
-        kept; without a model a refusal is an error.
+        A CacheWarning says why a cached model does not fit, or why the compiled one cannot be cached. If there is no
+        model to compile instead, a cached model that does not fit is an error.
 
         Raises InvalidParameter the second time and without model and cache, CacheRefused, InvalidDimensions for sizes
         that stay open, FeatureNotSupported for operations that no device can do, and what a driver raises.
@@ -255,7 +255,7 @@ class Compilation:
         return Types(*([type_.copy() for type_ in side] for side in types))
 
     def gear_for(self, shapes: tuple[Shape, ...]) -> CompiledGear:
-        """The programs for shapes of the inputs: compiled now if the model leaves sizes open and names no shapes.
+        """Return the programs for shapes of the inputs; compile them now if inputs have open sizes and no gears.
 
         Raises InvalidDimensions for shapes that no program has or may have, and what `finish` raises.
         """
@@ -269,7 +269,7 @@ class Compilation:
         with faults_as(DeviceInternalError):
             network = network_for(self._model, shapes)
             gear = self._programs(network, "" if store is None or store.folder is None else store.token)
-        if len(self._gears) == MAX_SIZE_OF_DYNAMIC_DIMENSIONS:  # as many as a model may name
+        if len(self._gears) == MAX_SIZE_OF_DYNAMIC_DIMENSIONS:  # keep as many as a model may have gears
             _destroy(self.context, self._gears[:1])
             self._runners.pop(self._gears[0], None)
             self._gears = self._gears[1:]
@@ -320,7 +320,7 @@ class Compilation:
 
 
 def _other_shapes(gears: Sequence[CompiledGear], shapes: tuple[Shape, ...]) -> str:
-    """Why no program is for these shapes of the inputs."""
+    """Return why no program fits these shapes of the inputs."""
     for index, shape in enumerate(shapes):
         may = list(dict.fromkeys(gear.shapes[index] for gear in gears))
         if shape not in may:

@@ -104,13 +104,13 @@ class Context:
         properties: str | None = "",
         callback: Callable[..., Any] | None = None,
     ) -> None:
-        """A context for devices.
+        """Create a context for devices.
 
-        properties: `KEY=VALUE;KEY=VALUE;`, given to every device; what they do not say the environment may.
-        callback:   (event_id, user_data), handed to the drivers. Simulated devices call it when a run begins and ends,
-                    with an `Event` and the name of the device; what it returns must be 0 or None.
+        properties: `KEY=VALUE;KEY=VALUE;`, passed to every device; the environment may set keys that are not in them.
+        callback:   (event_id, user_data), passed to the drivers. Simulated devices call it when a run begins and ends,
+                    with an `Event` and the name of the device. It must return 0 or None; anything else ends the run.
 
-        Raises InvalidParameter for no devices, and for properties that are malformed or that a device refuses.
+        Raises InvalidParameter if there are no devices, and for properties that are malformed or that a device refuses.
         """
         listed = _listed(devices)
         if callback is not None and not callable(callback):
@@ -208,7 +208,7 @@ class Context:
         return Supported(ordered if model.sorted_operations else rows, len(self.members))
 
     def tell(self, device: str, event: Event) -> None:
-        """Call the callback for a device. Raises DeviceInternalError if it fails or returns an error code."""
+        """Call the callback with a device's event. Raises DeviceInternalError if it fails or returns an error code."""
         callback = self._callback
         if callback is None:
             return

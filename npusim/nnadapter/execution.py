@@ -37,11 +37,11 @@ class Execution:
     def set_input(
         self, index: int, array: Any = None, *, memory: Any = None, access: Access | None = None
     ) -> None:
-        """Says what input `index` is: again for another value.
+        """Set input `index` for the next runs; a later call replaces its value.
 
-        array:  its elements, in the operand's element type; its shape is that of the next runs. Where the model leaves
-                sizes open and names no shapes, it is compiled for a new shape when it runs.
-        memory: instead of an array, whatever the caller likes, with
+        array:  its elements, in the operand's element type. If the model has open sizes and no gears, the next run
+                compiles it for a shape that is new.
+        memory: instead of an array, any object of the caller, with
         access: (memory, type) -> buffer, which writes the real dimensions into `type`.
 
         Raises InvalidParameter.
@@ -53,10 +53,11 @@ class Execution:
     def set_output(
         self, index: int, array: Any = None, *, memory: Any = None, access: Access | None = None
     ) -> None:
-        """Says where output `index` goes: into an array of its type and shape, or a flat one that is large enough, or
-        into memory; else it is new.
+        """Set where output `index` is written; without a call each run allocates a new array.
 
-        access: (memory, type) -> buffer; `type` says type and dimensions of the output.
+        array:  of its type and shape, or a flat array that is large enough.
+        memory: instead of an array, any object of the caller, with
+        access: (memory, type) -> buffer; `type` has type and dimensions of the output.
 
         Raises InvalidParameter.
         """

@@ -21,10 +21,10 @@ Gear = Mapping[Operand, Shape]
 
 
 def gears(model: Model) -> tuple[Gear, ...]:
-    """The gears of a finished model: one without shapes where all sizes are known, none where runs tell them.
+    """Return the gears of a finished model: one empty gear if all sizes are known, none if only a run gives them.
 
-    Row k of `dynamic` of every input with open sizes is gear k; one with a single row has it in all gears. Raises
-    InvalidDimensions where inputs say different numbers.
+    Gear k has row k of `dynamic` of every input with open sizes; an input with a single row has it in all gears. Raises
+    InvalidDimensions if inputs have different numbers of rows.
     """
     open_inputs = [operand for operand in model.input_operands if not operand.type.known]
     if not open_inputs:
@@ -52,12 +52,12 @@ def gears(model: Model) -> tuple[Gear, ...]:
 
 
 def told_later(model: Model) -> bool:
-    """Whether an input leaves sizes open and names no shapes, so that only a run tells what to compile."""
+    """Whether an input has open sizes and no gears, so that only a run tells which shapes to compile for."""
     return any(not operand.type.known and not operand.type.dynamic for operand in model.input_operands)
 
 
 def network_for(model: Model, shapes: Sequence[Shape]) -> Network:
-    """A finished model with shapes of its inputs. Raises InvalidDimensions for those that an input may not have."""
+    """Return a finished model with given input shapes. Raises InvalidDimensions for shapes that do not fit."""
     for operand, shape in zip(model.input_operands, shapes, strict=True):
         type_ = operand.type
         may = [tuple(row) for row in type_.dynamic]

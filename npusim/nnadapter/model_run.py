@@ -138,14 +138,15 @@ def prepare(
     cache_dir: Path | None = None,
     environment: bool = True,
 ) -> Prepared:
-    """Read a model of any format and compile it for devices, or take what a cache has of it.
+    """Read a model of any format and compile it for devices, or restore it from a cache.
 
-    partition: modes ("order", "cost", "single") and partition files. forced: more operators that a CPU must have.
-    sizes:     that the model leaves open, as for `npusim.load`.
-    cache_dir: the folder of compiled models that are kept, where there is one.
-    environment: whether lines of the environment are forced, too.
+    partition:   modes ("order", "cost", "single") and partition files.
+    forced:      further operators that must run on a CPU.
+    sizes:       sizes that the model leaves open, as for `npusim.load`.
+    cache_dir:   the cache folder of compiled models; None: no cache.
+    environment: whether the operators that the environment lists are forced to the CPU as well.
 
-    Raises NNAdapterError, and NpusimError for a partition file that is none.
+    Raises NNAdapterError, and NpusimError for an invalid partition file.
     """
     modes = [part for part in partition if part in machines.MODES]
     if len(set(modes)) > 1:

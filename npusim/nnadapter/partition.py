@@ -34,7 +34,7 @@ of those that compute on real numbers."""
 class Partition:
     """Operations that are forced to the CPU: the lines of a partition file.
 
-    alone: lines of the environment do not count beside it.
+    alone: whether it replaces the lines of the environment instead of adding to them.
     """
 
     lines: tuple[placing.Forced, ...] = ()
@@ -79,9 +79,11 @@ class Plan:
 
 
 def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
-    """The plan of what is given; `mode` where that says none. The lines of the environment are always forced, too.
+    """Return the partition plan that a user asks for, in `mode` unless `given` names one.
 
-    in_float: operations that compute on real numbers.
+    The lines of the environment are forced as well, unless a given `Partition` is `alone`.
+
+    in_float: operations that are computed in floating point.
 
     Raises InvalidParameter.
     """

@@ -1,4 +1,4 @@
-"""The programs of a model with known shapes: how it is cut, and what drivers make of each piece."""
+"""Compilation of a model with known shapes: partition it, and let the driver of each piece's device compile it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from npusim.session.devices import Bench
 
 
 def programs_of(network: Network, context: Context, plan: Plan, told: Cache) -> CompiledGear:
-    """A model of one gear, piece by piece; what drivers are `told` of the cache. Raises NNAdapterError."""
+    """Partition and compile a model for one gear; `told` is the cache that drivers may use. Raises NNAdapterError."""
     made = Programs(network, context, told)
     try:
         found = cut(network, context.members, plan, made.bench)
@@ -33,9 +33,9 @@ def programs_of(network: Network, context: Context, plan: Plan, told: Cache) -> 
 
 
 class Programs:
-    """The programs of pieces of a model, each made once by the driver of its device.
+    """Programs of the pieces of a model, each compiled once by the driver of its device.
 
-    forced: operations that must be on a CPU, by place, and who says so.
+    forced: operations that must run on a CPU, by index, with the source of that demand.
     """
 
     def __init__(self, network: Network, context: Context, told: Cache) -> None:
@@ -44,7 +44,7 @@ class Programs:
         self._made: dict[tuple[Stretch, str], CompiledPiece] = {}
 
     def bench(self, forced: Mapping[int, str]) -> Bench:
-        """What times partitions of the model."""
+        """Return the bench on which the search by cost times partitions of the model."""
         self.forced = forced
         network, cores = self._network, self._context.cores
 
@@ -59,17 +59,17 @@ class Programs:
         return Bench(network.name, machines_of(cores), program, inputs, outputs)
 
     def piece(self, piece: Stretch) -> CompiledPiece:
-        """A piece with its program, and what is kept of it. Raises NNAdapterError."""
+        """Return a piece with its program and what the driver caches of it. Raises NNAdapterError."""
         return self._once(piece, self._told)
 
     def _once(self, piece: Stretch, told: Cache) -> CompiledPiece:
-        """A piece as its driver made it when it was told so much of the cache."""
+        """Return a compiled piece; compile it unless that was done before with the same cache token."""
         if (piece, told.token) not in self._made:
             self._made[piece, told.token] = self._compiled(piece, told)
         return self._made[piece, told.token]
 
     def destroy(self, kept: Sequence[CompiledPiece]) -> None:
-        """The drivers destroy all programs but those of some pieces."""
+        """Tell the drivers to destroy all programs except those of the `kept` pieces."""
         for piece in self._made.values():
             if piece not in kept:
                 member = self._context.member(piece.device)

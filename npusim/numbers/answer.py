@@ -1,13 +1,15 @@
-"""The answer of a run: what its time goes to, and the changes that were simulated because of it.
+"""The answer of a run: its bottleneck, and the hardware changes that were simulated to relieve it.
 
-Reason, bound and levers come from here alone, for the terminal, the page, the JSON and Python, so they cannot
+Reason, bound and levers are computed only here, for the terminal, the page, the JSON and Python, so they cannot
 contradict each other:
 
-    reason   the unit or memory that works longest in the simulated run, or the cause for which nothing computes
-    bound    "memory", "compute" or "host", said only where a simulated change that relieves it gains something
-    levers   up to three changes, each compiled and timed on this model, best first, one for each thing they relieve
+    reason   the bottleneck: the unit or memory that a simulated change relieves most; without such a change, the
+             longest busy time or the largest stall cause
+    bound    "memory", "compute" or "host"; empty unless a simulated change that relieves the bottleneck gains time
+    levers   up to three changes, each compiled and timed on this model, best first; several of them may relieve the
+             same unit if they change keys of different tables
 
-The lower bound is that of an ideal machine and a number of its own (`npusim.numbers.bounds`).
+The lower bound is a separate number: the cycles of an ideal machine (`npusim.numbers.bounds`).
 """
 
 from __future__ import annotations
@@ -25,30 +27,30 @@ if TYPE_CHECKING:
 
 MOST_LEVERS = 3
 LEAST_GAIN = 0.01
-"""A change that takes off less of the latency is no lever: it would round to nothing in most tables."""
+"""Least share of the latency that a lever saves: less would round to nothing in most tables."""
 
 LEAST_NAMED = 0.1
-"""A layer with less of what a reason is about does not dominate it."""
+"""Least share of the bottleneck's cycles with which a layer is named as the dominant one."""
 
 CLOCK = "clock"
-"""What a faster clock relieves: every unit on the chip, so it tells nothing of the bound."""
+"""What a faster clock relieves: every unit on the chip at once, so its gain does not identify a bottleneck."""
 
 HOST = "host"
 COMPUTE, MEMORY = "compute", "memory"
 _ON_CHIP = {kind.name for kind in COMPUTING if kind.on_chip} | {"dma"}
 WAITS = {cause.name: cause for cause in (*STALLS, *ENDS, STAGES)}
-"""Causes for which nothing computes, by name."""
+"""Causes of lost cycles in which nothing computes, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lever:
-    """A change, and what the model takes with it: compiled for the changed machine and timed.
+    """A hardware change, with the results of the model after compiling for and timing on the changed machine.
 
-    relieves:   the unit, memory or cause that it is about; `CLOCK` for all units on the chip.
-    set:        keys and values of the hardware as `--set` takes them; empty where it is a command.
-    do:         the command that makes the change, where no key does.
-    cycles, latency_ms, energy_uj, area_mm2: of the changed run, the area that of the NPU.
-    latency_percent, energy_percent, area_mm2_more: the changes of them; negative is less.
+    relieves:   the unit, memory or stall cause that it relieves; `CLOCK` for all units on the chip.
+    set:        hardware keys and values as `--set` takes them; empty if the change is a command.
+    do:         the command that makes the change; empty if keys do.
+    cycles, latency_ms, energy_uj, area_mm2: results of the changed run; the area is that of the NPU.
+    latency_percent, energy_percent, area_mm2_more: differences from the original run; negative is less.
     """
 
     relieves: str
@@ -64,11 +66,11 @@ class Lever:
 
     @property
     def kind(self) -> str:
-        """What tells levers apart that relieve the same: the table of the first key, or "do" for a command."""
+        """The table of the first key, or "do" for a command; levers that relieve the same unit differ in it."""
         return next((path.partition(".")[0] for path in self.set), "do")
 
     def to_dict(self) -> dict[str, Any]:
-        """The lever in the JSON: with `set` or with `do`."""
+        """Return the lever as in the JSON, either with `set` or with `do`."""
         plain = asdict(self) | {"set": dict(self.set)}
         del plain["do" if self.set else "set"]
         return plain
@@ -78,8 +80,8 @@ class Lever:
 class Tried:
     """The changes that were simulated for an answer.
 
-    levers: all of them, also those that gain nothing.
-    note:   why there are none, a sentence without its full stop; empty where some were tried.
+    levers: all changes, also those that gain nothing.
+    note:   why none was simulated, a sentence without its full stop; else empty.
     """
 
     levers: tuple[Lever, ...] = ()
@@ -88,12 +90,12 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What most of the time goes to.
+    """The bottleneck of a run.
 
-    by:    a unit ("mac", "vector", "host", "dma"), a memory by its name, or a cause in `WAITS`.
-    share: of the cycles in which the unit or memory works, or that are lost to the cause; 0 to 1.
-    layer: the number of the layer that has most of them, None where no layer dominates.
-    layer_share: its part of them.
+    by:    a unit ("mac", "vector", "host", "dma"), a memory by its name, or a stall cause in `WAITS`.
+    share: share of the run's cycles in which the unit or memory is busy, or that are lost to the cause; 0 to 1.
+    layer: index of the layer with most of these cycles; None if no layer dominates.
+    layer_share: that layer's share of these cycles.
     """
 
     by: str
@@ -104,13 +106,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a run's report ends.
+    """Bottleneck and levers of a run, with which its report ends.
 
-    bound:  "memory", "compute", "host"; empty where no simulated change says so.
-    busy:   shares of the cycles in which each unit and each memory's port works, 0 to 1.
-    levers: the best first; None where none were asked for.
-    tried:  changes that were simulated.
-    note:   why there is no lever, a sentence without its full stop; empty where there are some.
+    bound:  "memory", "compute", "host"; empty if no simulated change confirms one.
+    busy:   share of the cycles in which each unit and each memory's port is busy, 0 to 1.
+    levers: best first; None if none were asked for.
+    tried:  number of changes that were simulated.
+    note:   why there is no lever, a sentence without its full stop; empty if there are some.
     """
 
     reason: Reason
@@ -121,7 +123,7 @@ class Answer:
     note: str = ""
 
     def to_dict(self, layers: tuple[str, ...]) -> dict[str, Any]:
-        """The `answer` of the JSON; `layers` are the names of the layers."""
+        """Return the `answer` of the JSON; `layers` are the names of the layers."""
         layer = self.reason.layer
         reason = asdict(self.reason) | {"layer": None if layer is None else layers[layer]}
         levers = None if self.levers is None else [each.to_dict() for each in self.levers]
@@ -138,10 +140,12 @@ class Answer:
 def answer(
     account: Account, layers: Sequence[LayerResult], tried: Tried | None, several_programs: bool = False
 ) -> Answer | None:
-    """The answer of a run; None for one without cycles.
+    """Return the answer of a run; None if it took no cycles.
 
-    account: of the network; layers: of the model, in order; tried: None where no changes were asked for.
-    several_programs: for devices, which no hardware key lets work at the same time.
+    account: cycles of the network.
+    layers:  results of the layers of the model, in order.
+    tried:   simulated changes; None if none were asked for.
+    several_programs: whether the run is one of several devices, whose hand-over no hardware key can speed up.
     """
     total = account.cycles
     if not total:
@@ -169,7 +173,7 @@ def answer(
 
 
 def best(tried: Tried) -> tuple[Lever, ...]:
-    """The changes that gain most, one for each thing that they relieve; less area before more, if they gain alike."""
+    """Return the changes that gain most, one per relieved unit and table of keys; of equal gains the smallest area."""
     found: dict[tuple[str, str], Lever] = {}
     for lever in sorted(tried.levers, key=lambda each: (each.latency_ms, each.area_mm2, len(each.set))):
         if lever.latency_percent <= -100 * LEAST_GAIN:

@@ -4,12 +4,12 @@
     dynamic = sum(count * pJ per action) on chip + system pJ per cycle * cycles
     static  = leakage * time
     dram    = (bytes and row activations) * pJ + (standby + refresh) * time, of all memories off the chip
-    host    = what the CPU model charges for the operators that the host runs
+    host    = energy of the operators that the host runs, by the CPU model
 
-The table is `energy.toml`, with the source of every number; a further memory (`[[memory]]`) may bring its own
-prices. On-chip dynamic energy scales with (V / nominal V)^2, leakage with (V / rated V)^3, what is off the chip not at
-all; V follows the clock (`npusim.isa.hardware.voltage`). Left out: voltage regulators, clock generators, static power
-of the DRAM controller, and the host while it waits.
+The table is `energy.toml`, with the source of every number; a further memory (`[[memory]]`) may bring its own energy
+per action. On-chip dynamic energy scales with (V / nominal V)^2 and leakage with (V / rated V)^3; off-chip energy does
+not scale. V follows the clock (`npusim.isa.hardware.voltage`). Left out: voltage regulators, clock generators, static
+power of the DRAM controller, and the host while it waits.
 """
 
 from __future__ import annotations
@@ -258,15 +258,15 @@ def _dram_row(kind: str) -> dict[str, float]:
 
 
 def _voltage_factor(hardware: Hardware) -> float:
-    """Dynamic energy goes as V^2, from the node's nominal supply, for which the table holds."""
+    """Return the factor on dynamic energy: (V / nominal V)^2, because the table holds at the node's nominal supply."""
     ratio: float = (supply_v(hardware) / nominal_v(hardware)) ** 2
     return ratio
 
 
 def _leaking_mw(row: str, hardware: Hardware) -> float:
-    """Leakage of one circuit of a row of the table in mW: as V^3, as Arm's power model of a Mali has it.
+    """Return the leakage of one circuit of a table row in mW: proportional to V^3, as in Arm's power model of a Mali.
 
-    The table holds at the rated supply, not at the nominal one: its figures come from chips at two supplies each.
+    V is relative to the rated supply, not the nominal one: the table's figures come from chips at two supplies each.
     """
     microwatts: float = _table()["leakage_uw"][row][_column(hardware)]
     ratio: float = (supply_v(hardware) / rated_v(hardware)) ** 3

@@ -29,11 +29,11 @@ def sizes_text(sizes: Sequence[int]) -> str:
 class LayerResult:
     """One operator of the model.
 
-    input_shapes, output_shapes: of its operands that are no constants, and of its results.
+    input_shapes, output_shapes: shapes of its operands without constants, and of its results.
     kernel, stride: height and width of a window over an image, and its steps; else empty.
     tile:        sizes of the largest part of the result that one instruction computes; empty off the NPU.
-    dataflow:    "weight_stationary", "output_stationary" or "depthwise", joined by "+" where tiles differ; of layers
-                 on the MAC array.
+    dataflow:    of layers on the MAC array: "weight_stationary", "output_stationary" or "depthwise", joined by "+" if
+                 tiles differ.
     unit:        "mac", "vector", "dma", "host", or "none" for an operator that costs nothing.
     cycles:      its part of the run (`npusim.numbers.timeline.layer_cycles`); the layers add up to the total.
     time_us:     cycles in microseconds.
@@ -47,9 +47,9 @@ class LayerResult:
     reason:      why the host runs it; empty for the others.
     lower_bound_cycles, lower_bound_limit: what its work needs at least on an ideal machine of this size, and on
                  which resource: "mac", "vector", "dram", "host", or "none" for an operator that needs nothing.
-    busy_cycles: cycles of the run in which each unit and each memory's port works for it, also in cycles of other
-                 layers: "mac", "vector", "host", "dma" (of layers that copy), and memories by their name.
-    bound_by:    the one of them that works longest for it; "none" if nothing does.
+    busy_cycles: cycles of the run in which each unit and each memory's port works for it, including cycles that are
+                 attributed to other layers: "mac", "vector", "host", "dma" (for layers that copy), memories by name.
+    bound_by:    the unit or memory that works longest for it; "none" if nothing does.
     lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.causes.CAUSES`); gains are negative.
     device:      the name of the device that runs it, where there are several; else empty.
     """
@@ -90,8 +90,9 @@ class LayerResult:
         return plain | shapes | sizes | cycles
 
     def to_row(self) -> dict[str, Any]:
-        """The layer in a table: sizes as text, "1x224x224x3"; columns "busy_..." for units and memories, "lost_..." for
-        causes of losses.
+        """Return the layer as a table row: sizes as text such as "1x224x224x3", and columns "busy_..." and "lost_...".
+
+        "busy_..." columns are for units and memories, "lost_..." columns for causes of lost cycles.
         """
         row = self.to_dict()
         lost, busy = row.pop("lost_cycles"), row.pop("busy_cycles")

@@ -54,10 +54,11 @@ _RESOURCES = tuple(RESOURCES)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The cycles of a layer or a network: cycles = bound.cycles + sum(lost.values()).
+    """Cycle breakdown of a layer or a network: cycles = bound.cycles + sum(lost.values()).
 
-    lost: cycles by cause, in the order of `CAUSES`, without those that are 0; only gains are negative.
-    busy: cycles in which each unit and each memory's port works for it, by `busy_names`; also in cycles of others.
+    lost: lost cycles by cause, in the order of `CAUSES`, without zeros; negative values are gains.
+    busy: cycles in which each unit and each memory's port works for it, by `busy_names`, including cycles that are
+          attributed to other layers.
     """
 
     cycles: int
@@ -67,16 +68,16 @@ class Account:
 
     @property
     def busiest(self) -> str:
-        """The unit or memory that works longest for it; "none" if nothing does."""
+        """Return the unit or memory that works longest for it; "none" if nothing does."""
         found = max(self.busy, key=lambda name: self.busy[name], default=UNBOUND)
         return found if self.busy.get(found) else UNBOUND
 
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The accounts of a run: of the network, and of each layer of the program.
+    """Cycle breakdowns of a run: of the network, and of each layer of the program.
 
-    alone: cycles in which a unit, or the busiest memory's port, is the only one that works, by `busy_names`; none of a
+    alone: cycles in which a unit, or the busiest memory's port, is the only one at work, by `busy_names`; empty for a
            run of several programs.
     """
 
@@ -109,18 +110,18 @@ def accounts(program: Program, execution: Execution) -> Accounts:
 
 
 def _fetch_cycles(port: PortUse) -> int:
-    """Cycles in which instructions pass a port, which belong to no layer."""
+    """Return the cycles in which a port transfers instructions, which belong to no layer."""
     return int((port.ended - port.started)[port.instruction == NOBODY].sum())
 
 
 class _Totals(NamedTuple):
-    """What each layer asks of the resources and how long it has them; rows in the order of `RESOURCES`.
+    """Work, busy cycles and lost cycles of each layer; resources are in the order of `RESOURCES`.
 
-    work:  int64 [resources, layers], what the bound is made of.
-    busy:  int64 [resources, layers], cycles in which the resource works for the layer.
-    others: int64 [names, layers], likewise of the copies of layers that copy, and of the ports of other memories.
-    moved: int64 [1, layers], all bytes through the port.
-    lost:  int64 [causes, layers], what the instructions of the layer lose, by the causes in `_SPLIT`.
+    work:   int64 [resources, layers], work from which the lower bound is computed.
+    busy:   int64 [resources, layers], cycles in which the resource works for the layer.
+    others: int64 [names, layers], the same for the DMA of layers that copy, and for the ports of other memories.
+    moved:  int64 [1, layers], all bytes through the port.
+    lost:   int64 [causes, layers], cycles that instructions of the layer lose, by the causes in `_SPLIT`.
     """
 
     work: Times
@@ -134,7 +135,7 @@ _COPIES = "dma"
 
 
 def busy_names(hardware: Hardware, space: Space) -> tuple[str, ...]:
-    """The names of the rows of `_Totals.busy`, the memory `space` for its port, and of `_Totals.others`."""
+    """Return the names of the rows of `_Totals.busy`, with the memory `space` for the port, and of `_Totals.others`."""
     first = tuple(hardware.memory_name(space) if name == PORT else name for name in _RESOURCES)
     return (*first, _COPIES, *(hardware.memory_name(each) for each in _other_spaces(hardware, space)))
 

@@ -185,15 +185,15 @@ class RunResult:
                 are the same bytes, such as a tensor named twice, share them and are read-only.
     states:     what the model's state tensors hold afterwards, by name; empty when no data was executed.
     latency_ms: cycles / clock.
-    macs:       multiply-accumulates of the network, whoever computes them.
-    mac_utilization: those of layers on the MAC array / (cycles * multipliers), 0 to 1.
-    scratchpad_peak_bytes: most bytes of the scratchpad that the program gives to buffers at the same time.
-    program, execution: what ran and its timeline, for reports.
-    devices:     the devices of the context that it ran on, in order; none for a run outside of one.
-    source:      the model as `npusim.run` was given it; None for a program that was simulated alone.
-    provenance:  how it came about: command, effort, seed, digest of the model.
-    variants:    what a change of each hardware parameter would bring, where somebody asked.
-    tried:       the changes that were simulated for its answer, where somebody asked.
+    macs:       multiply-accumulates of the network on any unit.
+    mac_utilization: multiply-accumulates of layers on the MAC array / (cycles * multipliers), 0 to 1.
+    scratchpad_peak_bytes: most bytes of the scratchpad that are allocated to buffers at the same time.
+    program, execution: the program and its timeline, for reports.
+    devices:     the devices of the context that it ran on, in order; empty outside of a context.
+    source:      the model as given to `npusim.run`; None for a program that was simulated alone.
+    provenance:  how to repeat the run: command, optimization level, seed, digest of the model.
+    variants:    effect of a change of each hardware parameter; None unless what-if was asked for.
+    tried:       the changes that were simulated for its answer; None unless levers were asked for.
     """
 
     outputs: list[Array]
@@ -248,11 +248,11 @@ class RunResult:
 
     @property
     def answer(self) -> answers.Answer | None:
-        """Reason, bound and levers; None for a run without cycles."""
+        """Return reason, bound and levers; None for a run without cycles."""
         return self._answer()
 
     def _answer(self) -> answers.Answer | None:
-        """The answer with the levers that were asked for: none is simulated here."""
+        """Return the answer from `tried`; nothing is simulated here."""
         return answers.answer(self.accounts.network, self.layers, self.tried, bool(self.devices))
 
     @cached_property
@@ -344,8 +344,9 @@ class RunResult:
 
     @cached_property
     def memory_bytes(self) -> Mapping[str, Mapping[str, int]]:
-        """Bytes read (instructions among them) and written at the port of each memory that the machine has, by its
-        name: "dram", and the further memories of the hardware file. In whole bursts.
+        """Bytes read (including instructions) and written at the port of each memory, in whole bursts.
+
+        Keys are "dram", if the machine has one, and the names of the further memories of the hardware file.
         """
         found = {}
         for space in self.hardware.outer_spaces:

@@ -43,13 +43,13 @@ Progress = Callable[[int, int], None]
 
 
 def load(path: str | Path, sizes: Sizes | None = None) -> Graph:
-    """The graph of a model file, or of a built-in model by its name.
+    """Load a model file, or a built-in model by its name, into a graph.
 
-    sizes: those that the file leaves open: shapes by the names of inputs, {"image": (1, 3, 224, 224)}, or single sizes
-           by their own names, {"batch": 1}. A first axis that is open and not given is 1.
+    sizes: sizes that the file leaves open: shapes by input name, {"image": (1, 3, 224, 224)}, or single sizes by their
+           own names, {"batch": 1}. An open first axis that is not given becomes 1.
 
-    Raises NpusimError for a file that is missing, damaged, or holds what npusim does not have, for a size that is open
-    and not given, and for sizes that do not fit.
+    Raises NpusimError for a file that is missing, damaged or unsupported, for an open size that is not given, and for
+    sizes that do not fit.
     """
     model = open_model(path, sizes)
     from npusim.isa.program.program import Program
@@ -338,7 +338,7 @@ def run(
     path:   a model file, a `.npu` program, or the name of a built-in model.
     hw:     a preset, a file, or a Hardware; edge-128 if None. A `.npu` program brings its own.
     effort, unknown, host, partition: of the compiler, as for `compile`.
-    sizes:  that the model leaves open, as for `load`; those not given are those of `inputs`.
+    sizes:  sizes that the model leaves open, as for `load`; `inputs` settle those not given.
 
     The other arguments, and what is raised, are those of `simulate`.
     """
@@ -406,11 +406,12 @@ def prepare_any(
     progress: Progress | None = None,
     model: Graph | Program | None = None,
 ) -> tuple[Program | Executable, dict[str, float]]:
-    """The program of a model or `.npu` file, and the seconds that loading and compiling took, by name.
+    """Return the program of a model or `.npu` file, and the seconds of loading and compiling by name.
 
-    `effort`, `unknown`, `host`, `partition` and `progress` are those of `compile`, and so is what becomes of a model
-    that decides; `sizes` those of `load`, and `offered` are shapes of the inputs that a run will have. model: what was
-    read from the path already.
+    effort, unknown, host, partition, progress: as for `compile`, which also says how IF and WHILE are compiled.
+    sizes:   as for `load`.
+    offered: shapes of the inputs that the run will have.
+    model:   the model of `path`, if it was read already.
     """
     from npusim.isa.program.program import Program
 

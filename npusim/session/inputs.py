@@ -21,7 +21,7 @@ Inputs = Sequence[ArrayLike] | Mapping[str, ArrayLike]
 """Input values: a sequence by position, or a mapping by tensor name or "in0", "in1", ... ."""
 
 _MOST_BYTES = 1 << 36
-"""Of an npz file of which the headers alone are read: what a model wants of it is not known yet."""
+"""Size limit of an npz file of which only headers are read, before the model's inputs are known, which set it later."""
 
 
 def draw(placements: Sequence[Placement], seed: int = 0) -> list[Array]:
@@ -67,7 +67,7 @@ def bind(placements: Sequence[Placement], inputs: Inputs) -> list[Array]:
 
 
 def offered(inputs: Inputs | None) -> Offered:
-    """The shapes of given values, for inputs whose sizes a model leaves open."""
+    """Return the shapes of given values, which settle input sizes that a model leaves open."""
     if inputs is None or isinstance(inputs, np.ndarray):
         return Offered()
     by_key = inputs if isinstance(inputs, Mapping) else {f"in{i}": value for i, value in enumerate(inputs)}
@@ -75,7 +75,7 @@ def offered(inputs: Inputs | None) -> Offered:
 
 
 def offered_by_npz(path: Path) -> Offered:
-    """The shapes of the values in an npz file, from their headers; raises NpusimError with the path."""
+    """Return the shapes of the values in an npz file, reading only headers; raises NpusimError with the path."""
     with npz.opened(path, _MOST_BYTES) as archive:
         return Offered({key: archive.shape(key) for key in archive.keys})
 

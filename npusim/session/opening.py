@@ -20,10 +20,10 @@ PROGRAM_SUFFIX = ".npu"
 def open_model(
     path: str | Path, sizes: Sizes | None = None, offered: Offered | None = None
 ) -> Graph | Program:
-    """What a path or built-in name stands for: a file first, then a built-in model.
+    """Open a path as a model or program file or, if no such file exists, the built-in model of that name.
 
-    sizes, offered: for what a model file leaves open, as for `npusim.frontends.frontend.read`. Raises NpusimError for
-    sizes of what has none.
+    sizes, offered: settle open sizes of a model file, as for `npusim.frontends.frontend.read`. Raises NpusimError if
+    sizes are given for something that has no open sizes.
     """
     from npusim.frontends import frontend as formats
     from npusim.isa.program import container

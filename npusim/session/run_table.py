@@ -30,11 +30,11 @@ _NO_RUN = (CompileError, FormatError, GraphError, ProgramError, SimulationError)
 
 
 def model_files(paths: Iterable[str | Path]) -> list[str]:
-    """The models that paths and names of built-in models stand for: of a folder every model file below it, sorted.
+    """Expand paths and names of built-in models into models: a folder into every model file below it, sorted.
 
-    A folder that is a model itself, as NNEF has them, stands for that. Hidden folders are left out.
+    A folder that is a model itself (NNEF) counts as one model. Hidden files and folders are skipped.
 
-    Raises NpusimError for what does not exist, and for a folder without a model.
+    Raises NpusimError for a path that does not exist, and for a folder without a model.
     """
     from npusim import models
     from npusim.frontends import frontend
@@ -43,7 +43,7 @@ def model_files(paths: Iterable[str | Path]) -> list[str]:
     for path in paths:
         if not Path(path).is_dir() or frontend.is_model(Path(path)):
             if not Path(path).exists() and str(path) not in models.names():
-                open_model(path)  # says what is wrong with the name
+                open_model(path)  # raises an error that explains the name
             found.append(str(path))
             continue
         inside = [str(each) for each in frontend.models_below(Path(path))]
@@ -65,14 +65,14 @@ def run_table(
 ) -> RunTable:
     """Run every model on every machine.
 
-    `watch` is called with what is run next, `show` with the place of a run in the table and its result.
-
     models:  files, built-in models and folders (`model_files`).
     unknown: "host" times operators that npusim does not have, as for `npusim.compile`.
-    sizes:   that the models leave open, as for `npusim.load`.
+    sizes:   sizes that the models leave open, as for `npusim.load`.
+    watch:   called with the name of the next run.
+    show:    called with the index of a run in the table and its result.
 
-    Raises NpusimError for a path that does not exist, and for a model or a machine that is given twice; that a model
-    cannot be read, or does not fit on a machine, is told in its run.
+    Raises NpusimError for a path that does not exist, and for a model or a machine that is given twice. If a model
+    cannot be read or does not fit on a machine, its run holds the reason.
     """
     models = model_files(models)
     _require_different("model", [str(Path(each)) for each in models])
@@ -98,7 +98,7 @@ def run_table(
 
 
 def _tried(step: Callable[[], Any]) -> Any:
-    """What a step gives, or the words of why it does not: one bad file does not end a table."""
+    """Return the result of a step, or the message of its error as text, so that one bad file does not end a table."""
     try:
         return step()
     except _NO_RUN as fault:
@@ -115,7 +115,7 @@ def _result(
     unknown: str | None,
     sizes: Sizes | None,
 ) -> RunResult:
-    """A run without data."""
+    """Simulate a model on a machine without data."""
     if isinstance(model, Program):
         program, _ = api.prepare(path, machine, effort=effort)
     else:

@@ -1,11 +1,13 @@
-"""The levers of a run: changes of its hardware that are compiled and timed on its model, chosen by its busy times.
+"""The levers of a run: hardware changes that are compiled and timed on its model, chosen by its busy times.
 
-What the search tries: a faster clock; the next larger arrays of the machine's kind; the bandwidth of each memory; twice
-the lanes; a faster host; what takes an operator from the host to the NPU; and the keys that belong to the causes that
-cycles were lost to. Of each, the cycles that it can take off at best are known from the run that was just done (half
-of those in which nothing else works, a quarter of the others), and only the most promising are simulated: more of them
-for a small model than for a large one, so that a run does not take much longer for its answer. What is tried depends on
-the run alone, never on a clock, so equal runs get equal answers.
+Candidates are a faster clock, the next larger MAC arrays of the same type, twice the bandwidth of each memory, twice
+the lanes, a faster host, units that take an operator from the host to the NPU, and the keys that reduce each cause of
+lost cycles. The gain of a candidate is estimated from the run: doubling a unit saves half of the cycles in which only
+that unit works, and about a quarter of its other busy cycles, because part of them overlaps with other units.
+
+Only the most promising candidates are simulated, fewer for a large model than for a small one, so that the answer does
+not take much longer than the run. The choice depends only on the run, never on the wall clock, so equal runs get equal
+answers.
 """
 
 from __future__ import annotations
@@ -36,21 +38,21 @@ from npusim.session.opening import open_model
 from npusim.session.placing import Asked, Partition
 
 LEAST_SHARE = 0.01
-"""A change that takes off less at best is not simulated."""
+"""Least estimated share of the cycles that a change saves; a smaller one is not simulated."""
 
 MOST_TRIED, LEAST_TRIED = 14, 2
 EXTRA_COST = 350.0
-"""Simulations beside the least take about so much together, in the unit of `_cost`: a fifth of the shortest run."""
+"""Budget in ms (as `_cost` estimates) for simulations beyond `LEAST_TRIED`: a fifth of the time of the shortest run."""
 
 TIMES = ("_cycles", "_ns", "_us")
-"""Ends of the names of keys of which less is faster."""
+"""Suffixes of keys that are times, so less is faster."""
 
 RATES = ("bandwidth_gb_per_s", "access_bytes")
-"""Ends of the names of keys that are the bandwidth of a memory."""
+"""Suffixes of keys that set the bandwidth of a memory."""
 
 
 class Candidate(NamedTuple):
-    """A change that may help: what it relieves, and the share of the cycles that it takes off at best."""
+    """A hardware change that may help: what it relieves, and the estimated share of the cycles that it saves."""
 
     relieves: str
     set: Mapping[str, Any]
@@ -58,7 +60,7 @@ class Candidate(NamedTuple):
 
 
 class Compiler(NamedTuple):
-    """What the compiler was asked for, as for `npusim.compile`."""
+    """Options of the compiler, as for `npusim.compile`."""
 
     effort: str | int = "fast"
     unknown: str | None = None
@@ -70,13 +72,13 @@ FAST = Compiler()
 
 
 def levers(model: Graph | Program, result: RunResult, how: Compiler = FAST, *, file: str = "") -> Tried:
-    """Simulate the most promising changes of the hardware of a run on its model.
+    """Simulate the most promising hardware changes of a run on its model.
 
-    model: what was run; a program, which is compiled already, has no levers.
-    how:   what the compiler was asked for.
-    file:  the name of the model in commands.
+    model: the model that was run; a program, which is compiled already, has no levers.
+    how:   options of the compiler.
+    file:  the name of the model in commands that a lever shows.
 
-    Where `what_if` was asked for, its best changes are among them.
+    If the result has what-if variants, the best of them are simulated as well.
     """
     placed = api.placing(how.host, how.partition)
     note = _none(model, result, how, placed)
@@ -99,7 +101,7 @@ def levers(model: Graph | Program, result: RunResult, how: Compiler = FAST, *, f
 
 
 def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
-    """`levers` of a result of `npusim.run`; `asked`: the arguments of that call, empty for a program alone."""
+    """Return `levers` of a result of `npusim.run`; `asked`: arguments of that call, empty for a program alone."""
     path = asked.get("path")
     model = result.program if path is None else open_model(path, asked.get("sizes"))
     how = Compiler(**{name: asked[name] for name in Compiler._fields if name in asked})
@@ -107,7 +109,7 @@ def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
 
 
 def _none(model: Graph | Program, result: RunResult, how: Compiler, placed: Partition) -> str:
-    """Why nothing is simulated; empty where something is."""
+    """Return why no change is simulated; empty if changes are."""
     if not result.cycles:
         return f"{result.model} takes no time: all that it gives is known before the run"
     if result.hardware.is_host_alone:
@@ -121,7 +123,7 @@ def _none(model: Graph | Program, result: RunResult, how: Compiler, placed: Part
 
 
 def _best_variants(result: RunResult) -> list[Candidate]:
-    """The best changes of `what_if`, as many as an answer has levers."""
+    """Return the best what-if variants, as many as an answer has levers."""
     if result.variants is None:
         return []
     ran = [each for each in result.variants.variants if not each.reason and each.latency_percent]
@@ -132,18 +134,18 @@ def _best_variants(result: RunResult) -> list[Candidate]:
 
 
 def _affordable(result: RunResult) -> int:
-    """How many changes are simulated: fewer of a model that takes longer to compile and to time."""
+    """Return how many changes are simulated: fewer if the model takes longer to compile and to time."""
     return min(LEAST_TRIED + int(EXTRA_COST / _cost(result)), MOST_TRIED)
 
 
 def _cost(result: RunResult) -> float:
-    """About the milliseconds that one change takes, measured on networks of 20 to 2,000 instructions."""
+    """Estimate the milliseconds to simulate one change; fitted on networks of 20 to 2,000 instructions."""
     program, transfers = result.program, len(result.execution.trace.transfers)
     return 12 + 0.4 * program.instructions + 0.04 * transfers + len(program.layers)
 
 
 def _simulated(graph: Graph, result: RunResult, candidate: Candidate, do: str = "") -> Lever | None:
-    """A change with what it brings; None where the model does not fit the changed machine."""
+    """Simulate a change; None if the model does not fit the changed machine."""
     try:
         program = api.compile_program(graph, change(result.hardware, candidate.set))
         then = measure(program, machine.execute(program, data=False))
@@ -164,13 +166,13 @@ def _simulated(graph: Graph, result: RunResult, candidate: Candidate, do: str = 
 
 
 def _float_share(result: RunResult) -> float:
-    """The share of the cycles in which the host computes floating-point values."""
+    """Return the share of the cycles in which the host computes floating-point values."""
     cycles = sum(layer.cycles for layer in _on_host(result, "float32"))
     return cycles / int(result.cycles)
 
 
 def _on_host(result: RunResult, dtype: str) -> list[LayerResult]:
-    """The layers that the host computes in an element type."""
+    """Return the layers that the host computes in an element type."""
     return [
         layer
         for layer, known in zip(result.layers, result.program.layers, strict=True)
@@ -179,7 +181,7 @@ def _on_host(result: RunResult, dtype: str) -> list[LayerResult]:
 
 
 def _quantized(model: Graph, result: RunResult, file: str, share: float) -> Lever | None:
-    """The model in int8, as `npusim quantize` makes it: ranges are made up, since they do not matter for the time."""
+    """Simulate the model in int8, as `npusim quantize` converts it; the made-up ranges do not affect the time."""
     from npusim.quantization.conversion import Options, quantized
     from npusim.quantization.preparation import prepared
     from npusim.quantization.ranges import Range
@@ -203,12 +205,14 @@ def _percent(before: float, after: float) -> float:
     return 100 * (after - before) / before if before else 0.0
 
 
-# What may help
+# Candidates
 
 
 def candidates(result: RunResult) -> list[Candidate]:
-    """The changes that the machine allows and that may help: the most promising of each thing that can be relieved
-    first, then the second ones, and so on, so that few are of several kinds.
+    """Return the changes that may help and that the machine allows, in the order in which to simulate them.
+
+    First the most promising change for each bottleneck, then the second ones, and so on, so that even a few changes
+    cover several bottlenecks.
     """
     found: list[Candidate] = []
     for each in sorted(_proposals(result), key=lambda each: -each.gain):
@@ -229,7 +233,7 @@ def _allowed(hardware: Hardware, changes: Mapping[str, Any]) -> bool:
 
 
 def _proposals(result: RunResult) -> Iterator[Candidate]:
-    """Every change that the busy times and the lost cycles of a run suggest."""
+    """Yield every change that the busy times and the lost cycles of a run suggest."""
     hardware, total = result.hardware, int(result.cycles)
     account, alone = result.accounts.network, result.accounts.alone
     for name, busy in account.busy.items():
@@ -246,7 +250,7 @@ def _proposals(result: RunResult) -> Iterator[Candidate]:
 
 
 def _relieving(hardware: Hardware, name: str) -> Iterator[Mapping[str, Any]]:
-    """The changes with which a unit or a memory works for a shorter time."""
+    """Yield the changes that shorten the busy time of a unit or a memory."""
     array = hardware.mac_array
     if name == "mac":
         for factors in engine_of(array).larger:
@@ -259,15 +263,15 @@ def _relieving(hardware: Hardware, name: str) -> Iterator[Mapping[str, Any]]:
 
 
 FLOAT_PARTS = {"vector.{}_lanes": ("vector.lanes", 2), "mac_array.{}_columns": ("mac_array.columns", 4)}
-"""Keys of the units for floating-point values, and what an array of a size gets first: a part of those for int8."""
+"""Keys of floating-point units; a machine without them gets a fraction (divisor) of the named key of its int8 units."""
 
 
 FIRST_BUFFER_KIB = 4
-"""Burst buffer of the presets, for a machine without one."""
+"""Size in KiB of the burst buffer that a machine without one gets: that of the presets."""
 
 
 def _needed(result: RunResult) -> Iterator[Candidate]:
-    """What layers on the host say that the machine lacks."""
+    """Yield the changes that add what the machine lacks for layers on the host, by their reasons."""
     for dtype in REAL_TYPES:
         yield from _floats(result, dtype)
     room = scaled(result.hardware, {"scratchpad.size_kib": 2})
@@ -279,7 +283,7 @@ def _needed(result: RunResult) -> Iterator[Candidate]:
 
 
 def _floats(result: RunResult, dtype: str) -> Iterator[Candidate]:
-    """The units for floating-point values that layers on the host say that they need, together and lanes alone."""
+    """Yield the changes that add missing floating-point units for layers on the host: all of them, and one alone."""
     layers = _on_host(result, dtype)
     values, lacked = to_flat(result.hardware), dict[str, Any]()
     for key, (of, part) in FLOAT_PARTS.items():
@@ -292,14 +296,14 @@ def _floats(result: RunResult, dtype: str) -> Iterator[Candidate]:
 
 
 def _lost_to(result: RunResult) -> dict[tuple[str, str], int]:
-    """Cycles lost to causes, by the key that belongs to them and the largest of its causes."""
+    """Return the lost cycles that each key can reduce, by the key and the largest of its causes."""
     lost = result.accounts.network.lost
     port = result.lower_bound.port
     causes: dict[str, list[str]] = {}
     for cause in lost:
         for path in CAUSES[cause].levers:
             if path == "scratchpad.size_kib" and "dram_traffic" not in lost:
-                continue  # nothing was spilled or fetched again
+                continue  # a larger scratchpad saves nothing, since nothing was spilled or fetched again
             causes.setdefault(_of_memory(result.hardware, port, path), []).append(cause)
     return {
         (path, max(each, key=lambda cause: lost[cause])): sum(lost[cause] for cause in each)
@@ -308,7 +312,7 @@ def _lost_to(result: RunResult) -> dict[tuple[str, str], int]:
 
 
 def _of_memory(hardware: Hardware, name: str, path: str) -> str:
-    """A key of the DRAM as that of the memory: one that has the NPU's clock has a width for its bandwidth."""
+    """Translate a key of the DRAM to that of a memory; a memory on the NPU's clock has a port width, no bandwidth."""
     memory = next((each for each in hardware.memory if each.name == name), None)
     table, _, key = path.partition(".")
     if memory is None or table != "dram":
@@ -319,27 +323,28 @@ def _of_memory(hardware: Hardware, name: str, path: str) -> str:
 
 
 def _unit(path: str) -> str:
-    """The unit or memory that a key belongs to, else its table."""
+    """Return the unit or memory that a key belongs to, else its table."""
     table, _, rest = path.partition(".")
     units = {kind.section: kind.name for kind in WORKERS}
     return rest.partition(".")[0] if table == MEMORY else units.get(table, table)
 
 
 def _off_clock(hardware: Hardware) -> set[str]:
-    """What a faster clock of the NPU does not make faster: the host, and memories with a clock of their own."""
+    """Return what a faster clock of the NPU does not speed up: the host, and memories with a clock of their own."""
     own = {memory.name for memory in hardware.memory if not memory.clock_ratio}
     return {HOST, PORT, *own}
 
 
 def _faster_clock(hardware: Hardware) -> Mapping[str, Any]:
-    """Twice the clock, or as much as the process node allows with the supply voltage that follows."""
+    """Return twice the clock, or the fastest clock of the process node; the supply voltage follows it."""
     clock = min(2 * hardware.clock_mhz, fastest_mhz(hardware))
     return {"clock_mhz": clock} if clock > hardware.clock_mhz else {}
 
 
 def scaled(hardware: Hardware, factors: Mapping[str, float]) -> Mapping[str, Any]:
-    """Keys with their values times a factor, of times divided by it; none if a value cannot be scaled. A key that the
-    machine does not read, or that is unset, is left out.
+    """Return keys with their values multiplied by a factor; times are divided by a factor above 1.
+
+    Keys that the machine does not read, or that are unset, are left out. Empty if a value cannot be scaled exactly.
     """
     values, changed = to_flat(hardware), dict[str, Any]()
     for path, factor in factors.items():

@@ -71,7 +71,7 @@ OF_HARDWARE = ("area_mm2", "hardware", "tops.peak")
 
 
 def of_hardware(key: str) -> bool:
-    """Whether a key is a closed form of the hardware, which no run decides."""
+    """Whether a key is computed from the hardware alone, such as the area, without a run."""
     return any(name in OF_HARDWARE for name in (key, key.partition(".")[0]))
 
 

@@ -154,9 +154,9 @@ def _groups(axis: Axis) -> tuple[tuple[int, ...], ...]:
 
 
 def ranked(found: Sequence[Sensitivity]) -> list[tuple[Sensitivity, ...]]:
-    """The effects of each parameter, objectives in their order; the parameter with the largest share first.
+    """Return the effects of each parameter on the objectives; the parameter with the largest share comes first.
 
-    Only shares of what is simulated count, if anything is: an area is a closed form of the parameters.
+    Only simulated objectives count, if there are any: an area follows from the parameters without a run.
     """
     by_parameter: dict[str, list[Sensitivity]] = {}
     for objective in dict.fromkeys(each.objective for each in found):
@@ -173,16 +173,16 @@ def _simulated(found: Sequence[Sensitivity]) -> list[Sensitivity]:
 
 
 def most_by_objective(found: Sequence[Sensitivity]) -> list[Sensitivity]:
-    """The effect with the largest share of each objective; of those that are simulated, if any is."""
+    """Return the effect with the largest share for each objective; only simulated objectives, if there are any."""
     told = _simulated(found) or found
     by_objective = {each.objective: each for each in sorted(told, key=lambda each: each.share)}
     return [by_objective[key] for key in dict.fromkeys(each.objective for each in told)]
 
 
 def without_effect(space: Space, records: Sequence[Record]) -> list[str]:
-    """The parameters that change no point: whatever else is equal, all that is recorded is equal, too.
+    """Return the parameters without any effect: all records that differ only in the parameter have equal results.
 
-    A parameter of which no two records differ in it alone is not among them.
+    A parameter is not among them if no two records differ in it alone.
     """
     found = []
     for axis in space.axes:

@@ -284,8 +284,10 @@ class _Reader:
             return 0
 
     def _check_read(self, space: Space) -> None:
-        """What no machine of the space reads varies nothing: looked at for each MAC engine type, at both ends of all
-        other parameters, since most keys are switched on by a value above 0.
+        """Report parameters that no machine of the space reads.
+
+        Checks each MAC engine type with all other parameters at their first and at their last values, because most
+        conditions are met by a value above 0.
         """
         kinds = [axis.values for axis in space.axes if axis.path == "mac_array.kind"] or [(None,)]
         machines = []

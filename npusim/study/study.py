@@ -132,7 +132,7 @@ class Study:
 
     @cached_property
     def without_effect(self) -> tuple[str, ...]:
-        """The parameters that change nothing of any point that is recorded."""
+        """Return the parameters without any effect on the recorded points."""
         return tuple(without_effect(self.space, self.records))
 
     @property

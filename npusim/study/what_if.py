@@ -1,9 +1,10 @@
-"""What a change of each hardware parameter would bring: `npusim run MODEL --what-if`.
+"""Sensitivity of a run to each hardware parameter: `npusim run MODEL --what-if`.
 
-Every parameter that declares factors (`Parameter.what_if`: twice as much of most, half as well of capacities and
-times) is changed alone; the clock as far as the process node goes, with the supply voltage that it needs. The machines
-with one change are points of a space, computed as those of a search are: each compiled for its own hardware and
-simulated event by event, without data. A compiled program is run as it is instead, on the variants that keep it valid.
+Every parameter that declares factors (`Parameter.what_if`: 2 for most, also 1/2 for capacities and times) is changed
+alone. The clock is raised at most to the limit of the process node, with the supply voltage that it needs. The changed
+machines are points of a design space, evaluated like those of a search: each compiled for its own hardware and
+simulated event by event, without data. A compiled program is not compiled again, but run on the variants that keep it
+valid.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _changed(base: Hardware, parameter: Parameter, factor: float) -> _Try | Vari
         return Variant(path, None, None, reason="unset")
     after: float = before * factor if isinstance(before, float) else int(before * factor)
     if path == "clock_mhz" and before < fastest_mhz(base) < after:
-        # No node has a supply for twice the clock that its nominal one gives.
+        # Twice the clock is beyond the highest supply of the node, so the fastest clock is tried instead.
         return _Try(path, before, fastest_mhz(base))
     if after == before or after / factor != before:
         return Variant(
@@ -163,7 +164,7 @@ def _changed(base: Hardware, parameter: Parameter, factor: float) -> _Try | Vari
 
 
 def _value(hardware: Hardware, parameter: Parameter) -> float | None:
-    # A table that a file leaves out, such as [mac_array.block], has the defaults.
+    # A table that a file leaves out, such as [mac_array.block], has default values.
     number: float | None = to_flat(hardware).get(parameter.path, parameter.default)
     return number
 

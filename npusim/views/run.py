@@ -26,9 +26,9 @@ class RunResult(run_data.RunResult):
 
     @property
     def answer(self) -> Answer | None:
-        """Reason, bound and levers, as `npusim run` ends; the levers are simulated when first asked for.
+        """Reason, bound and levers, as in the last lines of `npusim run`; levers are simulated on first access.
 
-        Those of a result of `npusim.run`; a program alone has none. Raises NpusimError for a model file that is gone.
+        A program that was simulated alone has no levers. Raises NpusimError if the model file is gone.
         """
         if self.tried is None:
             from npusim.study.levers import levers_of
@@ -105,7 +105,7 @@ def simulate(*given: Any, **named: Any) -> RunResult | JobResult:
 
 
 _ASKED = "_asked"
-"""Where a result keeps what its compiler was asked for."""
+"""Attribute of a result with the arguments of the `npusim.run` call that made it."""
 
 
 @wraps(api.run)

@@ -76,7 +76,7 @@ def percent(change: Change | None) -> str:
 
 
 def change(row: Row, run: int) -> str:
-    """The change of a number to a run: of a share in percentage points, of others in percent."""
+    """Return the change of a number from the baseline to a run: percentage points for a share, else percent."""
     found = row.change(run)
     if found is None or row.quantity.kind != "share" or not found.delta:
         return percent(found)

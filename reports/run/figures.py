@@ -94,10 +94,10 @@ def styled() -> AbstractContextManager[object]:
 
 @cache
 def _import_matplotlib() -> None:
-    """Import matplotlib whatever MPLBACKEND names, and keep its notes about caches off the terminal.
+    """Import matplotlib even if MPLBACKEND names no backend, and keep its notes about caches off the terminal.
 
-    No figure needs a window system, so a backend that does not exist must not stop one. The NullHandler hides log
-    records only where the program has set up no logging of its own.
+    No figure needs a window system, so a missing backend must not prevent one. The NullHandler hides log records only
+    if the program has not configured logging itself.
     """
     logging.getLogger("matplotlib").addHandler(logging.NullHandler())
     if "matplotlib" in sys.modules:
@@ -109,7 +109,7 @@ def _import_matplotlib() -> None:
         if backend is not None:
             os.environ["MPLBACKEND"] = backend
     if backend:
-        with suppress(ValueError):  # no such backend: matplotlib chooses, if somebody opens a window
+        with suppress(ValueError):  # no such backend: matplotlib then chooses one when a window is opened
             matplotlib.rcParams["backend"] = backend
 
 

@@ -357,7 +357,7 @@ def _host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
 
 
 def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Every parameter that a machine reads: by section, its name, value and meaning."""
+    """Return name, value and meaning of every parameter that a machine reads, by section."""
     without = unread(hardware)
     values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
     sections = {name: value for name, value in values.items() if isinstance(value, Section)}

@@ -18,7 +18,7 @@ Values = Mapping[str, Any]
 
 
 class Quantity(NamedTuple):
-    """A number of a run: its title, where it is (None if the machine has none), how it is shown, if more is better."""
+    """A number of a run: title, accessor (None if the machine lacks it), formatter, and whether more is better."""
 
     title: str
     get: Callable[[Values], float | None]
@@ -27,7 +27,7 @@ class Quantity(NamedTuple):
 
 
 def _of_array(get: Callable[[Values], float]) -> Callable[[Values], float | None]:
-    """A number of the MAC array or the NPU's chip, which a CPU alone does not have."""
+    """Make the accessor of a number that describes the NPU; it returns None for a CPU alone."""
     return lambda run: None if ALL_OPERATORS in run["hardware"]["lacks_operators"] else get(run)
 
 
@@ -92,7 +92,7 @@ def text(table: RunTable, width: int) -> str:
 
 
 def faults_of(table: RunTable) -> dict[tuple[str, str], list[str]]:
-    """The machines on which a model has no result, by the model and the reason."""
+    """Group the machines without a result by model and reason."""
     found: dict[tuple[str, str], list[str]] = {}
     for run in table.faults:
         found.setdefault((run.model, run.fault), []).append(run.hardware)

@@ -1,6 +1,6 @@
 """Runs of several models on several machines as one page: `table.html` of `npusim run --report`.
 
-Idealised arrays stand apart from chips, which they would beat without being slowed by what slows a chip.
+Idealised arrays have tables of their own: they lack the overheads of real chips, so a comparison would mislead.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 CHIPS, IDEALISED = "Chips", "Idealised arrays"
 
 DEEPEST = 45
-"""Percent of the accent colour behind the best cell: text keeps its contrast on it."""
+"""Percent of the accent colour behind the best cell: few enough that text keeps its contrast."""
 
 
 class Cell(NamedTuple):
-    """A run in the matrix: its number, how many times the best of the row it is, the depth of its colour in percent."""
+    """A cell of the matrix: the run's number, its ratio to the best of the row, and its colour depth in percent."""
 
     text: str
     times: str = ""
@@ -41,7 +41,7 @@ class Matrix(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A run in a chart: its model, where that is not the one before, its machine, its number, the end of its bar."""
+    """A bar of the chart: model (empty if the same as above), machine, number, and length of the bar, 0 to 1."""
 
     model: str
     machine: str
@@ -51,14 +51,14 @@ class Bar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Bars of all runs on one axis; ticks are places from 0 to 1 with their words."""
+    """Bars of all runs on one axis; ticks are positions from 0 to 1 with labels."""
 
     ticks: tuple[tuple[float, str], ...]
     bars: tuple[Bar, ...]
 
 
 class Section(NamedTuple):
-    """One quantity: its matrices, and its chart."""
+    """The matrices and the chart of one quantity."""
 
     title: str
     matrices: tuple[Matrix, ...]
@@ -66,7 +66,7 @@ class Section(NamedTuple):
 
 
 def render(table: RunTable, pages: Mapping[int, str] | None = None) -> str:
-    """The page as text. `pages`: the pages of runs, relative to this one, by their place in the table."""
+    """Render the page. `pages` are the links to the pages of runs, relative to this one, by index in the table."""
     groups = machine_groups(table)
     by_run = {
         (table.runs[place].model, table.runs[place].hardware): name for place, name in (pages or {}).items()
@@ -84,7 +84,7 @@ def render(table: RunTable, pages: Mapping[int, str] | None = None) -> str:
 
 
 def machine_groups(table: RunTable) -> dict[str, tuple[str, ...]]:
-    """The machines by group: those that are held against a chip, and idealised arrays; groups without any left out."""
+    """Group the machines: those with reference values of a chip, and idealised arrays. Empty groups are left out."""
     found: dict[str, list[str]] = {CHIPS: [], IDEALISED: []}
     for machine in table.machines:
         values = next((run.values for run in table.runs if run.hardware == machine and run.values), None)
@@ -119,14 +119,14 @@ def _numbers(runs: Iterable[Run], quantity: Quantity) -> list[float | None]:
 
 
 def _times(number: float | None, best: float | None, more: bool) -> float | None:
-    """How many times worse than the best a number is; None where one of them is 0 or missing."""
+    """Return how many times worse than the best a number is; None if either is 0 or missing."""
     if not number or not best:
         return None
     return best / number if more else number / best
 
 
 def _cells(runs: Sequence[Run], quantity: Quantity, pages: Mapping[tuple[str, str], str]) -> tuple[Cell, ...]:
-    """The runs of a model; colours go by the logarithm of how far a run is from the best."""
+    """Return the cells of a model's runs; colour depth falls with the logarithm of the ratio to the best."""
     numbers = _numbers(runs, quantity)
     best = _best(numbers, quantity)
     times = [_times(number, best, quantity.more) for number in numbers]
@@ -157,7 +157,7 @@ def _best(numbers: Sequence[float | None], quantity: Quantity) -> float | None:
 
 
 def _chart(table: RunTable, quantity: Quantity, groups: Mapping[str, Sequence[str]]) -> Chart:
-    """A bar for every run; decades of a logarithmic axis, a share on a linear one."""
+    """Return a bar for every run: shares on a linear axis, other numbers on a logarithmic one with whole decades."""
     known = [number for number in _numbers(table.runs, quantity) if number]
     low, high = (floor(log10(min(known))), ceil(log10(max(known)))) if known else (0, 1)
     high = max(high, low + 1)
@@ -188,7 +188,7 @@ def _chart(table: RunTable, quantity: Quantity, groups: Mapping[str, Sequence[st
 
 
 def _areas(table: RunTable, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The area of each machine, by group; a CPU alone has none of an NPU."""
+    """Return the area of each machine by group; a CPU alone has no NPU area."""
     area = next(each for each in QUANTITIES if each.title == "area")
     found = []
     for title, machines in groups.items():

@@ -19,8 +19,9 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def layers(result: RunResult) -> Columns:
-    """A row per layer: all its numbers, the cycles in which each unit works for it, those lost to each cause, and of
-    several devices its own.
+    """Return a row per layer: its numbers, busy cycles of each unit, and cycles lost to each cause.
+
+    A run on several devices also has the device of the layer.
     """
     from npusim.numbers.causes import CAUSES
     from npusim.numbers.layers import LayerResult

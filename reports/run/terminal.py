@@ -156,7 +156,7 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
 
 
 def _array(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
-    """How much of the MAC array is used; nothing on a CPU, which has none."""
+    """Yield the line about the utilization of the MAC array; none for a CPU alone."""
     if not result.hardware.is_host_alone:
         least = idlest(result).replace(CUT, cut)
         words = f"{machines.utilization(result)}; {show.count(result.macs)} MACs"
@@ -164,7 +164,7 @@ def _array(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
 
 
 def _area(result: RunResult) -> Iterable[tuple[str, str, str]]:
-    """The area of the NPU, and its operations per second."""
+    """Yield the line about the NPU's area and operations per second."""
     if not result.hardware.is_host_alone:
         yield (
             "Area",
@@ -319,7 +319,7 @@ def _mac_share(layer: LayerResult) -> str:
 
 
 def _busiest(layer: LayerResult) -> str:
-    """The unit or memory that works longest for the layer, with its time as a share of the layer's."""
+    """Return the unit or memory that works longest for a layer, with its busy time as a share of the layer's time."""
     if layer.bound_by == UNBOUND:
         return BOUND_NAMES[UNBOUND]
     share = layer.busy_cycles[layer.bound_by] / layer.cycles

@@ -101,7 +101,7 @@ def matters(variant: Variant) -> bool:
 
 
 def how(found: WhatIf) -> str:
-    """How the variants were made, in a sentence or two."""
+    """Say in a sentence or two how the variants were computed."""
     if found.compiled:
         made = "Each variant is compiled for its hardware and simulated, without data."
     else:
@@ -110,7 +110,7 @@ def how(found: WhatIf) -> str:
 
 
 def _supplies(found: WhatIf) -> Iterable[str]:
-    """The supply voltages of the clocks that were tried."""
+    """Say which supply voltages the tried clocks need."""
     for each in found.variants:
         if each.parameter == "clock_mhz" and not each.reason:
             then = supply_v(change(found.hardware, {each.parameter: each.after}))

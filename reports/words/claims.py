@@ -21,9 +21,9 @@ def of_standing(found: Standing) -> str:
 
 
 def of_cpu(host: Host) -> str:
-    """What is known of the CPU's time in `PerformanceInfo`; empty where it is nothing.
+    """Return what is known about the accuracy of the CPU time in `PerformanceInfo`; empty if nothing is.
 
-    The clock is that of the measured board, which need not be the host's.
+    The clock is that of the measured board, which may differ from the host's.
     """
     found = of_core(host.core)
     if found is None:
@@ -39,7 +39,7 @@ def of_json(values: Mapping[str, Any]) -> str:
 
 
 def details(found: Agreement) -> str:
-    """Everything about an agreement: "15 rows of Vela 5.2.0's estimates, ..., latency: typical error 2.7 %, ..."."""
+    """Spell out an agreement: "15 rows of Vela 5.2.0's estimates, ..., latency: typical error 2.7 %, ..."."""
     parts = [errors(found), f"bias {found.bias:.3f}"]
     parts += [] if found.rank is None else [f"rank {found.rank:.3f}"]
     aside = found.held_out
@@ -78,7 +78,7 @@ ERRORS = ("latency error", "energy error")
 
 
 def in_columns(found: Standing) -> tuple[str, str]:
-    """The typical errors of a preset, for `ERRORS`: "1.7 % (Vela's estimate)", "4.7 %" where a chip was measured."""
+    """Return the typical errors of a preset, for `ERRORS`: "1.7 % (Vela's estimate)", or "4.7 %" of a measured chip."""
     if found.idealised:
         return "idealised array", ""
     latency, energy = (_error(claim) if claim else "not known" for claim in map(found.claim, QUANTITIES))

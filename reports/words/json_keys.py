@@ -1,4 +1,4 @@
-"""The keys of every JSON document that npusim writes: one row each, the source of docs/json.md and the JSON Schema.
+"""Table of the keys of every JSON document that npusim writes, the source of docs/json.md and the JSON Schema.
 
 A row is "path | type | unit | meaning". In a path, `a.b` is a key of an object, `a[]` the items of a list, `*` any key,
 and `a?` a key that may be absent. A type that ends in "?" may be null. "@name" refers to another document or part.
@@ -489,4 +489,4 @@ PARTS: Mapping[str, Document] = {
         Document("coverage", "operations", _keys(_COVERAGE)),
     )
 }
-"""Parts of documents, by name; `written_by` names the documents. One part more, `hardware`, has the hardware's keys."""
+"""Parts of documents, by name; `written_by` names the documents. The part `hardware` comes from `Hardware` instead."""

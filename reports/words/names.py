@@ -30,16 +30,16 @@ UNIT_WORDS: Mapping[str, str] = {kind.name: kind.label for kind in WORKERS} | {"
 """The same in words."""
 
 BOUND_NAMES: Mapping[str, str] = {**UNIT_NAMES, **{name: each.short for name, each in RESOURCES.items()}}
-"""What a layer is bound by (`LayerResult.bound_by`), in few letters; a further memory goes by its own name."""
+"""Short labels of `LayerResult.bound_by`; a further memory goes by its own name."""
 
 
 def bound_name(name: str) -> str:
-    """What a layer is bound by, in few letters."""
+    """Return the short label of what a layer is bound by."""
     return BOUND_NAMES.get(name, name)
 
 
 def bound_style(name: str) -> str:
-    """The row of `RESOURCE_COLOURS` that it has: memories share that of the DRAM."""
+    """Return the key of its colour in `RESOURCE_COLOURS`; all memories share that of the DRAM."""
     return name if name in RESOURCE_COLOURS else PORT
 
 

@@ -101,7 +101,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def machine(hardware: Hardware) -> str:
-    """A machine in a line, without its memories behind ports; with its supply where that is not the rated one."""
+    """Describe a machine in one line, without its memories behind ports; with its supply if it is not the rated one."""
     volts = supply_v(hardware)
     supply = "" if volts == rated_v(hardware) else f" at {volts:g} V"
     return (
@@ -111,7 +111,7 @@ def machine(hardware: Hardware) -> str:
 
 
 def memory(name: str) -> str:
-    """What a memory behind a port is called: "DRAM", or its name in the hardware file."""
+    """Return the display name of a memory behind a port: "DRAM", or its name in the hardware file."""
     return "DRAM" if name == "dram" else printable(name)
 
 

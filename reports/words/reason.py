@@ -1,6 +1,6 @@
-"""How every answer ends, in words: why a run takes as long as it does, and the changes that make it faster.
+"""Sentences for the end of every report: the bottleneck of a run, and the hardware changes that make it faster.
 
-What it says is `npusim.numbers.answer`; here are its sentences, the same for the terminal, the page and a notebook.
+The values come from `npusim.numbers.answer`; the sentences are the same for the terminal, the page and a notebook.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ NAME_WIDTH = 28
 NARROW_NAME = 20
 MOST_OPERATORS = 2
 LEAST_BUSY = 0.1
-"""A unit or memory that works for less of the time is not worth a word beside the one that works longest."""
+"""Least busy share of the second unit or memory at which the sentence names it beside the bottleneck."""
 
 _UNITS = {kind.name: f"the {kind.label}" for kind in WORKERS}
 
 
 class Line(NamedTuple):
-    """A line of the ending: its title, the number that stands first, and the words behind it."""
+    """One line at the end of a report: title, leading number, and text."""
 
     title: str
     value: str
@@ -38,7 +38,7 @@ class Line(NamedTuple):
 
 
 def ending(result: RunResult) -> tuple[Line, ...]:
-    """The reason and the levers of a run; nothing for one without cycles."""
+    """Return the lines with the reason and the levers of a run; none for a run without cycles."""
     found = result.answer
     if found is None:
         return ()
@@ -53,19 +53,19 @@ def _levers(found: Answer) -> Iterator[Line]:
 
 
 def change(percent: float) -> str:
-    """A change with its sign."""
+    """Format a change in percent with its sign."""
     return f"{percent:+.1f} %"
 
 
 def lever_words(lever: Lever) -> str:
-    """A change and its price: "dram.bandwidth_gb_per_s=1: 18.7 us, energy -8.4 %, area +0.131 mm2"."""
+    """Describe a lever and its cost: "dram.bandwidth_gb_per_s=1: 18.7 us, energy -8.4 %, area +0.131 mm2"."""
     sign = "-" if lever.area_mm2_more < 0 else "+"
     price = f"energy {change(lever.energy_percent)}, area {sign}{show.area(abs(lever.area_mm2_more))}"
     return f"{lever.do or keys(lever.set)}: {show.time(lever.latency_ms)}, {price}"
 
 
 def keys(changes: Mapping[str, Any]) -> str:
-    """Changed keys, those of one table with its name in front of a brace: "mac_array.{rows=32, columns=16}"."""
+    """Join changed keys; several of one table share its name before a brace: "mac_array.{rows=32, columns=16}"."""
     tables: dict[str, list[str]] = {}
     for path, value in changes.items():
         table, dot, key = path.partition(".")
@@ -97,12 +97,12 @@ def _reason(result: RunResult, found: Answer) -> str:
 
 
 def _worker(name: str) -> str:
-    """A unit or a memory in a sentence."""
+    """Return a unit or a memory as it is named in a sentence."""
     return _UNITS.get(name) or f"the {bound_name(name)} port"
 
 
 def _work(result: RunResult, by: str) -> str:
-    """What passes a memory's port, and how fast it can."""
+    """Return the bytes that pass a memory's port and its bandwidth; empty for a unit."""
     spaces = [each for each in result.hardware.outer_spaces if result.hardware.memory_name(each) == by]
     if not spaces:
         return ""
@@ -127,7 +127,7 @@ def _on_host(result: RunResult) -> str:
 
 
 def _mostly(result: RunResult, found: Answer) -> str:
-    """Which layer has most of what the reason is about, where one dominates."""
+    """Name the layer with most of the bottleneck's cycles, if one dominates; else empty."""
     layer = found.reason.layer
     if layer is None:
         return ""

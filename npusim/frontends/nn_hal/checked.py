@@ -140,7 +140,7 @@ class CheckedGraph:
 
 @dataclass(frozen=True, slots=True)
 class CheckedModel:
-    """A model that keeps the rules.
+    """A model that passed all checks of its rules.
 
     values: the memory of constants by copy.
     pools:  the memory of constants by reference; outputs of an execution must not overlap those parts of it.

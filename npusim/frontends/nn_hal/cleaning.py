@@ -72,7 +72,7 @@ def clean_model(model: object) -> CheckedModel:
         pools,
         extensions,
     )
-    # Last: an operand or operation that the version does not have is what a caller wants to hear of first.
+    # Checked last, because an operand or operation that the version lacks is the more helpful fault to report.
     for name, given, since_ in (
         (_RELAXED, relaxed, HalVersion.V1_1),
         ("referenced", subgraphs, HalVersion.V1_3),
@@ -84,7 +84,7 @@ def clean_model(model: object) -> CheckedModel:
 
 
 def _extensions(value: object) -> dict[int, str]:
-    """The names of extensions by their prefixes. Raises Broken."""
+    """Return the names of extensions by their prefixes. Raises Broken."""
     found: dict[int, str] = {}
     for number, each in enumerate(reading.vec(_EXTENSIONS, value)):
         place = f"{_EXTENSIONS}[{number}]"

@@ -202,7 +202,7 @@ class ErrorStatus(IntEnum):
 
 
 class LoopTimeoutDurationNs(IntEnum):
-    """How long a WHILE may take, in nanoseconds: where an execution does not say it, and at most."""
+    """Time limits of a WHILE in nanoseconds: the default of an execution, and the maximum."""
 
     DEFAULT = 2_000_000_000
     MAXIMUM = 15_000_000_000
@@ -233,15 +233,15 @@ _LAST_OF: dict[type[IntEnum], tuple[tuple[int, HalVersion], ...]] = {
 def since(enumerator: OperandType | OperationType | OperandLifeTime) -> HalVersion:
     """The version in which an enumerator appeared; it exists in all later ones."""
     versions = (version for last, version in _LAST_OF[type(enumerator)] if enumerator <= last)
-    return next(versions, HalVersion.V1_2)  # operations of extensions came with it
+    return next(versions, HalVersion.V1_2)  # V1_2 introduced operations of extensions
 
 
 EXTENSIONS = 1 << 16
-"""The numbers of operations of extensions begin here: a prefix above 16 bits, which the model gives the extension."""
+"""Smallest code of an extension's operation: the model gives the extension a prefix, which stands above 16 low bits."""
 
 
 def of_extension(extension: str, number: int) -> OperationType:
-    """The operation of an extension with this number, prefix included; called such as "com.acme.ops:3"."""
+    """Return the operation of an extension by its number, prefix included; its name is like "com.acme.ops:3"."""
     made = int.__new__(OperationType, number)
     made._name_ = f"{extension}:{number % EXTENSIONS}"
     made._value_ = number

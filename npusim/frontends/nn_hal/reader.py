@@ -149,7 +149,7 @@ class _Parts(GraphParts):
         return tensor
 
     def learn(self, operation: CheckedOperation) -> None:
-        """Know the values of results that folding made constants: they may say shapes and parameters."""
+        """Record the values of results that were folded into constants, which later operations may need."""
         for operand in operation.outputs:
             value = self.builder.tensors[self.tensor(operand)].array if self.has(operand) else None
             if value is not None:

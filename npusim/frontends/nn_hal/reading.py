@@ -71,7 +71,7 @@ def integer(place: str, value: object, low: int, high: int) -> int:
 
 
 def whole(value: Any) -> int | None:
-    """The value as a plain int; None for what is no whole number."""
+    """Return a value as a plain int; None if it is no integer."""
     try:
         kind = type(value)
         if issubclass(kind, bool) or not issubclass(kind, Integral):

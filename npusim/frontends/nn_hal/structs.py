@@ -100,7 +100,7 @@ class Subgraph:
 
 @dataclass
 class ExtensionNameAndPrefix:
-    """An extension of a model: the numbers of its operations have the prefix above their 16 bits."""
+    """An extension of a model: its operations' codes have the prefix above their 16 low bits."""
 
     name: str
     prefix: int

@@ -38,7 +38,7 @@ class Precision(IntEnum):
 
     BOOL8 = 0
     BOOL = 0
-    """The document's other name for BOOL8 (FILL, FILL_LIKE, PRIOR_BOX)."""
+    """Alias of BOOL8, which the document uses for FILL, FILL_LIKE and PRIOR_BOX."""
     INT8 = 1
     UINT8 = 2
     INT16 = 3
@@ -60,7 +60,7 @@ class Precision(IntEnum):
     QUANT_INT32_SYMM_PER_CHANNEL = 31
     QUANT_UINT32_ASYMM_PER_LAYER = 32
     QUANT_UINT8_ASYMM_PER_CHANNEL = 33
-    """The document names it (QUANTIZE, DEQUANTIZE), Paddle Lite's header gives it no number: this is the next one."""
+    """Named by the document (QUANTIZE, DEQUANTIZE), but without a number in Paddle Lite's header: the next free one."""
 
 
 class Layout(IntEnum):
@@ -191,7 +191,7 @@ class Custom(str):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name or number as text."""
         return str(self)
 
 
@@ -239,7 +239,7 @@ class InterpolateMode(IntEnum):
 
 
 class Event(IntEnum):
-    """What a simulated device calls the callback of its context for; the document leaves the numbers to devices."""
+    """Events that a simulated device passes to its context's callback; the document leaves the numbers to devices."""
 
     RUN_BEGINS = 1
     RUN_ENDS = 2

@@ -139,15 +139,16 @@ class Model:
         inputs: Sequence[Operand | None],
         outputs: Sequence[Operand] | None = None,
     ) -> Operand | tuple[Operand, ...]:
-        """A new operation, with its operands in the order of its definition; returns its outputs.
+        """Add an operation, with its operands in the order of its definition, and return its outputs.
 
-        type:    of a custom operation the name or number under which `npusim.register_operator` knows it; its outputs
-                 must be given, in their precision.
-        inputs:  None for one that is omitted.
-        outputs: new operands if None: those that every call gives, and those of codes have the scale of the input.
+        type:    for a custom operation, the name or number given to `npusim.register_operator`; its outputs must then
+                 be given, with their precision.
+        inputs:  None for an omitted input.
+        outputs: if None, new operands are made for the outputs that every call has; quantized ones get the scale of
+                 the input.
 
-        Types and shapes of the outputs become what the operation gives. Raises InvalidParameter for what breaks a rule
-        of the operation.
+        Types and shapes of the outputs are set to those that the operation gives. Raises InvalidParameter if a rule of
+        the operation is broken.
         """
         self._require_open()
         count = len(self.operands)
@@ -421,7 +422,7 @@ class Model:
 
 
 def _is_true(operand: Operand | None) -> bool:
-    """Whether a flag is known to be true."""
+    """Whether a flag has a known value, and it is true."""
     return operand is not None and operand.known is not None and bool(operand.known.all())
 
 

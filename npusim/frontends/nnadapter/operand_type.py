@@ -78,14 +78,14 @@ class OperandType:
     """The type of an operand.
 
     precision:   a `Precision`, or its number.
-    dimensions:  sizes, NCHW for images; -1 for one that is not known.
-    scale, zero_point: of codes with one scale; zero points are those of asymmetric codes alone.
-    scales, channel_dim: of codes with a scale per channel, and the dimension of the channels.
-    zero_points: of asymmetric quantization per channel, as many as scales; zeros if None.
+    dimensions:  sizes, NCHW for images; -1 for an unknown size.
+    scale, zero_point: per-tensor quantization; only asymmetric precisions have a zero point.
+    scales, channel_dim: per-channel scales, and the dimension of the channels.
+    zero_points: of asymmetric per-channel quantization, as many as scales; zeros if None.
     layout:      a `Layout`. Operations read images as NCHW.
     dynamic:     up to 8 shapes (gears) that an operand with unknown sizes may take.
-    lifetime:    said by the model, not by the caller.
-    ranked:      False for the result of an operation of which not even the number of sizes is known yet.
+    lifetime:    set by the model, not by the caller.
+    ranked:      False for an operation's result whose rank is not known yet.
     """
 
     precision: Precision
@@ -146,7 +146,7 @@ class OperandType:
         return f"{self.precision.name}[{sizes}]"
 
     def take_scaling(self, other: OperandType) -> None:
-        """Takes over the scales and zero points of another one."""
+        """Copy the scales and zero points of another type."""
         self.scale, self.zero_point = other.scale, other.zero_point
         self.scales, self.zero_points, self.channel_dim = other.scales, other.zero_points, other.channel_dim
 

@@ -22,8 +22,9 @@ from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.layout import NCHW, LayoutBuilder
 
 MOST_ELEMENTS = 1 << 16
-"""Of each value that is computed from others before anything runs: shapes are short, and weights stay as they are, so
-that the steps of a model are still there to be partitioned.
+"""Maximum number of elements of a value that is folded into a constant: enough for shapes, too few for most weights.
+
+Operations on weights must remain, so that they can be partitioned among devices.
 """
 
 

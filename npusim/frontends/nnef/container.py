@@ -37,12 +37,12 @@ Contents = bytes | mmap.mmap
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The parts of a model.
+    """The files of an NNEF model.
 
-    graph:        the graph's text.
-    quantization: that of the quantization file, or None.
-    read:         (path inside, such as "block1/weights.dat") -> the file's contents, or None where there is none.
-    has_files:    whether it may hold data files at all.
+    graph:        text of the graph file.
+    quantization: text of the quantization file, or None.
+    read:         (path inside, such as "block1/weights.dat") -> the file's contents, or None if it does not exist.
+    has_files:    whether the model may have data files at all.
     """
 
     graph: Source

@@ -126,7 +126,7 @@ def _checked(container: Container) -> Document:
 
 
 def _missing_data(variables: Collection[Variable]) -> list[str]:
-    """A warning where no variable of a container has data. Raises DocumentError where only some have (rule V4)."""
+    """Return a warning if no variable of a container has data. Raises DocumentError if only some have (rule V4)."""
     missing = [variable for variable in variables if variable.data is None]
     if not missing:
         return []

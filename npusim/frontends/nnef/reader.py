@@ -86,7 +86,7 @@ class _Tensors:
 
 
 def _items_of(call: Call) -> Iterator[tuple[str, Item]]:
-    """What the results of a call of a standard operation hold, by their names; of others the document says it."""
+    """Yield name and item type of each result of a standard operation's call; the document declares those of others."""
     operation = standard.OPERATIONS.get(call.operation)
     for declared, names in zip(operation.results if operation else (), call.results, strict=bool(operation)):
         kind = declared.type.item if isinstance(declared.type, ArrayOf) else declared.type

@@ -28,7 +28,7 @@ OLDEST_OPSET = 7
 """Of ONNX's own operations; older ones mean other things by some of the names."""
 
 _COMPILED = "EPContext"
-"""An operation of com.microsoft that stands for machine code of an accelerator."""
+"""The operation of com.microsoft that contains machine code for an accelerator."""
 
 MOST_DEEP = 16
 """Graphs within nodes of graphs."""
@@ -62,7 +62,7 @@ def parsed(path: Path, known: Callable[[str, str], bool]) -> Network:
 
 
 def _check_nested(graph: Any) -> None:
-    """Raises FormatError for more nodes in branches and loops than they may be written out to."""
+    """Raise FormatError if branches and loops have more nodes than they may be expanded into."""
     count = sum(1 for _ in nodes_of(graph)) - len(graph.node)
     if count > MOST_WRITTEN_OUT:
         raise FormatError(
@@ -100,7 +100,7 @@ def _named_in(graph: Any) -> list[str | bytes]:
 
 def _check_opset(version: int | None, graph: Any) -> None:
     if version is None and all(_domain(node.domain) != STANDARD for node in nodes_of(graph)):
-        return  # trees, for example, are of ai.onnx.ml alone
+        return  # a model of decision trees, for example, has only operations of ai.onnx.ml
     if version is None:
         raise FormatError("says no version of ONNX's operations (opset_import)")
     newest = _library().defs.onnx_opset_version()
@@ -138,9 +138,7 @@ def _domain(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What the graphs of a file have in common: the folder of the file, the versions of the operations by domain, and
-    which operations npusim has.
-    """
+    """Context of all graphs of a file: its folder, the opset version of each domain, and the operations npusim has."""
 
     folder: Path
     opsets: dict[str, int]
@@ -170,7 +168,7 @@ class _File:
         )
 
     def _foreign(self, graph: Any, nodes: Iterable[Node]) -> dict[str, Value]:
-        """The types of what operations give that npusim lacks; of sequences and the like there is none."""
+        """Map the results of operations that npusim lacks to their stated types; only tensors, not sequences."""
         lacks = [node for node in nodes if not self.known(node.domain, node.operation)]
         results = {name for node in lacks for name in node.outputs}
         said = (value for value in (*graph.value_info, *graph.output) if value.name in results)
@@ -266,7 +264,7 @@ def _value(value: Any) -> Value:
     kind = value.type.tensor_type
     sizes = None
     if kind.HasField("shape"):
-        sizes = tuple(  # exporters write -1 for a size that is open
+        sizes = tuple(  # some exporters write -1 for an open size
             int(size.dim_value) if size.HasField("dim_value") and size.dim_value >= 0 else str(size.dim_param)
             for size in kind.shape.dim
         )

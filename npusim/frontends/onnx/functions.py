@@ -11,7 +11,7 @@ from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
 from npusim.kernels.graph.names import quoted
 
 _MOST_NESTED = 128
-"""Functions that call each other in a row."""
+"""Maximum depth of functions that call each other."""
 
 Key = tuple[str, str]
 
@@ -68,7 +68,7 @@ def _by(expand: Callable[[Any], Any], model: Any) -> Any:
 
 
 def typed(model: Any) -> Any:
-    """A model with the types of its values, as far as the package onnx can infer them."""
+    """Return a model with the types of its values, as far as the package onnx can infer them."""
     from onnx import helper, shape_inference
 
     said = {value.name for value in (*model.graph.value_info, *model.graph.input)}

@@ -61,13 +61,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A graph of ONNX, the main one or that of a node that decides.
+    """A graph of ONNX: the main graph, or a body of a control-flow node.
 
-    nodes:     in an order in which they can run.
+    nodes:     in topological order.
     constants: by the names of their values.
-    opsets:    versions of the operations by domain.
-    narrow:    how many bits the elements of constants and inputs have that are held one a byte, by name.
-    foreign:   types of the results of operations that npusim lacks, as far as the file says them or onnx infers them.
+    opsets:    opset versions by domain.
+    narrow:    by name, the bits per element of constants and inputs that are stored one element per byte.
+    foreign:   types of the results of operations that npusim lacks, as far as the file states or onnx infers them.
     """
 
     name: str

@@ -44,7 +44,7 @@ _SHAPES: Mapping[str, Callable[[Sequence[TensorType]], tuple[int, ...]]] = {
     "ImageScaler": lambda types: types[0].shape,
     "GemmFastGelu": lambda types: (*types[0].shape[:-1], *types[1].shape[-1:]),
 }
-"""Shapes of results of operations that npusim lacks, that onnx cannot infer, and whose files seldom say them."""
+"""Result shapes of operations that npusim lacks, which onnx cannot infer and files seldom state."""
 
 _QUANTIZING = (QUANTIZE, DEQUANTIZE)
 
@@ -164,7 +164,7 @@ class _Reading:
         return [inner.number(name) for name in network.outputs]
 
     def _write_out(self, count: int) -> None:
-        """Count the nodes of a graph within a node, each time it is written out."""
+        """Count the nodes of a nested graph each time that it is expanded."""
         assert self.builder.budget is not None
         self.builder.budget.write_out(count)
 
@@ -201,9 +201,9 @@ class _Reading:
                 (self._codes if coded else self._numbers)[name] = self._named(name, number, final=not coded)
 
     def _foreign(self, node: Node) -> Sequence[int | None]:
-        """The results of an operation that npusim lacks, of which the host's time follows from the bytes alone.
+        """Add a node for an operation that npusim lacks and return its results; the host is timed by the bytes moved.
 
-        Raises GraphError where their element types and sizes are not known.
+        Raises GraphError if their element types and sizes are not known.
         """
         if node.operation in _MISSING:
             raise node.fault(_MISSING[node.operation])
@@ -232,7 +232,7 @@ class _Reading:
         if value is not None and value.sizes is not None:
             sizes = [self.builder.sizes.get(each) if isinstance(each, str) else each for each in value.sizes]
             if sizes[:1] == [None] and types:
-                sizes[:1] = types[0].shape[:1]  # a batch is that of the first operand
+                sizes[:1] = types[0].shape[:1]  # assume that the batch is that of the first operand
             shape = tuple([each for each in sizes if isinstance(each, int)])
             if len(shape) == len(sizes):
                 return TensorType(value.dtype, shape)

@@ -1,4 +1,4 @@
-"""The scale of a bias in TFLite files. LiteRT adds the bias to the int32 sum, mostly without a look at its scale."""
+"""Check of bias scales in TFLite files. LiteRT adds the bias to the int32 accumulator, mostly ignoring its scale."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ WEIGHTED = ("conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected")
 """Operators with input, weights and bias."""
 
 _MOST_APART = 0.02
-"""Of the output's scale: how far the bias scale may be from that of the sums where LiteRT looks (kernel_util.cc)."""
+"""Largest distance of bias and accumulator scale, relative to the output scale, that LiteRT allows (kernel_util.cc)."""
 
 
 def bias_note(op: str, kinds: Sequence[TensorType | None], output: TensorType, where: str) -> str | None:
-    """What to say of the bias of input, weights and bias; None if its scale is that of the sums.
+    """Return a note about the bias if its scale is not that of the accumulator; else None.
 
-    Raises GraphError for a scale that LiteRT refuses: that of one scale per tensor, in a fully connected layer or of
-    uint8 values, where the difference counts in the output.
+    kinds: types of input, weights and bias.
+
+    Raises GraphError for a scale that LiteRT refuses, which it checks for per-tensor weights in fully connected layers
+    and in convolutions of uint8 values.
     """
     ifm, weights, bias = (None if kind is None else kind.quantization for kind in kinds)
     if ifm is None or weights is None or bias is None or kinds[2] is None or output.quantization is None:

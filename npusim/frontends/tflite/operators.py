@@ -177,7 +177,7 @@ COMPILED = {
     "CUSTOM vsi-npu": "for a VeriSilicon NPU by TIM-VX",
     "CUSTOM DISPATCH_OP": "for one accelerator by a LiteRT compiler plugin",
 }
-"""Operators that stand for machine code of one device, and what made them."""
+"""Custom operators that contain machine code for one device, and the compilers that write them."""
 
 OPERATORS: dict[str, Translation] = {
     **_plain(1, "ABS", "CAST", "CEIL", "COS", "DEQUANTIZE", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG"),

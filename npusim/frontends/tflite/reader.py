@@ -150,9 +150,9 @@ class _Reading:
         return there
 
     def _value_alone(self, number: int, record: OperatorRecord, where: str) -> None:
-        """Compute the results of an operator if they follow from shapes and constants; no node remains of it.
+        """Compute the results of an operator if they follow from shapes and constants, without adding a node.
 
-        The reader drops all operands that depend on it, so that a result which a run would give is not missed.
+        Nothing is lost if they do not: only operands that the reader drops depend on them.
         """
         nodes, states = len(self._builder.nodes), dict(self._now)
         with suppress(GraphError):
@@ -297,10 +297,10 @@ class _Reading:
 
 
 def _shape_arithmetic(model: ModelRecord) -> set[int]:
-    """The operators that only compute operands which the reader drops.
+    """Return the operators whose results are only used by operands that the reader drops.
 
-    Models converted with a variable batch work out the shapes of their RESHAPE operators (SHAPE,
-    STRIDED_SLICE, PACK). All shapes are fixed here, so nothing remains to be computed by a run.
+    Models converted with a variable batch compute the shapes of their RESHAPE operators (SHAPE, STRIDED_SLICE, PACK).
+    All shapes are fixed here, so the run has nothing to compute for them.
     """
     skipped, dropped = set(), set[int | None]()
     wanted: set[int | None] = set(model.outputs)

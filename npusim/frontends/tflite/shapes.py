@@ -1,7 +1,8 @@
-"""Operators of TFLite whose results follow from shapes and constants alone, and which operands say shapes.
+"""Operators of TFLite that compute shapes, and operands whose values the reader does not need.
 
-Converters write SHAPE, STRIDED_SLICE, PACK, RESHAPE for a batch that is open. Once the sizes of what goes in are known
-they are constants: the reader makes those of this table, folding (`npusim.kernels.graph.folding`) the others.
+Converters write SHAPE, STRIDED_SLICE, PACK and RESHAPE for an open batch. Once the input sizes are known, their results
+are constants: the reader computes those of the operators in `VALUES`, constant folding
+(`npusim.kernels.graph.folding`) the others.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def _rank(layer: Layer) -> Array:
 
 
 def _range(layer: Layer) -> Array:
-    """start + i * delta for each i from 0 on, as long as it is before the limit."""
+    """Return start + i * delta for i = 0, 1, ... as long as it has not reached the limit."""
     start, limit, delta = (_one(layer, *operand) for operand in enumerate(("start", "limit", "delta")))
     if not np.isfinite([start, limit, delta]).all() or delta == 0 or (limit - start) * delta < 0:
         layer.fail(f"goes from {start} to {limit} by {delta}, which never gets there")
@@ -49,7 +50,7 @@ def _one(layer: Layer, position: int, meaning: str) -> int | float:
 
 
 def _broadcast(layer: Layer) -> Array:
-    """The shape that two shapes broadcast to."""
+    """Return the shape that two shapes broadcast to."""
     shapes = [layer.integers(position, "shape") for position in (0, 1)]
     try:
         common = np.broadcast_shapes(*map(tuple, shapes))
@@ -76,14 +77,14 @@ VALUES: Mapping[str, tuple[Translation, Callable[[Layer], Array]]] = {
     "SHAPE": (Translation("", 1, 1), _shape),
     "ZEROS_LIKE": (Translation("", 1, 1), _zeros),
 }
-"""What makes the result of an operator, by the name of the schema's BuiltinOperator."""
+"""Functions that compute the results of shape operators, by their names in the schema's BuiltinOperator."""
 
 _OF_SHAPES = frozenset({"RANK", "SHAPE", "ZEROS_LIKE"})
-"""Operators that read the shape of their operand and not its values."""
+"""Operators that read only the shape of their operand."""
 
 
 def reads_shapes(operator: OperatorRecord, position: int) -> bool:
-    """Whether an operator does not read the value of an operand: it reads its shape, or a parameter."""
+    """Whether an operator needs no run-time value of an operand: it reads only its shape, or it is a parameter."""
     row = OPERATORS.get(operator.kind)
     return operator.kind in _OF_SHAPES or not (row is None or row.keeps is None or position in row.keeps)
 
@@ -140,7 +141,7 @@ def _renumbered(operator: OperatorRecord, numbers: Mapping[int, int]) -> Operato
 
 
 def resized(record: ModelRecord, shapes: Mapping[int, Shape]) -> ModelRecord:
-    """A subgraph with other shapes of inputs, by number: those of results are open."""
+    """Return a subgraph with other shapes of inputs, by tensor number; the shapes of results become open."""
     results = {
         output for one in record.operators if one.kind in OPERATORS for output in one.outputs
     }  # of others nobody but the file knows the shape

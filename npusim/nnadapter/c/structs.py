@@ -150,7 +150,7 @@ class NNAdapterOperandType:
 
     @property
     def zero_points(self) -> Sequence[int] | None:
-        """Of asymmetric quantization per channel."""
+        """Zero points of asymmetric per-channel quantization."""
         return self._of.type.zero_points
 
     @property

@@ -27,7 +27,7 @@ class DeviceFacts(NamedTuple):
 
 
 def machine_digest(devices: Iterable[DeviceFacts]) -> str:
-    """The devices of a context in their order: of each its name, driver version, and SHA-256 of its hardware."""
+    """Return the devices of a context in order as text: name, driver version and SHA-256 of the hardware of each."""
     return ", ".join(
         f"{device.name} {device.version} {'-' if device.hardware is None else digest_of_hardware(device.hardware)}"
         for device in devices
@@ -35,7 +35,7 @@ def machine_digest(devices: Iterable[DeviceFacts]) -> str:
 
 
 def _by_device(digest: str) -> dict[str, str]:
-    """Of each device what a machine digest says behind its name."""
+    """Split a machine digest into version and hardware hash by device name."""
     parts = (part.partition(" ") for part in digest.split(", "))
     return {name: rest for name, _, rest in parts}
 

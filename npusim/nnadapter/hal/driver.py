@@ -160,7 +160,7 @@ class Driver:
     def create_context(
         self, device: object, properties: Properties, callback: Callable[..., Any] | None
     ) -> object:
-        """A context with properties; `callback(event_id, user_data)` is for the driver to call."""
+        """Create the driver's context with properties; the driver may call `callback(event_id, user_data)`."""
         return properties
 
     def destroy_context(self, context: object) -> None:

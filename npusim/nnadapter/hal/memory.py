@@ -88,7 +88,7 @@ def write(memory: object, access: Access, type: OperandType, array: Array, where
         _require_elements(buffer, type, where)
         if not buffer.flags.writeable:
             raise InvalidParameter(f"{where}: the array cannot be written")
-        if buffer.ndim == 1 and buffer.size >= data.size:  # flat memory, as in C
+        if buffer.ndim == 1 and buffer.size >= data.size:  # a flat buffer, as C callers pass
             buffer[: data.size] = data.reshape(-1)
             return
         if buffer.shape != data.shape:

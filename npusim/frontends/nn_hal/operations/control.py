@@ -1,4 +1,4 @@
-"""Operations that decide which graph is executed, and the one that only its vendor knows.
+"""Control-flow operations (IF, WHILE), and vendor-specific operations (OEM_OPERATION, extensions).
 
 That condition, operands and graphs agree is a rule of `npusim.frontends.nn_hal.rules.control`.
 """
@@ -16,13 +16,13 @@ from npusim.kernels.operator.registered import custom
 
 
 def of_vendor(type_: OperationType) -> Row:
-    """The row of an operation that only its vendor knows, and that the user may have registered by its name."""
+    """Return the row of a vendor-specific operation, which the user may have registered by its name."""
     forms = ("inputs:any?* > outputs:any?*",)
     return Row(type_, forms, convert=_registered, operators=(custom(type_.name),))
 
 
 def _registered(c: Conversion) -> Sequence[int]:
-    """What the user registered. A scalar of type OEM is handed over as its bytes."""
+    """Add the node of an operation that the user registered; a scalar of type OEM is passed as its bytes."""
     inputs: list[int | None] = []
     for argument in c.call.inputs:
         operand = argument.operand

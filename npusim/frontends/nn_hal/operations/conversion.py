@@ -144,7 +144,7 @@ class Conversion:
         return None if argument is None else self.given(argument)
 
     def given(self, argument: Argument) -> int | None:
-        """The tensor of an argument; None for one that is omitted."""
+        """Return the tensor of an argument; None if it is omitted."""
         if argument.undecided:
             raise Needs(argument)
         return None if argument.omitted else self._operands.tensor(argument.operand.index, argument)

@@ -217,7 +217,7 @@ def _scratch(call: Call) -> str | None:
 
 
 def _exchanged(call: Call) -> str:
-    """A hint where the scratch is as wide as an earlier revision of types.hal writes it, with 3 and 4 exchanged."""
+    """Return a hint if the scratch is as wide as an earlier types.hal says, which exchanges the factors 3 and 4."""
     units, wide = call.size("cell_state", 1), call.size("scratch", 1)
     gates = there(call, [ONE.input_weights("input")])
     if units is None or len(gates) != 1 or wide != units * (3 if gates == {True} else 4):

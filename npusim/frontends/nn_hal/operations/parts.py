@@ -205,9 +205,9 @@ def _require_sound(builder: GraphBuilder, node: Node, call: Call) -> None:
 
 
 def _other_shape(argument: Argument, computed: tuple[int, ...], counted: bool) -> Fault | None:
-    """The fault of an output of which the model says other sizes than its operands do.
+    """Return the fault of an output whose stated sizes differ from those that follow from its operands.
 
-    How many rows a counted one has is known when they are counted.
+    The first size of a counted output is not compared, because only the run counts its rows.
     """
     said = argument.shape
     own = UNRANKED if said is None else tuple(-1 if size is None else size for size in said)

@@ -133,7 +133,7 @@ def _memory(call: Call) -> str | None:
 
 
 def _without_newest(call: Call) -> str:
-    """A hint where the state is as long as types.hal writes it, without the element that drivers keep too."""
+    """Return a hint if the state is as long as types.hal says, one element per filter shorter than in drivers."""
     filters, memory = call.size("weights_time", 0), call.size("weights_time", 1)
     if filters is None or memory is None or call.size("state", 1) != filters * (memory - 1):
         return ""

@@ -30,7 +30,7 @@ def _corners_or_centers(call: Call) -> str | None:
 
 
 def _height_first(call: Call) -> str:
-    """A hint where inputs 1 and 2 only fit as height and width, as an earlier revision of types.hal names them."""
+    """Return a hint if inputs 1 and 2 only fit as height and width, their order in an earlier types.hal."""
     image, first, second = call.image("output"), call.whole("width"), call.whole("height")
     if image is None or None in image[1:3] or image[1:3] != (first, second):
         return ""

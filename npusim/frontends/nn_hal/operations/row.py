@@ -37,11 +37,12 @@ class Row:
     parameters:   what its parameters may be.
     shapes:       how sizes must fit.
     quantization: how scales and zero points must fit.
-    convert:      how it becomes nodes; None where no operator does it (OEM_OPERATION, and what decides).
-    operators:    the operators that these nodes have.
-    other:        (call) -> a hint for one that fits only another reading of the texts (docs/hal.md, departures), or "".
-    counted:      `convert` gives one tensor more than there are outputs, the int32 number of rows that all outputs
-                  have: they are computed for as many as there can be.
+    convert:      adds its nodes; None if no operator computes it (OEM_OPERATION and control flow).
+    operators:    the operators of these nodes.
+    other:        (call) -> a hint for a call that fits only another reading of the texts (docs/hal.md, departures),
+                  or "".
+    counted:      `convert` gives one tensor more than there are outputs: the int32 number of valid rows. The outputs
+                  themselves have as many rows as there can be.
     """
 
     type: OperationType
@@ -109,7 +110,7 @@ class Row:
         return None
 
     def hinted(self, fault: Fault, call: Call) -> Fault:
-        """A fault, with a hint where the call fits another reading of the texts."""
+        """Return a fault, with a hint added if the call fits another reading of the texts."""
         hint = self.other(call) if self.other is not None and fault.rule in ("O6", "R8") else ""
         return fault._replace(text=f"{fault.text}; {hint}") if hint else fault
 

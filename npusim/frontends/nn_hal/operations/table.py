@@ -46,5 +46,5 @@ _BY_TYPE = {row.type: row for row in OPERATIONS}
 
 
 def row(type_: OperationType) -> Row | None:
-    """The row of an operation, also of an extension; None while npusim does not have it."""
+    """Return the row of an operation, also of an extension; None if npusim does not have it."""
     return _BY_TYPE.get(type_) if type_ < EXTENSIONS else control.of_vendor(type_)

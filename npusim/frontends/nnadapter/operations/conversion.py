@@ -185,7 +185,7 @@ class Conversion(Steps):
         return self.tensor(name) if self.has(name) else None
 
     def bias(self, weights: str = "filter") -> int | None:
-        """The tensor of the bias, None if omitted; of quantized operands it has the scale of their products."""
+        """Return the tensor of the bias; None if omitted. Quantized, its scale is input scale times weight scale."""
         operands = [self.given("input").type, self.given(weights).type]
         scalings = [operand.quantization for operand in operands]
         if self.has("bias") and scalings[0] is not None and scalings[1] is not None:
@@ -200,7 +200,7 @@ class Conversion(Steps):
         return [self._operands.tensor(operand) for operand in self._bound.inputs[name] if operand is not None]
 
     def operands(self, name: str) -> list[int | None]:
-        """The tensors of an argument of which there are several, None for those that are omitted."""
+        """Return the tensors of a repeated argument, None for omitted ones."""
         return [
             None if operand is None else self._operands.tensor(operand)
             for operand in self._bound.inputs[name]

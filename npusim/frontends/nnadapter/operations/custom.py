@@ -1,4 +1,4 @@
-"""Operations that are not standard: those that a user registered with `npusim.register_operator`."""
+"""Custom operations, which a user registered with `npusim.register_operator`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npusim.kernels.operator.registered import custom, registered
 
 
 def custom_type(given: object) -> Custom | None:
-    """The type of a registered operation by its name or number; None for anything else."""
+    """Return the type of a registered operation by its name or number; None for anything else."""
     if isinstance(given, bool) or not isinstance(given, str | int):
         return None
     name = str(given)
@@ -19,7 +19,7 @@ def custom_type(given: object) -> Custom | None:
 
 
 def row_of(type_: Custom) -> Row:
-    """The row of a registered operation: it takes and gives any tensors."""
+    """Return the row of a registered operation, which accepts and returns any tensors."""
     return Row(type_, "inputs+? > outputs+", _convert, (custom(type_.name),))
 
 

@@ -26,7 +26,7 @@ def _gelu(c: Conversion) -> Sequence[int]:
 
 
 def _prelu(c: Conversion) -> Sequence[int]:
-    """One slope, or one for each channel."""
+    """Add a PRELU node; the slope has one element, or one for each channel."""
     shape, slope = c.shape("input"), c.shape("slope")
     rank, channels = len(shape), shape[1:2]
     c.require(

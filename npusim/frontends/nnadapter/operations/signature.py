@@ -2,12 +2,12 @@
 
     input filter bias auto_pad:i=0 pads:I? strides:I=(1,1) fuse_code:i=0 > output=input
 
-An argument `name` is a tensor, `name:s` one of which only the sizes matter; other kinds are parameters, whose value
-must be known when the model is built: i a whole number, f a real one, b a truth, I and F lists of them, or v a number
-of any kind. `?` says that it may be omitted, `=` what the methods of `Model` take where it is not given, `+` that there
-are one or more. A result `name=input` has the precision of that argument, `name:PRECISION` always that one,
-`name@argument` the one that a parameter says by its number, and `name` alone the one that its operand has. A result
-`name?(flag)` is there where that parameter is true.
+An argument `name` is a tensor, and `name:s` a tensor of which only the sizes matter. Other types are parameters, whose
+value must be known when the model is built: i an integer, f a float, b a boolean, I and F lists of these, or v any
+number. `?` marks an argument that may be omitted, `=` its default in the methods of `Model`, `+` one or more arguments.
+A result `name=input` has the precision of that argument, `name:PRECISION` always that precision, `name@argument` the
+precision whose number that parameter holds, and `name` alone the precision of its operand. A result `name?(flag)` only
+exists if that parameter is true.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Argument(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """An output of an operation.
+    """How an output of an operation gets its precision.
 
     like:      the argument whose precision it has.
-    precision: the one it always has.
-    named_by:  the parameter that says its precision.
-    asked_by:  the parameter that says whether it is there.
+    precision: its precision if it is always the same.
+    named_by:  the parameter that holds the number of its precision.
+    asked_by:  the parameter that is true if the output exists.
     """
 
     name: str

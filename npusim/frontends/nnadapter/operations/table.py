@@ -45,5 +45,5 @@ _BY_TYPE = {row.type: row for row in OPERATIONS}
 
 
 def row(type_: OperationType | Custom) -> Row:
-    """The row of an operation."""
+    """Return the row of a standard or registered operation."""
     return custom.row_of(type_) if isinstance(type_, Custom) else _BY_TYPE[type_]

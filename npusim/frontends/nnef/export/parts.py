@@ -34,7 +34,7 @@ def of_reals(convert: Convert) -> Convert:
 
 
 def bias_of(e: Export, node: Node) -> Operand:
-    """The bias of a weighted sum as a row; a quantized one has the scales of the sum, whatever the graph says of it."""
+    """Return the bias of a weighted sum as a row; quantized, it gets the scales of the sum instead of its own."""
     number = node.inputs[2] if len(node.inputs) > 2 else None
     if number is None:
         return 0.0

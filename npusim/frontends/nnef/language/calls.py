@@ -175,9 +175,9 @@ class CallMaker:
         return TensorValue(name, self.items[name])
 
     def _count(self, call: Call, wanted: int | None, site: Site, is_unread: bool) -> int:
-        """How many tensors are in an array that a call gives; `wanted` is what its left side says.
+        """Return the number of tensors in an array that a call returns; `wanted` is the number on its left side.
 
-        An array under one name in the graph is read by nothing: where its number is not known, it has none.
+        If the number is unknown and nothing reads the array (`is_unread`), it is 0.
         """
         known: int | None = None
         if call.operation == "split":

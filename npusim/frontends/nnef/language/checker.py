@@ -60,7 +60,7 @@ def _check(parsed: Parsed) -> None:
     source = parsed.source
     own: dict[str, Fragment] = {}
     later = {fragment.name for fragment in parsed.fragments}
-    # The provisional text asks only that an operation is declared; the final dialect has an order.
+    # The provisional text only demands a declaration; the final dialect demands it before the first call.
     visible = {fragment.name: fragment for fragment in parsed.fragments} if parsed.is_provisional else own
     for fragment in parsed.fragments:
         name = fragment.name
@@ -423,7 +423,7 @@ class _GraphCheck(_Check):
             text = f"{quoted(left.name)} is assigned {what}, {kind}; write {advice} = ..."
             if not (self._is_provisional and isinstance(kind, Array) and isinstance(kind.item, Tensor)):
                 raise self._fault(left, "I5", text)
-            # The provisional text's own example does so, against its own rule, with an array that nothing reads.
+            # An example of the provisional text assigns an array that nothing reads to one name, against its own rule.
             self._warn(left, text)
             self._arrays.add(left.name)
             return kind
@@ -432,7 +432,7 @@ class _GraphCheck(_Check):
         raise self._fault(left, "I4", f"{quoted(left.name)} is assigned {kind}, which is no tensor")
 
     def type_of(self, expression: Expression) -> Type:
-        """The type of an expression. Raises DocumentError where it has none, or is an array under one name."""
+        """Return the type of an expression. Raises DocumentError if it has none or is an array under one name."""
         if isinstance(expression, Name) and expression.name in self._arrays:
             text = f"{quoted(expression.name)} is an array; write [a, b] = ... where it is assigned"
             raise self._fault(expression, "I5", text)

@@ -103,7 +103,7 @@ class Expansion:
             return
         assert isinstance(left, Name)
         if isinstance(value, list):
-            return  # an array under one name, which the check lets nothing read
+            return  # an array under one name: the checker has refused any read of it
         frame.values[left.name] = self._maker.named(left.name, value, Place(frame.source, offset))
 
     def _check_length(self, left: Items, value: Any, frame: Frame) -> None:

@@ -56,7 +56,7 @@ _MOST_LEFT = 300
 """Most elements of a left side that follows an expression without a ';' between them."""
 
 _IN_LEFT_SIDES = {"[": 1, "(": 1, "]": -1, ")": -1, ",": 0}
-"""Punctuation of left sides: by how much each nests them deeper."""
+"""Punctuation of left sides, with the change of the nesting depth."""
 
 
 class ExpressionParser(ElementReader):
@@ -401,17 +401,17 @@ class ExpressionParser(ElementReader):
         return self.source.text[self.lexer._next : self.lexer._next + 1] == "("
 
     def _begins_assignment(self) -> bool:
-        """At a bracket, where no ';' need stand: whether it begins the left side of the next assignment.
+        """Whether the bracket at the parser begins the left side of the next assignment, where ';' may be left out.
 
-        A left side is identifiers and brackets with commas between them, and '=' behind. Two of them without a comma
-        are an argument list or a subscript with the next assignment behind it.
+        A left side consists of identifiers and brackets, separated by commas and followed by '='. If two of them follow
+        each other without a comma, the bracket is an argument list or subscript before the next assignment.
         """
         if not self.is_provisional or self._brackets:
             return False
         lexer = self.lexer
         state = (lexer.kind, lexer.text, lexer.offset, lexer._next)
         level = elements = 0
-        is_item = True  # whether an item may stand here, or else a comma or '='
+        is_item = True  # whether the next element may be an item; otherwise it is a comma or '='
         while lexer.kind == IDENTIFIER or (lexer.kind == SYMBOL and lexer.text in _IN_LEFT_SIDES):
             word = lexer.text if lexer.kind == SYMBOL else ""
             elements += 1

@@ -191,7 +191,7 @@ class Parsed:
 
 
 def names_of(left: Expression) -> list[Name]:
-    """The identifiers of a left side."""
+    """Return the identifiers of a left side."""
     if isinstance(left, Name):
         return [left]
     assert isinstance(left, Items)
@@ -199,7 +199,7 @@ def names_of(left: Expression) -> list[Name]:
 
 
 def gathered(offset: int, items: list[Expression], is_tuple: bool) -> Expression:
-    """The array or tuple; one literal where all its items are literals that go together."""
+    """Return an array or tuple expression; a single literal if all items are literals of compatible types."""
     literals = [item for item in items if isinstance(item, Literal)]
     if len(literals) != len(items):
         return Items(offset, items, is_tuple)

@@ -13,10 +13,10 @@ from npusim.frontends.sums import bias_fault, of_sums
 
 
 def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | None:
-    """The argument `bias` as a vector; None for zero.
+    """Return the argument `bias` as a vector; None for zero.
 
-    Beside quantized operands a constant on another scale is requantized to that of their products. One that is
-    computed while running makes the sum one of floating-point values.
+    With quantized operands, a constant on another scale is requantized to input scale times weight scale. A bias that
+    is computed by the run makes the whole sum a floating-point one.
     """
     number = c.number("bias")
     if number == 0.0:

@@ -129,9 +129,9 @@ class Conversion(Said):
         return self.nodes(op, inputs, [kind], **parameters)[0]
 
     def own(self, op: str, types: Sequence[str], attributes: Mapping[str, Any]) -> tuple[int, ...]:
-        """Adds a node of an operator that the user registered, on plain numbers, and returns its results.
+        """Add a node of a user-registered operator on dequantized operands, and return its results.
 
-        types: of the results; without them that of the first operand.
+        types: element types of the results; if empty, that of the first operand.
         """
         inputs = [self._around.number(name) if name else None for name in self.onnx.inputs]
         first = next((self.builder.type(number).dtype for number in inputs if number is not None), "float32")

@@ -14,7 +14,7 @@ from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.sampling import Axis
 
 _MOST_SIDE = 1 << 21
-"""Largest size of an axis that is resized: where each element reads is a table that the reader makes."""
+"""Maximum size of a resized axis, because the reader builds a table of the source of each element."""
 
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 

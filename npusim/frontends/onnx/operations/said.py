@@ -51,8 +51,10 @@ class Said(Steps):
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """An attribute that is 0 or 1. Raises GraphError for other numbers: ONNX Runtime takes only 1 for true, the
-        standard does not say."""
+        """Return a 0 or 1 attribute as a boolean.
+
+        Raises GraphError for other numbers: ONNX Runtime takes only 1 for true, and the standard does not define them.
+        """
         value = self.attribute(name, int(default))
         self.require(value in (0, 1), f"{name} is {shown(value)}, must be 0 or 1")
         return bool(value)

@@ -63,7 +63,7 @@ _BY_NAME = {(row.domain, row.name): row for row in ROWS}
 
 
 def row(domain: str, name: str) -> Row | None:
-    """The row of an operation, or of one that the user registered as "domain.name"; None where there is none."""
+    """Return the row of an operation, or of one that the user registered as "domain.name"; None if there is none."""
     found = _BY_NAME.get((domain, name))
     kind = f"{domain}.{name}" if domain else name
     if found is None and known(op := custom(kind)):
