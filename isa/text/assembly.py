@@ -88,7 +88,7 @@ def disassemble(program: Program) -> str:
 
 
 def code(program: Program, layer: int | None = None) -> str:
-    """The instructions alone, of one layer or all, for people: `assemble` needs the rest. Raises ProgramError."""
+    """Return only the instructions, of one layer or all, for reading: `assemble` needs more. Raises ProgramError."""
     return "\n".join(_code_lines(program, decode_all(program.code), layer)) + "\n"
 
 

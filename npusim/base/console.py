@@ -61,23 +61,23 @@ def cleaned_streams() -> Iterator[None]:
 
 
 STANDARD_OUTPUT = Path("-")
-"""How a command line calls standard output where it asks for a file."""
+"""The path that means standard output where a command line asks for a file."""
 
 _for_data: list[TextIO] = []
-"""Standard output while it is kept for a file that was asked for as "-"."""
+"""Standard output, while it is reserved for the content of a file given as "-"."""
 
 
 def keep_for_data() -> None:
-    """Keep standard output for a file that is asked for as "-": tables and summaries go nowhere.
+    """Reserve standard output for the content of a file given as "-": tables and summaries are discarded.
 
-    It ends with `cleaned_streams`.
+    It lasts until `cleaned_streams` ends.
     """
     _for_data.append(sys.stdout)
     sys.stdout = StringIO()
 
 
 def data_stream() -> TextIO | None:
-    """Standard output, if it is kept for data."""
+    """Return standard output if it is reserved for data, else None."""
     return _for_data[-1] if _for_data else None
 
 

@@ -129,10 +129,10 @@ DEBUG_VARIABLE = "NPUSIM_DEBUG"
 
 
 class Commands(TyperGroup):
-    """A group of commands, none of which takes an option twice that has one value."""
+    """A group of commands that refuse a single-value option given twice."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name."""
+        """Return the command of a name, with the check for repeated options."""
         command = super().get_command(ctx, cmd_name)
         if command is not None and not isinstance(command, TyperGroup):
             command.parse_args = partial(_parsed_once, command)  # type: ignore[method-assign]

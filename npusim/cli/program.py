@@ -129,7 +129,7 @@ def disassemble(
 
 
 def _layer_number(program: Program, layer: str) -> int:
-    """The number of a layer given by number or name. Raises NpusimError for one that the program does not have."""
+    """Return the number of a layer, given by number or name. Raises NpusimError if the program does not have it."""
     names = [each.name for each in program.layers]
     if layer in names:
         return names.index(layer)

@@ -1,4 +1,4 @@
-"""What to change where a model does not fit on a machine: a setting and a preset on which it does, each tried."""
+"""Remedies for a model that does not fit on a machine: a setting and a preset on which it compiles, both tried."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from npusim.session.api import DEFAULT_HARDWARE
 
 _KEY = "scratchpad.size_kib"
 _DOUBLINGS = 3
-"""A scratchpad of more than eight times the size makes another chip."""
+"""How many times the scratchpad is doubled: one more than eight times as large would be a different chip."""
 _PRESETS = ("stm32n6", "edge-128", "mobile-1024")
-"""A chip that exists, and two arrays with room for most networks, smallest first."""
+"""Presets to try, in this order: a real chip, then a small and a large array with room for most networks."""
 
 
 @contextmanager
 def says_what_fits(machine: Hardware | None, compiled: Callable[[Hardware], Any]) -> Iterator[None]:
-    """Add to the message of a model that does not fit on the machine what it would fit on.
+    """Extend the message of a model that does not fit on a machine by a setting and a preset on which it fits.
 
-    machine:  the default if None.
-    compiled: compiles the model for another machine, and raises NpusimError if that cannot be.
+    machine:  the machine; None: the default.
+    compiled: compiles the model for another machine, or raises NpusimError.
     """
     try:
         yield
@@ -33,9 +33,9 @@ def says_what_fits(machine: Hardware | None, compiled: Callable[[Hardware], Any]
 
 
 def remedy(fault: CompileError, machine: Hardware, compiled: Callable[[Hardware], Any]) -> str:
-    """The end of a message: "; tried: --set KEY=VALUE or --hw PRESET fits", empty where nothing that is tried fits.
+    """Return the end of the message: "; tried: --set KEY=VALUE or --hw PRESET fits"; empty if nothing tried fits.
 
-    A larger scratchpad is tried only where the fault names its size.
+    A larger scratchpad is tried only if the fault names its size.
     """
     settings = _larger(machine) if _KEY in str(fault) else iter(())
     fitting = [_first(settings, compiled), _first(_presets(machine), compiled)]

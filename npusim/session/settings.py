@@ -39,7 +39,7 @@ def parse(texts: Sequence[str]) -> Settings:
 
 
 def of_values(values: Settings, table: str = "") -> Settings:
-    """The settings of plain values by key, tables as dicts. Raises HardwareError for the first that is wrong."""
+    """Return settings from plain values by key, with tables as dicts. Raises HardwareError for the first wrong one."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         path = f"{table}{key}"

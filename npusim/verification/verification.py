@@ -90,11 +90,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class TensorVerdict:
-    """What came of one result of a layer, over all inputs.
+    """Verdict on one result of a layer over all inputs.
 
     bytes:     its size.
-    differing: elements that are not the other's, over all inputs; of a tensor that is rounded or different, for equal
-               operands.
+    differing: number of elements that differ from the reference, over all inputs. If the verdict is "rounded" or
+               "different", the layer is computed alone on the reference's operands to count them.
     """
 
     layer: str
@@ -281,7 +281,7 @@ class _Walk:
                 alone = self._alone(node, theirs) if alone is None else alone
                 verdict = self._verdict(alone[0], index, expected, alone[1])
                 if verdict != "follows" and index in alone[0] and alone[0][index].shape == expected.shape:
-                    # What went in was not the same: the layer is told apart by what it makes of equal operands.
+                    # The operands may differ already, so count what the layer alone gives on the reference's operands.
                     found = alone[0][index]
                     differing = count_differing(found, expected)
             if verdict == "different":

@@ -1,9 +1,9 @@
 """The timeline in the Chrome trace format, which ui.perfetto.dev opens: `npusim run --trace`.
 
-One track per unit; a slice per instruction, from its start to its end; an arrow from the completion that an
-instruction waited for. Above them a process of the whole run: the layer that each cycle is attributed to, the stalls
-with their causes, and of several devices the pieces and what runs between them. Counters show DRAM traffic, scratchpad
-in use, and power. Times are microseconds of the simulated machine. Each device is a process.
+Each device is a process with one track per unit. A slice is an instruction from its start to its end; an arrow comes
+from the completion that the instruction waited for. Above them, a process for the whole run shows the layer that each
+cycle is attributed to and the stalls with their causes; with several devices, also the pieces and the transfers between
+them. Counters show DRAM traffic, scratchpad in use, and power. Times are microseconds of the simulated machine.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 
 PROCESS = 1
-"""Of the first device; the others follow."""
+"""Process id of the first device; the others follow."""
 
 SYSTEM = 0
-"""Of what concerns the whole run, and of what several devices share."""
+"""Process id of the tracks of the whole run, and of what several devices share."""
 
 PIECES, LAYERS, STALLS = range(3)
-"""Tracks of the whole run."""
+"""Track ids of the process `SYSTEM`."""
 
 COUNTER_WINDOWS = 1000
 
@@ -114,7 +114,7 @@ def _pieces(result: RunResult) -> Iterator[Event]:
 
 
 def _layers(result: RunResult) -> Iterator[Event]:
-    """The layer that each cycle is attributed to, as in the table of layers."""
+    """Yield a slice for each interval that is attributed to one layer, as in the table of layers."""
     turns = series.turns(result)
     rows = zip(turns.layer.tolist(), turns.begin.tolist(), turns.end.tolist(), strict=True)
     for number, begin, end in rows:
@@ -124,7 +124,7 @@ def _layers(result: RunResult) -> Iterator[Event]:
 
 
 def _stalls(result: RunResult) -> Iterator[Event]:
-    """What nothing computes for, by cause."""
+    """Yield a slice for each stall, in which no unit computes, with its cause."""
     stalls = series.stalls(result)
     rows = zip(stalls.cause, stalls.layer.tolist(), stalls.begin.tolist(), stalls.end.tolist(), strict=True)
     for cause, number, begin, end in rows:
@@ -135,7 +135,7 @@ def _stalls(result: RunResult) -> Iterator[Event]:
 def _span(
     result: RunResult, track: int, begin: int, end: int, name: str, category: str, more: Event
 ) -> Event:
-    """A slice of the whole run, from one cycle to another."""
+    """Return a slice on a track of the whole run, from one cycle to another."""
     first, last = _whole_ns(result, np.array([begin, end])).tolist()
     return {
         "ph": "X",
@@ -285,7 +285,7 @@ def _scratchpad_counter(result: RunResult) -> Iterator[Event]:
 
 
 def _power_counter(result: RunResult) -> Iterator[Event]:
-    """mW by component, averaged over a thousandth of the run."""
+    """Yield the counter of power in mW by component, averaged over intervals of 1/1000 of the run."""
     power = result.power_over_time(COUNTER_WINDOWS)
     times = _us(result, power.edges).tolist()
     names = {key: COMPONENT_NAMES.get(key, key) for key in power.by_component_mw}

@@ -86,9 +86,9 @@ def unit_words(unit: str) -> str:
 
 
 def table(rows: Sequence[Coverage], width: int = 80) -> str:
-    """Per operator a line for each unit that runs it, with element types, and one for its names; then the counts.
+    """Return, per operator, a line for each unit that runs it with element types, and one for its names; then totals.
 
-    width: the most characters of a line, if names leave a choice.
+    width: maximum characters of a line, unless a single name is longer.
     """
     lines: list[tuple[str, str]] = []
     for row in rows:
