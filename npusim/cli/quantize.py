@@ -89,7 +89,10 @@ def quantize(
             progress=progress,
         )
     try:
-        for line in lines(found, output, shape or () if found.graph is None else ()):
+        open_sizes = shape or () if found.graph is None else ()
+        *said, following = lines(found, output, open_sizes)
+        conversion = "" if OUTSIDE[outside] else _conversion(output, open_sizes)
+        for line in (*said, *([conversion] if conversion else []), following):
             say(line)
     finally:
         if json:
@@ -125,6 +128,32 @@ def lines(found: Quantized, output: Path, shapes: Sequence[str]) -> Iterator[str
         yield f'  output     "{show.printable(loss.output)}": {_loss(loss, found.samples)}'
     options = "".join(f" --shape {quote(show.printable(shape))}" for shape in shapes)
     yield f"next: npusim run {quote(file)}{options}"
+
+
+def _conversion(output: Path, shapes: Sequence[str]) -> str:
+    """How long a run converts float inputs and outputs; empty where it does not, or where the file does not run."""
+    from npusim.reports.words import quantities as show
+    from npusim.session import api
+
+    try:
+        graph = api.load(output, sizes_of(shapes))
+        run = api.simulate(api.compile_program(graph), timing_only=True)
+    except NpusimError:  # npusim run says why
+        return ""
+    ends = {*graph.inputs, *graph.outputs}
+    names = {
+        node.name
+        for node in graph.nodes
+        if node.op in ("quantize", "dequantize") and not ends.isdisjoint((*node.inputs, *node.outputs))
+    }
+    taken_ms = sum(layer.time_us for layer in run.layers if layer.name in names) / 1000
+    if not taken_ms:
+        return ""
+    return (
+        f"  outside    float32 inputs and outputs: converting them takes {show.time(taken_ms)} of the "
+        f"{show.time(run.latency_ms)} of a run on {api.DEFAULT_HARDWARE} ({show.percent(taken_ms / run.latency_ms)}); "
+        "--io int8 leaves it out"
+    )
 
 
 def _loss(loss: Loss, samples: int) -> str:

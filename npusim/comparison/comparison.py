@@ -248,7 +248,7 @@ class Comparison:
         if moved:
             found.append(f"{moved} of {len(self.layers)} layers run on other devices.")
         if not self.same_clock:
-            found.append("Clocks differ: layers and losses are compared in microseconds.")
+            found.append("Clocks differ: layers and losses are compared in microseconds, cycles not at all.")
         return tuple(found)
 
     def judge(self, conditions: Sequence[Condition]) -> list[Verdict]:

@@ -41,8 +41,8 @@ LEAST_SHARE = 0.01
 """Least estimated share of the cycles that a change saves; a smaller one is not simulated."""
 
 MOST_TRIED, LEAST_TRIED = 14, 2
-EXTRA_COST = 350.0
-"""Budget in ms (as `_cost` estimates) for simulations beyond `LEAST_TRIED`: a fifth of the time of the shortest run."""
+EXTRA_COST = 290.0
+"""Budget in ms (as `_cost` estimates) for simulations beyond `LEAST_TRIED`: a sixth of the time of the shortest run."""
 
 TIMES = ("_cycles", "_ns", "_us")
 """Suffixes of keys that are times, so less is faster."""

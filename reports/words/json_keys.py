@@ -89,6 +89,8 @@ lower_bound_limit | string | | Resource that sets the lower bound: mac, vector, 
 bound_by | string | | Unit or memory that works longest in the simulated run.
 lost_cycles.* | integer | cycles | Cycles beyond the lower bound, by cause; gains are negative. They add up.
 {_DRAM}
+memory_bytes.*.read | integer | bytes | Read at the port of a memory, by its name, with instructions, in whole bursts.
+memory_bytes.*.write | integer | bytes | Written at the port of a memory, by its name, in whole bursts.
 scratchpad_peak_bytes | integer | bytes | Most bytes of the scratchpad in use at a time.
 instructions | integer | | Instructions of the program.
 performance_info.execTime | number | 1 | PerformanceInfo of the NN HAL: time on the NPU over time on the CPU.

@@ -58,6 +58,8 @@ SRAM = {
 def chip(*memories: dict[str, Any], preset: str = "edge-128", **changes: Any) -> Hardware:
     """A preset with further memories; dots of other keys are written as two underscores."""
     keys = {path.replace("__", "."): value for path, value in changes.items()}
+    if "clock_mhz" in keys:  # a design made for that clock
+        keys["technology.rated_mhz"] = keys["clock_mhz"]
     return change(hardware(preset), keys | {"name": "chip", "memory": list(memories)})
 
 

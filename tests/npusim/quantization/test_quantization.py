@@ -414,14 +414,22 @@ def test_the_command_says_what_it_costs_and_what_to_run_next(net: Path) -> None:
     assert lines[3] == f'  in floats  sin "waves": {NOT_INT8}'
     assert lines[4].startswith('  output     "classes": off by ')
     assert lines[4].endswith("of 6 samples")
-    assert lines[5] == f"next: npusim run {net / 'out.tflite'}"
+    run = npusim.run(net / "out.tflite", timing_only=True)
+    ends = [layer for layer in (run.layers[0], run.layers[-1]) if layer.op in ("quantize", "dequantize")]
+    assert len(ends) == 2
+    share = sum(layer.time_us for layer in ends) / run.latency_ms / 10
+    assert lines[5].startswith("  outside    float32 inputs and outputs: converting them takes ")
+    assert lines[5].endswith(f" on edge-128 ({share:.1f} %); --io int8 leaves it out")
+    assert lines[6] == f"next: npusim run {net / 'out.tflite'}"
     found = json.loads((net / "out.json").read_text())
     assert not faults("quantization", found)
     assert found["in_floats"] == [{"layer": "waves", "op": "sin", "reason": NOT_INT8}]
     assert found["losses"][0]["output"] == "classes"
     assert found["file_bytes"] == (net / "out.tflite").stat().st_size
     assert command("run", net / "out.tflite")[0] == 0
-    assert command(*words, "-o", net / "out.tgz", "--io", "int8")[0] == 0
+    status, said, _ = command(*words, "-o", net / "out.tgz", "--io", "int8")
+    assert status == 0
+    assert "outside" not in said
     again = npusim.load(net / "out.tgz")
     assert again.tensors[again.inputs[0]].type.dtype == "int8"
 

@@ -162,7 +162,7 @@ def test_operators_that_were_put_on_the_host_stay_there() -> None:
 def test_a_large_network_is_tried_on_fewer_machines() -> None:
     small, large = _ran("digits_cnn", "edge-128"), _ran("mobilenet_v2", "edge-128")
     assert searching._affordable(small) > 10
-    assert searching._affordable(large) == 3
+    assert searching._affordable(large) == 2
     assert [each.relieves for each in candidates(large)[:3]] == ["dram", "clock", "mac"]
 
 
