@@ -40,7 +40,7 @@ class Budget:
         if self.written_out < 0:
             raise GraphError(
                 f"becomes more than {MOST_WRITTEN_OUT:,} operations with loops and branches written out; give a part "
-                "of the model, or fewer turns"
+                "of the model, or fewer iterations"
             )
 
     def afford(self, elements: int) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
+from shlex import quote, split
 from typing import Any, NamedTuple
 
 from npusim.isa.base.errors import NpusimError
@@ -36,6 +36,8 @@ from npusim.numbers.run import RunResult
 from npusim.session import api
 from npusim.session.opening import open_model
 from npusim.session.placing import Asked, Partition
+from npusim.session.provenance import digest_of_model
+from npusim.session.sizes import parse
 
 LEAST_SHARE = 0.01
 """Least estimated share of the cycles that a change saves; a smaller one is not simulated."""
@@ -101,9 +103,17 @@ def levers(model: Graph | Program, result: RunResult, how: Compiler = FAST, *, f
 
 
 def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
-    """Return `levers` of a result of `npusim.run`; `asked`: arguments of that call, empty for a program alone."""
+    """Return `levers` of a result of `npusim.run`; `asked`: arguments of that call, empty for a program alone.
+
+    Raises NpusimError for a model file that has changed since.
+    """
     path = asked.get("path")
-    model = result.program if path is None else open_model(path, asked.get("sizes"))
+    if path is not None and digest_of_model(path) != result.provenance.model_sha256:
+        raise NpusimError(
+            f"{path}: has changed since the run; run it again to see what changes of the hardware bring"
+        )
+    # The provenance has all open sizes, also those that the inputs settled.
+    model = result.program if path is None else open_model(path, parse(split(result.provenance.shapes or "")))
     how = Compiler(**{name: asked[name] for name in Compiler._fields if name in asked})
     return levers(model, result, how, file="" if path is None else str(path))
 

@@ -136,7 +136,7 @@ device? | string | | Device that computes it, where there are several.
 """
 
 ANSWER = """
-reason.by | string | | Unit or memory that works longest, or the cause of lost cycles for which nothing computes.
+reason.by | string | | Unit, memory or cause of lost cycles that a simulated change relieves most, else the longest.
 reason.share | number | 1 | Share of the cycles in which it works, or that are lost to it.
 reason.layer | string? | | Layer that has most of them; null where no layer dominates.
 reason.layer_share | number | 1 | Its part of them.

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.isa.base.errors import NpusimError
 from npusim.numbers.answer import Answer, Lever, Tried
 from npusim.numbers.run import RunResult
 from npusim.quantization.quantization import placements, quantize
@@ -193,3 +194,30 @@ def test_a_model_of_constants_has_no_levers(tmp_path: Path) -> None:
     path.write_bytes(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
     done = command("run", str(path))
     assert (done.status, done.err) == (0, "")
+
+
+def test_levers_are_of_the_sizes_that_the_inputs_settled(tmp_path: Path) -> None:
+    """A model with an open batch was timed at 1 for its levers, whatever had been run."""
+    (tmp_path / "net.nnef").write_text(
+        "version 1.0;\ngraph net( x ) -> ( y )\n{ x = external(shape = [0,64]); y = relu(x); }\n"
+    )
+    result = npusim.run(tmp_path / "net.nnef", inputs=[np.zeros((4096, 64), np.float32)])
+    assert result.answer is not None
+    assert result.answer.levers
+    for lever in (each for each in result.answer.levers if each.set):
+        then = npusim.run(
+            tmp_path / "net.nnef",
+            npusim.hardware("edge-128", [f"{path}={value}" for path, value in lever.set.items()]),
+            timing_only=True,
+            sizes={"x": (4096, 64)},
+        )
+        assert int(then.cycles) == lever.cycles
+
+
+def test_a_model_file_that_has_changed_has_no_levers(tmp_path: Path) -> None:
+    file = tmp_path / "net.nnef"
+    file.write_text("version 1.0;\ngraph net( x ) -> ( y )\n{ x = external(shape = [1,64]); y = relu(x); }\n")
+    result = npusim.run(file)
+    file.write_text("version 1.0;\ngraph net( x ) -> ( y )\n{ x = external(shape = [1,65]); y = relu(x); }\n")
+    with pytest.raises(NpusimError, match=r"has changed since the run; run it again"):
+        _ = result.answer
