@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from npusim.quantization.result import Quantized
     from npusim.session.api import compile, hardware, load, load_program, save_program
     from npusim.session.states import reset_states, states
-    from npusim.verification.verification import Verification, verify
+    from npusim.verification.verdicts import Verification
+    from npusim.verification.verification import verify
     from npusim.views.comparison import Comparison, compare
     from npusim.views.run import RunResult, run, simulate
     from npusim.views.what_if import WhatIf, what_if
@@ -70,7 +71,7 @@ _HOMES = {
     "Program": "npusim.isa.program.program",
     "Quantized": "npusim.quantization.result",
     "RunResult": "npusim.views.run",
-    "Verification": "npusim.verification.verification",
+    "Verification": "npusim.verification.verdicts",
     "WhatIf": "npusim.views.what_if",
     "compare": "npusim.views.comparison",
     "compile": "npusim.session.api",

@@ -12,7 +12,7 @@ from npusim.cli.base import EXIT_OUR_FAULT, HardwareOption, Progress, ShapeOptio
 from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
-    from npusim.verification.verification import Difference, Verification
+    from npusim.verification.verdicts import Difference, TensorVerdict, Verdict, Verification
 
 MOST_ROWS = 10
 
@@ -75,7 +75,7 @@ def verify(
 def lines(found: Verification) -> list[str]:
     """What came of a model, for people."""
     from npusim.reports.words import quantities as show
-    from npusim.verification.verification import VERDICTS
+    from npusim.verification.verdicts import VERDICTS
 
     head = (
         f"{show.printable(found.model)} on {show.printable(found.hardware)} and in {found.other} {found.version} "
@@ -83,7 +83,9 @@ def lines(found: Verification) -> list[str]:
     )
     words = {
         "close": f"close (floats, within {found.close:.0e} of the largest)".replace("e-0", "e-"),
-        "rounded": f"rounded ({show.plural(_codes(found), 'code')} one apart, where {found.other} adds up in float32)",
+        "rounded": f"rounded ({_rounded(found)})",
+        "saturated": f"saturated ({found.other} saturates {_sums(found, 'saturated')} on this processor (no VNNI); "
+        "npusim has the exact value)",
         "follows": "different only because what goes in is",
         "not kept": f"not kept by {found.other}",
     }
@@ -99,10 +101,12 @@ def lines(found: Verification) -> list[str]:
         "with the layers",
     ]
     if found.first is None:
-        return [head, *body, "equal"]
+        but = f", except for the sums that {found.other} saturates" if found.count("saturated") else ""
+        return [head, *body, f"equal{but}"]
     worst = [row for row in found.tensors if row.verdict == "different"]
     rows = [
         f'  different: layer "{show.printable(row.layer)}" ({row.op}), tensor "{show.printable(row.tensor)}"'
+        f"{_off(row, found.other)}"
         for row in worst[:MOST_ROWS]
     ]
     if len(worst) > MOST_ROWS:
@@ -110,8 +114,32 @@ def lines(found: Verification) -> list[str]:
     return [head, *body, *rows, _first(found.first, found.other)]
 
 
-def _codes(found: Verification) -> int:
-    return sum(row.differing for row in found.tensors if row.verdict == "rounded")
+def _rounded(found: Verification) -> str:
+    """Who rounds which sums, or only that they differ where the exact values are not known."""
+    from npusim.reports.words import quantities as show
+
+    rows = [row for row in found.tensors if row.verdict == "rounded"]
+    if all(row.off for row in rows):
+        return f"{found.other} rounds {_sums(found, 'rounded')} the other way; npusim has the exact value"
+    codes = show.plural(sum(row.differing for row in rows), "code")
+    return f"{codes} one apart, where {found.other} adds up in float32"
+
+
+def _sums(found: Verification, verdict: Verdict) -> str:
+    """How many elements with a verdict differ, of how many."""
+    from npusim.reports.words import quantities as show
+
+    rows = [row for row in found.tensors if row.verdict == verdict]
+    differing, elements = sum(row.differing for row in rows), sum(row.elements for row in rows)
+    return f"{show.whole(differing)} of {show.whole(elements)} sums"
+
+
+def _off(row: TensorVerdict, other: str) -> str:
+    """Who is off from the exact value, for a row that differs."""
+    if row.off is None:
+        return ""
+    off, right = ("npusim", "") if row.off == "npusim" else (other, "; npusim has it")
+    return f": {off} is off from the exact value{right}"
 
 
 def _first(difference: Difference, other: str) -> str:

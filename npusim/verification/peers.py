@@ -20,6 +20,7 @@ from npusim.kernels.graph.graph import Graph
 from npusim.session.opening import PROGRAM_SUFFIX
 from npusim.verification import khronos, onnx_runtime
 from npusim.verification import litert as litert_reference
+from npusim.verification.exact import Evaluator, ExactValue
 
 CLOSE = 1e-5
 """How far floats may be from the other's, as a share of the largest magnitude in the tensor."""
@@ -43,6 +44,8 @@ class Peer:
     run:    what each tensor holds after a run on these inputs, as far as it keeps it.
     close:  how far floats may be from its own; halves: how far float16 may be, if further.
     sums_in_floats: tensors by name whose codes it makes of sums in float32, so that some of them are one off.
+    exact:  the exact value of a tensor, from its values and the names of the operands; None if nobody knows them.
+    saturates: whether this processor makes it saturate sums of products of uint8 by int8.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Peer:
     close: float = CLOSE
     halves: float = 0.0
     sums_in_floats: frozenset[str] = frozenset()
+    exact: Callable[[str, Named, frozenset[str]], ExactValue | None] | None = None
+    saturates: Callable[[], bool] = bool
 
 
 @contextmanager
@@ -122,6 +127,8 @@ def _beside_onnx_runtime(path: str | Path, sizes: Sizes | None) -> Iterator[tupl
             session.run,
             halves=CLOSE_IN_HALVES,
             sums_in_floats=session.quantized,
+            exact=Evaluator(Path(path)).value,
+            saturates=onnx_runtime.saturates,
         ),
     )
 

@@ -15,16 +15,19 @@ part.
 
 Integers must be equal. Sums of floats depend on their order: a float tensor whose elements are within a share of the
 largest magnitude of the other's is `close`; it does not count as a difference, and neither does what follows from it.
-ONNX Runtime adds up codes between DequantizeLinear and QuantizeLinear as float32; npusim adds them up exactly and
-rounds once. Few codes that are one apart are `rounded` then, and do not count either.
+ONNX Runtime adds up quantized values between DequantizeLinear and QuantizeLinear as float32; npusim adds them up
+exactly and rounds once. A float64 evaluation of the same operands says who is off (`exact`). Where ONNX Runtime is one
+step off, the tensor is `rounded`; where it saturates products of uint8 by int8, `saturated`. Neither counts as a
+difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -38,133 +41,37 @@ from npusim.kernels.table import operator
 from npusim.session import inputs as values
 from npusim.session.api import DEFAULT_HARDWARE, compile_program, hardware, simulate
 from npusim.verification import peers
-from npusim.verification.comparing import bytewise, close, count_differing, distance, one_apart, same
+from npusim.verification.comparing import (
+    apart,
+    close,
+    count_differing,
+    distance,
+    most_apart,
+    nearer,
+    one_apart,
+    right,
+    same,
+)
 from npusim.verification.peers import Named, Peer
+from npusim.verification.verdicts import (
+    VERDICTS,
+    Difference,
+    Judgement,
+    Off,
+    TensorVerdict,
+    Verdict,
+    Verification,
+)
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.program import Program
     from npusim.session.inputs import Inputs
 
-Verdict = Literal["equal", "close", "rounded", "follows", "different", "not kept"]
-"""What comes of a tensor: the same bytes; floats that are close; codes of which few are one apart, for the other's sums
-are rounded on the way; different only because what went in is; different; the other keeps no value of it."""
-
-VERDICTS: tuple[Verdict, ...] = ("equal", "close", "rounded", "follows", "different", "not kept")
-
 Values = Mapping[int, Array]
 """Values of tensors by their number in the graph."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first element of a tensor that differs.
-
-    sample:  which inputs, from 0.
-    place:   "layer" where a reference and the other differ, "machine" where machine and reference do.
-    index:   of the element, one number per axis.
-    npusim, other: the two values; where `place` is "machine", the machine's and the reference's.
-    differing: how many of the tensor's `elements` differ.
-    """
-
-    sample: int
-    place: Literal["layer", "machine"]
-    layer: str
-    op: str
-    tensor: str
-    index: tuple[int, ...]
-    npusim: int | float | bool
-    other: int | float | bool
-    differing: int
-    elements: int
-
-    @property
-    def litert(self) -> int | float | bool:
-        """The other's value, which is LiteRT's for TFLite files."""
-        return self.other
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self) | {"litert": self.other}
-
-
-@dataclass(frozen=True, slots=True)
-class TensorVerdict:
-    """Verdict on one result of a layer over all inputs.
-
-    bytes:     its size.
-    differing: number of elements that differ from the reference, over all inputs. If the verdict is "rounded" or
-               "different", the layer is computed alone on the reference's operands to count them.
-    """
-
-    layer: str
-    op: str
-    tensor: str
-    dtype: str
-    bytes: int
-    verdict: Verdict
-    differing: int = 0
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What came of a model.
-
-    other, version, kernels: the other program, which one, and the choice of its kernels in words.
-    close:     how far floats may be from the other's, as a share of the largest magnitude in the tensor.
-    samples:   on how many inputs.
-    tensors:   a row per result of a layer, in the order of the layers; the worst verdict over all inputs.
-    outputs:   how many outputs of the machine were compared with the references, over all inputs.
-    output_bytes: their bytes.
-    first:     the first difference, None if there is none.
-    """
-
-    model: str
-    hardware: str
-    other: str
-    version: str
-    kernels: str
-    close: float
-    samples: int
-    tensors: tuple[TensorVerdict, ...]
-    outputs: int
-    output_bytes: int
-    first: Difference | None
-
-    @property
-    def equal(self) -> bool:
-        """Whether npusim computes what the other computes."""
-        return self.first is None
-
-    @property
-    def litert(self) -> str:
-        """The version of the other program, which is LiteRT for TFLite files."""
-        return self.version
-
-    @property
-    def compared_tensors(self) -> int:
-        """How many tensors were compared, over all inputs."""
-        return self.samples * sum(row.verdict != "not kept" for row in self.tensors)
-
-    @property
-    def compared_bytes(self) -> int:
-        """Their bytes."""
-        return self.samples * sum(row.bytes for row in self.tensors if row.verdict != "not kept")
-
-    def count(self, verdict: Verdict) -> int:
-        """How many results of layers came out so."""
-        return sum(row.verdict == verdict for row in self.tensors)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        plain = asdict(self) | {"first": None if self.first is None else self.first.to_dict()}
-        plain["litert"] = self.version
-        sums = {
-            "equal": self.equal,
-            "compared_tensors": self.compared_tensors,
-            "compared_bytes": self.compared_bytes,
-        }
-        return {"model": plain.pop("model"), "hardware": plain.pop("hardware"), **sums, **plain}
 
 
 Progress = Callable[[int, int], None]
@@ -232,10 +139,23 @@ def _drawn(program: Program, inputs: Inputs | Path | None, samples: int, seed: i
     return [values.bind(program.inputs, inputs)]
 
 
+class _Alone(NamedTuple):
+    """What a layer makes of the other's values.
+
+    results:    its results by number; none if the other keeps too little.
+    in_float32: whether quantized values are rescaled in float32 on the way there.
+    operands:   the tensors, by name, whose values of the other went in.
+    """
+
+    results: dict[int, Array]
+    in_float32: bool
+    operands: frozenset[str]
+
+
 class _Walk:
     """Walks a graph for one set of inputs after the other, and keeps the worst verdict of every result."""
 
-    _ORDER: tuple[Verdict, ...] = ("not kept", "equal", "close", "rounded", "follows", "different")
+    _ORDER: tuple[Verdict, ...] = ("not kept", *VERDICTS[:-1])
 
     def __init__(self, graph: Graph, program: Program, peer: Peer) -> None:
         self.graph, self.program, self.peer = graph, program, peer
@@ -251,13 +171,12 @@ class _Walk:
         # LiteRT keeps one tensor per state; after a run it holds the next value.
         theirs |= {state.after: theirs[state.before] for state in self.graph.states if state.before in theirs}
         for node in self.graph.nodes:
-            self._judge(sample, node, ours, theirs)
+            self._judge(sample, node, ours, theirs, named)
         self._machine(sample, inputs, ours)
 
-    def _judge(self, sample: int, node: Node, ours: Values, theirs: Values) -> None:
+    def _judge(self, sample: int, node: Node, ours: Values, theirs: Values, named: Named) -> None:
         """Verdicts of the results of one layer."""
-        apart = [i for i in node.outputs if i in theirs and not same(ours[i], theirs[i])]
-        if not apart:
+        if not any(i in theirs and not same(ours[i], theirs[i]) for i in node.outputs):
             for index in node.outputs:
                 self._note(node, index, "equal" if index in theirs else "not kept")
             return
@@ -269,46 +188,67 @@ class _Walk:
             kept = dict(zip(node.outputs, defined, strict=True))
         else:
             kept = {i: (ours[i], theirs[i]) for i in node.outputs if i in theirs}
-        alone: tuple[dict[int, Array], bool] | None = None
+        alone: _Alone | None = None
         for index in node.outputs:
             if index not in kept:
                 self._note(node, index, "not kept")
                 continue
             found, expected = kept[index]
             verdict: Verdict = "equal" if same(found, expected) else "close"
-            differing = count_differing(found, expected)
-            if not self._close(found, expected):
-                alone = self._alone(node, theirs) if alone is None else alone
-                verdict = self._verdict(alone[0], index, expected, alone[1])
-                if verdict != "follows" and index in alone[0] and alone[0][index].shape == expected.shape:
-                    # The operands may differ already, so count what the layer alone gives on the reference's operands.
-                    found = alone[0][index]
-                    differing = count_differing(found, expected)
-            if verdict == "different":
-                self._differs(
-                    _difference(sample, "layer", self.graph, node, index, found, expected, self.peer.name)
+            if self._close(found, expected):
+                self._note(node, index, verdict, count_differing(found, expected))
+                continue
+            alone = self._alone(node, theirs) if alone is None else alone
+            if index not in alone.results or not _alike(alone.results[index], expected):
+                # Without the operands, or with a result of another type, npusim's own value is all there is.
+                judged = Judgement(
+                    "different", apart(found, expected) if _alike(found, expected) else np.ones(1, np.bool_)
                 )
-            self._note(node, index, verdict, differing)
+            elif self._close(alone.results[index], expected):
+                judged = Judgement("follows", apart(found, expected))
+            else:
+                # The operands may differ already, so judge what the layer alone gives on the other's operands.
+                found = alone.results[index]
+                judged = self._apart(index, found, expected, alone, named)
+            if judged.verdict == "different":
+                where = (self.graph, node, index)
+                self._differs(
+                    _difference(sample, "layer", *where, found, expected, self.peer.name, judged.elements)
+                )
+            self._note(node, index, judged.verdict, int(judged.elements.sum()), judged.off)
 
-    def _verdict(self, alone: dict[int, Array], index: int, expected: Array, in_float32: bool) -> Verdict:
-        """What comes of a result that differs, from its value for what went into the other's layer."""
-        if index not in alone:
-            return "different"
-        if self._close(alone[index], expected):
-            return "follows"
-        in_sums = in_float32 and self.graph.tensors[index].name in self.peer.sums_in_floats
-        rounded = in_sums and one_apart(alone[index], expected)
-        return "rounded" if rounded else "different"
+    def _apart(self, index: int, found: Array, expected: Array, alone: _Alone, named: Named) -> Judgement:
+        """Judge by the exact value a result that differs for equal operands."""
+        name, elements = self.graph.tensors[index].name, apart(found, expected)
+        in_sums = name in self.peer.sums_in_floats
+        exact = self.peer.exact(name, named, alone.operands) if self.peer.exact else None
+        fitting = [] if exact is None else _orders(exact.array, found.shape)
+        if exact is None or not fitting:
+            rounded = in_sums and alone.in_float32 and one_apart(found, expected)
+            return Judgement("rounded" if rounded else "different", elements)
+        array = min(fitting, key=lambda order: distance(expected, order)).astype(np.float64)
+        share = self._share(found)
+        wrong, theirs_wrong = (
+            elements & ~right(each, array, share).reshape(-1) for each in (found, expected)
+        )
+        if wrong.any():
+            return Judgement("different", wrong, "npusim")
+        if found.dtype.kind == "f" and theirs_wrong.any():  # other bytes alone are no difference of floats
+            elements = theirs_wrong
+        off: Off | None = "other" if nearer(found, expected, array)[elements].all() else None
+        if in_sums and most_apart(found, expected) <= 1:
+            return Judgement("rounded", elements, off)
+        saturated = exact.may_saturate and self.peer.saturates()
+        return Judgement("saturated" if saturated else "different", elements, off)
+
+    def _share(self, a: Array) -> float:
+        return max(self.peer.close, self.peer.halves if a.dtype == np.float16 else 0.0)
 
     def _close(self, a: Array, b: Array) -> bool:
-        halves = self.peer.halves if a.dtype == np.float16 else 0.0
-        return close(a, b, max(self.peer.close, halves))
+        return close(a, b, self._share(a))
 
-    def _alone(self, node: Node, theirs: Values) -> tuple[dict[int, Array], bool]:
-        """The results of a layer from the other's values, and whether codes are rescaled in float32 on the way there.
-
-        What the other does not keep is computed from what it keeps before. Nothing if it lacks an input.
-        """
+    def _alone(self, node: Node, theirs: Values) -> _Alone:
+        """Compute a layer from the other's values; what the other does not keep, from what it keeps before."""
         # Constants and states are ours: the other's states are those after the run.
         known = {**theirs, **beginning(self.graph)}
         needed, nodes = {number for number in node.inputs if number is not None}, [node]
@@ -318,22 +258,26 @@ class _Walk:
                 needed.update(number for number in before.inputs if number is not None)
         made = {number for each in nodes for number in each.outputs}
         if any(number not in known and number not in made for number in needed):
-            return {}, False
+            return _Alone({}, False, frozenset())
+        operands = frozenset(self.graph.tensors[number].name for number in needed if number in theirs)
         for each in reversed(nodes):
             known |= zip(each.outputs, results(self.graph, each, known), strict=True)
         in_float32 = any(each.parameters.rescale == "float32" for each in nodes)
-        return {number: known[number] for number in node.outputs}, in_float32
+        return _Alone({number: known[number] for number in node.outputs}, in_float32, operands)
 
-    def _note(self, node: Node, index: int, verdict: Verdict, differing: int = 0) -> None:
+    def _note(
+        self, node: Node, index: int, verdict: Verdict, differing: int = 0, off: Off | None = None
+    ) -> None:
         tensor = self.graph.tensors[index]
         before = self.rows.get(index)
-        if before is not None:
+        if before is not None and before.verdict == verdict:
             differing += before.differing
-            verdict = max(verdict, before.verdict, key=self._ORDER.index)
-        size = tensor.type.size_bytes
-        self.rows[index] = TensorVerdict(
-            node.name, node.op, tensor.name, tensor.type.dtype, size, verdict, differing
-        )
+            off = "npusim" if "npusim" in (off, before.off) else off
+        elif before is not None and self._ORDER.index(before.verdict) > self._ORDER.index(verdict):
+            verdict, differing, off = before.verdict, before.differing, before.off
+        elements = prod(tensor.type.shape) + (0 if before is None else before.elements)
+        of = (node.name, node.op, tensor.name, tensor.type.dtype, tensor.type.size_bytes)
+        self.rows[index] = TensorVerdict(*of, verdict, elements, differing, off)
 
     def _differs(self, difference: Difference) -> None:
         if self.first is None:
@@ -386,17 +330,51 @@ def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
     Where they go by names, a tensor of the graph may hold the value with the channels last. Where both orders have its
     shape, that is taken which is nearer to the value that npusim has.
     """
+    holding = _holding(graph)
     found = {number: value for number, value in named.items() if isinstance(number, int)}
     texts = {name: value for name, value in named.items() if isinstance(name, str)}
     for number, tensor in enumerate(graph.tensors if texts else ()):
         value = None if tensor.constant else texts.get(tensor.name)
-        if value is None or value.dtype != tensor.type.numpy_dtype or number not in ours:
+        if (
+            value is None
+            or value.dtype != tensor.type.numpy_dtype
+            or number not in ours
+            or number not in holding
+        ):
             continue
-        orders = [value, value.transpose(NCHW.image)] if value.ndim == len(NCHW.image) else [value]
-        fitting = [np.array(order, order="C") for order in orders if order.shape == tensor.type.shape]
+        fitting = _orders(value, tensor.type.shape)
         if fitting:
             found[number] = min(fitting, key=lambda order: distance(ours[number], order))
     return found
+
+
+def _holding(graph: Graph) -> set[int]:
+    """The tensors that hold the value that they are named after.
+
+    An operation of the file may become several layers, whose results are all named after it. The last one holds its
+    value, and so does what is only moved between there and another layer.
+    """
+    last = {graph.tensors[number].name: number for number in graph.inputs}
+    moves = []
+    for node in graph.nodes:
+        last |= {graph.tensors[number].name: number for number in node.outputs}
+        if node.op in ("transpose", "reshape"):
+            ends = {number for number in (node.inputs[0], node.outputs[0]) if number is not None}
+            moves += [ends] if len({graph.tensors[number].name for number in ends}) == 1 else []
+    holding = set(last.values())
+    for ends in (*reversed(moves), *moves):
+        holding |= ends if holding & ends else set()
+    return holding
+
+
+def _orders(value: Array, shape: tuple[int, ...]) -> list[Array]:
+    """The value as it is and with the channels last, as far as that has the shape."""
+    orders = [value, value.transpose(NCHW.image)] if value.ndim == len(NCHW.image) else [value]
+    return [np.array(order, order="C") for order in orders if order.shape == shape]
+
+
+def _alike(a: Array, b: Array) -> bool:
+    return (a.dtype, a.shape) == (b.dtype, b.shape)
 
 
 def _difference(
@@ -408,16 +386,17 @@ def _difference(
     found: Array,
     expected: Array,
     other: str,
+    elements: NDArray[np.bool_] | None = None,
 ) -> Difference:
-    """The first element at which two values of a tensor have other bytes."""
+    """The first element at which two values of a tensor have other bytes, of the `elements` if given."""
     name = graph.tensors[index].name
-    if (found.dtype, found.shape) != (expected.dtype, expected.shape):
+    if not _alike(found, expected):
         raise NpusimError(
             f'{graph.name}: layer "{node.name}" ({node.op}): tensor "{name}" is {found.dtype} {list(found.shape)}, '
             f"{other} computes {expected.dtype} {list(expected.shape)}: the file says what its operators do not give"
         )
-    apart = (bytewise(found) != bytewise(expected)).any(axis=1)
-    at = int(np.flatnonzero(apart)[0])
+    elements = apart(found, expected) if elements is None else elements
+    at = int(np.flatnonzero(elements)[0])
     return Difference(
         sample=sample,
         place=place,
@@ -427,6 +406,6 @@ def _difference(
         index=tuple(int(i) for i in np.unravel_index(at, found.shape)),
         npusim=found.reshape(-1)[at].item(),
         other=expected.reshape(-1)[at].item(),
-        differing=int(apart.sum()),
+        differing=int(elements.sum()),
         elements=found.size,
     )

@@ -349,8 +349,10 @@ tensors[].op | string | | Its operator.
 tensors[].tensor | string | | Name of its result.
 tensors[].dtype | string | | Element type.
 tensors[].bytes | integer | bytes | Size.
-tensors[].verdict | string | | equal, close, rounded, follows, different, or not kept (docs/verify.md).
-tensors[].differing | integer | | Elements that differ, over all inputs.
+tensors[].verdict | string | | equal, close, rounded, follows, saturated, different, or not kept (docs/verify.md).
+tensors[].elements | integer | | Elements that were compared, over all inputs.
+tensors[].differing | integer | | Elements that differ, over all inputs with this verdict.
+tensors[].off | string? | | Who is off from the exact value: npusim or other; null if not known or nobody is.
 outputs | integer | | Outputs of the machine that were compared with the reference model, over all inputs.
 output_bytes | integer | bytes | Their bytes.
 first | @difference? | | The first difference; null if there is none.

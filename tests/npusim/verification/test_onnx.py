@@ -16,8 +16,8 @@ from npusim.cli.app import app
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.verification import onnx_runtime, peers, verification
-from npusim.verification.verification import Verdict
+from npusim.verification import exact, onnx_runtime, peers, verification
+from npusim.verification.verdicts import Verdict
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install 'npusim[onnx]'")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: pip install 'npusim[onnx]'")
@@ -205,6 +205,10 @@ def group(path: Path) -> Path:
     return saved(path, nodes, constants)
 
 
+def _no_value(*_: Any) -> Any:
+    raise RuntimeError("the reference evaluator lacks an operation")
+
+
 def test_codes_of_a_group_that_float_sums_round_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +220,13 @@ def test_codes_of_a_group_that_float_sums_round_are_counted(
     assert found.equal
     assert [(row.tensor, row.differing) for row in found.tensors if row.verdict == "rounded"] == [("sums", 1)]
     done = CliRunner().invoke(app, ["verify", str(path)])
+    assert (
+        "1 rounded (ONNX Runtime rounds 1 of 64 sums the other way; npusim has the exact value)"
+        in done.stdout
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact.Evaluator, "_value", _no_value)
+        done = CliRunner().invoke(app, ["verify", str(path)])
     assert "1 rounded (1 code one apart, where ONNX Runtime adds up in float32)" in done.stdout
     with_codes(monkeypatch, "sums", 4)
     assert not npusim.verify(path).equal
