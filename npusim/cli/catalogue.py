@@ -51,6 +51,7 @@ def capabilities(
 @hw_app.command("list")
 def list_hardware(json: JsonOption = None) -> None:
     """The presets, and how far each agrees with its chip: the typical error of the rows of docs/silicon.md."""
+    from npusim.base import files
     from npusim.isa.hardware import file as hardware_file
     from npusim.isa.hardware.agreement import standing
     from npusim.numbers.area import area
@@ -58,6 +59,7 @@ def list_hardware(json: JsonOption = None) -> None:
     from npusim.reports.words.claims import ERRORS, in_columns
     from npusim.reports.words.text_table import columns
 
+    files.check_outputs({"--json": json}, {})
     presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
     rows = [
         (
@@ -124,9 +126,11 @@ def check_hardware(
 def models(json: JsonOption = None) -> None:
     """The built-in models."""
     from npusim import models as built_in
+    from npusim.base import files
     from npusim.reports.words import quantities as show
     from npusim.reports.words.text_table import columns
 
+    files.check_outputs({"--json": json}, {})
     rows = [
         (each.name, show.count(each.macs), show.count(each.parameters), each.description)
         for each in built_in.MODELS
@@ -152,6 +156,7 @@ def operators(
     json: JsonOption = None,
 ) -> None:
     """The operators: what each model format calls them, which element types run where, and on which conditions."""
+    from npusim.base import files
     from npusim.cli.coverage import chosen, coverage, of_onnx, standard
     from npusim.isa.base.errors import NpusimError
     from npusim.reports.run import lists_json
@@ -160,6 +165,7 @@ def operators(
     doors = {"nnadapter": standard, "onnx": of_onnx}
     if format and format not in doors:
         raise NpusimError(f"--format {format}: may be {' or '.join(doors)}")
+    files.check_outputs({"--json": json}, {})
     rows, width = coverage(), console().width
     if format:
         operations = doors[format](rows, names or ())
@@ -176,7 +182,6 @@ def operators(
 def _write(path: Path, text: str) -> None:
     from npusim.base import files
 
-    files.check_outputs({"--json": path}, {})
     files.write(path, files.text(text))
 
 
