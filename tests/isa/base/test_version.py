@@ -60,7 +60,7 @@ def test_no_checkout_and_damaged_ones_name_none(tmp_path: Path) -> None:
 def test_version_is_the_release_and_the_commit() -> None:
     commit = version.checked_out(version.SOURCES)
     local = rf"\+g{commit[: version.COMMIT_DIGITS]}" if commit else r"(\+g[0-9a-f]{12})?"
-    assert re.fullmatch(rf"\d+\.\d+\.\d+{local}", version.npusim_version())
+    assert re.fullmatch(rf"\d+\.\d+\.\d+(\.dev\d+)?{local}", version.npusim_version())
 
 
 def test_sources_digest_tells_one_changed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
