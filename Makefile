@@ -63,11 +63,12 @@ $(PIP) --require-hashes --requirement requirements/$(1).txt
 $(PIP) --no-deps --no-build-isolation --config-settings editable_mode=strict --editable .
 endef
 
-# Take the newest versions that the index has. Look at the difference, then run `make test`.
+# Take the newest versions that the index has. Look at the difference, then run `make test`. backports-strenum 1.3 is
+# not for Python 3.11 and newer, which uv does not look at and pip does.
 COMPILE := $(BIN)/uv pip compile pyproject.toml - --universal --python-version 3.11 --generate-hashes --no-annotate \
   --upgrade --quiet --custom-compile-command 'make pins'
 BUILD := $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])'
 pins: $(BIN)/python
 	$(PIP) uv
-	$(BUILD) | $(COMPILE) --extra dev --output-file requirements/dev.txt
+	(echo 'backports-strenum<1.3'; $(BUILD)) | $(COMPILE) --extra dev --output-file requirements/dev.txt
 	$(BUILD) | $(COMPILE) --constraint requirements/dev.txt --output-file requirements/run.txt
