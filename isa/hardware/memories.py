@@ -78,9 +78,13 @@ def as_tuple(value: Any) -> Any:
 
 _Amount = Annotated[float, Field(ge=0, le=1e6)]
 
-_READ = Field(default=None, description="energy of a byte read; by the energy table if absent")
-_WRITE = Field(default=None, description="energy of a byte written; by the energy table if absent")
-_STANDBY = Field(default=None, description="power while nothing happens; by the energy table if absent")
+
+def _priced(amount: str) -> Any:
+    """Return a field of its own for each table: pydantic 2.9 writes the marks of all uses into a shared one."""
+    return Field(default=None, description=f"{amount}; by the energy table if absent")
+
+
+_READ, _WRITE, _STANDBY = "energy of a byte read", "energy of a byte written", "power while nothing happens"
 
 
 class _Rated(Section):
@@ -135,9 +139,9 @@ class Dram(_Port, _Rated):
     """
 
     size_mib: Given = Field(default=1024, le=65_536, description="capacity")
-    read_pj_per_byte: _Amount | None = _READ
-    write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _WRITE
-    standby_mw: _Amount | None = _STANDBY
+    read_pj_per_byte: _Amount | None = _priced(_READ)
+    write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_WRITE)
+    standby_mw: _Amount | None = _priced(_STANDBY)
 
 
 class Scratchpad(Section):
@@ -156,9 +160,9 @@ class Scratchpad(Section):
     holds: Annotated[tuple[Literal["io"], ...], BeforeValidator(as_tuple)] = Field(
         default=(), description="what is there from the beginning to the end and passes no port"
     )
-    read_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _READ
-    write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _WRITE
-    standby_mw: _Amount | None = _STANDBY
+    read_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_READ)
+    write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_WRITE)
+    standby_mw: _Amount | None = _priced(_STANDBY)
 
 
 class _Named(Section):
@@ -223,9 +227,9 @@ class FurtherMemory(_Port, _Clocked, _Named):
     burst_bytes: Given = Field(
         default=16, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
     )
-    read_pj_per_byte: _Amount | None = _READ
-    write_pj_per_byte: Annotated[_Amount | None, _WRITTEN] = _WRITE
-    standby_mw: _Amount | None = _STANDBY
+    read_pj_per_byte: _Amount | None = _priced(_READ)
+    write_pj_per_byte: Annotated[_Amount | None, _WRITTEN] = _priced(_WRITE)
+    standby_mw: _Amount | None = _priced(_STANDBY)
     area_mm2: _Amount | None = Field(
         default=None, description="silicon on the NPU's chip; by the area table if absent"
     )
