@@ -168,7 +168,6 @@ OPEN = (
     "tests/isa/test_assembly.py::test_faults_of_an_instruction",
     "tests/isa/test_second_engine.py::test_a_second_kind_of_array_is_one_file_and_one_line",
     "tests/kernels/test_onnx_sums.py::test_random_nodes[ConvInteger-int8-uint8]",
-    "tests/npusim/cli/test_cache.py::test_every_number_is_that_without_a_cache",
     "tests/npusim/cli/test_cli.py::test_short_help_and_completion",
     "tests/npusim/frontends/nn_hal/test_operation_table.py::test_operators_exist[OEM_OPERATION]",
     "tests/npusim/nnadapter/test_partition.py::test_a_bench_adds_up_what_the_whole_takes[clocks1",

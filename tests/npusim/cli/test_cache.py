@@ -21,9 +21,12 @@ def run(*words: object) -> tuple[int, str]:
 
 
 def numbers(path: Path) -> dict[str, Any]:
-    """The JSON of a run without what it took, and what the command and the devices are called."""
+    """The JSON of a run without what it took, and what the command and the devices are called.
+
+    Runs over devices simulate no levers, so the answer is another one too.
+    """
     plain: dict[str, Any] = json.loads(path.read_text())
-    for key in ("wall_s", "provenance", "devices"):
+    for key in ("wall_s", "provenance", "devices", "answer"):
         plain.pop(key, None)
     return plain
 
