@@ -416,10 +416,10 @@ def _writer(option: str, result: RunResult) -> Writer:
 
 def print_summary(result: RunResult) -> None:
     """The summary of a run on stdout."""
-    from npusim.reports.run.terminal import summary
+    from npusim.reports.run.terminal import crops, summary
 
     target = console()
-    target.print(summary(result, target.width, ascii_only(sys.stdout)))
+    target.print(summary(result, target.width, ascii_only(sys.stdout)), crop=crops(target.width))
     if result.variants:
         from npusim.reports.run.what_if import table
 

@@ -72,7 +72,7 @@ def percent(change: Change | None) -> str:
         return (
             f"x {show.digits(1 + change.percent / 100)}" if change.percent > 0 else f"{change.percent:+.0f} %"
         )
-    return f"{change.percent:+.1f} %" if size >= LEAST_PERCENT else f"{'+' if change.delta > 0 else '-'}0.0 %"
+    return show.change(change.percent)
 
 
 def change(row: Row, run: int) -> str:

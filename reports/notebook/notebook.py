@@ -62,7 +62,10 @@ def result(run: RunResult) -> str:
                 f"{show.digits(run.tops.peak)} TOPS at most, {show.digits(run.tops.reached)} reached",
             )
         )
-    facts += ending(run)
+    facts += [
+        (line.title, line.value, ": ".join(filter(None, (line.words, " ".join(line.paste)))))
+        for line in ending(run)
+    ]
     layers = sorted(run.layers, key=lambda layer: -layer.cycles)
     names, total = short_names([layer.name for layer in layers], LONGEST_NAME), run.cycles or 1
     rows = [

@@ -45,13 +45,19 @@ WIDEST_TABLE = 160
 LONGEST_DEVICE = 16
 LEAST_NAME, LEAST_OPERATOR, LONGEST_OPERATOR = 14, 9, 18
 
+NAMES, VALUES = 17, 9
+BEFORE_WORDS = NAMES + VALUES + 4
+"""Columns of the terminal for the name of a fact and for its value, and for both with two spaces behind each."""
+
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def render(result: RunResult, width: int = 80) -> str:
     """The summary as plain text, without colours."""
     file = StringIO()
-    console(file, width=width, color_system=None, force_terminal=False).print(summary(result, width))
+    console(file, width=width, color_system=None, force_terminal=False).print(
+        summary(result, width), crop=crops(width)
+    )
     return file.getvalue()
 
 
@@ -63,9 +69,10 @@ def summary(result: RunResult, width: int, ascii_only: bool = False) -> Renderab
     sections = [
         _heading(result),
         *_unknown(result),
-        _answer(result, cut),
+        _answer(result, width, cut),
+        *_ending(result, width, cut),
         *_titled("Busy, share of all cycles", _busy(result, bars)),
-        *_titled("Memory", _memory(result)),
+        *_titled("Memory", _memory(result, width)),
         *_titled("Where the cycles went", _cycles(result, _Bars(max(width - 48, 10), ascii_only))),
         *_titled(_hottest_title(result), _hottest(result, table_width, cut)),
         *_titled("Energy, by component", _energy(result, _Bars(max(width - 46, 10), ascii_only))),
@@ -74,6 +81,11 @@ def summary(result: RunResult, width: int, ascii_only: bool = False) -> Renderab
         *_footer(result),
     ]
     return Group(*sections)
+
+
+def crops(width: int) -> bool:
+    """Return whether lines are cut at the terminal's width: tables of narrow ones, but no command to paste."""
+    return width < NARROWEST
 
 
 class _Bars:
@@ -93,14 +105,16 @@ def _titled(title: str, body: RenderableType) -> Iterable[RenderableType]:
     return Text(""), Text(title, style="bold"), body
 
 
-def _facts(rows: Iterable[tuple[str, str, str]]) -> Table:
+def _facts(rows: Iterable[tuple[str, str, str]], width: int) -> Table:
     """Rows of a name, a value that matters, and what else there is to say."""
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(min_width=15)
-    grid.add_column(justify="right", min_width=9, no_wrap=True)
+    grid.add_column(min_width=NAMES)
+    grid.add_column(justify="right", min_width=VALUES, no_wrap=True)
     grid.add_column(style="dim")
     for name, value, more in rows:
-        grid.add_row(Text(f"  {name}"), Text(value, style="bold"), Text(more))
+        grid.add_row(
+            Text(f"  {name}"), Text(value, style="bold"), Text(show.wrapped(more, width - BEFORE_WORDS))
+        )
     return grid
 
 
@@ -113,7 +127,7 @@ def _heading(result: RunResult) -> Text:
     )
 
 
-def _answer(result: RunResult, cut: str) -> RenderableType:
+def _answer(result: RunResult, width: int, cut: str) -> RenderableType:
     hardware, bound = result.hardware, result.lower_bound
     bound_ms = hardware.us_of_cycles(bound.cycles) * 1e-3
     reached = bound.cycles / result.cycles if result.cycles else 0.0
@@ -150,8 +164,8 @@ def _answer(result: RunResult, cut: str) -> RenderableType:
                 "\n".join(filter(None, (f"PerformanceInfo: time, NPU / {cpu}", of_cpu(hardware.host)))),
             ),
             ("powerUsage", show.ratio(ratios.powerUsage), "PerformanceInfo: energy, NPU / CPU"),
-            *_ending(result, cut),
-        ]
+        ],
+        width,
     )
 
 
@@ -174,9 +188,23 @@ def _area(result: RunResult) -> Iterable[tuple[str, str, str]]:
         )
 
 
-def _ending(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
+def _ending(result: RunResult, width: int, cut: str) -> Iterable[RenderableType]:
     for line in ending(result):
-        yield line.title, line.value, line.words.replace(CUT, cut)
+        yield _facts([(line.title, line.value, line.words.replace(CUT, cut))], width)
+        if line.paste:
+            yield _command(line.paste, width)
+
+
+def _command(words: Sequence[str], width: int) -> Text:
+    """Return words of a command to paste into a shell: lines end in a backslash, and a longer word stays whole."""
+    lines: list[str] = []
+    for word in words:
+        if lines and BEFORE_WORDS + len(lines[-1]) + len(f" {word} \\") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    text = " \\\n".join(" " * BEFORE_WORDS + show.printable(line) for line in lines)
+    return Text(text, no_wrap=True, overflow="ignore", style="bold")
 
 
 def _busy(result: RunResult, bars: _Bars) -> RenderableType:
@@ -213,7 +241,7 @@ def _further(result: RunResult, memory: FurtherMemory) -> tuple[str, str, str]:
     )
 
 
-def _memory(result: RunResult) -> RenderableType:
+def _memory(result: RunResult, width: int) -> RenderableType:
     hardware, moved = result.hardware, result.dram_bytes
     total = moved.read + moved.write + moved.instructions
     peak = hardware.dram_bytes_per_cycle * result.cycles
@@ -235,7 +263,8 @@ def _memory(result: RunResult) -> RenderableType:
                 ("Scratchpad peak", show.size(peak), f"of {show.size(size)}{name and ' on ' + name}")
                 for name, peak, size in machines.scratchpads(result)
             ),
-        ]
+        ],
+        width,
     )
 
 

@@ -126,7 +126,7 @@ def percent(difference: float | None) -> str:
     """A change with its sign; "=" for none."""
     if difference is None:
         return "-"
-    return f"{difference:+.1f} %" if difference else "="
+    return show.change(difference) if difference else "="
 
 
 def per_mm2(variant: Variant) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from npusim.isa.base.printable import printable as printable
@@ -16,6 +18,10 @@ _ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"), (1e-6, "pJ"))
 _POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
 _COUNTS = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+
+_HARD_SPACE = "\N{NO-BREAK SPACE}"
+_UNITS = "%|[munp]?[sJWV]|[KMG]?i?B(?:/s)?|mm2|nm|[kMG]?Hz|[kMGT]|TOPS|MACs?/cycle"
+"""Pattern of the units behind numbers at which a line is not broken."""
 
 Steps = tuple[tuple[float, str], ...]
 
@@ -80,6 +86,18 @@ def whole(number: int) -> str:
 def percent(share: float) -> str:
     """A share of 1 as a percentage with one decimal."""
     return f"{share * 100:.1f} %"
+
+
+def change(percent: float) -> str:
+    """A change in percent with its sign and one decimal."""
+    return f"{percent:+.1f} %"
+
+
+def wrapped(text: str, width: int) -> str:
+    """Break lines at spaces so that they fit `width`, but not between a number and its unit or its next thousands."""
+    glued = re.sub(rf"(?<=\d) (?=(?:\d{{3}}|{_UNITS})(?!\w))", _HARD_SPACE, text)
+    lines = [wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in glued.split("\n")]
+    return "\n".join(part for line in lines for part in line or [""]).replace(_HARD_SPACE, " ")
 
 
 def shortened(name: str, width: int) -> str:

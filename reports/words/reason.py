@@ -5,7 +5,9 @@ The values come from `npusim.numbers.answer`; the sentences are the same for the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from shlex import quote, split
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.isa.hardware.units import WORKERS
@@ -30,11 +32,15 @@ _UNITS = {kind.name: f"the {kind.label}" for kind in WORKERS}
 
 
 class Line(NamedTuple):
-    """One line at the end of a report: title, leading number, and text."""
+    """One line at the end of a report: title, leading number, text, and words to paste into a shell after it.
+
+    paste: options or words of a command, quoted as a shell reads them; none for a line without a command.
+    """
 
     title: str
     value: str
     words: str
+    paste: tuple[str, ...] = ()
 
 
 def ending(result: RunResult) -> tuple[Line, ...]:
@@ -49,34 +55,24 @@ def _levers(found: Answer) -> Iterator[Line]:
     if found.note:
         yield Line("Lever", "none", found.note)
     for number, lever in enumerate(found.levers or ()):
-        yield Line("" if number else "Lever", change(lever.latency_percent), lever_words(lever))
+        title, paste = "" if number else "Lever", settings(lever.set) or tuple(map(quote, split(lever.do)))
+        yield Line(title, show.change(lever.latency_percent), _result_and_price(lever), paste)
 
 
-def change(percent: float) -> str:
-    """Format a change in percent with its sign."""
-    return f"{percent:+.1f} %"
-
-
-def lever_words(lever: Lever) -> str:
-    """Describe a lever and its cost: "dram.bandwidth_gb_per_s=1: 18.7 us, energy -8.4 %, area +0.131 mm2"."""
+def _result_and_price(lever: Lever) -> str:
+    """Describe what a lever gives and costs: "18.7 us, energy -8.4 %, area +0.131 mm2"."""
     sign = "-" if lever.area_mm2_more < 0 else "+"
-    price = f"energy {change(lever.energy_percent)}, area {sign}{show.area(abs(lever.area_mm2_more))}"
-    return f"{lever.do or keys(lever.set)}: {show.time(lever.latency_ms)}, {price}"
+    price = f"energy {show.change(lever.energy_percent)}, area {sign}{show.area(abs(lever.area_mm2_more))}"
+    return f"{show.time(lever.latency_ms)}, {price}"
 
 
-def keys(changes: Mapping[str, Any]) -> str:
-    """Join changed keys; several of one table share its name before a brace: "mac_array.{rows=32, columns=16}"."""
-    tables: dict[str, list[str]] = {}
-    for path, value in changes.items():
-        table, dot, key = path.partition(".")
-        shown = (
-            f"{value:.12g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-        )
-        tables.setdefault(table + dot if dot else "", []).append(f"{key or table}={shown}")
-    return ", ".join(
-        f"{table}{{{', '.join(each)}}}" if len(each) > 1 and table else table + ", ".join(each)
-        for table, each in tables.items()
-    )
+def settings(changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return changed keys as options of a command: "--set vector.lanes=8". A value keeps every digit."""
+    exact = {
+        path: int(value) if isinstance(value, float) and value.is_integer() else value
+        for path, value in changes.items()
+    }
+    return tuple(f"--set {quote(f'{path}={json.dumps(value)}')}" for path, value in exact.items())
 
 
 def host_layers(result: RunResult) -> list[LayerResult]:

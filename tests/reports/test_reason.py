@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import html, terminal
-from npusim.reports.words.reason import ending, idlest, keys
+from npusim.reports.words.reason import ending, idlest, settings
 from npusim.session import api
 
 from ..graphs import Sketch
@@ -42,7 +44,7 @@ def _answer(result: RunResult) -> Answer:
 
 
 def _words(result: RunResult) -> str:
-    return " ".join(" ".join(line) for line in ending(result))
+    return " ".join(" ".join(line[:3]) for line in ending(result))
 
 
 def test_every_lever_is_a_parameter_and_every_loss_has_one() -> None:
@@ -146,10 +148,45 @@ def test_a_machine_without_an_npu_has_no_lever() -> None:
     assert "Lever none cortex-m7 has no NPU to change; --hw edge-128 runs the model on one" in _words(result)
 
 
-def test_keys_are_named_as_they_are_set() -> None:
-    assert keys({"clock_mhz": 1000.0}) == "clock_mhz=1000"
-    changes = {"mac_array.columns": 16, "mac_array.block.output_cycles": 0.25, "vector.lanes": 8}
-    assert keys(changes) == "mac_array.{columns=16, block.output_cycles=0.25}, vector.lanes=8"
+def test_keys_are_options_with_every_digit_and_quoted_for_a_shell() -> None:
+    changes = {"clock_mhz": 1000.0, "dram.latency_ns": 100 / 3, "float32_rescale": True, "name": "an NPU"}
+    assert settings(changes) == (
+        "--set clock_mhz=1000",
+        "--set dram.latency_ns=33.333333333333336",
+        "--set float32_rescale=true",
+        """--set 'name="an NPU"'""",
+    )
+
+
+def _pasted(shown: str) -> list[list[str]]:
+    """Return what a shell reads from each command of the first screen, without the prompt's indentation."""
+    screen = shown.split("\n\nBusy")[0]
+    commands = re.findall(r"^ +((?:--set|npusim quantize) (?:.*\\\n)*.*)$", screen, re.MULTILINE)
+    return [shlex.split(command.replace("\\\n", "")) for command in commands]  # a shell joins such lines
+
+
+def test_what_the_terminal_shows_of_a_lever_can_be_pasted(tmp_path: Path) -> None:
+    numbers = tmp_path / "run.json"
+    given = "ds_cnn", "--timing-only", "--hw", "ethos-u55-128", "--json", numbers
+    shown = command("run", *given).out
+    levers = json.loads(numbers.read_text())["answer"]["levers"]
+    pasted = _pasted(shown)
+    assert len(pasted) == len(levers) == 3
+    assert any(len(words) > 4 for words in pasted)  # over several lines
+    for words, lever in zip(pasted, levers, strict=True):
+        command("run", *given, "--no-lever", *words)
+        assert json.loads(numbers.read_text())["cycles"]["total"] == lever["cycles"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 110])
+def test_lines_break_at_no_number_and_a_long_name_stays_whole(mobilenet: RunResult, width: int) -> None:
+    do = f"npusim quantize '{'a long name ' * 8}.onnx' --data SAMPLES.npz --io int8 -o {'b' * 90}.tflite"
+    quantizing = Lever("host", {}, do, 1, 1.0, 1.0, 1.0, -50.0, -10.0, 0.1)
+    shown = terminal.render(replace(mobilenet, tried=Tried((quantizing,))), width)
+    assert _pasted(shown) == [shlex.split(do)]
+    lines = [line.rstrip() for line in shown.split("\n\nBusy")[0].split("\n")]
+    assert not [line for line in lines if re.match(r" {30}(%|[munp]?[sJW]|MHz|KiB|MiB|mm2)\b", line)]
+    assert not [line for line in lines if len(line) > width and "long name" not in line and "bbb" not in line]
 
 
 def test_terminal_page_and_json_say_the_same(tmp_path: Path) -> None:
@@ -159,8 +196,9 @@ def test_terminal_page_and_json_say_the_same(tmp_path: Path) -> None:
     assert answer == npusim_answer()
     shown, written = " ".join(ran.out.split()), (folder / "report.html").read_text()
     for lever in answer["levers"]:
-        assert f"{lever['latency_percent']:+.1f} % {keys(lever['set'])}:" in shown
-        assert keys(lever["set"]) in written
+        assert f"{lever['latency_percent']:+.1f} % " in shown
+        assert " ".join(settings(lever["set"])) in shown.replace(" \\ ", " ")
+        assert " ".join(settings(lever["set"])) in written
     assert f"{answer['bound']}-bound" in shown
 
 
