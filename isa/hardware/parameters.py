@@ -210,8 +210,8 @@ def _names(hardware: Hardware, path: str) -> list[str]:
 def _reason(hardware: Hardware, path: str, reads: ReadBy) -> str:
     """Return why a machine does not read a key; empty if it does."""
     kind = hardware.mac_array.kind
-    if reads.types and kind not in reads.types and not reads.priced and kind_fault(kind) is None:
-        sizes = engine_of(hardware.mac_array).sizes
+    sizes = engine_of(hardware.mac_array).sizes if kind_fault(kind) is None else (path,)
+    if reads.types and kind not in reads.types and not reads.priced and path not in sizes:
         is_size = any(path in engine.sizes or path in _tables(engine.sizes) for engine in ENGINES)
         instead = f"its size is {_listed(sizes)}" if is_size else f"only {_listed(reads.types)} engines do"
         return f"a {kind} engine does not read it; {instead}"

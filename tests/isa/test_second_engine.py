@@ -8,6 +8,7 @@ from ..clone import clone, execute, lines_added
 
 DOT = '''"""A test's kind of array: every cycle `rows` values of a dot product for each of 2 * `columns` channels."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
@@ -19,6 +20,8 @@ class Dot(Engine):
     """Dot products of one pixel, 10 cycles through the pipeline."""
 
     kind: ClassVar[str] = "dot"
+    sizes: ClassVar[tuple[str, ...]] = ("mac_array.rows", "mac_array.columns")
+    larger: ClassVar[tuple[Mapping[str, float], ...]] = ({"rows": 2}, {"columns": 2})
     causes: ClassVar[tuple[Cause, ...]] = (
         EDGE,
         Cause("pipeline", "pipeline", "#123456", "inside the MAC array: ten stages", ("clock_mhz",)),

@@ -137,7 +137,7 @@ REFUSED = "NOT_IMPLEMENTED"
 def test_random_nodes(operation: str, pair: tuple[str, str]) -> None:
     """Every value equals ONNX Runtime's, of the reference and of the machine."""
     runtime = pytest.importorskip("onnxruntime")
-    if pair == ("uint8", "int8") and saturates():
+    if pair[0] != pair[1] and saturates():
         pytest.skip("without VNNI, ONNX Runtime's products of uint8 and int8 saturate")
     rng = np.random.default_rng([OPERATIONS.index(operation), PAIRS.index(pair)])
     seen: set[int] = set()

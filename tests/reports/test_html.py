@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from npusim.isa.base.version import npusim_version
+from npusim.isa.hardware import parameters
 from npusim.isa.hardware.file import hardware
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
@@ -143,7 +144,9 @@ def test_regions_cover_the_dram_of_the_program(result: RunResult) -> None:
 def test_every_parameter_of_the_hardware_is_shown(result: RunResult) -> None:
     for chip in (result.hardware, hardware("ethos-u55-128")):
         shown = [name for _, rows in html._parameters(chip) for name, _, _ in rows]
-        assert sorted(shown) == sorted(leaves({**chip.model_dump(), "memory": {}}))
+        unread = {path.rpartition(".")[2] for path in parameters.unread(chip)}
+        read = [key for key in leaves({**chip.model_dump(), "memory": {}}) if key not in unread]
+        assert sorted(shown) == sorted(read)
 
 
 def leaves(table: dict[str, object]) -> Iterator[str]:

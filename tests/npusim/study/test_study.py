@@ -320,7 +320,7 @@ def test_infeasible_points_are_kept_with_their_reason(tmp_path: Path) -> None:
     )
     assert "dram.burst_bytes: 48 is not a power of two" in reasons[1]
     assert reasons[2] == "breaks area_mm2.total <= 0.5"
-    assert "is too small for a 512 x 8 array, at least 16" in reasons[4]
+    assert "is too small for 4096 multipliers, at least 16" in reasons[4]
     assert not study.feasible
     assert not study.front
     lines = [json.loads(line) for line in (study.path / "points.jsonl").read_text().splitlines()]
