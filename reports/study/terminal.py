@@ -33,7 +33,9 @@ def _head(study: Study) -> str:
         for model in study.models
     )
     counts = f"{len(study.records)} points, {len(study.feasible)} feasible, {len(study.front)} on the front"
-    lines = [f"{path} changes no objective: all of its values give equal ones." for path in study.without_effect]
+    lines = [
+        f"{path} changes no objective: all of its values give equal ones." for path in study.without_effect
+    ]
     lines += [f"{names} on {study.space.base.name}: {counts} of a space of {study.space.size}"]
     if len(study.models) > 1:
         lines.append(f"Values of several models: {COMBINE[study.space.combine]}.")

@@ -46,18 +46,14 @@ def rows() -> Graph:
     sketch.conv(sketch.input(1, 24, 24, 3), 160, (9, 9))
     sketch.conv(sketch.input(1, 70, 90, 4), 4, (1, 1))
     sketch.conv(sketch.input(1, 4, 4, 4), 4, (2, 2), strides=(40, 40), padding=((40, 40), (40, 40)))
-    few = sketch.weights((64, 512), 0, per_channel=False)
-    mostly_zero = sketch.add_tensor(sketch.type_of(few), sketch.codes((64, 512)) // 100)
-    sketch.weighted(
-        "fully_connected",
-        sketch.input(1, 512),
-        mostly_zero,
-        64,
-        512,
-        True,
-        activation="none",
-        keep_num_dims=False,
-    )
+    # With weights that are mostly zero the array works longer than the memory: a block of one pixel shows its steps.
+    for outputs, inputs in ((64, 512), (4, 2048)):
+        few = sketch.weights((outputs, inputs), 0, per_channel=False)
+        mostly_zero = sketch.add_tensor(sketch.type_of(few), sketch.codes((outputs, inputs)) // 100)
+        sketch.weighted(
+            "fully_connected", sketch.input(1, inputs), mostly_zero, outputs, inputs, True,
+            activation="none", keep_num_dims=False,
+        )  # fmt: skip
     return sketch.graph()
 
 
@@ -184,7 +180,7 @@ def others(key: Parameter, value: Any) -> Iterator[Any]:
             float(words[words.index(word) + 1]) for word in ("from", "above", "to", "below") if word in words
         ]
         start = value or 1
-        tried = [start * 2, start / 2, start * 4, start * 16, start / 16, 1, *ends]
+        tried = [start * 2, start / 2, start * 4, start * 16, start / 16, start / 512, 1, *ends]
         yield from (int(each) if whole else float(each) for each in tried)
 
 
