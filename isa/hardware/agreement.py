@@ -23,6 +23,8 @@ QUANTITIES: tuple[Quantity, ...] = ("latency", "energy")
 
 UNSTATED = "error not known"
 _NAMES = ("name", "description")
+_MOST_CHANGED = 8
+"""Keys that a variant of a preset may change; a machine with more was hardly made from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +134,10 @@ class Standing:
     @property
     def basis(self) -> str:
         """Of a hardware that is no preset: "based on ethos-u55-128, 2 keys changed"."""
-        keys = f"{len(self.changed)} key{'' if len(self.changed) == 1 else 's'}"
-        return f"based on {self.preset}, {keys} changed"
+        count = len(self.changed)
+        if count > _MOST_CHANGED:
+            return f"{count} keys differ from {self.preset}, the nearest preset"
+        return f"based on {self.preset}, {count} key{'' if count == 1 else 's'} changed"
 
     def to_dict(self) -> dict[str, Any]:
         """The block of the JSON."""

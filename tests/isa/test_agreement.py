@@ -146,3 +146,13 @@ def test_no_description_states_an_error() -> None:
     for name in list_presets():
         assert "agree" not in hardware(name).description
         assert " %" not in hardware(name).description
+
+
+def test_a_machine_far_from_every_preset_names_the_nearest() -> None:
+    far = change(
+        hardware("edge-128"), {"mac_array.kind": "block", "clock_mhz": 400.0, "dram.bandwidth_gb_per_s": 0.7}
+    )
+    words = standing(far).words("latency")
+    number = len(standing(far).changed)
+    assert number > 8
+    assert words == f"{number} keys differ from {standing(far).preset}, the nearest preset: error not known"
