@@ -13,6 +13,7 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.names import quoted
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import known, operator
 from npusim.quantization.groups import real_results, reals_of, schemes
@@ -75,10 +76,12 @@ def _refusal(graph: Graph, node: Node) -> str:
         return "computes no reals"
     if node.op not in RULES:
         return NOT_INT8
-    if RULES[node.op].way is Way.WEIGHTED:
-        constants = [graph.tensors[number].array for number in node.inputs[1:] if number is not None]
-        if any(data is None for data in constants):
-            return "its weights or its bias are computed"
+    given = [graph.tensors[number] for number in node.inputs if number is not None]
+    for held in given:
+        if held.array is not None and held.array.dtype.kind == "f" and not np.isfinite(held.array).all():
+            return f"its constant {quoted(held.name)} is not finite everywhere, so it has no range"
+    if RULES[node.op].way is Way.WEIGHTED and any(held.array is None for held in given[1:]):
+        return "its weights or its bias are computed"
     return ""
 
 

@@ -23,6 +23,7 @@ from npusim.frontends.tflite.export.conversion import subgraphs_of
 from npusim.frontends.tflite.export.rewrites import expressible
 from npusim.frontends.tflite.flatbuffer import FileSubgraph, FileTensor, serialize
 from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.operators.elementwise.comparison import ByValue
 from npusim.kernels.table import operator
 from npusim.verification.litert import LiteRTError, Session, installed
 
@@ -335,6 +336,9 @@ def check(folder: Path, report: Report) -> None:
     except LiteRTError as refusal:
         report.note("not comparable", str(refusal))
         return
+    if any(_undefined(graph, node) for node in graph.nodes):
+        report.note("not comparable", "LiteRT shifts by a negative number")
+        return
     report.note("compared")
     if any(operator(node.op).defined for node in graph.nodes):
         if len(graph.nodes) > 1 or graph.outputs != graph.nodes[0].outputs:
@@ -345,6 +349,13 @@ def check(folder: Path, report: Report) -> None:
     wrong = differing(found, expected, RECURRENT if recurrent else CLOSE)
     if wrong:
         report.note("wrong bytes", wrong)
+
+
+def _undefined(graph: Any, node: Any) -> bool:
+    """Whether a node compares 8-bit values of a scale of 1 or more: LiteRT's kernels take smaller scales only."""
+    kinds = [graph.tensors[operand].type for operand in node.inputs if operand is not None]
+    compares = isinstance(node.parameters, ByValue)
+    return compares and any(kind.quantized8 and max(kind.quantization.scales) >= 1 for kind in kinds)
 
 
 def random_draw(graph: Any) -> list[Array]:

@@ -99,8 +99,23 @@ def check(folder: Path, report: Report) -> None:
     with np.load(folder / OUTPUTS) as file:
         found = [file[f"out{i}"] for i in range(len(file.files))]
     kinds = {node.op_type for node in onnx.load(str(path)).graph.node}
+    if "Pow" in kinds:
+        # Powers beyond a whole number's type: ONNX leaves them open. npusim gives the nearest one as for every cast.
+        found, expected = _within_whole(found, expected)
     if wrong := _differing(found, expected, kinds <= EXACT):
         report.note("wrong bytes", f"{' '.join(sorted(kinds))}: {wrong}")
+
+
+def _within_whole(found: list[Array], expected: list[Any]) -> tuple[list[Array], list[Any]]:
+    """Return the outputs with zeros where one of both is the largest or the smallest whole number of its type."""
+    pairs = []
+    for ours, theirs in zip(found, expected, strict=True):
+        if ours.dtype.kind == "i" and (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape):
+            limits = np.iinfo(ours.dtype)
+            at_end = np.isin(ours, (limits.min, limits.max)) & np.isin(theirs, (limits.min, limits.max))
+            ours, theirs = np.where(at_end, 0, ours), np.where(at_end, 0, theirs)
+        pairs.append((ours, theirs))
+    return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
 
 
 def _differing(found: list[Array], expected: list[Any], exact: bool) -> str | None:

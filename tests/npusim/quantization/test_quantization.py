@@ -236,6 +236,18 @@ def test_weights_that_are_computed_stay_in_floats() -> None:
     assert [layer.reason for layer in made.in_floats] == ["its weights or its bias are computed"]
 
 
+def test_constants_that_are_not_finite_keep_their_layer_in_float() -> None:
+    """Masks of attention hold -inf: no scale spans it."""
+    net = Net()
+    mask = np.array([0, -np.inf, 1, 2], np.float32)
+    masked = net.add("maximum", net.x, mask, name="masked")
+    made = of(net.graph(net.add("relu", masked, name="relu")))
+    assert [(layer.layer, layer.reason) for layer in made.in_floats] == [
+        ("masked", 'its constant "masked_constant" is not finite everywhere, so it has no range')
+    ]
+    assert node(made, "relu").op == "relu"
+
+
 def test_a_rule_that_codes_break_leaves_the_layer_in_floats() -> None:
     net = Net()
     tiny = net.add("mul", net.x, np.full(1, 1e-30, np.float32), name="tiny")
