@@ -20,9 +20,10 @@ from npusim.kernels.lowering.vector import lower_table, pool_parts, signed
 from npusim.kernels.lowering.work import Parts, Tile, TileAddresses
 from npusim.kernels.operator.fused import bounds, one_scale, product_factor, sum_factors
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Reference, compute_in_reals
+from npusim.kernels.operator.operator import Call, Lowering, Reference, compute_in_reals, need
 
 
+@need("float32_rescale")
 def float32_rescale(call: Call, hardware: Hardware) -> bool:
     """lanes that compute on codes in float32 (float32_rescale)"""
     return hardware.float32_rescale

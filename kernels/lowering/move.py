@@ -159,12 +159,12 @@ def few_copies(loops: Callable[[Call], Iterable[Loop]]) -> Rule:
     """Return the rule that limits the copies of a lowering; a tensor of many axes could need millions of them."""
 
     def few(call: Call) -> bool:
-        """on the NPU axes that do not stay neighbours make at most 4096 copies"""
         outer, _ = _joined(list(loops(call)), 1)
         return (
             prod(sorted([loop.times for loop in outer])[: max(len(outer) - _MOST_OUTER, 0)]) <= _MOST_COPIES
         )
 
+    few.__doc__ = f"on the NPU axes that do not stay neighbours make at most {_MOST_COPIES} copies"
     return few
 
 

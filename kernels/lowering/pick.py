@@ -13,7 +13,7 @@ from npusim.isa.instructions.gather import MOST_NUMBERS, MOST_ROWS, list_bytes
 from npusim.kernels.lowering.move import OUTPUT, Loop, strided_moves
 from npusim.kernels.lowering.work import OperandRef, Parts, Pick
 from npusim.kernels.operator.operands import input_type
-from npusim.kernels.operator.operator import Call, Lowering
+from npusim.kernels.operator.operator import Call, Lowering, need
 
 _MOST_COPIES = 8
 """Copies in the place of a gather, which has two setups and a list to read, and takes no rows for neighbours."""
@@ -109,6 +109,7 @@ def lowering(describe: Callable[[Call], Gathering]) -> Lowering:
             1 <= limit <= MOST_ROWS for limit in found.limits
         )
 
+    @need("dma.burst_buffer_kib")
     def list_fits(call: Call, hardware: Hardware) -> bool:
         """a burst buffer (dma.burst_buffer_kib) that holds indices, unless they are known and regular"""
         return list_bytes(hardware) > 0 or _runs(call, describe(call)) is not None

@@ -35,22 +35,23 @@ from npusim.kernels.lowering.work import (
 )
 from npusim.kernels.operator.axes import Along, axis_of
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Need, Rule
+from npusim.kernels.operator.operator import Call, Lowering, Need, Rule, need
 from npusim.kernels.operator.parameters import Activation
 
 
 def reals(call: Call) -> bool:
-    """on real lanes all operands are float16, or all are float32"""
+    """on float units all operands are float16, or all are float32"""
     kinds = {tensor.dtype for tensor in (*call.inputs, *call.outputs) if tensor is not None}
     return len(kinds) == 1 and kinds <= set(REAL_TYPES)
 
 
 def real_inputs(call: Call) -> bool:
-    """on real lanes all inputs are float16, or all are float32"""
+    """on float units all inputs are float16, or all are float32"""
     kinds = {tensor.dtype for tensor in call.inputs if tensor is not None}
     return len(kinds) == 1 and kinds <= set(REAL_TYPES)
 
 
+@need("vector.{dtype}_lanes")
 def lanes(call: Call, hardware: Hardware) -> bool:
     """float lanes (vector.float16_lanes, vector.float32_lanes)"""
     return real_lanes(hardware, input_type(call).dtype) > 0

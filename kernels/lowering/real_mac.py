@@ -39,12 +39,13 @@ from npusim.kernels.lowering.work import (
     same_rows,
 )
 from npusim.kernels.operator.operands import input_type
-from npusim.kernels.operator.operator import Call, Lowering, Rule
+from npusim.kernels.operator.operator import Call, Lowering, Rule, need
 
 Geometry = Callable[[Tile], dict[str, Any]]
 """The fields of a tile, counted in elements, that say what is computed, addresses aside."""
 
 
+@need("mac_array.{dtype}_columns")
 def columns(call: Call, hardware: Hardware) -> bool:
     """float columns (mac_array.float16_columns, mac_array.float32_columns)"""
     return float_columns(hardware.mac_array, input_type(call).dtype) > 0

@@ -29,7 +29,7 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, Reduction, axis_of, combined
 from npusim.kernels.operator.fused import mean_factor
 from npusim.kernels.operator.operands import code_range, input_type
-from npusim.kernels.operator.operator import Call, Lowering, Need, Rule
+from npusim.kernels.operator.operator import ROOM, Call, Lowering, Need, Rule, need
 from npusim.kernels.operator.parameters import Rescale
 from npusim.kernels.operator.rescale import Multiplier
 
@@ -86,7 +86,9 @@ def _at_once(
 ) -> Need:
     """The need of the smallest tile: one outer index, and of codes in nests of one part one inner index."""
 
-    def need(call: Call, hardware: Hardware) -> bool:
+    @need(ROOM)
+    def fits(call: Call, hardware: Hardware) -> bool:
+        """room in half of the scratchpad for the elements of the results that no tile can part"""
         found = nest(input_type(call).shape, axes(call))
         if found is None:
             return False
@@ -96,8 +98,7 @@ def _at_once(
         size = side_by_side * (parts * terms + width) * element_bytes(call)
         return size <= hardware.scratchpad_bytes // 2
 
-    need.__doc__ = "room in half of the scratchpad for the elements of the results that no tile can part"
-    return need
+    return fits
 
 
 def _axes(call: Call[Reduction]) -> Sequence[int]:
@@ -236,6 +237,6 @@ def real_reduction_lowering(function: str) -> Lowering:
 
 
 def _one_place(call: Call[Reduction]) -> bool:
-    """on real lanes the axes are adjacent, dimensions of one aside"""
+    """on float units the axes are adjacent, dimensions of one aside"""
     sizes = nest(input_type(call).shape, call.parameters.axes)
     return sizes is not None and sizes.parts == 1

@@ -19,7 +19,7 @@ from npusim.kernels.lowering.work import (
 )
 from npusim.kernels.operator.axes import Along, axis_of
 from npusim.kernels.operator.operands import input_type
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import ROOM, Call, need
 
 
 class RowFields(NamedTuple):
@@ -37,6 +37,7 @@ def _inner(call: Call[Along]) -> int:
     return prod(input_type(call).shape[axis_of(call) + 1 :])
 
 
+@need(ROOM)
 def rows_at_once(call: Call[Along], hardware: Hardware) -> bool:
     """room in half of the scratchpad for input and output of the rows that lie beside each other"""
     inner = _inner(call)

@@ -17,7 +17,7 @@ from npusim.isa.instructions.output_stage import parameter_bytes
 from npusim.kernels.lowering.work import Constants
 from npusim.kernels.operator.activation import act_range, activation_of, float32_bounds
 from npusim.kernels.operator.operands import input_type, quantization, weight_zero
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Call, need
 from npusim.kernels.operator.rescale import float32_scales
 
 Multipliers = Callable[[TensorType, TensorType, TensorType], tuple[Int64Array, Int64Array]]
@@ -74,6 +74,7 @@ def _little(values: NDArray[Any]) -> bytes:
     return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
+@need("float32_rescale")
 def float32_rescale(call: Call, hardware: Hardware) -> bool:
     """an output stage that rescales in float32 (float32_rescale)"""
     return hardware.float32_rescale or _words(call)

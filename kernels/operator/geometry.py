@@ -49,7 +49,8 @@ def limited(names: Sequence[str], most: int) -> Rule:
     def rule(call: Call) -> bool:
         return all(number <= most for name in names for number in getattr(call.parameters, name))
 
-    rule.__doc__ = f"on the NPU {' and '.join(names)} are 1..{most}"
+    verb = "are" if names[-1].endswith("s") else "is"
+    rule.__doc__ = f"on the NPU {' and '.join(names)} {verb} 1..{most}"
     return rule
 
 

@@ -48,17 +48,42 @@ Rule = Callable[[Call], bool]
 """True when the call keeps the rule. Its docstring is the rule, the error message and the manual."""
 
 
-Need = Callable[[Call, "Hardware"], bool]
-"""True if a machine has the unit or the memory that a call needs.
+class Need(NamedTuple):
+    """A unit or a memory that a machine must have for a call.
 
-Messages print its docstring after "needs", so it names the unit and its key: "float lanes (KEY)". A needed size begins
-with "room", by which the search for levers recognises it.
-"""
+    words: what is needed, as messages print it after "needs", with the key of a unit: "float lanes (KEY)".
+    key:   the hardware key to change where it is lacking, with {dtype} for the element type of the call.
+    holds: True if a machine has what a call needs.
+    """
+
+    words: str
+    key: str
+    holds: Callable[[Call, Hardware], bool]
+
+    def key_of(self, call: Call) -> str:
+        """Return the hardware key that a call needs."""
+        return self.key.format(dtype=next(kind.dtype for kind in call.inputs if kind is not None))
 
 
-def text(rule: Rule | Need) -> str:
-    """A rule or need as messages and the manual say it."""
+ROOM = "scratchpad.size_kib"
+"""The key of needs that machines have too little of; other needs are units that they have or have not."""
+
+
+def need(key: str) -> Callable[[Callable[[Call, Hardware], bool]], Need]:
+    """Make a need from a function with its words as docstring; `key` as in `Need`."""
+    return lambda holds: Need(text(holds), key, holds)
+
+
+def text(rule: Callable[..., bool]) -> str:
+    """A rule as messages and the manual say it."""
     return " ".join((rule.__doc__ or "").split()).rstrip(".")
+
+
+class Refusal(NamedTuple):
+    """Why the NPU does not compute a call: words, and the hardware keys that would change that."""
+
+    words: str
+    keys: tuple[str, ...] = ()
 
 
 class SlidingWindow(NamedTuple):
@@ -92,6 +117,16 @@ LACKS = "{} lacks the operator (lacks_operators)"
 
 FIXED_POINT: tuple[Rescale, ...] = ("fixed_point",)
 
+_REQUANTIZED: Mapping[Rescale, str] = {
+    "fixed_point": "in fixed point (as TFLite does)",
+    "float32": "in float32 (as ONNX does)",
+    "fused": "after one fused float32 computation (as operators of com.microsoft do)",
+}
+
+
+def _requantized(rescales: Sequence[Rescale]) -> str:
+    return f"results are requantized {' or '.join(_REQUANTIZED[each] for each in rescales)}"
+
 
 class Lowering(NamedTuple):
     """One way in which the NPU computes an operator.
@@ -112,23 +147,22 @@ class Lowering(NamedTuple):
     @property
     def conditions(self) -> list[str]:
         """Its rules and needs in words."""
-        how = (
-            [] if "fixed_point" in self.rescales else [f"codes are rescaled in {' or '.join(self.rescales)}"]
-        )
+        how = [] if "fixed_point" in self.rescales else [_requantized(self.rescales)]
         rules = [text(rule).removeprefix("on the NPU ") for rule in self.rules]
-        return how + rules + [f"needs {text(need)}" for need in self.needs]
+        return how + rules + [f"needs {each.words}" for each in self.needs]
 
-    def refusal(self, call: Call, hardware: Hardware) -> str | None:
+    def refusal(self, call: Call, hardware: Hardware) -> Refusal | None:
         """The first rule that a call breaks or need that a machine lacks; None where there is none."""
-        if call.parameters.rescale not in self.rescales:
-            return f"codes are rescaled in {' or '.join(self.rescales)}, not in {call.parameters.rescale}"
+        if (rescale := call.parameters.rescale) not in self.rescales:
+            return Refusal(f"{_requantized(self.rescales)}, not {_REQUANTIZED[rescale]}")
         broken = next((text(rule) for rule in self.rules if not rule(call)), None)
         if broken is not None:  # needs count on the rules
-            return broken
-        lacked = next((text(need) for need in self.needs if not need(call, hardware)), None)
+            return Refusal(broken)
+        lacked = next((each for each in self.needs if not each.holds(call, hardware)), None)
         if lacked is None:
             return None
-        return f"needs {lacked}; {hardware.name} has {'too little' if lacked.startswith('room') else 'none'}"
+        amount = "too little" if lacked.key == ROOM else "none"
+        return Refusal(f"needs {lacked.words}; {hardware.name} has {amount}", (lacked.key_of(call),))
 
 
 class Own(NamedTuple):
@@ -212,7 +246,7 @@ class Operator:
             return next((text(rule) for rule in own.rules if not rule(call)), None)
         if (rescale := call.parameters.rescale) not in self.rescales:
             if rescale != "float32":
-                return f"codes are rescaled in {' or '.join((*self.rescales, 'float32'))}, not {rescale}"
+                return f"{_requantized((*self.rescales, 'float32'))}, not {_REQUANTIZED[rescale]}"
             call = call_in_reals(call)
         if not fits(self.types, call.inputs, call.outputs):
             return in_words(self.types)
@@ -224,18 +258,20 @@ class Operator:
             return None
         return next((row for row in self.lowerings if row.refusal(call, hardware) is None), None)
 
-    def host_reason(self, call: Call, hardware: Hardware) -> str:
+    def host_reason(self, call: Call, hardware: Hardware) -> Refusal:
         """Why the host computes a call that no lowering takes: what each of them lacks.
 
         The first rule of a lowering says which element types it is for; where some are for those of the call, the
         others have nothing to say.
         """
         if hardware.lacks(self.name):
-            return LACKS.format(hardware.name)
+            return Refusal(LACKS.format(hardware.name))
         rows = [row for row in self.lowerings if call.parameters.rescale in row.rescales] or self.lowerings
         apt = [row for row in rows if row.rules and row.rules[0](call)]
         reasons = [reason for row in apt or rows if (reason := row.refusal(call, hardware))]
-        return "; ".join(dict.fromkeys(reasons)) or f"runs on the host: {self.on_host}"
+        words = "; ".join(dict.fromkeys(each.words for each in reasons))
+        keys = dict.fromkeys(key for each in reasons for key in each.keys)
+        return Refusal(words or f"runs on the host: {self.on_host}", tuple(keys))
 
 
 def call_in_reals(call: Call) -> Call:

@@ -27,12 +27,15 @@ from npusim.isa.hardware.voltage import fastest_mhz
 from npusim.isa.instructions.real import REAL_TYPES
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.operator.operator import ROOM
 from npusim.machine import system as machine
 from npusim.numbers.answer import CLOCK, HOST, MOST_LEVERS, WAITS, Lever, Tried
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.layers import LayerResult
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
+from npusim.scheduler.network.network import prepare
+from npusim.scheduler.network.storage import HostStep
 from npusim.session import api
 from npusim.session.opening import open_model
 from npusim.session.placing import Asked, Partition
@@ -92,7 +95,7 @@ def levers(model: Graph | Program, result: RunResult, how: Compiler = FAST, *, f
         from npusim.kernels.graph.unknown import unknown_on_host
 
         graph = unknown_on_host(graph)
-    chosen = candidates(result)[: _affordable(result)]
+    chosen = candidates(result, _lacking(graph, result))[: _affordable(result)]
     for variant in _best_variants(result):
         if all(each.set != variant.set for each in chosen):
             chosen.append(variant)
@@ -218,14 +221,16 @@ def _percent(before: float, after: float) -> float:
 # Candidates
 
 
-def candidates(result: RunResult) -> list[Candidate]:
+def candidates(result: RunResult, lacking: Mapping[str, int]) -> list[Candidate]:
     """Return the changes that may help and that the machine allows, in the order in which to simulate them.
+
+    lacking: cycles of layers on the host by the hardware key that would bring them to the NPU.
 
     First the most promising change for each bottleneck, then the second ones, and so on, so that even a few changes
     cover several bottlenecks.
     """
     found: list[Candidate] = []
-    for each in sorted(_proposals(result), key=lambda each: -each.gain):
+    for each in sorted(_proposals(result, lacking), key=lambda each: -each.gain):
         known = any(each.set == other.set for other in found)
         if each.set and not known and each.gain >= LEAST_SHARE and _allowed(result.hardware, each.set):
             found.append(each)
@@ -242,14 +247,14 @@ def _allowed(hardware: Hardware, changes: Mapping[str, Any]) -> bool:
     return True
 
 
-def _proposals(result: RunResult) -> Iterator[Candidate]:
-    """Yield every change that the busy times and the lost cycles of a run suggest."""
+def _proposals(result: RunResult, lacking: Mapping[str, int]) -> Iterator[Candidate]:
+    """Yield every change that the busy times, the lost cycles and what the machine lacks suggest."""
     hardware, total = result.hardware, int(result.cycles)
     account, alone = result.accounts.network, result.accounts.alone
     for name, busy in account.busy.items():
         gain = (alone.get(name, busy // 2) + busy) / 4 / total
         yield from (Candidate(name, changes, gain) for changes in _relieving(hardware, name))
-    yield from _needed(result)
+    yield from _needed(result, lacking)
     untouched = sum(cycles for name, cycles in alone.items() if name in _off_clock(hardware))
     faster = _faster_clock(hardware)
     for clock in faster.values():
@@ -276,31 +281,49 @@ FLOAT_PARTS = {"vector.{}_lanes": ("vector.lanes", 2), "mac_array.{}_columns": (
 """Keys of floating-point units; a machine without them gets a fraction (divisor) of the named key of its int8 units."""
 
 
-FIRST_BUFFER_KIB = 4
-"""Size in KiB of the burst buffer that a machine without one gets: that of the presets."""
+FIRST_UNITS: Mapping[str, Mapping[str, Any]] = {
+    "dma.burst_buffer_kib": {"dma.burst_buffer_kib": 4},
+    "float32_rescale": {"float32_rescale": True},
+}
+"""What a machine without a unit gets, by the key that an operator needs; the burst buffer is as large as in presets."""
 
 
-def _needed(result: RunResult) -> Iterator[Candidate]:
-    """Yield the changes that add what the machine lacks for layers on the host, by their reasons."""
+def _lacking(graph: Graph, result: RunResult) -> dict[str, int]:
+    """Return the cycles of layers on the host by the hardware key that would bring them to the NPU.
+
+    The graph is lowered once more, because neither a program nor its results keep these keys.
+    """
+    found: dict[str, int] = {}
+    if result.cycles.host < LEAST_SHARE * result.cycles:
+        return found
+    try:
+        items = prepare(graph, result.hardware).items
+    except NpusimError:
+        return found  # it is several programs
+    for item in items:
+        if isinstance(item.body, HostStep):
+            for key in item.body.keys:
+                found[key] = found.get(key, 0) + result.layers[item.node].cycles
+    return found
+
+
+def _needed(result: RunResult, lacking: Mapping[str, int]) -> Iterator[Candidate]:
+    """Yield the changes that add what the machine lacks for layers on the host."""
     for dtype in REAL_TYPES:
-        yield from _floats(result, dtype)
-    room = scaled(result.hardware, {"scratchpad.size_kib": 2})
-    buffer = {"dma.burst_buffer_kib": FIRST_BUFFER_KIB}
-    needs = {"needs room": room, "dma.burst_buffer_kib": buffer, "float32_rescale": {"float32_rescale": True}}
-    for words, changes in needs.items():
-        lacking = (layer.cycles for layer in result.layers if layer.unit == HOST and words in layer.reason)
-        yield Candidate(HOST, changes, sum(lacking) / int(result.cycles))
+        yield from _floats(result, dtype, lacking)
+    room = scaled(result.hardware, {ROOM: 2})
+    for key, changes in {ROOM: room, **FIRST_UNITS}.items():
+        yield Candidate(HOST, changes, lacking.get(key, 0) / int(result.cycles))
 
 
-def _floats(result: RunResult, dtype: str) -> Iterator[Candidate]:
+def _floats(result: RunResult, dtype: str, lacking: Mapping[str, int]) -> Iterator[Candidate]:
     """Yield the changes that add missing floating-point units for layers on the host: all of them, and one alone."""
-    layers = _on_host(result, dtype)
     values, lacked = to_flat(result.hardware), dict[str, Any]()
     for key, (of, part) in FLOAT_PARTS.items():
         path = key.format(dtype)
-        if any(path in layer.reason for layer in layers) and not values.get(path):
+        if path in lacking:
             lacked[path] = max(int(values.get(of, part)) // part, 1)
-    share = sum(layer.cycles for layer in layers) / int(result.cycles)
+    share = sum(layer.cycles for layer in _on_host(result, dtype)) / int(result.cycles)
     for changes in (lacked, dict(list(lacked.items())[:1])):
         yield Candidate(HOST, changes, share * len(changes) / max(len(lacked), 1))
 

@@ -16,16 +16,14 @@ from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
 from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.element_types import in_words, refusal
-from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part
+from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part, Refusal
 from npusim.kernels.table import check_lacks, operator
+from npusim.scheduler.fit.cuts import PARTS
 from npusim.scheduler.network.memo import Memo
 from npusim.scheduler.network.moves import picks, pieces
 from npusim.scheduler.network.on_the_way import on_the_way
 from npusim.scheduler.network.states import check_states
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
-
-_MOST_STRIPES = 1024
-"""Number of stripes that a tensor between fused layers is assumed to be split into; one must fit the memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,8 @@ def _require_room(graph: Graph, hardware: Hardware) -> None:
     """Raise CompileError for tensors that cannot fit into the memories, before time is spent on scheduling.
 
     All inputs are placed at the same time, and each output as a whole. Of a tensor between fused layers only a stripe
-    is placed, taken to be 1/1024 of it. Constants are left out, because compression may store them in fewer bits.
+    is placed, at least the smallest that the scheduler tries. Constants are left out, because compression may store
+    them in fewer bits.
     """
     room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
     inputs = sum(graph.tensors[number].type.size_bytes for number in graph.inputs)
@@ -88,9 +87,7 @@ def _require_room(graph: Graph, hardware: Hardware) -> None:
     for number, tensor in enumerate(graph.tensors):
         if tensor.bound and not tensor.constant:
             size, whole = tensor.type.size_bytes, number in graph.outputs
-            needs.append(
-                (size if whole else size // _MOST_STRIPES, size, f"tensor {quoted(tensor.name)} takes")
-            )
+            needs.append((size if whole else size // PARTS[-1], size, f"tensor {quoted(tensor.name)} takes"))
     need, size, what = max(needs)
     if need > room:
         raise CompileError(
@@ -127,24 +124,26 @@ def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
 _STATE = "gives the next value of a state, in its place: the host reads all of the old one before it writes"
 
 
-def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering | str:
+def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering | Refusal:
     """How the NPU computes a node, or why the host does."""
     if node.on_host:
-        return node.on_host
+        return Refusal(node.on_host)
     return each.lowering(call, hardware) or each.host_reason(call, hardware)
 
 
-def _state_way(node: Node, way: Lowering | str, befores: set[int]) -> Lowering | str:
+def _state_way(node: Node, way: Lowering | Refusal, befores: set[int]) -> Lowering | Refusal:
     """That of a node that updates a state: copies may, of what is computed elsewhere."""
-    copies = not isinstance(way, str) and way.unit == "dma" and befores.isdisjoint(node.inputs)
-    return way if copies else _STATE
+    copies = isinstance(way, Lowering) and way.unit == "dma" and befores.isdisjoint(node.inputs)
+    return way if copies else Refusal(_STATE)
 
 
-def _lower(way: Lowering | str, call: Call, hardware: Hardware) -> Sequence[Work | Move | Pick | HostStep]:
+def _lower(
+    way: Lowering | Refusal, call: Call, hardware: Hardware
+) -> Sequence[Work | Move | Pick | HostStep]:
     if not any(output.elements for output in call.outputs):
         return ()  # no element to compute: there is nothing to do, on whatever unit
-    if isinstance(way, str):
-        return (HostStep(way),)
+    if isinstance(way, Refusal):
+        return (HostStep(*way),)
     return [body for part in way.lower(call, hardware) for body in _bodies(part, hardware)]
 
 

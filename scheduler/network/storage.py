@@ -12,9 +12,10 @@ from npusim.kernels.operator.operator import Alias
 
 @dataclass(frozen=True, slots=True)
 class HostStep:
-    """The node runs on the host; `reason` says why."""
+    """The node runs on the host: the reason in words, and the hardware keys that would bring it to the NPU."""
 
     reason: str
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,12 +98,12 @@ def test_the_first_lowering_whose_rules_hold_is_taken(call: Call, row: Lowering 
 
 def test_a_way_for_other_element_types_says_nothing() -> None:
     call = call_with([reals(1), reals(2)], [codes(2, scale=2.0)], Activated())
-    assert TWO_WAYS.host_reason(call, EDGE) == "inputs and outputs have one scale and zero point"
+    assert TWO_WAYS.host_reason(call, EDGE).words == "inputs and outputs have one scale and zero point"
 
 
 def test_where_no_lowering_holds_what_each_lacks_is_said() -> None:
     call = call_with([codes(1), codes(2)], [codes(2, scale=2.0)], Activated())
-    assert TWO_WAYS.host_reason(call, EDGE) == (
+    assert TWO_WAYS.host_reason(call, EDGE).words == (
         "input and output have one shape; inputs and outputs have one scale and zero point"
     )
 

@@ -109,7 +109,7 @@ def test_rows_with_scales_of_their_own() -> None:
     )
     assert found.tolist() == [[12, 10], [-18, -15]]
     assert (
-        operator("batch_matmul").host_reason(call, EDGE)
+        operator("batch_matmul").host_reason(call, EDGE).words
         == "on the NPU the first operand has one scale and zero point"
     )
 
@@ -127,11 +127,11 @@ def test_sums_that_leave_32_bits_are_exact_on_the_host() -> None:
     assert found.tolist() == [[46]]
     reason = "on the NPU no sum of products and bias may leave 32 bits, but where it is the result"
     assert entry.lowering(call, EDGE) is None
-    assert entry.host_reason(call, EDGE) == f"on the NPU the weights are constants; {reason}"
+    assert entry.host_reason(call, EDGE).words == f"on the NPU the weights are constants; {reason}"
     known = ones * (np.arange(inner) < 33_025)
     assert entry.lowering(replace(call, constants={1: known}), EDGE) is not None
     more = ones * (np.arange(inner) < 33_026)
-    assert entry.host_reason(replace(call, constants={1: more}), EDGE) == reason
+    assert entry.host_reason(replace(call, constants={1: more}), EDGE).words == reason
     # As it is, the sum wraps, on the NPU too.
     sums = replace(call, outputs=(TensorType("int32", (1, 1)),), constants={1: ones})
     (found,) = entry.compute(sums, [ones, ones])
@@ -145,18 +145,18 @@ def test_what_the_npu_leaves_to_the_host() -> None:
     call = replace(product(x, w, ofm), constants={1: np.zeros((3, 8), np.uint8)})
     assert entry.lowering(call, EDGE) is not None
     without = change(EDGE, {"float32_rescale": False})
-    assert (
-        entry.host_reason(call, without)
-        == "needs an output stage that rescales in float32 (float32_rescale); edge-128 has none"
-    )
+    words = "needs an output stage that rescales in float32 (float32_rescale); edge-128 has none"
+    assert entry.host_reason(call, without) == (words, ("float32_rescale",))
     assert entry.lowering(replace(call, outputs=(TensorType("int32", (4, 3)),)), without) is not None
     zeros = replace(w, quantization=Quantization((1.0,) * 3, (1, 2, 1), 0))
     assert (
-        entry.host_reason(replace(call, inputs=(x, zeros)), EDGE)
+        entry.host_reason(replace(call, inputs=(x, zeros)), EDGE).words
         == "on the NPU all weights have one zero point"
     )
     wide = product(coded("int16", 4, 8), w, ofm)
-    assert entry.host_reason(wide, EDGE).startswith("on the NPU feature map and weights are 8-bit codes")
+    assert entry.host_reason(wide, EDGE).words.startswith(
+        "on the NPU feature map and weights are 8-bit codes"
+    )
 
 
 @pytest.mark.parametrize(

@@ -508,7 +508,7 @@ def test_rules(name: str, call: Call, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["topk_v2", "detection_post_process"])
 def test_operators_of_the_host_say_why(name: str) -> None:
-    reason = operator(name).host_reason(call_with([codes(1)], [codes(1)]), EDGE)
+    reason = operator(name).host_reason(call_with([codes(1)], [codes(1)]), EDGE).words
     assert reason.startswith("runs on the host: ")
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
+from npusim.isa.hardware.parameters import parameters
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.operator.operator import ROOM
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.table import FILES, NAMES, operator, operators
 
@@ -21,9 +23,18 @@ def test_names_are_unique() -> None:
 def test_every_rule_says_in_one_line_what_it_demands(name: str) -> None:
     entry = operator(name)
     assert entry.name == name
-    for rule in (*entry.rules, *(rule for row in entry.lowerings for rule in (*row.rules, *row.needs))):
+    for rule in (*entry.rules, *(rule for row in entry.lowerings for rule in row.rules)):
         assert rule.__doc__
         assert "\n" not in rule.__doc__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_need_names_the_key_that_brings_it(name: str) -> None:
+    for need in {need for row in operator(name).lowerings for need in row.needs}:
+        keys = {need.key.format(dtype=dtype) for dtype in ("float16", "float32")}
+        assert keys <= {each.path for each in parameters()}
+        assert need.key == ROOM or all(key in need.words for key in keys)
+        assert need.words.startswith("room") == (need.key == ROOM)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,9 @@ def test_the_reason_goes_before_those_of_the_ways() -> None:
     conv, entry = call_of(graph, graph.nodes[0]), operator("conv_2d")
     assert entry.lowering(conv, EDGE) is not None
     assert entry.lowering(conv, lacking("conv_2d")) is None
-    assert entry.host_reason(conv, lacking("conv_2d")) == "edge-128 lacks the operator (lacks_operators)"
+    assert (
+        entry.host_reason(conv, lacking("conv_2d")).words == "edge-128 lacks the operator (lacks_operators)"
+    )
 
 
 def test_a_machine_may_lack_all_of_them() -> None:

@@ -37,7 +37,7 @@ from npusim.kernels.lowering.stage import float32_rescale
 from npusim.kernels.operator.activation import activation_of, float32_bounds, limited
 from npusim.kernels.operator.in_reals import by_element
 from npusim.kernels.operator.operands import input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Rule, Values
+from npusim.kernels.operator.operator import ROOM, Call, Lowering, Rule, Values, need
 from npusim.kernels.operator.rescale import float32_scales, products_of_scales
 from npusim.kernels.operators.convolution.weighted_sum import BIAS, WEIGHTS, bias_per_channel
 
@@ -256,6 +256,7 @@ def with_room(row: Lowering) -> Lowering:
     return row._replace(needs=(*row.needs, _room))
 
 
+@need(ROOM)
 def _room(call: Call, hardware: Hardware) -> bool:
     """room in half of the scratchpad for the second operand where sums leave the array as they are"""
     second = input_type(call, WEIGHTS)

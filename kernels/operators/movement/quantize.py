@@ -114,12 +114,12 @@ def _scale_per_channel(call: Call) -> bool:
 
 
 def _one_scale(call: Call) -> bool:
-    """on real lanes there is one scale and zero point, and the codes are int8 or uint8"""
+    """on float units there is one scale and zero point, and the codes are int8 or uint8"""
     return rules.eight_bit_output(call) and quantization(call.outputs[0]).axis is None
 
 
 def _as_litert(call: Call[Parameters]) -> bool:
-    """on real lanes what 32 bits do not hold in steps becomes the smallest code (neither saturating nor truncated)"""
+    """on float units what 32 bits do not hold in steps becomes the smallest code (neither saturating nor truncated)"""
     return not (call.parameters.saturating or call.parameters.truncate)
 
 
@@ -179,7 +179,7 @@ _FIXED_POINT = by_type(
 
 
 def _known_in_integers(call: Call[Parameters]) -> bool:
-    """codes of uint16 are rescaled in float32, and those of fewer bits than their type has"""
+    """quantized values of uint16, or of fewer bits than their type has, are requantized in float32"""
     if call.parameters.rescale == "float32":
         return call.parameters.bits == 0 or call.outputs[0].element.bits == 8
     return fits(_IN_INTEGERS, call.inputs, call.outputs) and call.parameters.bits == 0

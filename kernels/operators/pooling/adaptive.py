@@ -22,7 +22,7 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.geometry import image_ranks, maps_on_npu
 from npusim.kernels.operator.operands import elementwise, input_type
-from npusim.kernels.operator.operator import Call, Lowering, Rule, Shapes
+from npusim.kernels.operator.operator import ROOM, Call, Lowering, Rule, Shapes, need
 from npusim.kernels.operator.parameters import Activated, Pair
 from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.pooling import pooling
@@ -107,6 +107,7 @@ def _small_bins(call: Call[Adaptive]) -> bool:
     return all(int(seen(call, axis)[1].max()) <= 255 for axis in (1, 2))
 
 
+@need(ROOM)
 def _rows_fit(call: Call[Adaptive], hardware: Hardware) -> bool:
     """room in the scratchpad for the rows that one row of bins sees"""
     ifm = input_type(call)

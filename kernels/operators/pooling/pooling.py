@@ -28,7 +28,17 @@ from npusim.kernels.operator.geometry import (
     window_shape,
 )
 from npusim.kernels.operator.operands import elementwise, input_type, quantization
-from npusim.kernels.operator.operator import FIXED_POINT, Call, Lowering, Need, Rule, Shapes, SlidingWindow
+from npusim.kernels.operator.operator import (
+    FIXED_POINT,
+    ROOM,
+    Call,
+    Lowering,
+    Need,
+    Rule,
+    Shapes,
+    SlidingWindow,
+    need,
+)
 from npusim.kernels.operator.parameters import NO_BORDERS, Border, Borders, Pair, Rescale
 from npusim.kernels.operator.rescale import sound_scales
 
@@ -84,6 +94,7 @@ NPU_RULES: tuple[Rule, ...] = (
 )
 
 
+@need(ROOM)
 def rows_fit(call: Call[Pooling], hardware: Hardware) -> bool:
     """room in the scratchpad for the rows that one row of windows sees"""
     ifm = input_type(call)

@@ -32,7 +32,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operator.operator import ROOM, Call, Lowering, Operator, Values, need
 from npusim.kernels.operator.rescale import Multiplier, mean_multiplier, moved_in_32_bits, sound_scales
 
 Parameters = Reduction
@@ -53,6 +53,7 @@ def _some_if_fused(call: Call) -> bool:
     return call.parameters.rescale != "fused" or combined(call) > 0
 
 
+@need(ROOM)
 def _fits(call: Call, hardware: Hardware) -> bool:
     """room in the scratchpad for the elements of one mean"""
     return combined(call) < hardware.scratchpad_bytes

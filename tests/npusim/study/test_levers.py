@@ -164,13 +164,13 @@ def test_a_large_network_is_tried_on_fewer_machines() -> None:
     small, large = _ran("digits_cnn", "edge-128"), _ran("mobilenet_v2", "edge-128")
     assert searching._affordable(small) > 10
     assert searching._affordable(large) == 2
-    assert [each.relieves for each in candidates(large)[:3]] == ["dram", "clock", "mac"]
+    assert [each.relieves for each in candidates(large, {})[:3]] == ["dram", "clock", "mac"]
 
 
 def test_a_change_that_the_model_does_not_fit_is_no_lever(monkeypatch: pytest.MonkeyPatch) -> None:
     before = _ran("digits_cnn", "edge-128")
     tiny = searching.Candidate("scratchpad", {"scratchpad.size_kib": 1}, 1.0)
-    monkeypatch.setattr(searching, "candidates", lambda result: [tiny])
+    monkeypatch.setattr(searching, "candidates", lambda result, lacking: [tiny])
     found, tried = _levers("digits_cnn", before)
     assert tried == Tried(())
     assert found.note == "no change takes off 1 % or more; 0 simulated"
@@ -221,3 +221,18 @@ def test_a_model_file_that_has_changed_has_no_levers(tmp_path: Path) -> None:
     file.write_text("version 1.0;\ngraph net( x ) -> ( y )\n{ x = external(shape = [1,65]); y = relu(x); }\n")
     with pytest.raises(NpusimError, match=r"has changed since the run; run it again"):
         _ = result.answer
+
+
+def test_a_layer_on_the_host_for_lack_of_scratchpad_gets_more() -> None:
+    """By the key that its operator needs, whatever the words of the reason are."""
+    sketch = Sketch()
+    image = sketch.input(1, 4, 50, 1000)
+    sketch.pool("max_pool_2d", image, (3, 3))
+    graph, small = sketch.graph(), npusim.hardware("edge-128", ["scratchpad.size_kib=128"])
+    before = api.simulate(api.compile_program(graph, small), timing_only=True)
+    (layer,) = before.layers
+    assert (layer.unit, "room" in layer.reason) == ("host", True)
+    calls = tuple(replace(call, reason="a") for call in before.program.host_calls)
+    silent = replace(before, program=replace(before.program, host_calls=calls))
+    found = [dict(lever.set) for lever in levers(graph, silent).levers if lever.relieves == "host"]
+    assert {"scratchpad.size_kib": 256} in found
