@@ -85,7 +85,7 @@ def _schema_parameters() -> tuple[Parameter, ...]:
 
 def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: str) -> Iterator[Parameter]:
     for key, field in schema["properties"].items():
-        own = field["anyOf"][0] if "anyOf" in field else field  # a table may be absent
+        own = field["anyOf"][0] if "anyOf" in field else field  # a table or a value may be absent
         table = own.get("$ref", "").rpartition("/")[2]
         if field.get("type") == "array" and "$ref" in field["items"]:
             rows = tables[field["items"]["$ref"].rpartition("/")[2]]
@@ -93,15 +93,14 @@ def _parameters(schema: Mapping[str, Any], tables: Mapping[str, Any], prefix: st
         elif table:
             yield from _parameters(tables[table], tables, f"{prefix}{key}.")
         else:
-            kind = field["anyOf"][0] if "anyOf" in field else field
-            factors = tuple(field.get("what_if", kind.get("what_if", ())))
+            factors = tuple(field.get("what_if", own.get("what_if", ())))
             yield Parameter(
                 f"{prefix}{key}",
                 _values(field),
                 field.get("default"),
                 field.get("description", ""),
                 factors,
-                not field.get("given", kind.get("given", False)),
+                not field.get("given", own.get("given", False)),
                 key in schema.get("required", ()),
                 condition(f"{prefix}{key}"),
             )

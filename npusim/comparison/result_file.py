@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
-from npusim.isa.hardware.hardware import ALL_OPERATORS
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import SCHEMA_VERSION
+from npusim.numbers.runs import is_host_alone
 
 LONGEST_VALUE = 40
 OF_AN_NPU = (
@@ -191,7 +191,7 @@ class ResultFile:
 
     def has(self, key: str) -> bool:
         """Whether the machine has what a number describes: no DRAM traffic without a DRAM, no MAC array in a CPU."""
-        if ALL_OPERATORS in self.values["hardware"].get("lacks_operators", ()):
+        if is_host_alone(self.values):
             return not key.startswith(OF_AN_NPU)
         return not key.startswith("dram_bytes.") or self.memories is None or "dram" in self.memories
 

@@ -100,9 +100,8 @@ def is_model(path: Path) -> bool:
     return True
 
 
-def suffixes() -> str:
-    """Return the suffixes of all model formats, joined for a message."""
-    return ", ".join(suffix for door in DOORS for suffix in door.suffixes)
+SUFFIXES = tuple(suffix for door in DOORS for suffix in door.suffixes)
+"""The suffixes of all model formats."""
 
 
 def models_below(folder: Path) -> list[Path]:
@@ -114,8 +113,7 @@ def models_below(folder: Path) -> list[Path]:
             found.append(Path(place))
             continue
         inside[:] = [name for name in inside if not name.startswith(".")]
-        every = tuple(suffix for door in DOORS for suffix in door.suffixes)
-        found += [Path(place, name) for name in files if name.lower().endswith(every) and name[0] != "."]
+        found += [Path(place, name) for name in files if name.lower().endswith(SUFFIXES) and name[0] != "."]
     return sorted(found)
 
 

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from npusim.isa.base.version import npusim_version
+from npusim.isa.hardware.hardware import ALL_OPERATORS
 
 SCHEMA_VERSION = 1
+
+
+def is_host_alone(values: Mapping[str, Any]) -> bool:
+    """Return whether the JSON of a run is that of a machine without an NPU."""
+    return ALL_OPERATORS in values["hardware"].get("lacks_operators", ())
 
 
 @dataclass(frozen=True, slots=True)

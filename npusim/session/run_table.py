@@ -48,7 +48,9 @@ def model_files(paths: Iterable[str | Path]) -> list[str]:
             continue
         inside = [str(each) for each in frontend.models_below(Path(path))]
         if not inside:
-            raise NpusimError(f"{path}: no model file below this folder; models end in {frontend.suffixes()}")
+            raise NpusimError(
+                f"{path}: no model file below this folder; models end in {', '.join(frontend.SUFFIXES)}"
+            )
         found += [each for each in inside if each not in found]
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.base.csv_text import csv_text
-from npusim.isa.hardware.hardware import ALL_OPERATORS
+from npusim.numbers.runs import is_host_alone
 from npusim.reports.words import quantities as show
 from npusim.reports.words.claims import of_json
 from npusim.reports.words.text_table import columns
@@ -28,7 +28,7 @@ class Quantity(NamedTuple):
 
 def _of_array(get: Callable[[Values], float]) -> Callable[[Values], float | None]:
     """Make the accessor of a number that describes the NPU; it returns None for a CPU alone."""
-    return lambda run: None if ALL_OPERATORS in run["hardware"]["lacks_operators"] else get(run)
+    return lambda run: None if is_host_alone(run) else get(run)
 
 
 QUANTITIES = (

@@ -86,7 +86,7 @@ macs | integer | | Multiply-accumulates of the model.
 mac_utilization | number | 1 | Multiply-accumulates over multipliers times cycles.
 lower_bound_cycles | integer | cycles | What no schedule of this work can beat on an ideal machine of this size.
 lower_bound_limit | string | | Resource that sets the lower bound: mac, vector, dram, host, or none.
-bound_by | string | | Unit or memory that works longest in the simulated run.
+bound_by | string | | Unit or memory that works longest; answer.reason.by is what a change relieves most.
 lost_cycles.* | integer | cycles | Cycles beyond the lower bound, by cause; gains are negative. They add up.
 {_DRAM}
 memory_bytes.*.read | integer | bytes | Read at the port of a memory, by its name, with instructions, in whole bursts.

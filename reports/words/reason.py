@@ -85,11 +85,17 @@ def _reason(result: RunResult, found: Answer) -> str:
     if by == HOST and (words := _on_host(result)):
         return words
     if by in WAITS:
-        return f"of the time is lost to {CAUSE_NAMES[by]}{_mostly(result, found)}"
+        return f"of the time is lost to {CAUSE_NAMES[by]}{_mostly(result, found)}{_beside(found, ' works')}"
     bound = f" ({found.bound}-bound)" if found.bound else ""
-    others = sorted(((share, name) for name, share in found.busy.items() if name != by), reverse=True)
-    beside = f"; {_worker(others[0][1])} {show.percent(others[0][0])}" if others[0][0] >= LEAST_BUSY else ""
-    return f"of the time {_worker(by)} works{bound}{_work(result, by)}{_mostly(result, found)}{beside}"
+    work = f"{_work(result, by)}{_mostly(result, found)}{_beside(found)}"
+    return f"of the time {_worker(by)} works{bound}{work}"
+
+
+def _beside(found: Answer, verb: str = "") -> str:
+    """Name the busiest unit or memory beside the bottleneck, also if it works longer; empty if it works little."""
+    busy = {name: share for name, share in found.busy.items() if name != found.reason.by}
+    most = max(busy, key=lambda name: busy[name], default="")
+    return f"; {_worker(most)}{verb} {show.percent(busy[most])}" if busy.get(most, 0) >= LEAST_BUSY else ""
 
 
 def _worker(name: str) -> str:
