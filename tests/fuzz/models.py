@@ -337,7 +337,7 @@ def check(folder: Path, report: Report) -> None:
         report.note("not comparable", str(refusal))
         return
     if any(_undefined(graph, node) for node in graph.nodes):
-        report.note("not comparable", "LiteRT shifts by a negative number")
+        report.note("not comparable", "LiteRT shifts by a number of bits that C does not define")
         return
     report.note("compared")
     if any(operator(node.op).defined for node in graph.nodes):
@@ -352,8 +352,14 @@ def check(folder: Path, report: Report) -> None:
 
 
 def _undefined(graph: Any, node: Any) -> bool:
-    """Whether a node compares 8-bit values of a scale of 1 or more: LiteRT's kernels take smaller scales only."""
+    """Whether LiteRT's kernel shifts by a number of bits that C does not define.
+
+    Comparisons of 8-bit values do with a scale of 1 or more, inverse square roots with a factor below 2^-11.
+    """
     kinds = [graph.tensors[operand].type for operand in node.inputs if operand is not None]
+    if node.op == "rsqrt" and kinds[0].quantized8:
+        scale = graph.tensors[node.outputs[0]].type.quantization.scale
+        return bool(kinds[0].quantization.scale ** 0.5 * scale > 2**11)
     compares = isinstance(node.parameters, ByValue)
     return compares and any(kind.quantized8 and max(kind.quantization.scales) >= 1 for kind in kinds)
 
