@@ -7,7 +7,7 @@ FOLDERS := $(shell find npusim isa kernels scheduler reports -type d -not -name 
 # Two workers: most machines that run this have at least two cores.
 JOBS ?= 2
 
-.PHONY: demo test quick lint docs bench rtl pins clean
+.PHONY: demo test quick nightly lint docs bench rtl pins clean
 
 demo: $(VENV)/run
 	$(BIN)/npusim demo
@@ -32,6 +32,10 @@ docs: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[bench]'
 	$(BIN)/python -m benchmarks
+
+# Everything that tests can try, ten times as many random examples among it: hours.
+nightly: $(VENV)/dev
+	NPUSIM_NIGHT=1 NPUSIM_RTL=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # All of the register-transfer referee; needs Verilator and a C++ compiler (apt-get install verilator g++).
 rtl: $(VENV)/dev

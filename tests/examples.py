@@ -1,4 +1,7 @@
-"""How many random examples hypothesis tries: few and always the same, or as many new ones as NPUSIM_EXAMPLES says."""
+"""How many random examples hypothesis tries: few and always the same, or new ones.
+
+NPUSIM_EXAMPLES says how many new ones; NPUSIM_NIGHT=1 tries ten times as many as by day.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+NIGHT = bool(os.environ.get("NPUSIM_NIGHT"))
+"""Whether tests try all that they can, whatever it takes (`make nightly`)."""
+
 
 def examples(number: int) -> settings:
     """Settings of a random test: `number` examples by default, no deadline."""
     wanted = os.environ.get("NPUSIM_EXAMPLES")
     return settings(
-        max_examples=int(wanted) if wanted else number,
-        derandomize=not wanted,
+        max_examples=int(wanted) if wanted else 10 * number if NIGHT else number,
+        derandomize=not (wanted or NIGHT),
         database=None,
         deadline=None,
         print_blob=True,
