@@ -202,10 +202,13 @@ class GraphBuilder:
         """Count elements of constants that the reader computes; False once they exceed the model's budget."""
         return self.budget is None or self.budget.afford(elements)
 
-    def read_with(self, most_folded: int, budget: limits.Budget | None = None) -> None:
-        """Set up for reading a model file: fold nodes on constants, and limit operations and constants by a budget."""
+    def read_with(self, most_folded: int, budget: limits.Budget | None = None, weight_bytes: int = 0) -> None:
+        """Set up for reading a model file: fold nodes on constants, and limit operations and constants by a budget.
+
+        weight_bytes: bytes of weights in the file, by which the limit of operations grows.
+        """
         self.most_folded = most_folded
-        self.budget = budget or self.budget or limits.Budget()
+        self.budget = budget or self.budget or limits.Budget(weight_bytes)
 
     def node(
         self,

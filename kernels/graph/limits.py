@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.folding import MOST_TOTAL
 
 MOST_OPERATIONS = 1 << 13
-"""Maximum number of operations of a model, with those in branches and loop bodies. Compiling and timing one takes
-about half a millisecond, so a model takes a few seconds at most."""
+"""Maximum number of operations of a model without weights, with those in branches and loop bodies. Compiling and timing
+one takes about a millisecond, so a small file takes a few seconds at most."""
+
+WEIGHT_BYTES = 16
+"""Bytes of weights in a file for which it may have one more operation: a file that is large because of its weights is a
+real network, and its time is in proportion to its size."""
 
 MOST_WRITTEN_OUT = 1 << 14
-"""Maximum number of operations that functions, fragments and loops are expanded into, before folding."""
+"""Maximum number of operations that functions, fragments and loops are expanded into, before folding; two more for each
+further operation that weights allow."""
 
 MOST_AXES = 32
 """Maximum number of axes of a tensor: the limit of numpy 1."""
@@ -20,18 +25,30 @@ MOST_AXES = 32
 
 @dataclass(slots=True)
 class Budget:
-    """Operations and constants that a model file may still add; the builders of all its graphs share one budget."""
+    """Operations and constants that a model file may still add; the builders of all its graphs share one budget.
 
-    operations: int = MOST_OPERATIONS
-    written_out: int = MOST_WRITTEN_OUT
+    weight_bytes: bytes of weights in the file.
+    """
+
+    weight_bytes: int = 0
     elements: int = MOST_TOTAL
+    most_operations: int = field(init=False)
+    most_written_out: int = field(init=False)
+    operations: int = field(init=False)
+    written_out: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        more = self.weight_bytes // WEIGHT_BYTES
+        self.operations = self.most_operations = MOST_OPERATIONS + more
+        self.written_out = self.most_written_out = MOST_WRITTEN_OUT + 2 * more
 
     def operation(self) -> None:
         """Count one operation. Raises GraphError beyond the limit."""
         self.operations -= 1
         if self.operations < 0:
             raise GraphError(
-                f"has more than {MOST_OPERATIONS:,} operations, which is what npusim compiles; give a part of the model"
+                f"has more than {self.most_operations:,} operations, the most that npusim compiles of a file with "
+                f"{self.weight_bytes:,} bytes of weights; give a part of the model"
             )
 
     def write_out(self, count: int) -> None:
@@ -39,8 +56,8 @@ class Budget:
         self.written_out -= count
         if self.written_out < 0:
             raise GraphError(
-                f"becomes more than {MOST_WRITTEN_OUT:,} operations with loops and branches written out; give a part "
-                "of the model, or fewer iterations"
+                f"becomes more than {self.most_written_out:,} operations with loops and branches written out; give a "
+                "part of the model, or fewer iterations"
             )
 
     def afford(self, elements: int) -> bool:

@@ -18,12 +18,15 @@ from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.element_types import in_words, refusal
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part, Refusal
 from npusim.kernels.table import check_lacks, operator
-from npusim.scheduler.fit.cuts import PARTS
 from npusim.scheduler.network.memo import Memo
 from npusim.scheduler.network.moves import picks, pieces
 from npusim.scheduler.network.on_the_way import on_the_way
 from npusim.scheduler.network.states import check_states
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
+
+_MOST_STRIPES = 1024
+"""Number of stripes of a tensor between fused layers, of which one must fit the memories. The scheduler tries up to
+8,192, but scheduling a tensor of more than 1,024 times all memories takes minutes before it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,7 @@ def _require_room(graph: Graph, hardware: Hardware) -> None:
     """Raise CompileError for tensors that cannot fit into the memories, before time is spent on scheduling.
 
     All inputs are placed at the same time, and each output as a whole. Of a tensor between fused layers only a stripe
-    is placed, at least the smallest that the scheduler tries. Constants are left out, because compression may store
-    them in fewer bits.
+    is placed (`_MOST_STRIPES`). Constants are left out, because compression may store them in fewer bits.
     """
     room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
     inputs = sum(graph.tensors[number].type.size_bytes for number in graph.inputs)
@@ -87,7 +89,9 @@ def _require_room(graph: Graph, hardware: Hardware) -> None:
     for number, tensor in enumerate(graph.tensors):
         if tensor.bound and not tensor.constant:
             size, whole = tensor.type.size_bytes, number in graph.outputs
-            needs.append((size if whole else size // PARTS[-1], size, f"tensor {quoted(tensor.name)} takes"))
+            needs.append(
+                (size if whole else size // _MOST_STRIPES, size, f"tensor {quoted(tensor.name)} takes")
+            )
     need, size, what = max(needs)
     if need > room:
         raise CompileError(

@@ -158,9 +158,12 @@ class _File:
             parts, made = apart(newer)
             read += parts
             constants |= moved | made
+        for node in read:
+            if _is_constant(node):
+                _add(constants, node.outputs[0], node.attributes["value"])
+        read = [node for node in read if not _is_constant(node)]
         _check_names([*constants, *(value.name for value in inputs)], read)
-        constants |= {node.outputs[0]: node.attributes["value"] for node in read if _is_constant(node)}
-        nodes = in_order([node for node in read if not _is_constant(node)])
+        nodes = in_order(read)
         outputs = tuple(value.name for value in graph.output)
         foreign = self._foreign(graph, nodes)
         return Network(
@@ -177,9 +180,7 @@ class _File:
     def _constants(self, graph: Any) -> dict[str, Array]:
         constants: dict[str, Array] = {}
         for tensor in graph.initializer:
-            if tensor.name in constants:
-                raise FormatError(f"constant {quoted(tensor.name)}: is there twice")
-            constants[tensor.name] = array_of(tensor, self.folder)
+            _add(constants, tensor.name, array_of(tensor, self.folder))
         for tensor in graph.sparse_initializer:
             constants[tensor.values.name] = dense(tensor, self.folder)
         return constants
@@ -216,6 +217,15 @@ class _File:
 
 def _text(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _add(constants: dict[str, Array], name: str, value: Array) -> None:
+    """Add a constant. Raises FormatError if another value has its name; ONNX Runtime takes equal ones, too."""
+    other = constants.setdefault(name, value)
+    if other is not value and (other.dtype != value.dtype or not np.array_equal(other, value)):
+        raise FormatError(
+            f"constant {quoted(name)}: is there twice, with different values; give each a name of its own"
+        )
 
 
 def _check_names(given: list[str], nodes: list[Node]) -> None:

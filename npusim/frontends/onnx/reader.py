@@ -61,7 +61,11 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
     """The graph of a file. Raises FormatError or GraphError."""
-    return graph_of(file.parsed(path, has), builder)
+    network = file.parsed(path, has)
+    stored = sum(array.nbytes for array in network.constants.values())
+    # A sparse tensor takes more bytes than the file has, and bodies and folded constants come from these bytes.
+    builder.read_with(folding.MOST_ELEMENTS, weight_bytes=min(stored, path.stat().st_size))
+    return graph_of(network, builder)
 
 
 def has(domain: str, name: str) -> bool:
@@ -231,8 +235,12 @@ class _Reading:
             )
         if value is not None and value.sizes is not None:
             sizes = [self.builder.sizes.get(each) if isinstance(each, str) else each for each in value.sizes]
-            if sizes[:1] == [None] and types:
-                sizes[:1] = types[0].shape[:1]  # assume that the batch is that of the first operand
+            if sizes[:1] == [None] and types and types[0].shape:
+                sizes[:1] = types[0].shape[:1]
+                self.builder.note(
+                    f"result {quoted(name)} of {node.place} has a first axis which the file leaves open: taken to be "
+                    f"{sizes[0]}, that of the first operand; state another in the file (value_info)"
+                )
             shape = tuple([each for each in sizes if isinstance(each, int)])
             if len(shape) == len(sizes):
                 return TensorType(value.dtype, shape)

@@ -24,7 +24,7 @@ from npusim.frontends.tflite.shapes import VALUES, reads_shapes, resized
 from npusim.frontends.tflite.tensors import check_size, tensor_name, tensors_of, zeros
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, SizeOnly, TensorType
 from npusim.kernels.graph import folding
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
@@ -49,7 +49,11 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
     """The graph of a TFLite file, as a whole not checked; raises FormatError or GraphError."""
-    return _whole(decode(user_file.mapped(path, user_file.MODEL, FormatError, "")), builder)
+    data = user_file.mapped(path, user_file.MODEL, FormatError, "")
+    model = decode(data)
+    stored = sum(len(buffer) for buffer in model.buffers if not isinstance(buffer, SizeOnly))
+    builder.read_with(folding.MOST_ELEMENTS, weight_bytes=min(stored, len(data)))
+    return _whole(model, builder)
 
 
 def parse(data: bytes | mmap, name: str, sizes: Sizes | None = None) -> Graph:

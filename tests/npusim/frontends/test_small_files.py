@@ -61,7 +61,7 @@ DOCUMENTS = {
             "\n".join(f" t{n} = relu({f't{n - 1}' if n else 'x'});" for n in range(MOST_OPERATIONS))
             + f" y = relu(t{MOST_OPERATIONS - 1});"
         ),
-        "has more than 8,192 operations, which is what npusim compiles",
+        "has more than 8,192 operations, the most that npusim compiles of a file with 0 bytes of weights",
     ),
 }
 
@@ -206,3 +206,26 @@ def test_models_of_the_hal(tmp_path: Path) -> None:
     maker.operation(hal.OperationType.RELU, [image], [result])
     hal.save(maker.model(hal.HalVersion.V1_2), tmp_path / "large.hal")
     refused(lambda: npusim.run(tmp_path / "large.hal"), MEMORIES)
+
+
+def test_a_file_may_have_more_operations_for_its_weights(tmp_path: Path) -> None:
+    """700 steps of an LSTM are 8,400 operations: as many as a small file may not have, but one with weights may."""
+    onnx = pytest.importorskip("onnx")
+    for units, fits in ((4, False), (32, True)):
+        drawn = np.random.default_rng(0).normal(size=(2, 1, 4 * units, units)).astype(np.float32)
+        weights = [onnx.numpy_helper.from_array(each, name) for each, name in zip(drawn, "wr", strict=True)]
+        make, kind = onnx.helper, onnx.TensorProto.FLOAT
+        graph = make.make_graph(
+            [make.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=units)],
+            "long",
+            [make.make_tensor_value_info("x", kind, [700, 1, units])],
+            [make.make_tensor_value_info("y", kind, [700, 1, 1, units])],
+            weights,
+        )
+        path = tmp_path / f"{units}.onnx"
+        onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
+        if fits:
+            assert len(npusim.load(path).nodes) > MOST_OPERATIONS
+        else:
+            with pytest.raises(NpusimError, match=r"has more than 8,\d{3} operations, .* bytes of weights"):
+                npusim.load(path)

@@ -113,7 +113,13 @@ def test_labels_that_are_words_are_left_out(tmp_path: Path) -> None:
     ):
         npusim.load(path)
     onnx.utils.extract_model(path, tmp_path / "less.onnx", ["x"], ["p"])
-    assert npusim.run(tmp_path / "less.onnx", unknown="host").cycles > 0
+    result = npusim.run(tmp_path / "less.onnx", unknown="host")
+    assert result.cycles > 0
+    (note,) = [note for note in result.notes if "first operand" in note]
+    assert note.startswith(
+        'result "p" of node "treeensembleclassifier" (ai.onnx.ml.TreeEnsembleClassifier) has a first'
+    )
+    assert "taken to be 1, that of the first operand" in note
 
 
 def test_a_list_of_maps_is_no_tensor(tmp_path: Path) -> None:
