@@ -46,10 +46,11 @@ NODES = MappingProxyType(
         # Rockchip RK3399, torvalds/linux rk3399-opp.dtsi: Mali-T860, Cortex-A72 and A53, 14 points of 0.825 to 1.2 V;
         # fitted clocks are within 2.3 % (root mean square), the worst 5 %. 0.8 V is the lowest supply there.
         28: Node(nominal_v=0.9, threshold_v=0.57, least_v=0.8, most_v=1.2),
-        # Marsellus in 22FDX (Conti et al., JSSC 2023): 100 MHz at 0.5 V, 420 MHz at 0.8 V, both recalled, not checked.
-        # GAP9, which is no part of the fit, is within 1 % (tests/isa/test_voltage.py). RK3568's NPU (android-rockchip
-        # rk3568.dtsi, 22 nm but no FDX) is steeper: from 0.875 to 1 V its clock grows 1.67 times, by the law 1.19
-        # times. Its 1 V is the highest supply.
+        # An estimate. The two points of the fit, 100 MHz at 0.5 V and 420 MHz at 0.8 V, are from memory of Marsellus
+        # in 22FDX (Conti et al., JSSC 2023, arXiv 2305.08415); no text with them was at hand to check. GAP9, which is
+        # no part of the fit, is within 1 % (tests/isa/test_voltage.py). RK3568's NPU (android-rockchip rk3568.dtsi,
+        # 22 nm but no FDX) is steeper: from 0.875 to 1 V its clock grows 1.67 times, by the law 1.19 times. Its 1 V
+        # is the highest supply.
         22: Node(nominal_v=0.8, threshold_v=0.41, least_v=0.5, most_v=1.0),
         # MediaTek MT8183 (12 nm, a 16 nm derivative), mt8183.dtsi: Mali-G72, Cortex-A53 and A73, 48 points of 0.625 to
         # 1.05 V; within 4.6 % (root mean square), the worst 14 %, in the GPU at its lowest clocks.

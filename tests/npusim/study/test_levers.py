@@ -164,6 +164,10 @@ def test_a_large_network_is_tried_on_fewer_machines() -> None:
     small, large = _ran("digits_cnn", "edge-128"), _ran("mobilenet_v2", "edge-128")
     assert searching._affordable(small) > 10
     assert searching._affordable(large) == 2
+    largest = _ran("resnet50", "edge-128")
+    assert searching._affordable(largest) == 1
+    computed = replace(largest, outputs=(np.zeros(1),))
+    assert searching._affordable(computed) == 2
     assert [each.relieves for each in candidates(large, {})[:3]] == ["dram", "clock", "mac"]
 
 
