@@ -39,10 +39,11 @@ def files() -> tuple[ReportFile, ...]:
     found.append(ReportFile(PAGE, "this page", _text(page)))
     for name, draw in figures.FIGURES.items():
         purpose, drawn = (draw.__doc__ or "").split(".")[0], _Drawn(draw)
-        found.append(
-            ReportFile(f"{name}.svg", f"figure: {purpose[0].lower()}{purpose[1:]}", drawn.writer("svg"))
-        )
-        found.append(ReportFile(f"{name}.png", "", drawn.writer("png")))
+        purposes = (f"figure: {purpose[0].lower()}{purpose[1:]}", "", "")
+        found += [
+            ReportFile(f"{name}.{kind}", text, drawn.writer(kind))
+            for kind, text in zip(figures.FORMATS, purposes, strict=True)
+        ]
     return tuple(found)
 
 

@@ -1,7 +1,10 @@
 """Figures of a run for papers, slides and notebooks, with matplotlib.
 
 Each function takes a result and returns a matplotlib Figure that belongs to nobody: it is not registered with
-pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`.
+pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`. Options of all of them:
+
+width_inches: width of the figure; its height stays.
+title:        what stands above it instead of its kind, the model and the hardware; empty for none.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cache, wraps
 from math import log10
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +46,17 @@ if TYPE_CHECKING:
 
     from npusim.numbers.run import RunResult
 
-    Drawing = Callable[[RunResult], Figure]
+    class Drawing(Protocol):
+        """A function that draws a figure of a run; see the options above."""
+
+        def __call__(
+            self, result: RunResult, /, *, width_inches: float = ..., title: str | None = ...
+        ) -> Figure: ...
+
 
 WIDTH_INCHES = 9.0
+FORMATS = ("svg", "png", "pdf")
+"""File formats of the figures of reports."""
 LABELLED_LAYERS = 6
 LEAST_LABELLED = 0.02
 LISTED_LAYERS = 24
@@ -113,11 +124,15 @@ def _import_matplotlib() -> None:
             matplotlib.rcParams["backend"] = backend
 
 
-def _in_style(draw: Drawing) -> Drawing:
+def _in_style(draw: Callable[[RunResult], Figure]) -> Drawing:
     @wraps(draw)
-    def drawn(result: RunResult) -> Figure:
+    def drawn(result: RunResult, *, width_inches: float = WIDTH_INCHES, title: str | None = None) -> Figure:
         with styled():
-            return draw(result)
+            figure = draw(result)
+            figure.set_figwidth(width_inches)
+            if title is not None:
+                figure.axes[0].set_title(title)
+            return figure
 
     return drawn
 
@@ -369,6 +384,11 @@ def _unit_colour(unit: Unit) -> str:
 
 
 def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
-    """What a file of a figure says of itself, in its format ("svg" or "png"): how what it shows came about, as JSON."""
-    text = json.dumps(made, ensure_ascii=True)
-    return {"Description": text} | ({"Date": None} if kind == "svg" else {})
+    """What a file of a figure, in one of `FORMATS`, says of itself: how what it shows came about, as JSON.
+
+    No file holds the time at which it was written, so that equal runs give equal files.
+    """
+    name, time = {"svg": ("Description", "Date"), "pdf": ("Subject", "CreationDate")}.get(
+        kind, ("Description", "")
+    )
+    return {name: json.dumps(made, ensure_ascii=True)} | ({time: None} if time else {})

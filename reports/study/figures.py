@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from npusim.base.files import Writer
-from npusim.reports.run.figures import FAINT, GRID, INK, WIDTH_INCHES, metadata, styled
+from npusim.reports.run.figures import FAINT, FORMATS, GRID, INK, WIDTH_INCHES, metadata, styled
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.study.effects import words_of_share
@@ -122,7 +122,7 @@ FIGURES: Mapping[str, Callable[[Study], Figure]] = {
 
 
 def writers(study: Study) -> dict[str, Writer]:
-    """What writes the figures that a study has, by the names of their files: each as SVG and PNG."""
+    """What writes the figures that a study has, by the names of their files: each as SVG, PNG and PDF."""
     if len(study.feasible) < 2 or len(study.objectives) < 2 or not study_columns.parameters(study):
         return {}
     found: dict[str, Writer] = {}
@@ -131,13 +131,12 @@ def writers(study: Study) -> dict[str, Writer]:
         if draw is sensitivity and not study.sensitivities:
             continue
         drawn = cache(partial(draw, study))
-        found[f"{name}.svg"] = partial(_save, drawn, "svg", made)
-        found[f"{name}.png"] = partial(_save, drawn, "png", made)
+        found |= {f"{name}.{kind}": partial(_save, drawn, kind, made) for kind in FORMATS}
     return found
 
 
 def _save(drawn: Callable[[], Figure], kind: str, made: Mapping[str, Any], file: BinaryIO) -> None:
-    """Draw and lay out a figure once for both of its files."""
+    """Draw and lay out a figure once for all of its files."""
     with styled():
         figure = drawn()
         figure.savefig(file, format=kind, metadata=metadata(kind, made))
@@ -150,7 +149,8 @@ def listed(written: Mapping[str, Writer]) -> list[tuple[str, str]]:
     for name, draw in FIGURES.items():
         if f"{name}.svg" in written:
             purpose = (draw.__doc__ or "").rstrip(".")
-            found.append((f"{name}.svg, {name}.png", f"figure: {purpose[0].lower()}{purpose[1:]}"))
+            files = ", ".join(f"{name}.{kind}" for kind in FORMATS)
+            found.append((files, f"figure: {purpose[0].lower()}{purpose[1:]}"))
     return found
 
 

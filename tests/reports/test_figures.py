@@ -27,15 +27,26 @@ def test_figures_name_model_and_hardware(name: str, result: RunResult) -> None:
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
-def test_equal_runs_give_equal_files(name: str, result: RunResult) -> None:
+def test_a_figure_has_the_width_and_the_title_of_a_paper(name: str, result: RunResult) -> None:
+    figure = figures.FIGURES[name](result, width_inches=3.4, title="Ours")
+    assert figure.get_figwidth() == 3.4
+    assert figure.axes[0].get_title(loc="left") == "Ours"
+    assert figure.get_figheight() == figures.FIGURES[name](result).get_figheight()
+
+
+@pytest.mark.parametrize("kind", figures.FORMATS)
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_equal_runs_give_equal_files(name: str, kind: str, result: RunResult) -> None:
     files = []
     for _ in range(2):
         file = BytesIO()
         with figures.styled():
-            figures.FIGURES[name](result).savefig(file, format="svg", metadata={"Date": None})
+            figure = figures.FIGURES[name](result)
+            figure.savefig(file, format=kind, metadata=figures.metadata(kind, {"model": "tiny"}))
         files.append(file.getvalue())
     assert files[0] == files[1]
-    assert files[0].startswith(b"<?xml")
+    assert files[0].startswith({"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[kind])
+    assert kind == "png" or b"tiny" in files[0]
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
