@@ -30,7 +30,7 @@ def takes(
     kinds = Call(
         Parameters(rescale=parameters.get("rescale", NONE.rescale)), tuple(inputs), tuple(results), {}
     )
-    if entry.owned(kinds) is None:
+    if entry.arithmetic(kinds) is None:
         if kinds.parameters.rescale not in entry.rescales:
             kinds = call_in_reals(kinds)
         if not fits(entry.types, kinds.inputs, kinds.outputs):

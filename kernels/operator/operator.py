@@ -121,6 +121,8 @@ _REQUANTIZED: Mapping[Rescale, str] = {
     "fixed_point": "in fixed point (as TFLite does)",
     "float32": "in float32 (as ONNX does)",
     "fused": "after one fused float32 computation (as operators of com.microsoft do)",
+    "dynamic": "in float32 after symmetric quantization of the rows at run time (as TFLite does)",
+    "dynamic_asymmetric": "in float32 after asymmetric quantization of the rows at run time (as TFLite does)",
 }
 
 
@@ -165,16 +167,18 @@ class Lowering(NamedTuple):
         return Refusal(f"needs {lacked.words}; {hardware.name} has {amount}", (lacked.key_of(call),))
 
 
-class Own(NamedTuple):
-    """What an operator does of its own with codes whose rescale is "float32", where that is not what it gives on the
-    reals that they stand for.
+class Arithmetic(NamedTuple):
+    """Another arithmetic of an operator: for calls of these element types whose results are rescaled so.
 
-    types, rules, reference: as those of the operator, in their place. Calls of other types compute on reals.
+    types, rules, reference: as those of the operator, in their place.
+    on_host: why the host computes such a call, where no lowering takes it; "" where the lowerings say it.
     """
 
     types: tuple[str, ...]
     rules: tuple[Rule, ...]
     reference: Reference
+    rescales: tuple[Rescale, ...] = ("float32",)
+    on_host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,7 @@ class Operator:
     rescales:  the ways to make codes of results that rules and reference know. Of "float32" an operator need not know:
                it then computes on the reals that codes stand for.
     in_reals:  what then computes on them, where it is not the reference: functions and sums, rounded to float32 once.
-    own:       what it does with codes whose rescale is "float32", where that is something else.
+    arithmetics: others than that of types, rules and reference. The first that fits a call is taken.
     """
 
     name: str
@@ -219,18 +223,19 @@ class Operator:
     defined: Callable[[Sequence[Array]], list[Array]] | None = None
     rescales: tuple[Rescale, ...] = FIXED_POINT
     in_reals: Reference | None = None
-    own: Own | None = None
+    arithmetics: tuple[Arithmetic, ...] = ()
 
-    def owned(self, call: Call) -> Own | None:
-        """What the operator does of its own with a call; None where it is like others."""
-        if self.own is None or call.parameters.rescale != "float32":
-            return None
-        return self.own if fits(self.own.types, call.inputs, call.outputs) else None
+    def arithmetic(self, call: Call) -> Arithmetic | None:
+        """Return the arithmetic beside the first one that computes a call; None if the first one does."""
+        for row in self.arithmetics:
+            if call.parameters.rescale in row.rescales and fits(row.types, call.inputs, call.outputs):
+                return row
+        return None
 
     def compute(self, call: Call, values: Values) -> list[Array]:
         """What a call that keeps the rules gives, in numpy."""
-        if (own := self.owned(call)) is not None:
-            return own.reference(call, values)
+        if (other := self.arithmetic(call)) is not None:
+            return other.reference(call, values)
         if call.parameters.rescale in self.rescales:
             return self.reference(call, values)
         first = call_in_reals(call).inputs[0]
@@ -242,8 +247,8 @@ class Operator:
 
         The element types of operands that the rules would miss do not count: those rules say it better.
         """
-        if (own := self.owned(call)) is not None:
-            return next((text(rule) for rule in own.rules if not rule(call)), None)
+        if (other := self.arithmetic(call)) is not None:
+            return next((text(rule) for rule in other.rules if not rule(call)), None)
         if (rescale := call.parameters.rescale) not in self.rescales:
             if rescale != "float32":
                 return f"{_requantized((*self.rescales, 'float32'))}, not {_REQUANTIZED[rescale]}"
@@ -266,6 +271,8 @@ class Operator:
         """
         if hardware.lacks(self.name):
             return Refusal(LACKS.format(hardware.name))
+        if (other := self.arithmetic(call)) is not None and other.on_host:
+            return Refusal(f"runs on the host: {other.on_host}")
         rows = [row for row in self.lowerings if call.parameters.rescale in row.rescales] or self.lowerings
         apt = [row for row in rows if row.rules and row.rules[0](call)]
         reasons = [reason for row in apt or rows if (reason := row.refusal(call, hardware))]

@@ -39,7 +39,7 @@ NO_BORDERS: Borders = ((0, 0), (0, 0))
 
 Activation = Literal["none", "relu", "relu6", "relu_n1_to_1"]
 
-Rescale = Literal["fixed_point", "float32", "fused"]
+Rescale = Literal["fixed_point", "float32", "fused", "dynamic", "dynamic_asymmetric"]
 """How codes become the codes of a result.
 
 fixed_point: by integer multipliers and shifts, as TFLite's kernels do.
@@ -47,6 +47,8 @@ float32:     as ONNX writes it: codes become float32, the operator computes on t
              scale, rounded half to even, the zero point added. Weighted sums are exact, and rescaled by one product;
              their int32 output is the sum itself (`npusim.kernels.operators.convolution.exact_sum`).
 fused:       as the operators of com.microsoft do, where they differ from that.
+dynamic, dynamic_asymmetric: float32 activations meet 8-bit weights: rows of activations are quantized at run time, with
+             zero point 0 or with one of their own, as LiteRT does (`npusim.kernels.operator.dynamic_range`).
 """
 
 _REQUIRED = object()

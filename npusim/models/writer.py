@@ -162,7 +162,7 @@ class ModelWriter:
         ifm: int,
         weights: int,
         bias: int,
-        quantization: Quantization,
+        quantization: Quantization | None,
         *,
         strides: Pair = (1, 1),
         dilations: Pair = (1, 1),
@@ -183,7 +183,7 @@ class ModelWriter:
             (ifm, weights, bias),
             quantization,
             {"strides": strides, "dilations": dilations, "activation": activation,
-             "padding": borders(size, filter_size, strides, padding, dilations)},
+             "padding": borders(size, filter_size, strides, padding, dilations), **self._rescale(ifm, weights)},
             name=name,
             options="Conv2DOptions",
             fields=window_fields(strides, padding, activation) | dilation_fields(dilations),
@@ -194,7 +194,7 @@ class ModelWriter:
         ifm: int,
         weights: int,
         bias: int | None,
-        quantization: Quantization,
+        quantization: Quantization | None,
         *,
         strides: Pair = (1, 1),
         dilations: Pair = (1, 1),
@@ -215,7 +215,8 @@ class ModelWriter:
             (ifm, weights) if bias is None else (ifm, weights, bias),
             quantization,
             {"strides": strides, "dilations": dilations, "activation": activation,
-             "depth_multiplier": channels // depth, "padding": borders(size, filter_size, strides, padding, dilations)},
+             "depth_multiplier": channels // depth, "padding": borders(size, filter_size, strides, padding, dilations),
+             **self._rescale(ifm, weights)},
             name=name,
             options="DepthwiseConv2DOptions",
             fields=fields | {"DepthMultiplier": channels // depth},
@@ -226,13 +227,17 @@ class ModelWriter:
         ifm: int,
         weights: int,
         bias: int | None,
-        quantization: Quantization,
+        quantization: Quantization | None,
         *,
         activation: str = "none",
         keep_num_dims: bool = False,
+        asymmetric: bool = False,
         name: str | None = None,
     ) -> int:
-        """Product of the last axis of a tensor (or of rows of as many elements) with weights [N, K]."""
+        """Product of the last axis of a tensor (or of rows of as many elements) with weights [N, K].
+
+        asymmetric: rows of a float32 tensor get zero points when they are quantized at run time for int8 weights.
+        """
         depth = self.type(weights).shape[1]
         ifm_type = self.type(ifm)
         self._require(ifm_type.elements % depth == 0, "fully_connected", f"weights for {depth} inputs",
@@ -241,11 +246,12 @@ class ModelWriter:
             "fully_connected",
             (ifm, weights, bias),
             quantization,
-            {"activation": activation, "keep_num_dims": keep_num_dims},
+            {"activation": activation, "keep_num_dims": keep_num_dims, **self._rescale(ifm, weights, asymmetric)},
             name=name,
             options="FullyConnectedOptions",
-            fields={"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims},
-        )
+            fields={"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims,
+                    "AsymmetricQuantizeInputs": asymmetric},
+        )  # fmt: skip
 
     def add(
         self, a: int, b: int, quantization: Quantization, *, activation: str = "none", name: str | None = None
@@ -437,6 +443,12 @@ class ModelWriter:
         self._require(self._builder.tensors[results[0]].bound, op, "no shape", "other operands")
         self._add(op.upper(), (*operands, *others), results, version, options=options, fields=fields)
         return results[0]
+
+    def _rescale(self, ifm: int, weights: int, asymmetric: bool = False) -> dict[str, str]:
+        """How float32 activations meet int8 weights: the parameter that says so."""
+        if (self.type(ifm).dtype, self.type(weights).dtype) != ("float32", "int8"):
+            return {}
+        return {"rescale": "dynamic_asymmetric" if asymmetric else "dynamic"}
 
     def _operand(self, what: str, data: Array) -> int:
         return self.constant(f"{what}_{len(self._operators)}", data)

@@ -18,12 +18,16 @@ PADDINGS = ("same", "valid")
 
 
 class Sample:
-    """Draws with one generator, so that a seed is a model. `dtype` is that of the operator's main operand."""
+    """Draws with one generator, so that a seed is a model. `dtype` is that of the operator's main operand.
+
+    "dynamic" is float32 with int8 weights, for which activations are quantized at run time.
+    """
 
     def __init__(self, code: str, dtype: str, seed: int) -> None:
         self.rng = np.random.default_rng([seed, *f"{code} {dtype}".encode()])
         self.writer = ModelWriter(f"{code}_{dtype}_{seed}")
-        self.code, self.dtype = code, dtype
+        self.dynamic = dtype == "dynamic"
+        self.code, self.dtype = code, "float32" if self.dynamic else dtype
 
     # Choices
 
@@ -109,7 +113,12 @@ class Sample:
 
     def constant(self, shape: Sequence[int], quantization: Quantization | None, dtype: str) -> int:
         """A constant of random values over the whole range of its type."""
-        return self.writer.constant("constant", values(self.rng, dtype, shape), quantization)
+        data = values(self.rng, dtype, shape)
+        if (
+            self.dynamic and dtype == "int8"
+        ):  # LiteRT's x86 vectors lose the sign of -128, which no converter writes
+            data = np.maximum(data, -127)
+        return self.writer.constant("constant", data, quantization)
 
     def kept(self, tensor: int, shape: Sequence[int]) -> TensorType:
         """The type of a tensor under another shape: what operators give that keep the codes."""
@@ -123,18 +132,21 @@ class Sample:
 
     # Weights
 
-    def weights(self, shape: Sequence[int], axis: int, shifted: bool = False) -> int:
+    def weights(self, shape: Sequence[int], axis: int, shifted: bool = False, grouped: bool = False) -> int:
         """Filters: int8 with a scale per channel or one for all, uint8 with one and a zero point, float32.
 
         shifted: int8 ones with one scale have a zero point as well, which only some kernels take.
+        grouped: filters see some of the channels only; then dynamic ones have a scale per channel.
         """
-        if self.dtype == "float32":
+        if self.dtype == "float32" and not self.dynamic:
             return self.constant(shape, None, "float32")
+        shifted = shifted and not self.dynamic
         if self.dtype == "uint8":
             return self.constant(shape, per_tensor(self.scale(), self.zero_point("uint8")), "uint8")
-        if self.chance(3):
+        if self.chance(3) and not (self.dynamic and grouped):
             zero_point = self.zero_point("int8") if shifted else 0
             return self.constant(shape, per_tensor(self.scale(), zero_point), "int8")
+        axis %= len(shape)
         scales = self.scale() * 2.0 ** self.rng.uniform(-4, 4, shape[axis])
         return self.constant(shape, per_channel(scales, axis), "int8")
 

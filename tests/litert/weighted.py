@@ -33,7 +33,7 @@ def conv_2d(sample: Sample) -> list[int]:
     groups = groups if sample.chance(3) else 1
     channels *= groups
     ifm = sample.input(shape)
-    weights = sample.weights((channels, *kernel, shape[3] // groups), 0)
+    weights = sample.weights((channels, *kernel, shape[3] // groups), 0, grouped=groups > 1)
     terms = kernel[0] * kernel[1] * shape[3] // groups
     bias = sample.bias(channels, ifm, weights, terms)
     result = sample.quantization(sample.sum_scale(ifm, weights, terms))
@@ -47,7 +47,7 @@ def depthwise_conv_2d(sample: Sample) -> list[int]:
     window = _window(sample, shape[1:3])
     kernel, channels = window.pop("kernel"), shape[3] * (1 if sample.chance(2) else sample.pick(2, 4))
     ifm = sample.input(shape)
-    weights = sample.weights((1, *kernel, channels), 3)
+    weights = sample.weights((1, *kernel, channels), 3, grouped=True)
     terms = kernel[0] * kernel[1]
     bias = None if sample.chance(4) else sample.bias(channels, ifm, weights, terms)
     result = sample.quantization(sample.sum_scale(ifm, weights, terms))
@@ -114,6 +114,7 @@ def fully_connected(sample: Sample) -> list[int]:
             result,  # type: ignore[arg-type]
             activation=sample.activation(),
             keep_num_dims=keep,
+            asymmetric=sample.dynamic and sample.chance(2),
         )
     ]
 
@@ -132,10 +133,13 @@ def batch_matmul(sample: Sample) -> list[int]:
         (*before, *(sizes[::-1] if flip else sizes))
         for before, sizes, flip in zip(batches, ((rows, inner), (inner, columns)), flips, strict=True)
     ]
-    x, y = (sample.input(shape) for shape in shapes)
+    x = sample.input(shapes[0])
+    y = sample.weights(shapes[1], -2 if flips[1] else -1) if sample.dynamic else sample.input(shapes[1])
     shape = (*np.broadcast_shapes(*batches), rows, columns)
     result = sample.type(shape, sample.sum_scale(x, y, inner))
     fields = {"AdjX": flips[0], "AdjY": flips[1]}
+    if sample.dynamic:
+        fields["AsymmetricQuantizeInputs"] = sample.chance(2)
     return [
         sample.writer.operator("BATCH_MATMUL", (x, y), result, options="BatchMatMulOptions", fields=fields)
     ]

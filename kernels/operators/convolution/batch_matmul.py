@@ -18,7 +18,7 @@ from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.product import Factors, lower_products
 from npusim.kernels.lowering.work import Parts
-from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator import dynamic_range, parameters, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import (
     by_type,
@@ -28,7 +28,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Own, Shapes, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
 from npusim.kernels.operators.convolution import exact_sum
 
@@ -157,6 +157,42 @@ def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
     return [exact_sum.finish(call, sums, None)]
 
 
+def _folds(call: Call[Parameters]) -> bool:
+    """Whether LiteRT takes the last dimension of the batches for rows: the second operand has 1 there."""
+    x, y = input_type(call).shape, input_type(call, 1).shape
+    return not call.parameters.adj_x and len(x) > 2 < len(y) and y[-3] == 1
+
+
+def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
+    """Rows of the first operand are quantized at run time.
+
+    LiteRT's kernel finds scales and sums of weights by adding up the indices of a product, which is wrong where an
+    operand has more than one dimension of batches. Its bytes are what is wanted here.
+    """
+    x, y = _ordered(call, values)
+    if _folds(call):
+        x, y = x.reshape(*x.shape[:-3], -1, x.shape[-1]), y.reshape(*y.shape[:-3], *y.shape[-2:])
+    batch, rows, columns = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2]
+    quantized = dynamic_range.quantized_rows(
+        np.ascontiguousarray(x).reshape(-1, x.shape[-1]), dynamic_range.asymmetric(call)
+    )
+    row = _found_at(x.shape[:-2], batch)[..., None] * rows + np.arange(rows)
+    column = _found_at(y.shape[:-2], batch)[..., None] * columns + np.arange(columns)
+    of_weights = y.reshape(-1, y.shape[-1]).sum(axis=1, dtype=np.int64).astype(np.float32)
+    offsets = quantized.zero_points.astype(np.float32)[row][..., None] * of_weights[column][..., None, :]
+    wide = quantized.values.reshape(x.shape).astype(np.float64), np.swapaxes(y, -1, -2).astype(np.float64)
+    sums = np.trunc(np.matmul(*wide).astype(np.float32) - offsets)  # LiteRT subtracts in float32, too
+    factors = quantized.scales[row][..., None] * dynamic_range.scales_of(input_type(call, 1))
+    return [(sums * factors).reshape(call.outputs[0].shape)]
+
+
+def _found_at(own: tuple[int, ...], batch: tuple[int, ...]) -> Any:
+    """For each product the number of the matrix whose scales or sums LiteRT takes."""
+    sizes = (1,) * (len(batch) - len(own)) + own
+    counted = [index for index, size in zip(np.indices(batch), sizes, strict=True) if size != 1]
+    return sum(counted, np.zeros(batch, np.int64))
+
+
 def _products(call: Call) -> int:
     return _factors(call).inner
 
@@ -173,6 +209,18 @@ def _scaled(call: Call[Parameters]) -> bool:
 def _one_row_scale(call: Call) -> bool:
     """on the NPU the first operand has one scale and zero point"""
     return quantization(input_type(call)).axis is None
+
+
+def _weights_by_column(call: Call[Parameters]) -> bool:
+    """int8 weights beside float32 activations have zero point 0 and one scale, or one per column"""
+    return dynamic_range.symmetric_weights(-2 if call.parameters.adj_y else -1)(call)
+
+
+def _sums_of_weights(call: Call[Parameters]) -> bool:
+    """with asymmetric rows int8 weights have at most 5 dimensions, the first of five 1: LiteRT sums up no others"""
+    shape = input_type(call, 1).shape
+    dimensions = len(shape) - _folds(call)
+    return not dynamic_range.asymmetric(call) or dimensions < 5 or (dimensions == 5 and shape[0] == 1)
 
 
 def _workload(call: Call) -> Workload:
@@ -215,9 +263,14 @@ OPERATOR = Operator(
     reference=by_type(REFERENCES),
     workload=_workload,
     lowerings=(_MAC, exact_sum.with_room(exact_sum.on_npu(_MAC, _FITS, _one_row_scale))),
-    own=Own(
-        exact_sum.PRODUCT_TYPES,
-        (*_SHAPES, _scaled, exact_sum.sound_scales, exact_sum.sums_in_53_bits(_products)),
-        _exactly,
+    arithmetics=(
+        Arithmetic(
+            exact_sum.PRODUCT_TYPES,
+            (*_SHAPES, _scaled, exact_sum.sound_scales, exact_sum.sums_in_53_bits(_products)),
+            _exactly,
+        ),
+        dynamic_range.arithmetic(
+            ("float32, int8 -> float32",), (*_SHAPES, _weights_by_column, _sums_of_weights), _dynamic_range
+        ),
     ),
 )

@@ -95,7 +95,7 @@ OPERATOR = Operator(
         on_float_columns(lower_real_convolution, *convolution.NPU_RULES[1:], _one_group),
         on_float_columns(lower_real_groups, *convolution.NPU_RULES[1:]),
     ),
-    own=convolution.own(
+    arithmetics=convolution.arithmetics(
         _filters,
         channel_axis=0,
         of_codes=lambda call: _by_groups(call, convolve),

@@ -10,6 +10,7 @@ import numpy as np
 from npusim.isa.arithmetic.convolution import Float64Array
 from npusim.isa.arithmetic.integer import Int32Array, Int64Array
 from npusim.isa.base.tensor import Array
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.geometry import (
     Window,
@@ -20,7 +21,7 @@ from npusim.kernels.operator.geometry import (
     window_shape,
 )
 from npusim.kernels.operator.operands import input_type, input_value, quantization, weight_zero
-from npusim.kernels.operator.operator import Call, Own, Rule, Shapes, SlidingWindow, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Shapes, SlidingWindow, Values
 from npusim.kernels.operator.parameters import Pair
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
@@ -142,14 +143,15 @@ Primitive = Callable[[Call], Callable[..., Array]]
 """A call -> a primitive of `npusim.isa.arithmetic.convolution` for it."""
 
 
-def own(
+def arithmetics(
     filters: Rule,
     channel_axis: int,
     of_codes: Primitive,
     of_reals: Primitive,
     taken: Callable[[Array], Array],
-) -> Own:
-    """What a convolution does with codes whose rescale is "float32"; `taken`: weights as the primitives have them."""
+    depthwise: bool = False,
+) -> tuple[Arithmetic, ...]:
+    """The arithmetics beside the fixed-point one; `taken` gives the weights as the primitives have them."""
     fits = exact_sum.sums_in_32_bits(products, channel_axis)
 
     def reference(call: Call, values: Values) -> list[Array]:
@@ -161,7 +163,51 @@ def own(
         )
         return [exact_sum.finish(call, sums, weighted_sum.bias_value(values))]
 
-    return Own(exact_sum.TYPES, own_rules(filters, channel_axis), reference)
+    exact = Arithmetic(exact_sum.TYPES, own_rules(filters, channel_axis), reference)
+    return exact, _dynamic_range(filters, channel_axis, of_codes, taken, depthwise)
+
+
+def _dynamic_range(
+    filters: Rule,
+    channel_axis: int,
+    of_codes: Primitive,
+    taken: Callable[[Array], Array],
+    depthwise: bool,
+) -> Arithmetic:
+    """A convolution of float32 maps, each an image that is quantized as one row at run time, with int8 weights.
+
+    LiteRT has two kernels, which round the product of the scales differently. Convolutions whose scales are all equal
+    take the one with symmetric rows, unless they have groups or are depthwise.
+    """
+
+    def reference(call: Call, values: Values) -> list[Array]:
+        maps, weights = input_value(values), input_type(call, WEIGHTS)
+        scales = dynamic_range.scales_of(weights)
+        by_channel = depthwise or len(set(scales)) > 1 or weights.shape[3] < maps.shape[3]
+        rows = dynamic_range.quantized_rows(maps.reshape(len(maps), -1), by_channel)
+        sums = np.empty(call.outputs[0].shape, np.float32)
+        for number, target in enumerate(sums):
+            image = rows.values[number].reshape(maps.shape[1:])
+            filters = taken(input_value(values, WEIGHTS))
+            target[...] = of_codes(call)(image, filters, int(rows.zero_points[number]), 0, **geometry(call))
+        factors = rows.scales[:, None, None, None]
+        in_turn = by_channel and not depthwise
+        products = sums * scales * factors if in_turn else sums * (scales * factors)
+        return dynamic_range.finish(call, products, weighted_sum.bias_value(values))
+
+    def scales_of_groups(call: Call) -> bool:
+        """int8 filters of groups or of single channels have a scale per channel beside a float32 feature map"""
+        weights = input_type(call, WEIGHTS)
+        whole = not depthwise and weights.shape[3] == input_type(call).shape[3]
+        return whole or len(quantization(weights).scales) == weights.shape[channel_axis]
+
+    rules = (
+        *_shapes(filters, channel_axis),
+        dynamic_range.symmetric_weights(channel_axis),
+        scales_of_groups,
+        weighted_sum.bias_per_channel,
+    )
+    return dynamic_range.arithmetic(weighted_sum.DYNAMIC_RANGE_TYPES, rules, reference)
 
 
 def products(call: Call) -> int:

@@ -66,11 +66,12 @@ OPERATOR = Operator(
         exact_sum.on_npu(_MAC, convolution.fits_on_npu(channel_axis=3), exact_sum.codes_only),
         on_float_columns(lower_real_depthwise, *convolution.NPU_RULES[1:], _multiplier_on_npu),
     ),
-    own=convolution.own(
+    arithmetics=convolution.arithmetics(
         _filters,
         channel_axis=3,
         of_codes=lambda call: depthwise_convolve,
         of_reals=lambda call: depthwise_convolve_float,
         taken=lambda weights: weights[0],
+        depthwise=True,
     ),
 )

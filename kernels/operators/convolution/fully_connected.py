@@ -17,6 +17,7 @@ from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
 from npusim.kernels.lowering.product import lower_with_computed_weights
 from npusim.kernels.lowering.real_mac import lower_real_product, on_float_columns
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.operands import (
     by_type,
@@ -26,7 +27,7 @@ from npusim.kernels.operator.operands import (
     weight_zero,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Own, Shapes, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import fully_connected_multipliers, sound_scales
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
@@ -101,6 +102,15 @@ def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
     return [exact_sum.finish(call, sums, weighted_sum.bias_value(values)).reshape(call.outputs[0].shape)]
 
 
+def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
+    """Vectors that are quantized at run time, by units."""
+    weights: Any = input_value(values, WEIGHTS)
+    vectors = input_value(values).reshape(-1, weights.shape[1])
+    scales = dynamic_range.scales_of(input_type(call, WEIGHTS))
+    products = dynamic_range.product(vectors, weights, scales, dynamic_range.asymmetric(call))
+    return dynamic_range.finish(call, products, weighted_sum.bias_value(values))
+
+
 def _products(call: Call) -> int:
     return input_type(call, WEIGHTS).shape[1]
 
@@ -159,5 +169,12 @@ OPERATOR = Operator(
         exact_sum.with_room(exact_sum.on_npu(_COMPUTED, _FITS)),
         on_float_columns(lower_real_product, *_NPU_RULES[1:]),
     ),
-    own=Own(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),
+    arithmetics=(
+        Arithmetic(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),
+        dynamic_range.arithmetic(
+            weighted_sum.DYNAMIC_RANGE_TYPES,
+            (*_SHAPES, dynamic_range.symmetric_weights(0), weighted_sum.bias_per_channel),
+            _dynamic_range,
+        ),
+    ),
 )

@@ -27,7 +27,7 @@ from npusim.kernels.operator.operands import (
     weight_zero,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Own, Shapes, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count, Pair
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
@@ -180,5 +180,5 @@ OPERATOR = Operator(
     reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
     workload=_workload,
     lowerings=(_MAC, exact_sum.on_npu(_MAC, _FITS)),
-    own=Own(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),
+    arithmetics=(Arithmetic(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),),
 )

@@ -28,6 +28,9 @@ TYPES = (
 )
 """Element types of feature map, weights, bias and output."""
 
+DYNAMIC_RANGE_TYPES = ("float32, int8, float32 -> float32",)
+"""The same with rows of the feature map quantized at run time."""
+
 
 def three_operands(call: Call) -> bool:
     """takes a feature map, weights and an optional bias and gives one output"""

@@ -87,6 +87,16 @@ class Layer:
         """The activation that is fused into the operator."""
         return {"activation": self.choice("FusedActivationFunction", ACTIVATIONS)}
 
+    def dynamic_range(self, weights: int = 1, flag: str = "AsymmetricQuantizeInputs") -> Parameters:
+        """How rows of float32 activations are quantized at run time for int8 weights; nothing for other operands."""
+        if (
+            not self.has_operand(weights)
+            or self.input(weights).dtype != "int8"
+            or self.input(0).dtype != "float32"
+        ):
+            return {}
+        return {"rescale": "dynamic_asymmetric" if flag and self.flag(flag) else "dynamic"}
+
     # Operands
 
     def input(self, position: int, rank: int | None = None) -> TensorType:

@@ -88,7 +88,8 @@ def _window(layer: Layer) -> Parameters:
     dilations = [layer.whole(f"Dilation{axis}Factor", 1, _MOST_STEP) for axis in "HW"]
     padding = _padding(layer, layer.input(0, rank=4), _kernel(layer, 1), strides, dilations)
     _weights(layer, 1)
-    return {"strides": strides, "dilations": dilations, "padding": padding, **layer.activation()}
+    window = {"strides": strides, "dilations": dilations, "padding": padding}
+    return {**window, **layer.activation(), **layer.dynamic_range(flag="")}
 
 
 def depthwise_convolution(layer: Layer) -> Parameters:
@@ -122,8 +123,9 @@ def pooling(layer: Layer) -> Parameters:
 def fully_connected(layer: Layer) -> Parameters:
     layer.choice("WeightsFormat", _WEIGHTS_FORMATS)
     _weights(layer, 1)
-    return {**layer.activation(), "keep_num_dims": layer.flag("KeepNumDims")}
+    dims = {"keep_num_dims": layer.flag("KeepNumDims")}
+    return {**layer.activation(), **dims, **layer.dynamic_range()}
 
 
 def matrix_product(layer: Layer) -> Parameters:
-    return {"adj_x": layer.flag("AdjX"), "adj_y": layer.flag("AdjY")}
+    return {"adj_x": layer.flag("AdjX"), "adj_y": layer.flag("AdjY"), **layer.dynamic_range()}
