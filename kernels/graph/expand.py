@@ -36,12 +36,15 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
 def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
     """A node in parts, if it has some and nothing else computes it."""
     entry = operator(node.op)
-    if entry.expand is None or node.on_host or hardware.lacks(node.op):
+    if node.on_host or hardware.lacks(node.op) or not (entry.expand or entry.arithmetics):
         return None
     call = call_of(graph, node)
+    expand = (entry.arithmetic(call) or entry).expand
+    if expand is None:
+        return None
     if entry.broken_rule(call) is not None or entry.lowering(call, hardware) is not None:
         return None
-    return entry.expand(call)
+    return expand(call)
 
 
 def _on_npu(graph: Graph, node: Node, hardware: Hardware) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.activation import activation_of, limited
-from npusim.kernels.operator.operands import input_type, quantization
+from npusim.kernels.operator.operands import quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Values
 
 Float32Array = NDArray[np.float32]
@@ -40,7 +40,7 @@ class QuantizedRows(NamedTuple):
     zero_points: NDArray[np.int64]
 
 
-def quantized_rows(rows: Float32Array, asymmetric: bool) -> QuantizedRows:
+def quantized_rows(rows: NDArray[Any], asymmetric: bool) -> QuantizedRows:
     """Quantize each row of [rows, n] by its own range.
 
     Symmetric: the largest magnitude becomes 127. Asymmetric: the range from the smallest to the largest value, 0
@@ -75,7 +75,7 @@ def _zero_points(low: Float32Array, high: Float32Array, scales: NDArray[np.float
     from_low = 128 + np.abs(below) < 127 + np.abs(above)
     exact = np.where(from_low, -128 - below, 127 - above)
     nearest = np.trunc(exact + np.copysign(0.5, exact))
-    return np.clip(np.nan_to_num(nearest), -128, 127).astype(np.int64)
+    return np.asarray(np.clip(np.nan_to_num(nearest), -128, 127), np.int64)
 
 
 def _rounded(quotients: Float32Array) -> NDArray[np.int64]:
@@ -99,7 +99,7 @@ def scales_of(weights: TensorType) -> Float32Array:
 
 
 def product(
-    rows: Float32Array, weights: NDArray[np.int8], scales: Float32Array, asymmetric: bool
+    rows: NDArray[Any], weights: NDArray[Any], scales: Float32Array, asymmetric: bool
 ) -> Float32Array:
     """Products of rows [rows, n] with weights [units, n], whose scales are one or one per unit."""
     quantized = quantized_rows(rows, asymmetric)
@@ -115,16 +115,22 @@ def asymmetric(call: Call) -> bool:
     return call.parameters.rescale == "dynamic_asymmetric"
 
 
-def symmetric_weights(axis: int | None, position: int = 1) -> Rule:
-    """The rule for weights whose channels are dimension `axis`; None where only one scale may be."""
+def symmetric_weights(axis: int | None, *positions: int) -> Rule:
+    """The rule for weights whose channels are dimension `axis`; None where only one scale may be.
 
-    def rule(call: Call) -> bool:
-        weights = input_type(call, position)
+    positions: of the weights among the operands, of which some may be absent; by default 1.
+    """
+
+    def fits(weights: TensorType) -> bool:
         scaling = weights.quantization
         if scaling is None or any(scaling.zero_points):
             return False
         along = None if axis is None else axis % len(weights.shape)
-        return scaling.axis is None or scaling.axis == along
+        return scaling.axis in (None, along)
+
+    def rule(call: Call) -> bool:
+        kinds = [call.inputs[position] for position in positions or (1,) if position < len(call.inputs)]
+        return all(fits(kind) for kind in kinds if kind is not None)
 
     channels = "" if axis is None else f", or one per channel of dimension {axis}"
     rule.__doc__ = f"int8 weights beside float32 activations have zero point 0 and one scale{channels}"

@@ -172,6 +172,7 @@ class Arithmetic(NamedTuple):
 
     types, rules, reference: as those of the operator, in their place.
     on_host: why the host computes such a call, where no lowering takes it; "" where the lowerings say it.
+    expand: such a call as simpler ones, in the place of the operator's.
     """
 
     types: tuple[str, ...]
@@ -179,6 +180,7 @@ class Arithmetic(NamedTuple):
     reference: Reference
     rescales: tuple[Rescale, ...] = ("float32",)
     on_host: str = ""
+    expand: Callable[[Call], Expansion | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,9 +183,9 @@ def fill(sample: Sample) -> list[int]:
 
 def embedding_lookup(sample: Sample) -> list[int]:
     shape, count = sample.shape(sample.pick(2, 4), 5, 300), sample.pick(1, 9)
-    table = sample.input(shape)
+    table = sample.weights(shape, 0) if sample.dynamic else sample.input(shape)
     indices = sample.writer.constant("indices", sample.rng.integers(0, shape[0], count).astype(np.int32))
-    output = sample.kept(table, (count, *shape[1:]))
+    output = sample.type((count, *shape[1:])) if sample.dynamic else sample.kept(table, (count, *shape[1:]))
     return [sample.writer.operator("EMBEDDING_LOOKUP", (indices, table), output, version=1)]
 
 

@@ -16,7 +16,7 @@ FUNCTIONS = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3, "tanh": 4}
 
 def _matrix(sample: Sample, *shape: int) -> int:
     """Small weights: sums of large ones close gates, and what comes through is rounding."""
-    return sample.writer.constant("weights", sample.rng.uniform(-1, 1, shape).astype(np.float32))
+    return sample.matrix(shape, weights=len(shape) == 2)
 
 
 def _state(sample: Sample, name: str, *shape: int) -> int:
@@ -40,7 +40,7 @@ def _rnn_cell(sample: Sample, way: str, batch: int, inputs: int, units: int) -> 
 def rnn(sample: Sample) -> list[int]:
     batch, inputs, units = sample.shape(3, 6)
     operands = [sample.input((batch, inputs)), *_rnn_cell(sample, "one", batch, inputs, units)]
-    fields = {"FusedActivationFunction": _function(sample)}
+    fields = {"FusedActivationFunction": _function(sample), **sample.rows()}
     return [
         sample.writer.operator("RNN", operands, _reals(batch, units), options="RNNOptions", fields=fields)
     ]
@@ -50,7 +50,7 @@ def sequence_rnn(sample: Sample) -> list[int]:
     first, second, inputs, units = sample.shape(4, 6)
     time_major = sample.chance(2)
     cell = _rnn_cell(sample, "one", second if time_major else first, inputs, units)
-    fields = {"FusedActivationFunction": _function(sample), "TimeMajor": time_major}
+    fields = {"FusedActivationFunction": _function(sample), "TimeMajor": time_major, **sample.rows()}
     return [
         sample.writer.operator(
             "UNIDIRECTIONAL_SEQUENCE_RNN",
@@ -71,9 +71,12 @@ def _auxiliary(sample: Sample, shape: tuple[int, int, int]) -> tuple[int | None,
 
 
 def bidirectional_rnn(sample: Sample) -> list[int]:
-    """Batch by batch, LiteRT's backward cell reads the input where it should read an auxiliary one: not drawn."""
+    """Batch by batch, LiteRT's backward cell reads the input where it should read an auxiliary one: not drawn.
+
+    With int8 weights, time-major, LiteRT reads and writes beyond its tensors: not drawn.
+    """
     shape = (*sample.shape(2, 5), sample.pick(1, 5))
-    time_major, merge = sample.chance(2), sample.chance(2)
+    time_major, merge = sample.chance(2) and not sample.dynamic, sample.chance(2)
     batch = shape[1] if time_major else shape[0]
     ifm = sample.input(shape)
     auxiliary, crossed, depth = _auxiliary(sample, shape)
@@ -85,6 +88,7 @@ def bidirectional_rnn(sample: Sample) -> list[int]:
         "FusedActivationFunction": _function(sample),
         "TimeMajor": time_major,
         "MergeOutputs": merge,
+        **sample.rows(),
     }
     return list(
         sample.writer.operator_of_many(
@@ -114,7 +118,7 @@ def _lstm_cell(
     if sample.chance(2):
         for position, gate in ((8, 0), (9, 1), (10, 3)):
             if gate in gates:
-                operands[position] = _matrix(sample, cells)
+                operands[position] = sample.matrix((cells,))
     if projected:
         operands[15] = _matrix(sample, outputs, cells)
         operands[16] = _matrix(sample, outputs) if sample.chance(2) else None
@@ -126,6 +130,7 @@ def _clips(sample: Sample) -> dict[str, Any]:
         "FusedActivationFunction": FUNCTIONS[str(sample.one(("relu6", "tanh")))],
         "CellClip": float(sample.one((0.0, 0.5, 4.0))),
         "ProjClip": float(sample.one((0.0, 0.5))),
+        **sample.rows(),
     }
 
 
@@ -213,6 +218,6 @@ def svdf(sample: Sample) -> list[int]:
             result,
             version=3 if sample.dtype == "int8" else 1,
             options="SVDFOptions",
-            fields={"Rank": rank, "FusedActivationFunction": FUNCTIONS[function]},
+            fields={"Rank": rank, "FusedActivationFunction": FUNCTIONS[function], **sample.rows()},
         )
     ]

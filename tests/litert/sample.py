@@ -150,6 +150,18 @@ class Sample:
         scales = self.scale() * 2.0 ** self.rng.uniform(-4, 4, shape[axis])
         return self.constant(shape, per_channel(scales, axis), "int8")
 
+    def matrix(self, shape: Sequence[int], weights: bool = True) -> int:
+        """Small float32 values; int8 ones in a dynamic model, where they are weights."""
+        reals = self.rng.uniform(-1, 1, shape)
+        if not (self.dynamic and weights):
+            return self.writer.constant("weights", reals.astype(np.float32))
+        codes = np.rint(reals * 127).astype(np.int8)
+        return self.writer.constant("weights", codes, per_tensor(self.rng.uniform(0.5, 1.5) / 127, 0))
+
+    def rows(self) -> dict[str, bool]:
+        """The option that says how rows are quantized in a dynamic model."""
+        return {"AsymmetricQuantizeInputs": self.chance(2)} if self.dynamic else {}
+
     def bias(self, channels: int, ifm: int, weights: int, terms: int) -> int:
         """A bias of the size of the sums, sometimes far larger."""
         if self.dtype == "float32":

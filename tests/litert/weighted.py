@@ -114,7 +114,7 @@ def fully_connected(sample: Sample) -> list[int]:
             result,  # type: ignore[arg-type]
             activation=sample.activation(),
             keep_num_dims=keep,
-            asymmetric=sample.dynamic and sample.chance(2),
+            asymmetric=any(sample.rows().values()),
         )
     ]
 
@@ -137,9 +137,7 @@ def batch_matmul(sample: Sample) -> list[int]:
     y = sample.weights(shapes[1], -2 if flips[1] else -1) if sample.dynamic else sample.input(shapes[1])
     shape = (*np.broadcast_shapes(*batches), rows, columns)
     result = sample.type(shape, sample.sum_scale(x, y, inner))
-    fields = {"AdjX": flips[0], "AdjY": flips[1]}
-    if sample.dynamic:
-        fields["AsymmetricQuantizeInputs"] = sample.chance(2)
+    fields = {"AdjX": flips[0], "AdjY": flips[1], **sample.rows()}
     return [
         sample.writer.operator("BATCH_MATMUL", (x, y), result, options="BatchMatMulOptions", fields=fields)
     ]
@@ -164,7 +162,9 @@ def lstm(sample: Sample) -> list[int]:
     operands[0] = ifm = sample.input(shape, input_scale)
     state = sample.quantization(state_scale)
 
-    def matrix(shape: tuple[int, ...], scale: float, dtype: str = weight) -> int:
+    def matrix(shape: tuple[int, ...], scale: float, dtype: str = weight, norm: bool = False) -> int:
+        if sample.dynamic:
+            return sample.matrix(shape, not norm)
         return sample.constant(shape, per_tensor(scale, 0) if integer else None, dtype)
 
     for gate in gates:
@@ -187,12 +187,13 @@ def lstm(sample: Sample) -> list[int]:
         "CellClip": float(sample.one((0.0, 0.5, 4.0))),
         "ProjClip": float(sample.one((0.0, 0.5))) if projected else 0.0,
         "TimeMajor": time_major,
+        **sample.rows(),
     }
     hidden = per_tensor(2.0 ** sample.rng.uniform(-8, -6), sample.zero_point("int8"))
     normalized = len(operands) == 24 and sample.chance(2)
     if normalized:
         for gate in gates:
-            operands[20 + gate] = matrix((cells,), 2.0 ** sample.rng.uniform(-16, -13), small)
+            operands[20 + gate] = matrix((cells,), 2.0 ** sample.rng.uniform(-16, -13), small, norm=True)
     scales = [per_tensor(2.0 ** sample.rng.uniform(-13, -8) if normalized else 2.0**-12, 0)] * 4 + [hidden]
     intermediates = [
         sample.writer.tensor(f"intermediate_{i}", TensorType("int8" if i == 4 else "int16", (), each))

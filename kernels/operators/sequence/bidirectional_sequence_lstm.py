@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
@@ -27,6 +28,7 @@ from npusim.kernels.operators.sequence.both_ways import (
     sequences_fit,
 )
 from npusim.kernels.operators.sequence.lstm_cell import CellParameters, Layout, present
+from npusim.kernels.operators.sequence.lstm_dynamic import CELL_TYPES, DynamicCell, scaled_matrices
 from npusim.kernels.operators.sequence.lstm_float import Cell
 from npusim.kernels.operators.sequence.lstm_real_parts import CellParts
 from npusim.kernels.operators.sequence.lstm_rules import (
@@ -64,7 +66,12 @@ def _infer(call: Call[Parameters]) -> Shapes:
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     def run(direction: int, steps: Numbers, auxiliary: Numbers | None) -> tuple[list[Numbers], list[Numbers]]:
         layout = _CELLS[direction]
-        cell = Cell(values, layout, call.parameters)
+        dynamic = call.parameters.rescale != "fixed_point"
+        cell = (
+            DynamicCell(call, values, layout, rows_apart=not call.parameters.time_major)
+            if dynamic
+            else Cell(values, layout, call.parameters)
+        )
         batch, (cells, outputs) = steps.shape[1], sizes_at(call, layout)
         output_state = input_value(values, layout.output_state).reshape(batch, outputs)
         cell_state = input_value(values, layout.cell_state).reshape(batch, cells)
@@ -138,21 +145,29 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
     return both_ways(parts, cells, _LINKING, [sizes_at(call, layout)[1] for layout in _CELLS])
 
 
+_RULES = (
+    _operand_count,
+    *operands_of_cell(_FORWARD),
+    *operands_of_cell(_BACKWARD),
+    _auxiliary,
+    _shapes,
+)
 OPERATOR = Operator(
     name="bidirectional_sequence_lstm",
     parameters=Parameters,
     types=alike("float32", "float16"),
-    rules=(
-        _operand_count,
-        *operands_of_cell(_FORWARD),
-        *operands_of_cell(_BACKWARD),
-        _auxiliary,
-        _shapes,
-    ),
+    rules=_RULES,
     infer=_infer,
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=_STATES,
     expand=_expand,
     on_host="on the NPU its parts need float lanes, float columns and constant weights",
+    arithmetics=(
+        dynamic_range.arithmetic(
+            (f"float32, {CELL_TYPES}, {CELL_TYPES}, float32*5, int8*8, float32 -> float32",),
+            (*_RULES, scaled_matrices(_CELLS)),
+            _reference,
+        ),
+    ),
 )

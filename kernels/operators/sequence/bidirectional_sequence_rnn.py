@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, with_halves
@@ -115,15 +116,24 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
     return both_ways(parts, cells, _LINKING, [rnn_cell.units_at(call, cell) for cell in _CELLS])
 
 
+_RULES = (_operands, _auxiliary, _shapes)
+
 OPERATOR = Operator(
     name="bidirectional_sequence_rnn",
     parameters=Parameters,
     types=alike("float32", "float16"),
-    rules=(_operands, _auxiliary, _shapes),
+    rules=_RULES,
     infer=_infer,
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=tuple(cell.state for cell in _CELLS),
     expand=_expand,
     on_host="on the NPU its parts need float lanes, float columns and constant weights",
+    arithmetics=(
+        dynamic_range.arithmetic(
+            ("float32, int8*2, float32*2, int8*2, float32*3, int8*2 -> float32",),
+            (*_RULES, rnn_cell.scaled_matrices(*_CELLS)),
+            _reference,
+        ),
+    ),
 )

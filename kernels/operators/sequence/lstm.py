@@ -11,11 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operators.sequence import lstm_real_parts
 from npusim.kernels.operators.sequence.lstm_cell import CELL, CellParameters, Operand
+from npusim.kernels.operators.sequence.lstm_dynamic import CELL_TYPES, DynamicCell, scaled_matrices
 from npusim.kernels.operators.sequence.lstm_float import Cell
 from npusim.kernels.operators.sequence.lstm_rules import (
     gates_at,
@@ -42,8 +44,15 @@ def _infer(call: Call) -> Shapes:
 
 
 def _reference(call: Call[CellParameters], values: Values) -> list[Array]:
+    return _one_step(call, values, Cell(values, CELL, call.parameters))
+
+
+def _dynamic_range(call: Call[CellParameters], values: Values) -> list[Array]:
+    return _one_step(call, values, DynamicCell(call, values, CELL, rows_apart=False))
+
+
+def _one_step(call: Call[CellParameters], values: Values, cell: Cell) -> list[Array]:
     shapes = _shapes_of(call)
-    cell = Cell(values, CELL, call.parameters)
     before = (
         input_value(values, position).reshape(shapes[1 + index])
         for index, position in enumerate((CELL.output_state, CELL.cell_state))
@@ -69,15 +78,22 @@ def _shapes(call: Call) -> bool:
     )
 
 
+_RULES = (_operand_count, *operands_of_cell(CELL), two_axes, _shapes)
+
 OPERATOR = Operator(
     name="lstm",
     parameters=CellParameters,
     types=alike("float32", "float16"),
-    rules=(_operand_count, *operands_of_cell(CELL), two_axes, _shapes),
+    rules=_RULES,
     infer=_infer,
     reference=by_type(with_halves({"float32": _reference})),
     workload=work_of_step,
     states=(Operand.OUTPUT_STATE, Operand.CELL_STATE),
     expand=lstm_real_parts.one_step,
     on_host="on the NPU its parts need float lanes, float columns and constant weights",
+    arithmetics=(
+        dynamic_range.arithmetic(
+            (f"float32, {CELL_TYPES} -> float32",), (*_RULES, scaled_matrices((CELL,))), _dynamic_range
+        ),
+    ),
 )

@@ -28,11 +28,15 @@ from npusim.kernels.operators.sequence.recurrence import Numbers, activated
 
 def reference(call: Call[Parameters], values: Values) -> list[Array]:
     """All outputs of the sequence, then the states at its end if the call asks for them."""
+    return run(call, values, Cell(values, CELL, call.parameters))
+
+
+def run(call: Call[Parameters], values: Values, cell: Cell) -> list[Array]:
+    """Take a cell through the sequence of a call."""
     sizes = sizes_of(call)
     output_state = initial_state(values, Operand.OUTPUT_STATE, (sizes.batch, sizes.outputs), 0)
     cell_state = initial_state(values, Operand.CELL_STATE, (sizes.batch, sizes.cells), 0)
     states = output_state.astype(np.float32), cell_state.astype(np.float32)
-    cell = Cell(values, CELL, call.parameters)
     return walk(call, values, *states, cell.step)[: len(call.outputs)]
 
 
@@ -60,7 +64,6 @@ class Cell:
     def _step(
         self, x: Numbers, output_state: Numbers, cell_state: Numbers, auxiliary: Numbers | None
     ) -> tuple[Numbers, Numbers]:
-        g = self.parameters.activation
         products = {
             gate: self._products(gate, x, output_state, auxiliary)
             for gate in GATES
@@ -68,14 +71,21 @@ class Cell:
         }
 
         def gate(name: str, state: Numbers) -> Numbers:
-            return activated("sigmoid", self._sums(name, products[name], state))
+            return self._admission(name, self._sums(name, products[name], state))
 
         forget = gate("forget", cell_state)
         admitted = gate("input", cell_state) if "input" in products else 1 - forget
-        candidate = activated(g, self._sums("cell", products["cell"], cell_state))
-        cell_state = _clip(forget * cell_state + admitted * candidate, self.parameters.cell_clip)
-        output = gate("output", cell_state) * activated(g, cell_state)
+        candidate = self._activated(self._sums("cell", products["cell"], cell_state))
+        cell_state = self._clipped(forget * cell_state + admitted * candidate, self.parameters.cell_clip)
+        output = gate("output", cell_state) * self._activated(cell_state)
         return self._projected(output), cell_state
+
+    def _admission(self, gate: str, sums: Numbers) -> Numbers:
+        """How far a gate is open."""
+        return activated("sigmoid", sums)
+
+    def _activated(self, sums: Numbers) -> Numbers:
+        return activated(self.parameters.activation, sums)
 
     def _products(self, gate: str, x: Numbers, output_state: Numbers, auxiliary: Numbers | None) -> Numbers:
         total: Numbers = x @ self.input_weights[gate].T + output_state @ self.recurrent_weights[gate].T
@@ -98,7 +108,11 @@ class Cell:
         output = output @ self.projection.T
         if self.projection_bias is not None:
             output = output + self.projection_bias
-        return _clip(output, self.parameters.proj_clip)
+        return self._clipped(output, self.parameters.proj_clip)
+
+    @staticmethod
+    def _clipped(x: Numbers, limit: float) -> Numbers:
+        return np.clip(x, np.float32(-limit), np.float32(limit)) if limit > 0 else x
 
 
 def _by_gate(values: Values, first: int | None, gates: Sequence[str] = GATES) -> dict[str, Numbers]:
@@ -123,7 +137,3 @@ def _normalized(sums: Numbers) -> Numbers:
     variance = ((sums - mean) ** 2).mean(axis=-1, keepdims=True)
     result: Numbers = (sums - mean) / np.sqrt(variance + np.float32(LAYER_NORM_EPSILON))
     return result
-
-
-def _clip(x: Numbers, limit: float) -> Numbers:
-    return np.clip(x, np.float32(-limit), np.float32(limit)) if limit > 0 else x

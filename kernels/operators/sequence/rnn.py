@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
@@ -52,15 +53,22 @@ def _shapes(call: Call) -> bool:
     )
 
 
+_RULES = (_operands, _shapes)
+
 OPERATOR = Operator(
     name="rnn",
     parameters=rnn_cell.CellParameters,
     types=alike("float32", "float16"),
-    rules=(_operands, _shapes),
+    rules=_RULES,
     infer=_infer,
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=(CELL.state,),
     expand=rnn_parts.one_step,
     on_host="on the NPU its parts need float lanes, float columns and constant weights",
+    arithmetics=(
+        dynamic_range.arithmetic(
+            ("float32, int8*2, float32*2 -> float32",), (*_RULES, rnn_cell.scaled_matrices(CELL)), _reference
+        ),
+    ),
 )

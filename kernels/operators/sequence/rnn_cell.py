@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from npusim.kernels.operator import parameters
+from npusim.kernels.operator import dynamic_range, parameters
 from npusim.kernels.operator.operands import input_type, input_value
-from npusim.kernels.operator.operator import Call, Values
+from npusim.kernels.operator.operator import Call, Rule, Values
+from npusim.kernels.operators.sequence import litert_functions
 from npusim.kernels.operators.sequence.lstm_cell import operand
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated
 
@@ -54,6 +55,8 @@ def step(
     auxiliary: Numbers | None = None,
 ) -> Numbers:
     """The next state for an input [batch, its size]."""
+    if call.parameters.rescale != "fixed_point":
+        return _dynamic_step(call, values, cell, x, state, auxiliary)
     weights: Numbers = input_value(values, cell.weights)
     recurrent: Numbers = input_value(values, cell.recurrent_weights)
     bias: Numbers = input_value(values, cell.bias)
@@ -63,6 +66,37 @@ def step(
             linked: Numbers = input_value(values, cell.auxiliary_weights)
             total = total + auxiliary @ linked.T
         return activated(call.parameters.activation, total)
+
+
+def _dynamic_step(
+    call: Call[CellParameters],
+    values: Values,
+    cell: Positions,
+    x: Numbers,
+    state: Numbers,
+    auxiliary: Numbers | None,
+) -> Numbers:
+    """The same with int8 weights, the rows quantized at run time: bit by bit as LiteRT, which adds in this order."""
+    total: Numbers = np.broadcast_to(input_value(values, cell.bias), state.shape)
+    operands = (x, cell.weights), (auxiliary, cell.auxiliary_weights), (state, cell.recurrent_weights)
+    for rows, position in operands:
+        if rows is not None and position is not None and rows.any():
+            scales = dynamic_range.scales_of(input_type(call, position))
+            weights: Any = input_value(values, position)
+            total = total + dynamic_range.product(rows, weights, scales, dynamic_range.asymmetric(call))
+    function = call.parameters.activation
+    return litert_functions.tanh(total) if function == "tanh" else activated(function, total)
+
+
+def scaled_matrices(*cells: Positions) -> Rule:
+    """The rule for the quantization of the int8 operands of cells."""
+    positions = [
+        position
+        for cell in cells
+        for position in (cell.weights, cell.recurrent_weights, cell.auxiliary_weights)
+        if position is not None
+    ]
+    return dynamic_range.symmetric_weights(None, *positions)
 
 
 def sizes_fit(call: Call, cell: Positions, batch: int, inputs: int) -> bool:

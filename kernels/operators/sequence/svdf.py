@@ -23,6 +23,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
@@ -37,7 +38,7 @@ from npusim.kernels.operator.operands import (
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count
 from npusim.kernels.operator.rescale import MOST_LEFT
-from npusim.kernels.operators.sequence import rnn_cell
+from npusim.kernels.operators.sequence import litert_functions, rnn_cell
 from npusim.kernels.operators.sequence.real_parts import RealParts
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated
 
@@ -88,6 +89,30 @@ def _real_reference(call: Call[Parameters], values: Values) -> list[Array]:
         memory = _moved_on(memory)
     outputs: list[Array] = [activated(call.parameters.activation, result), memory.reshape(state.shape)]
     return outputs[: len(call.outputs)]
+
+
+def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
+    """With int8 weights: the step is quantized at run time, time weights become float32 again."""
+    filters, columns, units = _sizes(call)
+    x: Numbers
+    x, feature, time = (input_value(values, each) for each in (_INPUT, _FEATURE_WEIGHTS, _TIME_WEIGHTS))
+    state = input_value(values, _STATE)
+    scales = [dynamic_range.scales_of(input_type(call, each)) for each in (_FEATURE_WEIGHTS, _TIME_WEIGHTS)]
+    memory = _moved_on(state.reshape(len(x), filters, columns))
+    memory[:, :, -1] = dynamic_range.product(x, feature, scales[0], dynamic_range.asymmetric(call))
+    by_filter = litert_functions.added_up(memory * (time.astype(np.float32) * scales[1]))
+    sums = litert_functions.added_up(by_filter.reshape(len(x), units, call.parameters.rank))
+    if call.inputs[_BIAS] is not None:
+        bias: Numbers = input_value(values, _BIAS)
+        sums = sums + bias
+    function = call.parameters.activation
+    result = litert_functions.tanh(sums) if function == "tanh" else activated(function, sums)
+    return [result, memory.reshape(state.shape)][: len(call.outputs)]
+
+
+def _tflite_order(call: Call[Parameters]) -> bool:
+    """with int8 weights and a float32 input the memory moves on before"""
+    return call.parameters.shift == "before"
 
 
 def _integer_reference(call: Call[Parameters], values: Values) -> list[Array]:
@@ -239,4 +264,16 @@ OPERATOR = Operator(
     states=(_STATE,),
     expand=_expand,
     on_host="the NPU has no products of 16-bit memories; reals need float lanes, float columns and constant weights",
+    arithmetics=(
+        dynamic_range.arithmetic(
+            ("float32, int8, int8, float32 -> float32",),
+            (
+                _operands,
+                _shapes,
+                _tflite_order,
+                dynamic_range.symmetric_weights(None, _FEATURE_WEIGHTS, _TIME_WEIGHTS),
+            ),
+            _dynamic_range,
+        ),
+    ),
 )

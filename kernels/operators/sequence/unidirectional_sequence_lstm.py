@@ -16,12 +16,14 @@ from dataclasses import replace
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operators.sequence import (
     lstm_cell,
+    lstm_dynamic,
     lstm_float,
     lstm_integer,
     lstm_parts,
@@ -53,6 +55,11 @@ _COMPUTE = by_type({**with_halves({"float32": lstm_float.reference}), "int8": ls
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     """The output, then the next values of the states if the call asks for them."""
     return _COMPUTE(call, values)[: len(call.outputs)]
+
+
+def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
+    cell = lstm_dynamic.DynamicCell(call, values, CELL, rows_apart=not call.parameters.time_major)
+    return lstm_float.run(call, values, cell)
 
 
 def _workload(call: Call) -> Workload:
@@ -116,6 +123,8 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
     return lstm_parts.steps(call, sizes_of(call).steps, call.parameters.time_major)
 
 
+_SIZES = (_next_states, _rank, _shapes)
+
 OPERATOR = Operator(
     name="unidirectional_sequence_lstm",
     parameters=Parameters,
@@ -125,9 +134,7 @@ OPERATOR = Operator(
         *operands_of_cell(CELL),
         _integer_operands,
         lstm_scales.tanh,
-        _next_states,
-        _rank,
-        _shapes,
+        *_SIZES,
         lstm_scales.one_scale,
         lstm_scales.cell_scale,
         lstm_scales.hidden_scale,
@@ -140,4 +147,11 @@ OPERATOR = Operator(
     on_host="the NPU has cells of int8 without peepholes and normalized sums; reals need float lanes and columns",
     expand=_expand,
     states=tuple(map(int, _STATES)),
+    arithmetics=(
+        dynamic_range.arithmetic(
+            (f"float32, {lstm_dynamic.CELL_TYPES} -> float32",),
+            (_operand_count, *operands_of_cell(CELL), *_SIZES, lstm_dynamic.scaled_matrices((CELL,))),
+            _dynamic_range,
+        ),
+    ),
 )

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
@@ -75,15 +76,22 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
     return rnn_parts.sequence(call, _batch(call), shape[0 if time_major else 1], time_major)
 
 
+_RULES = (_operands, _shapes)
+
 OPERATOR = Operator(
     name="unidirectional_sequence_rnn",
     parameters=Parameters,
     types=alike("float32", "float16"),
-    rules=(_operands, _shapes),
+    rules=_RULES,
     infer=_infer,
     reference=by_type(with_halves({"float32": _reference})),
     workload=_workload,
     states=(CELL.state,),
     expand=_expand,
     on_host="on the NPU its parts need float lanes, float columns and constant weights",
+    arithmetics=(
+        dynamic_range.arithmetic(
+            ("float32, int8*2, float32*2 -> float32",), (*_RULES, rnn_cell.scaled_matrices(CELL)), _reference
+        ),
+    ),
 )

@@ -91,6 +91,15 @@ def slice(layer: Layer) -> Parameters:
     return {"begin": begin, "size": size}
 
 
+def embedding(layer: Layer) -> Parameters:
+    """EMBEDDING_LOOKUP: an int8 table may give float32 rows."""
+    return (
+        {"rescale": "dynamic"}
+        if (layer.input(1).dtype, layer.outputs[0].dtype) == ("int8", "float32")
+        else {}
+    )
+
+
 def fill(layer: Layer) -> Parameters:
     """The shape operand, or where it is computed while running that of the output."""
     return _shape(layer, 0)

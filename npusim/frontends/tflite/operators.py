@@ -228,7 +228,7 @@ OPERATORS: dict[str, Translation] = {
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, movement.block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, Layer.activation, "DivOptions"),
-    "EMBEDDING_LOOKUP": Translation("embedding_lookup", 2, 2),
+    "EMBEDDING_LOOKUP": Translation("embedding_lookup", 2, 2, movement.embedding),
     "EXPAND_DIMS": Translation("reshape", 2, 2, movement.expand, keeps=(0,)),
     "FILL": Translation("fill", 2, 2, movement.fill, keeps=(1,)),
     "FULLY_CONNECTED": Translation(

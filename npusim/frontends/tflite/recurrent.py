@@ -7,6 +7,8 @@ from npusim.isa.base.tensor import TensorType
 
 _FUNCTIONS = {**ACTIVATIONS, 4: "tanh"}
 _FULL_KERNEL = 0
+_FORGET_WEIGHTS = 2
+"""Every cell has these, but not those of the input gate."""
 
 
 def _scale_and_zero_point(operand: TensorType) -> list[float | int] | None:
@@ -20,7 +22,7 @@ def _function(layer: Layer) -> Parameters:
 
 def _cell(layer: Layer) -> Parameters:
     clips = {"cell_clip": layer.real("CellClip"), "proj_clip": layer.real("ProjClip")}
-    return {**_function(layer), **clips}
+    return {**_function(layer), **clips, **layer.dynamic_range(_FORGET_WEIGHTS)}
 
 
 def lstm(layer: Layer) -> Parameters:
@@ -52,19 +54,19 @@ def bidirectional_lstm(layer: Layer) -> Parameters:
 
 def rnn(layer: Layer) -> Parameters:
     """RNN: one step."""
-    return _function(layer)
+    return {**_function(layer), **layer.dynamic_range()}
 
 
 def sequence_rnn(layer: Layer) -> Parameters:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
-    return {**_function(layer), "time_major": layer.flag("TimeMajor")}
+    return {**rnn(layer), "time_major": layer.flag("TimeMajor")}
 
 
 def bidirectional_rnn(layer: Layer) -> Parameters:
     """BIDIRECTIONAL_SEQUENCE_RNN."""
-    return {**_function(layer), **_both_ways(layer)}
+    return {**rnn(layer), **_both_ways(layer)}
 
 
 def svdf(layer: Layer) -> Parameters:
     """SVDF."""
-    return {**_function(layer), "rank": layer.whole("Rank", 1)}
+    return {**rnn(layer), "rank": layer.whole("Rank", 1)}
