@@ -52,15 +52,15 @@ def quantized_rows(rows: NDArray[Any], asymmetric: bool) -> QuantizedRows:
             extent, smallest = high - low, -128
             wide = extent.astype(np.float64) / ASYMMETRIC
             scales = wide.astype(np.float32)
-            inverse = np.float32(1) / scales
+            inverse = np.where(scales == 0, np.float32(0), np.float32(1) / scales)
             zero_points = _zero_points(low, high, wide)
         else:
             extent, smallest = np.maximum(-low, high), -SYMMETRIC
             scales, inverse = extent / np.float32(SYMMETRIC), np.float32(SYMMETRIC) / extent
             zero_points = np.zeros(len(rows), np.int64)
-        steps = _rounded(rows * inverse[:, None])
+        values = _shifted(rows * inverse[:, None], zero_points[:, None])
     empty = extent == 0
-    values = np.clip(steps + zero_points[:, None], smallest, 127)
+    values = np.clip(values, smallest, 127)
     values[empty] = 0
     return QuantizedRows(
         values.astype(np.int8),
@@ -78,11 +78,11 @@ def _zero_points(low: Float32Array, high: Float32Array, scales: NDArray[np.float
     return np.asarray(np.clip(np.nan_to_num(nearest), -128, 127), np.int64)
 
 
-def _rounded(quotients: Float32Array) -> NDArray[np.int64]:
-    """Round half away from zero.
+def _shifted(quotients: Float32Array, zero_points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Round half away from zero and add the zero point.
 
-    LiteRT's vectors add 0.5 in float32, by which 0.49999997 becomes 1; it rounds the values behind the last vector
-    exactly.
+    LiteRT's vectors add 0.5 in float32, by which 0.49999997 becomes 1, and their sums with a zero point wrap to 32
+    bits; it rounds the values behind the last vector exactly.
     """
     vectors = quotients.shape[1] // _VECTOR * _VECTOR
     result = quotients + np.where(quotients < 0, np.float32(-0.5), np.float32(0.5))
@@ -90,7 +90,9 @@ def _rounded(quotients: Float32Array) -> NDArray[np.int64]:
     steps = result.astype(np.float64)
     steps[:, vectors:] = rest + np.copysign(0.5, rest)
     steps = np.trunc(steps)
-    return np.where(np.abs(steps) <= 1 << 30, steps, _OVERFLOW).astype(np.int64)
+    values = np.where(np.abs(steps) < -_OVERFLOW, steps, _OVERFLOW).astype(np.int64) + zero_points
+    values[:, :vectors] = values[:, :vectors].astype(np.int32)
+    return values
 
 
 def scales_of(weights: TensorType) -> Float32Array:

@@ -26,6 +26,8 @@ from npusim.reports.run.coverage import HOST, Coverage, Operation, Standard, Way
 
 TFLITE_DOOR, HAL_DOOR, NNADAPTER_DOOR = "TensorFlow Lite", "NN HAL", "NNAdapter"
 NNEF_DOOR, ONNX_DOOR = "NNEF", "ONNX"
+MIXED = "float32 x int8"
+"""The element types of dynamic range models: activations and weights."""
 
 
 def coverage() -> list[Coverage]:
@@ -122,7 +124,8 @@ def _covered(entry: Operator) -> Coverage:
         ways = tuple(
             Way(way.unit, ("any",) if way.types == types else way.types, way.conditions) for way in ways
         )
-    return Coverage(entry.name, _names(entry.name), shown, ways, left)
+    mixed = [Way(HOST, (MIXED,), (row.on_host,)) for row in entry.arithmetics if row.on_host]
+    return Coverage(entry.name, _names(entry.name), shown, (*ways, *mixed), left)
 
 
 def _deciding(op: str) -> Coverage:
