@@ -65,6 +65,7 @@ class ModelWriter:
         self._builder = GraphBuilder(name)
         self._operators: list[FileOperator] = []
         self._variables: set[int] = set()
+        self._packed: set[int] = set()
 
     def type(self, tensor: int) -> TensorType:
         """Element type, shape and quantization of a tensor."""
@@ -84,9 +85,14 @@ class ModelWriter:
         self._variables.add(variable)
         return variable
 
-    def constant(self, name: str, data: Array, quantization: Quantization | None = None) -> int:
-        """A new constant with the shape and dtype of `data`."""
-        return self.tensor(name, TensorType(data.dtype.name, data.shape, quantization), data)
+    def constant(
+        self, name: str, data: Array, quantization: Quantization | None = None, packed: bool = False
+    ) -> int:
+        """A new constant with the shape and dtype of `data`; packed: int8 values from -8 to 7, stored in 4 bits."""
+        number = self.tensor(name, TensorType(data.dtype.name, data.shape, quantization), data)
+        if packed:
+            self._packed.add(number)
+        return number
 
     def operator(
         self,
@@ -374,7 +380,9 @@ class ModelWriter:
     def subgraph(self, outputs: Sequence[int]) -> FileSubgraph:
         """Tensors, operators and inputs so far, as new lists: for who wants to write other tables than these."""
         tensors = [
-            FileTensor(tensor.name, tensor.type, tensor.array, number in self._variables)
+            FileTensor(
+                tensor.name, tensor.type, tensor.array, number in self._variables, number in self._packed
+            )
             for number, tensor in enumerate(self._builder.tensors)
         ]
         return FileSubgraph(

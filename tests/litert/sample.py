@@ -20,13 +20,14 @@ PADDINGS = ("same", "valid")
 class Sample:
     """Draws with one generator, so that a seed is a model. `dtype` is that of the operator's main operand.
 
-    "dynamic" is float32 with int8 weights, for which activations are quantized at run time.
+    "dynamic" is float32 with int8 weights, for which activations are quantized at run time; "dynamic int4" with weights
+    of 4 bits.
     """
 
     def __init__(self, code: str, dtype: str, seed: int) -> None:
         self.rng = np.random.default_rng([seed, *f"{code} {dtype}".encode()])
         self.writer = ModelWriter(f"{code}_{dtype}_{seed}")
-        self.dynamic = dtype == "dynamic"
+        self.dynamic, self.packed = dtype.startswith("dynamic"), dtype == "dynamic int4"
         self.code, self.dtype = code, "float32" if self.dynamic else dtype
 
     # Choices
@@ -118,6 +119,8 @@ class Sample:
             self.dynamic and dtype == "int8"
         ):  # LiteRT's x86 vectors lose the sign of -128, which no converter writes
             data = np.maximum(data, -127)
+            if self.packed:
+                return self.writer.constant("constant", data >> 4, quantization, packed=True)
         return self.writer.constant("constant", data, quantization)
 
     def kept(self, tensor: int, shape: Sequence[int]) -> TensorType:

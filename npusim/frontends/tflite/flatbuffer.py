@@ -29,12 +29,24 @@ Fields = Mapping[str, int | float | bool | tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FileTensor:
-    """A tensor of the file; `data` is None for activations and for variables, which keep a state."""
+    """A tensor of the file; `data` is None for activations and for variables, which keep a state.
+
+    packed: int8 values that 4 bits hold are stored so, as INT4, two in a byte.
+    """
 
     name: str
     type: TensorType
     data: Array | None = None
     variable: bool = False
+    packed: bool = False
+
+    @property
+    def stored(self) -> Array | None:
+        """The data as the file holds it."""
+        if self.data is None or not self.packed:
+            return self.data
+        halves = np.append(self.data.ravel(), np.zeros(self.data.size % 2, np.int8)).reshape(-1, 2)
+        return (halves[:, 0] & 15) | np.left_shift(halves[:, 1], 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,10 @@ class _Serializer:
             dict.fromkeys((each.code, each.version) for subgraph in subgraphs for each in subgraph.operators)
         )
         self._constants = [
-            tensor.data for subgraph in subgraphs for tensor in subgraph.tensors if tensor.data is not None
+            data
+            for subgraph in subgraphs
+            for tensor in subgraph.tensors
+            if (data := tensor.stored) is not None
         ]
         payload = sum(data.nbytes for data in self._constants)
         # A builder that is too small doubles its buffer by copying it, which is slow for large models.
@@ -128,7 +143,7 @@ class _Serializer:
     def _tensor(self, tensor: FileTensor, buffer: int) -> int:
         fields: dict[str, Any] = {
             "Shape": self._vector(tensor.type.shape, np.int32),
-            "Type": getattr(self._schema.TensorType, tensor.type.dtype.upper()),
+            "Type": getattr(self._schema.TensorType, "INT4" if tensor.packed else tensor.type.dtype.upper()),
             "Buffer": buffer,
             "Name": self._builder.CreateString(tensor.name),
         }

@@ -16,6 +16,8 @@ from npusim.kernels.graph.graph import UNRANKED, Tensor
 from npusim.kernels.graph.names import quoted
 
 _DTYPES = {name.upper(): name for name in element_names()}
+_PACKED = "INT4"
+"""The element type of weights that are int8 here: the NPU has no other use for the smaller range."""
 _MOST_CODE_BITS = 16
 """Wider whole numbers with a scale are biases and operands: some converters write scale 0 into them."""
 _LARGEST_TENSOR_BYTES = 2**31 - 1
@@ -57,17 +59,33 @@ def _tensor(model: ModelRecord, number: int) -> Tensor:
     record = model.tensors[number]
     name = tensor_name(model, number)
     where = f"tensor {number} {quoted(record.name)}"
-    if record.kind not in _DTYPES:
-        raise FormatError(f"{where}: element type {record.kind}, may be {', '.join(_DTYPES)}")
+    packed = record.kind == _PACKED
+    if record.kind not in _DTYPES and not packed:
+        raise FormatError(f"{where}: element type {record.kind}, may be {', '.join((*_DTYPES, _PACKED))}")
     if record.sparse:
         raise FormatError(f"{where}: is sparse, may be dense; convert the model without sparsity")
     if record.buffer >= max(len(model.buffers), 1):  # a file without constants may have no buffer at all
         raise FormatError(f"{where}: buffer {record.buffer}, the model has {len(model.buffers)}")
-    dtype = _DTYPES[record.kind]
+    dtype = "int8" if packed else _DTYPES[record.kind]
     type_ = TensorType(dtype, record.shape, _quantization(record, dtype, where))
     check_size(type_, where)
     data = model.buffers[record.buffer] if record.buffer < len(model.buffers) else None
+    if packed:
+        data = _unpacked(type_, data, where)
     return Tensor(name, type_, None if record.variable else _constant(type_, data, where))
+
+
+def _unpacked(type_: TensorType, data: Data | None, where: str) -> Data:
+    """The int8 values of a constant of 4 bits, of which a byte holds two, the first in its lower half."""
+    if data is None or not data.size:
+        raise FormatError(f"{where}: element type {_PACKED}, which only constants may have")
+    if data.size != -(-type_.elements // 2):
+        raise FormatError(
+            f"{where}: {_PACKED}{list(type_.shape)} takes {-(-type_.elements // 2)} bytes, its buffer has {data.size}"
+        )
+    values = data.view(np.int8)
+    halves = np.stack([np.left_shift(values, 4) >> 4, values >> 4], axis=1)
+    return halves.ravel()[: type_.elements].view(np.uint8)
 
 
 def check_size(type_: TensorType, where: str) -> None:
