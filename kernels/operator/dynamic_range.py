@@ -8,6 +8,7 @@ LiteRT's kernels on x86-64, whether its reference kernels are asked for or not (
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,11 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.activation import activation_of, limited
-from npusim.kernels.operator.operands import quantization
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Values
+from npusim.kernels.operator.parameters import Activated, ByValue, Parameters
+from npusim.kernels.operator.real_steps import RealSteps
 
 Float32Array = NDArray[np.float32]
 
@@ -28,8 +32,12 @@ _VECTOR = 8
 _OVERFLOW = -(1 << 31)
 """What a conversion to int32 gives on x86-64 where float32 has no such number."""
 
-ON_HOST = "rows are quantized at run time (dynamic range), which no unit of the NPU does for this call"
-"""Why the host computes such a call."""
+ON_HOST = "rows are quantized at run time (dynamic range), in every step anew"
+ON_FLOAT_UNITS = (
+    "rows are quantized at run time (dynamic range): symmetric ones need float lanes and columns "
+    "(vector.float32_lanes, mac_array.float32_columns), zero points of asymmetric ones need float64"
+)
+"""Why the host computes such a call: a layer with a state, and one without."""
 
 
 class QuantizedRows(NamedTuple):
@@ -139,11 +147,66 @@ def symmetric_weights(axis: int | None, *positions: int) -> Rule:
     return rule
 
 
+def symmetric_weights_known(call: Call) -> NDArray[Any] | None:
+    """The data of constant weights of a call with symmetric rows; None for other calls."""
+    data = call.constants.get(1)
+    return data if isinstance(data, np.ndarray) and not asymmetric(call) else None
+
+
 def arithmetic(
-    types: tuple[str, ...], rules: tuple[Rule, ...], reference: Callable[[Call, Values], list[Array]]
+    types: tuple[str, ...],
+    rules: tuple[Rule, ...],
+    reference: Callable[[Call, Values], list[Array]],
+    expand: Callable[[Call], Expansion | None] | None = None,
 ) -> Arithmetic:
     """The dynamic range arithmetic of an operator."""
-    return Arithmetic(types, rules, reference, ("dynamic", "dynamic_asymmetric"), ON_HOST)
+    why = ON_FLOAT_UNITS if expand else ON_HOST
+    return Arithmetic(types, rules, reference, ("dynamic", "dynamic_asymmetric"), why, expand)
+
+
+def in_steps(
+    call: Call,
+    row_axes: tuple[int, ...],
+    weights: NDArray[Any],
+    product: tuple[str, tuple[int, ...], Parameters],
+) -> Expansion:
+    """A call with symmetric rows as steps of float lanes and one float product.
+
+    row_axes: the dimensions of the first operand that a row has.
+    product:  operator, shape of its output, and parameters of the product of quantized values with weights, all whole
+              numbers in float32. Its sums are exact and rounded once, as the conversion of an integer sum is.
+    """
+    steps = RealSteps(call)
+    size, of_rows = steps.function("abs", 0), steps.number(SYMMETRIC)
+    largest = steps.reduction("reduce_max", size, row_axes)
+    shape = steps.shapes[largest]
+    empty = steps.step("equal", [largest, steps.number(0)], shape, ByValue(), TensorType("bool", shape))
+    largest = steps.step("select_v2", [empty, steps.number(1), largest], shape)
+    quotient = steps.pair("mul", size, steps.pair("div", of_rows, largest))
+    nearest = steps.function("floor", steps.pair("add", quotient, _half(steps, row_axes)))
+    values = steps.pair("mul", nearest, steps.function("sign", 0))
+    name, sums_shape, parameters = product
+    sums = steps.step(name, [values, steps.constant(weights.astype(np.float32))], sums_shape, parameters)
+    scales = steps.constant(scales_of(input_type(call, 1)))
+    factors = steps.pair("mul", steps.pair("div", largest, of_rows), scales)
+    result = steps.pair("mul", sums, factors)
+    activation = Activated(activation=activation_of(call))
+    if len(call.inputs) > 2 and call.inputs[2] is not None:
+        result = steps.step("add", [result, 2], steps.shapes[result], activation)
+    elif activation.activation != "none":
+        result = steps.function(activation.activation, result)
+    return steps.result(result)
+
+
+def _half(steps: RealSteps, row_axes: tuple[int, ...]) -> int:
+    """What rounds values to nearest before they are cut off: 0.5, or behind the last vector of a row a little less."""
+    shape = tuple(size if axis in row_axes else 1 for axis, size in enumerate(steps.shapes[0]))
+    rest = prod(shape) % _VECTOR
+    if not rest:
+        return steps.number(0.5)
+    half = np.full(prod(shape), 0.5, np.float32)
+    half[-rest:] = np.nextafter(np.float32(0.5), np.float32(0))
+    return steps.constant(half.reshape(shape))
 
 
 def finish(call: Call, products: Float32Array, bias: Any) -> list[Array]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.axes import Reduction
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import input_type
@@ -51,6 +51,12 @@ class RealSteps:
         with np.errstate(over="ignore"):  # what is beyond float16 is infinite
             number = self._expansion.constant(np.array(value, input_type(self._call).dtype))
         self.shapes[number] = ()
+        return number
+
+    def constant(self, data: Array) -> int:
+        """A constant of the call's element type."""
+        number = self._expansion.constant(data)
+        self.shapes[number] = data.shape
         return number
 
     def function(self, op: str, x: int) -> int:

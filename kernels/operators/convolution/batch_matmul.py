@@ -20,6 +20,7 @@ from npusim.kernels.lowering.product import Factors, lower_products
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import dynamic_range, parameters, rules
 from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -30,7 +31,7 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
-from npusim.kernels.operators.convolution import exact_sum
+from npusim.kernels.operators.convolution import exact_sum, fully_connected
 
 
 class Parameters(parameters.Parameters):
@@ -193,6 +194,16 @@ def _found_at(own: tuple[int, ...], batch: tuple[int, ...]) -> Any:
     return sum(counted, np.zeros(batch, np.int64))
 
 
+def _in_steps(call: Call[Parameters]) -> Expansion | None:
+    """By way of fully_connected, where the second operand is one matrix and LiteRT finds the right scales."""
+    weights, shape = dynamic_range.symmetric_weights_known(call), input_type(call).shape
+    if weights is None or call.parameters.adj_x or weights.ndim > 2 or len(shape) > 3:
+        return None
+    weights = weights if call.parameters.adj_y else weights.T
+    product = "fully_connected", (*shape[:-1], len(weights)), fully_connected.Parameters(keep_num_dims=True)
+    return dynamic_range.in_steps(call, (len(shape) - 1,), np.ascontiguousarray(weights), product)
+
+
 def _products(call: Call) -> int:
     return _factors(call).inner
 
@@ -270,7 +281,10 @@ OPERATOR = Operator(
             _exactly,
         ),
         dynamic_range.arithmetic(
-            ("float32, int8 -> float32",), (*_SHAPES, _weights_by_column, _sums_of_weights), _dynamic_range
+            ("float32, int8 -> float32",),
+            (*_SHAPES, _weights_by_column, _sums_of_weights),
+            _dynamic_range,
+            _in_steps,
         ),
     ),
 )

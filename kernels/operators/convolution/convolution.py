@@ -12,6 +12,7 @@ from npusim.isa.arithmetic.integer import Int32Array, Int64Array
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.activation import activation_in_32_bits
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.geometry import (
     Window,
     image_ranks,
@@ -180,20 +181,32 @@ def _dynamic_range(
     take the one with symmetric rows, unless they have groups or are depthwise.
     """
 
+    def by_channel(call: Call) -> bool:
+        weights = input_type(call, WEIGHTS)
+        one_scale = (
+            len(set(quantization(weights).scales)) == 1 and weights.shape[3] == input_type(call).shape[3]
+        )
+        return depthwise or not one_scale
+
     def reference(call: Call, values: Values) -> list[Array]:
-        maps, weights = input_value(values), input_type(call, WEIGHTS)
-        scales = dynamic_range.scales_of(weights)
-        by_channel = depthwise or len(set(scales)) > 1 or weights.shape[3] < maps.shape[3]
-        rows = dynamic_range.quantized_rows(maps.reshape(len(maps), -1), by_channel)
+        maps, scales = input_value(values), dynamic_range.scales_of(input_type(call, WEIGHTS))
+        rows = dynamic_range.quantized_rows(maps.reshape(len(maps), -1), by_channel(call))
         sums = np.empty(call.outputs[0].shape, np.float32)
         for number, target in enumerate(sums):
             image = rows.values[number].reshape(maps.shape[1:])
             filters = taken(input_value(values, WEIGHTS))
             target[...] = of_codes(call)(image, filters, int(rows.zero_points[number]), 0, **geometry(call))
         factors = rows.scales[:, None, None, None]
-        in_turn = by_channel and not depthwise
+        in_turn = by_channel(call) and not depthwise
         products = sums * scales * factors if in_turn else sums * (scales * factors)
         return dynamic_range.finish(call, products, weighted_sum.bias_value(values))
+
+    def expand(call: Call[Convolution]) -> Expansion | None:
+        weights = dynamic_range.symmetric_weights_known(call)
+        if weights is None or by_channel(call):
+            return None
+        how = call.parameters.changed(activation="none", rescale="fixed_point")
+        return dynamic_range.in_steps(call, (1, 2, 3), weights, ("conv_2d", call.outputs[0].shape, how))
 
     def scales_of_groups(call: Call) -> bool:
         """int8 filters of groups or of single channels have a scale per channel beside a float32 feature map"""
@@ -207,7 +220,7 @@ def _dynamic_range(
         scales_of_groups,
         weighted_sum.bias_per_channel,
     )
-    return dynamic_range.arithmetic(weighted_sum.DYNAMIC_RANGE_TYPES, rules, reference)
+    return dynamic_range.arithmetic(weighted_sum.DYNAMIC_RANGE_TYPES, rules, reference, expand)
 
 
 def products(call: Call) -> int:

@@ -19,6 +19,7 @@ from npusim.kernels.lowering.product import lower_with_computed_weights
 from npusim.kernels.lowering.real_mac import lower_real_product, on_float_columns
 from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.activation import activation_in_32_bits
+from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
     by_type,
     input_type,
@@ -111,6 +112,14 @@ def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
     return dynamic_range.finish(call, products, weighted_sum.bias_value(values))
 
 
+def _in_steps(call: Call[Parameters]) -> Expansion | None:
+    weights, shape = dynamic_range.symmetric_weights_known(call), input_type(call).shape
+    if weights is None or shape[-1:] != weights.shape[1:]:
+        return None
+    product = "fully_connected", (*shape[:-1], len(weights)), Parameters(keep_num_dims=True)
+    return dynamic_range.in_steps(call, (len(shape) - 1,), weights, product)
+
+
 def _products(call: Call) -> int:
     return input_type(call, WEIGHTS).shape[1]
 
@@ -175,6 +184,7 @@ OPERATOR = Operator(
             weighted_sum.DYNAMIC_RANGE_TYPES,
             (*_SHAPES, dynamic_range.symmetric_weights(0), weighted_sum.bias_per_channel),
             _dynamic_range,
+            _in_steps,
         ),
     ),
 )
