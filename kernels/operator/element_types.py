@@ -82,8 +82,8 @@ def refusal(rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: S
         and any(each and each.dtype == "int8" for each in inputs[1:])
     ):
         return (
-            "has float32 activations and int8 weights (dynamic range quantization), which npusim lacks; convert the "
-            "float model without quantization, npusim quantize makes it int8"
+            "has float32 activations and int8 weights (dynamic range quantization), which npusim lacks here; convert "
+            "the float model without quantization, npusim quantize makes it int8"
         )
     types = [", ".join("none" if each is None else each.dtype for each in side) for side in (inputs, outputs)]
     has = " -> ".join(types)

@@ -124,8 +124,8 @@ def _covered(entry: Operator) -> Coverage:
         ways = tuple(
             Way(way.unit, ("any",) if way.types == types else way.types, way.conditions) for way in ways
         )
-    mixed = [Way(HOST, (MIXED,), (row.on_host,)) for row in entry.arithmetics if row.on_host]
-    return Coverage(entry.name, _names(entry.name), shown, (*ways, *mixed), left)
+    mixed = tuple(Way(HOST, (MIXED,), (row.on_host,)) for row in entry.arithmetics if row.on_host)
+    return Coverage(entry.name, _names(entry.name), shown, ways, left, mixed)
 
 
 def _deciding(op: str) -> Coverage:

@@ -1,4 +1,4 @@
-"""The command that makes int8 networks of float ones: `npusim quantize`."""
+"""The command that quantizes float networks: `npusim quantize`."""
 
 from __future__ import annotations
 
@@ -30,24 +30,34 @@ def register(app: typer.Typer) -> None:
 def quantize(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file of float32.")],
     data: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--data",
             metavar="F.npz",
-            help="Samples of every input by its name (or in0, in1, ...); the first axis counts the samples.",
+            help="Samples of every input by its name (or in0, in1, ...); the first axis counts the samples. The scheme "
+            "dynamic needs none.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
             metavar="FILE",
-            help="The file to write, in the format that its suffix names. [default: the model's name with _int8, as "
-            "ONNX of an ONNX file, else as .tflite]",
+            help="The file to write, in the format that its suffix names. [default: the model's name with the scheme, "
+            "as ONNX of an ONNX file with the scheme int8, else as .tflite]",
             show_default=False,
         ),
     ] = None,
+    scheme: Annotated[
+        str,
+        typer.Option(
+            "--scheme",
+            metavar="int8|dynamic",
+            help="What becomes int8: weights and activations, or weights only (TFLite's dynamic range).",
+        ),
+    ] = "int8",
     outside: Annotated[
         str,
         typer.Option("--io", metavar="float|int8", help="What inputs and outputs become."),
@@ -63,9 +73,10 @@ def quantize(
     shape: ShapeOption = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="F", help="Write every number.")] = None,
 ) -> None:
-    """Make an int8 network of a float one after training, and say what accuracy that costs on the samples.
+    """Quantize a float network after training, and say what accuracy that costs on the samples.
 
-    Static, weights by channel, ranges from the smallest and largest values that the samples give.
+    Static, weights by channel, ranges from the smallest and largest values that the samples give; or dynamic: float32
+    activations, which the operators quantize at run time.
     """
     from npusim.base import files
     from npusim.quantization import quantization
@@ -75,8 +86,18 @@ def quantize(
     known = get_args(quantization.Form)
     if form not in known:
         raise NpusimError(f"--form {form}: may be {', '.join(known)}")
-    output = output or _beside(Path(model))
-    files.check_outputs({"-o": output, "--json": json}, {"MODEL": Path(model), "--data": data})
+    if scheme not in quantization.SCHEMES:
+        raise NpusimError(f"--scheme {scheme}: may be {', '.join(quantization.SCHEMES)}")
+    if data is None and scheme != "dynamic":
+        raise NpusimError(
+            f"--data: --scheme {scheme} needs samples, --data F.npz; --scheme dynamic needs none"
+        )
+    if OUTSIDE[outside] and scheme == "dynamic":
+        raise NpusimError("--io int8: is not for --scheme dynamic, whose activations are float32")
+    output = output or _beside(Path(model), scheme)
+    files.check_outputs(
+        {"-o": output, "--json": json}, {"MODEL": Path(model)} | ({"--data": data} if data else {})
+    )
     with Progress(f"quantizing {model}") as progress:
         found = quantization.quantize(
             model,
@@ -86,12 +107,13 @@ def quantize(
             codes_outside=OUTSIDE[outside],
             every_channel=every_channel,
             form=form,  # type: ignore[arg-type]
+            scheme=scheme,  # type: ignore[arg-type]
             progress=progress,
         )
     try:
         open_sizes = shape or () if found.graph is None else ()
-        *said, following = lines(found, output, open_sizes)
-        conversion = "" if OUTSIDE[outside] else _conversion(output, open_sizes)
+        *said, following = lines(found, output, open_sizes, scheme)
+        conversion = "" if OUTSIDE[outside] or scheme == "dynamic" else _conversion(output, open_sizes)
         for line in (*said, *([conversion] if conversion else []), following):
             say(line)
     finally:
@@ -101,13 +123,13 @@ def quantize(
             files.write(json, files.text(to_json(found.to_dict()) + "\n"))
 
 
-def _beside(model: Path) -> Path:
+def _beside(model: Path, scheme: str) -> Path:
     """The file that is written where none is named: in the folder where the command runs."""
-    suffix = ".onnx" if model.suffix.lower() == ".onnx" else ".tflite"
-    return Path(f"{model.name.partition('.')[0]}_int8{suffix}")
+    suffix = ".onnx" if model.suffix.lower() == ".onnx" and scheme == "int8" else ".tflite"
+    return Path(f"{model.name.partition('.')[0]}_{scheme}{suffix}")
 
 
-def lines(found: Quantized, output: Path, shapes: Sequence[str]) -> Iterator[str]:
+def lines(found: Quantized, output: Path, shapes: Sequence[str], scheme: str = "int8") -> Iterator[str]:
     """What came of a network, for people. shapes: what the file that was written leaves open, and was given."""
     from shlex import quote
 
@@ -116,9 +138,12 @@ def lines(found: Quantized, output: Path, shapes: Sequence[str]) -> Iterator[str
     before, after = found.constant_bytes
     in_codes = found.layers - len(found.in_floats)
     file = show.printable(str(output))
-    yield f"{file}: {show.printable(found.model)} in int8 as {found.form}, {show.size(found.file_bytes or 0)}"
+    how, computing = (
+        ("with int8 weights", "have int8 weights") if scheme == "dynamic" else ("in int8", "compute in int8")
+    )
+    yield f"{file}: {show.printable(found.model)} {how} as {found.form}, {show.size(found.file_bytes or 0)}"
     yield f"  constants  {show.size(before)} in floats, {show.size(after)} now"
-    yield f"  layers     {in_codes} of {found.layers} compute in int8"
+    yield f"  layers     {in_codes} of {found.layers} {computing}"
     in_floats = sorted(found.in_floats, key=lambda layer: (layer.reason, layer.op))
     for (reason, op), group in groupby(in_floats, key=lambda layer: (layer.reason, layer.op)):
         names = [f'"{show.printable(layer.layer)}"' for layer in group]

@@ -52,6 +52,11 @@ def _require_floats(graph: Graph) -> None:
         broken = operator(node.op).broken_rule(call_of(graph, node))
         if broken is not None:
             raise GraphError(f"{graph.name}: {layer_name(node)}: {broken}")
+        if node.parameters.rescale in ("dynamic", "dynamic_asymmetric"):
+            raise GraphError(
+                f"{graph.name}: layer {quoted(node.name)} ({node.op}) has int8 weights (dynamic range): it is "
+                "quantized already; quantize takes the float network"
+            )
         if RULES.get(node.op) and any(graph.tensors[number].type.quantized for number in node.outputs):
             raise GraphError(
                 f"{graph.name}: layer {quoted(node.name)} ({node.op}) computes in codes: it is quantized already"

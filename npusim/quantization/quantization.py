@@ -1,4 +1,4 @@
-"""A float network, a file or a graph, as one of int8 codes, and what that costs."""
+"""A float network, a file or a graph, quantized to int8 or with int8 weights only, and what that costs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.in_reals import reals_of_codes
+from npusim.quantization import dynamic
 from npusim.quantization import samples as sampling
 from npusim.quantization.conversion import Options, quantized
 from npusim.quantization.loss import losses
@@ -29,29 +30,37 @@ from npusim.session.host import one_blas_thread
 Form = Literal["qdq", "qoperator"]
 FORMS: tuple[Form, ...] = ("qdq", "qoperator")
 
+Scheme = Literal["int8", "dynamic"]
+SCHEMES: tuple[Scheme, ...] = ("int8", "dynamic")
+
 ONNX_SUFFIX = ".onnx"
 
 
 def quantize(
     model: str | Path | Graph,
-    data: sampling.Data,
+    data: sampling.Data | None = None,
     output: str | Path | None = None,
     *,
     sizes: Sizes | None = None,
     codes_outside: bool = False,
     every_channel: bool = False,
     form: Form = "qdq",
+    scheme: Scheme = "int8",
     progress: Progress | None = None,
 ) -> Quantized:
     """Quantize a float network to int8 after training: static, weights by channel, ranges from the samples' extremes.
 
+    With the scheme "dynamic" only weights become int8, and activations are quantized at run time (dynamic range
+    quantization of TFLite).
+
     model:         a model file, a built-in model, or a Graph, of float32.
     data:          an npz file with samples of every input by its name, or a mapping of arrays; the first axis counts
-                   the samples.
+                   the samples. With the scheme "dynamic" they only say what it costs, and may be left out.
     output:        the file to write, in the format that its suffix names; None: none is written.
     sizes:         that the model leaves open, as for `npusim.load`.
     codes_outside: inputs and outputs become int8; they stay float32 otherwise.
     every_channel: fully connected layers have a scale per unit too.
+    scheme:        "int8" for weights and activations, "dynamic" for weights.
     form:          of an ONNX file that becomes an ONNX file, which ONNX Runtime's quantizer does: "qdq", "qoperator".
     progress:      called with (steps done, all).
 
@@ -60,7 +69,17 @@ def quantize(
     """
     if form not in FORMS:
         raise NpusimError(f"form {form!r}: may be {', '.join(FORMS)}")
+    if scheme not in SCHEMES:
+        raise NpusimError(f"scheme {scheme!r}: may be {', '.join(SCHEMES)}")
+    if scheme == "dynamic" and codes_outside:
+        raise NpusimError("codes_outside: is not for the scheme dynamic, whose activations are float32")
+    if data is None and scheme != "dynamic":
+        raise NpusimError(
+            f"data: the scheme {scheme} needs samples, an npz file or arrays by input; dynamic needs none"
+        )
     target = None if output is None else Path(output)
+    if scheme == "dynamic" and target is not None and _is_onnx(target):
+        raise NpusimError(f"{target}: ONNX has no dynamic range operators; name a .tflite file")
     if target is not None and not isinstance(model, Graph) and _is_onnx(model) and _is_onnx(target):
         if codes_outside or every_channel:
             option = "codes_outside" if codes_outside else "every_channel"
@@ -72,7 +91,7 @@ def quantize(
         raise NpusimError(f"form {form}: is of ONNX files that become ONNX files")
     graph = model if isinstance(model, Graph) else load(model, sizes)
     try:
-        made = _of_graph(graph, data, Options(codes_outside, every_channel), progress)
+        made = _of_graph(graph, data, Options(codes_outside, every_channel), scheme, progress)
         if target is None:
             return made
         written = target_of("", target)
@@ -88,13 +107,18 @@ def _is_onnx(path: str | Path) -> bool:
     return Path(path).suffix.lower() == ONNX_SUFFIX
 
 
-def _of_graph(graph: Graph, data: sampling.Data, options: Options, progress: Progress | None) -> Quantized:
+def _of_graph(
+    graph: Graph, data: sampling.Data | None, options: Options, scheme: Scheme, progress: Progress | None
+) -> Quantized:
     floats = prepared(graph)
-    drawn = sampling.read(data, placements(graph))
+    drawn = [] if data is None else sampling.read(data, placements(graph))
     done = _Steps(progress, 2 * len(drawn))
     with one_blas_thread(False):
         ranges, wanted = measured(floats, drawn, done)
-        result, kept = quantized(floats, ranges, options)
+        if scheme == "dynamic":
+            result, kept = dynamic.quantized(floats, options.every_channel)
+        else:
+            result, kept = quantized(floats, ranges, options)
         found = []
         for sample in drawn:
             found.append(_in_reals(result, sample))
@@ -106,7 +130,7 @@ def _of_graph(graph: Graph, data: sampling.Data, options: Options, progress: Pro
         samples=len(drawn),
         layers=len(floats.nodes),
         in_floats=kept,
-        losses=losses(names, wanted, found),
+        losses=losses(names, wanted, found) if drawn else (),
         constant_bytes=(_constant_bytes(graph), _constant_bytes(result)),
         graph=result,
     )

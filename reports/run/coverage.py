@@ -28,6 +28,7 @@ class Coverage:
     types:   the element types that its first operand may have; ("any",) for all.
     ways:    how it is computed; the first whose conditions hold, else on the host.
     on_host: the types that only the host computes.
+    mixed:   how calls with weights of another type than the activations are computed.
     """
 
     op: str
@@ -35,6 +36,7 @@ class Coverage:
     types: tuple[str, ...]
     ways: tuple[Way, ...]
     on_host: tuple[str, ...] = ()
+    mixed: tuple[Way, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.op)
@@ -107,7 +109,7 @@ def details(row: Coverage) -> str:
     """All about one operator."""
     lines = [row.op]
     lines += [f"  {name}: {', '.join(kinds) or '-'}" for name, kinds in row.names.items()]
-    for way in row.ways:
+    for way in (*row.ways, *row.mixed):
         lines.append(f"  {unit_words(way.unit)}: {', '.join(way.types)}{', if' if way.unit != HOST else ''}")
         lines += [f"    {condition}" for condition in way.conditions]
     if row.on_host and all(way.unit != HOST for way in row.ways):
@@ -198,7 +200,7 @@ def _conditions(rows: Sequence[Coverage]) -> Iterator[str]:
     yield from ("## Conditions", "")
     for row in rows:
         yield from (f"### {row.op}", "")
-        for way in row.ways:
+        for way in (*row.ways, *row.mixed):
             words = "; ".join(way.conditions)
             yield f"- **{unit_words(way.unit)}**, {', '.join(way.types)}: {words}"
         yield ""

@@ -61,7 +61,7 @@ def _coverage(row: Coverage) -> dict[str, Any]:
     return {
         "names": {name: list(kinds) for name, kinds in row.names.items()},
         "types": list(row.types),
-        "ways": list(map(asdict, row.ways)),
+        "ways": [asdict(way) for way in (*row.ways, *row.mixed)],
         "on_host": list(row.on_host),
     }
 

@@ -223,8 +223,8 @@ def test_types_that_no_row_allows_are_refused() -> None:
         ),
         (
             ("float32", "int8", "float32"),
-            "has float32 activations and int8 weights (dynamic range quantization), which npusim lacks; convert the "
-            "float model without quantization, npusim quantize makes it int8",
+            "has float32 activations and int8 weights (dynamic range quantization), which npusim lacks here; convert "
+            "the float model without quantization, npusim quantize makes it int8",
         ),
     ],
 )

@@ -13,6 +13,9 @@ _INT8_VERSIONS = {
 }  # fmt: skip
 """Version of each operator that first accepts int8 tensors; those for uint8 and float32 are version 1.
 A reader refuses versions it does not know. Operators that are not here took int8 from the beginning."""
+_DYNAMIC_VERSIONS = {"CONV_2D": 5, "DEPTHWISE_CONV_2D": 6, "FULLY_CONNECTED": 9, "BATCH_MATMUL": 3}
+"""Version of each operator that first accepts int8 weights beside float32 activations, with a scale per channel or
+with asymmetric rows."""
 _FULLY_CONNECTED_PER_CHANNEL = 12
 _FIRST = {"BROADCAST_TO": 2}
 """Where there is no version 1."""
@@ -25,5 +28,7 @@ def version(code: str, first: TensorType, weights: TensorType | None = None) -> 
     )
     if code == "FULLY_CONNECTED" and by_channel:
         return _FULLY_CONNECTED_PER_CHANNEL
+    if weights is not None and (first.dtype, weights.dtype) == ("float32", "int8"):
+        return _DYNAMIC_VERSIONS.get(code, 1)
     least = _FIRST.get(code, 1)
     return _INT8_VERSIONS.get(code, least) if first.dtype == "int8" else least
