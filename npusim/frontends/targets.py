@@ -22,6 +22,7 @@ class Target:
     The module's functions: `written(graph) -> bytes`, or for a suffix the one that `by_suffix` names, whose GraphError
     names the layers that the format cannot express, and `operators() -> frozenset[str]`. `caveat` names the function
     graph -> what to know of its file, "" for nothing. `extra` is the extra with the packages that it takes.
+    `dynamic_range` says whether the format has int8 weights beside float32 activations.
     """
 
     name: str
@@ -31,12 +32,27 @@ class Target:
     by_suffix: Mapping[str, str] = field(default_factory=dict)
     caveat: str = ""
     extra: str = ""
+    dynamic_range: bool = False
 
     def written(self, graph: Graph, name: str) -> bytes:
         """The file of a graph, which is to have this name. Raises GraphError for what the format cannot express."""
+        if not self.dynamic_range:
+            self._refuse_dynamic_range(graph)
         names = (word for suffix, word in self.by_suffix.items() if name.lower().endswith(suffix))
         content: bytes = getattr(import_module(self.module), next(names, "written"))(graph)
         return content
+
+    def _refuse_dynamic_range(self, graph: Graph) -> None:
+        from npusim.frontends.inexpressible import Refusals
+
+        refusals, graphs = Refusals(), [graph]
+        while graphs:
+            for node in graphs.pop().nodes:
+                graphs += node.bodies
+                if node.parameters.rescale in ("dynamic", "dynamic_asymmetric"):
+                    why = f"{self.title} has no int8 weights beside float32 activations (dynamic range); write .tflite"
+                    refusals.add(node.name, why)
+        refusals.check()
 
     @property
     def operators(self) -> frozenset[str]:
@@ -55,7 +71,10 @@ TARGETS: tuple[Target, ...] = (
         by_suffix={".tar": "unpacked"},
     ),
     Target("onnx", "ONNX", (".onnx",), "npusim.frontends.onnx.export", caveat="caveat", extra="onnx"),
-    Target("tflite", "TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.export"),
+    Target(
+        *("tflite", "TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.export"),
+        dynamic_range=True,
+    ),
     Target("hal", "NN HAL", (".hal",), "npusim.frontends.nn_hal.export"),
 )
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npusim.frontends.targets import TARGETS
 from npusim.frontends.tflite import reader as tflite
-from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.errors import GraphError, NpusimError
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.quantization.quantization import quantize
@@ -101,6 +102,16 @@ def test_a_quantized_network_is_refused(network: Graph) -> None:
     for scheme in ("int8", "dynamic"):
         with pytest.raises(NpusimError, match=r"has int8 weights \(dynamic range\): it is quantized already"):
             quantize(made, {"x": reals(2, 1, 8, 8, 4)}, scheme=scheme)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["onnx", "nnef", "hal"])
+def test_other_formats_are_refused(network: Graph, name: str) -> None:
+    """Their files would compute something else: the float network."""
+    made = quantize(network, scheme="dynamic").graph
+    assert made is not None
+    [target] = [each for each in TARGETS if each.name == name]
+    with pytest.raises(GraphError, match=f"^layers .*: {target.title} has no int8 weights"):
+        target.written(made, f"net.{name}")
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
