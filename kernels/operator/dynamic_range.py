@@ -19,7 +19,7 @@ from npusim.kernels.operator.activation import activation_of, limited
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Values
-from npusim.kernels.operator.parameters import Activated, ByValue, Parameters
+from npusim.kernels.operator.parameters import DYNAMIC_RANGE, Activated, ByValue, Parameters
 from npusim.kernels.operator.real_steps import RealSteps
 
 Float32Array = NDArray[np.float32]
@@ -122,7 +122,7 @@ def product(
 
 def asymmetric(call: Call) -> bool:
     """Whether rows get zero points of their own."""
-    return call.parameters.rescale == "dynamic_asymmetric"
+    return bool(call.parameters.rescale == "dynamic_asymmetric")
 
 
 def symmetric_weights(axis: int | None, *positions: int) -> Rule:
@@ -161,7 +161,7 @@ def arithmetic(
 ) -> Arithmetic:
     """The dynamic range arithmetic of an operator."""
     why = ON_FLOAT_UNITS if expand else ON_HOST
-    return Arithmetic(types, rules, reference, ("dynamic", "dynamic_asymmetric"), why, expand)
+    return Arithmetic(types, rules, reference, DYNAMIC_RANGE, why, expand)
 
 
 def in_steps(

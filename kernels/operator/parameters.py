@@ -51,6 +51,9 @@ dynamic, dynamic_asymmetric: float32 activations meet 8-bit weights: rows of act
              zero point 0 or with one of their own, as LiteRT does (`npusim.kernels.operator.dynamic_range`).
 """
 
+DYNAMIC_RANGE: tuple[Rescale, ...] = ("dynamic", "dynamic_asymmetric")
+"""Those of layers with 8-bit weights beside float32 activations."""
+
 _REQUIRED = object()
 _DEFAULT = object()
 

@@ -107,7 +107,7 @@ def quantize(
             codes_outside=OUTSIDE[outside],
             every_channel=every_channel,
             form=form,  # type: ignore[arg-type]
-            scheme=scheme,  # type: ignore[arg-type]
+            scheme=scheme,
             progress=progress,
         )
     try:

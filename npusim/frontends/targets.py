@@ -44,12 +44,13 @@ class Target:
 
     def _refuse_dynamic_range(self, graph: Graph) -> None:
         from npusim.frontends.inexpressible import Refusals
+        from npusim.kernels.operator.parameters import DYNAMIC_RANGE
 
         refusals, graphs = Refusals(), [graph]
         while graphs:
             for node in graphs.pop().nodes:
                 graphs += node.bodies
-                if node.parameters.rescale in ("dynamic", "dynamic_asymmetric"):
+                if node.parameters.rescale in DYNAMIC_RANGE:
                     why = f"{self.title} has no int8 weights beside float32 activations (dynamic range); write .tflite"
                     refusals.add(node.name, why)
         refusals.check()

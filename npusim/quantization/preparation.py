@@ -17,7 +17,7 @@ from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.names import quoted
 from npusim.kernels.graph.reference import results
-from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.operator.parameters import DYNAMIC_RANGE, Activated
 from npusim.kernels.table import known, operator
 from npusim.quantization.rules import RULES, Way
 
@@ -52,7 +52,7 @@ def _require_floats(graph: Graph) -> None:
         broken = operator(node.op).broken_rule(call_of(graph, node))
         if broken is not None:
             raise GraphError(f"{graph.name}: {layer_name(node)}: {broken}")
-        if node.parameters.rescale in ("dynamic", "dynamic_asymmetric"):
+        if node.parameters.rescale in DYNAMIC_RANGE:
             raise GraphError(
                 f"{graph.name}: layer {quoted(node.name)} ({node.op}) has int8 weights (dynamic range): it is "
                 "quantized already; quantize takes the float network"

@@ -73,7 +73,7 @@ def quantize(
         raise NpusimError(f"scheme {scheme!r}: may be {', '.join(SCHEMES)}")
     if scheme == "dynamic" and codes_outside:
         raise NpusimError("codes_outside: is not for the scheme dynamic, whose activations are float32")
-    if data is None and scheme != "dynamic":
+    if data is None and scheme == "int8":
         raise NpusimError(
             f"data: the scheme {scheme} needs samples, an npz file or arrays by input; dynamic needs none"
         )
@@ -84,6 +84,7 @@ def quantize(
         if codes_outside or every_channel:
             option = "codes_outside" if codes_outside else "every_channel"
             raise NpusimError(f"{option}: is not for ONNX files, which ONNX Runtime quantizes")
+        assert data is not None
         from npusim.quantization.onnx import quantized_file
 
         return quantized_file(Path(model), data, target, form, sizes, progress)

@@ -45,8 +45,8 @@ class FileTensor:
         """The data as the file holds it."""
         if self.data is None or not self.packed:
             return self.data
-        halves = np.append(self.data.ravel(), np.zeros(self.data.size % 2, np.int8)).reshape(-1, 2)
-        return (halves[:, 0] & 15) | np.left_shift(halves[:, 1], 4)
+        halves: Any = np.append(self.data.ravel(), np.zeros(self.data.size % 2, np.int8)).reshape(-1, 2)
+        return np.asarray((halves[:, 0] & 15) | np.left_shift(halves[:, 1], 4))
 
 
 @dataclass(frozen=True, slots=True)
