@@ -130,6 +130,7 @@ FILES: tuple[str, ...] = (
     "movement.split",
     "movement.dequantize",
     "movement.dynamic_quantize",
+    "movement.row_scales",
     "movement.transpose",
     "movement.slice",
     "movement.strided_slice",

@@ -13,7 +13,7 @@ from npusim.kernels.table import operator
 
 
 def expand(graph: Graph, hardware: Hardware) -> Graph:
-    """The graph with calls in parts where all of them run on the NPU; the others stay as they are."""
+    """The graph with calls in parts where all of them run on the NPU, or may not; the others stay as they are."""
     tensors, nodes = list(graph.tensors), []
     states = frozenset(state.after for state in graph.states)
     for node in graph.nodes:
@@ -23,7 +23,8 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
             continue
         added, parts = _nodes(len(tensors), graph, node, found, states)
         whole = replace(graph, tensors=(*tensors, *added))
-        if all(_on_npu(whole, part, hardware) for part in parts):
+        beside = {f"{node.name}/{name}" for name in found.on_host}
+        if all(part.name in beside or _on_npu(whole, part, hardware) for part in parts):
             tensors += added
             nodes += parts
         else:

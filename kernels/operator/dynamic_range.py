@@ -34,8 +34,8 @@ _OVERFLOW = -(1 << 31)
 
 ON_HOST = "rows are quantized at run time (dynamic range), in every step anew"
 ON_FLOAT_UNITS = (
-    "rows are quantized at run time (dynamic range): symmetric ones need float lanes and columns "
-    "(vector.float32_lanes, mac_array.float32_columns), zero points of asymmetric ones need float64"
+    "rows are quantized at run time (dynamic range), which needs float lanes and columns (vector.float32_lanes, "
+    "mac_array.float32_columns) and constant weights"
 )
 """Why the host computes such a call: a layer with a state, and one without."""
 
@@ -48,6 +48,26 @@ class QuantizedRows(NamedTuple):
     zero_points: NDArray[np.int64]
 
 
+class Scales(NamedTuple):
+    """Of each row its float32 scale and the inverse by which values are multiplied, and its zero point."""
+
+    inverse: Float32Array
+    scales: Float32Array
+    zero_points: NDArray[np.int64]
+
+
+def asymmetric_scales(low: NDArray[Any], high: NDArray[Any]) -> Scales:
+    """Scales by which -128 .. 127 span the range of each row, from smallest and largest values with 0 among them."""
+    with np.errstate(all="ignore"):
+        extent = high - low
+        wide = extent.astype(np.float64) / ASYMMETRIC
+        scales = wide.astype(np.float32)
+        inverse = np.where(scales == 0, np.float32(0), np.float32(1) / scales)
+        empty = extent == 0
+        zero_points = np.where(empty, 0, _zero_points(low, high, wide))
+    return Scales(inverse, np.where(empty, np.float32(1), scales), zero_points)
+
+
 def quantized_rows(rows: NDArray[Any], asymmetric: bool) -> QuantizedRows:
     """Quantize each row of [rows, n] by its own range.
 
@@ -57,24 +77,16 @@ def quantized_rows(rows: NDArray[Any], asymmetric: bool) -> QuantizedRows:
     with np.errstate(all="ignore"):
         low, high = rows.min(axis=1, initial=0), rows.max(axis=1, initial=0)
         if asymmetric:
-            extent, smallest = high - low, -128
-            wide = extent.astype(np.float64) / ASYMMETRIC
-            scales = wide.astype(np.float32)
-            inverse = np.where(scales == 0, np.float32(0), np.float32(1) / scales)
-            zero_points = _zero_points(low, high, wide)
+            inverse, scales, zero_points = asymmetric_scales(low, high)
         else:
-            extent, smallest = np.maximum(-low, high), -SYMMETRIC
-            scales, inverse = extent / np.float32(SYMMETRIC), np.float32(SYMMETRIC) / extent
+            largest = np.maximum(-low, high)
+            inverse = np.float32(SYMMETRIC) / largest
+            scales = np.where(largest == 0, np.float32(1), largest / np.float32(SYMMETRIC))
             zero_points = np.zeros(len(rows), np.int64)
         values = _shifted(rows * inverse[:, None], zero_points[:, None])
-    empty = extent == 0
-    values = np.clip(values, smallest, 127)
-    values[empty] = 0
-    return QuantizedRows(
-        values.astype(np.int8),
-        np.where(empty, np.float32(1), scales),
-        np.where(empty, 0, zero_points),
-    )
+    values = np.clip(values, -128 if asymmetric else -SYMMETRIC, 127)
+    values[(low == 0) & (high == 0)] = 0
+    return QuantizedRows(values.astype(np.int8), scales, zero_points)
 
 
 def _zero_points(low: Float32Array, high: Float32Array, scales: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -147,10 +159,10 @@ def symmetric_weights(axis: int | None, *positions: int) -> Rule:
     return rule
 
 
-def symmetric_weights_known(call: Call) -> NDArray[Any] | None:
-    """The data of constant weights of a call with symmetric rows; None for other calls."""
+def known_weights(call: Call) -> NDArray[Any] | None:
+    """The data of constant weights of a call; None for others."""
     data = call.constants.get(1)
-    return data if isinstance(data, np.ndarray) and not asymmetric(call) else None
+    return data if isinstance(data, np.ndarray) else None
 
 
 def arithmetic(
@@ -169,27 +181,44 @@ def in_steps(
     row_axes: tuple[int, ...],
     weights: NDArray[Any],
     product: tuple[str, tuple[int, ...], Parameters],
+    asymmetric: bool,
+    in_turn: bool = False,
 ) -> Expansion:
-    """A call with symmetric rows as steps of float lanes and one float product.
+    """A call as steps of float lanes and one float product; of asymmetric rows the host computes the scales.
+
+    The steps have the bytes of the whole for rows whose inverse scale is finite: of a range of 4e-37 or more.
 
     row_axes: the dimensions of the first operand that a row has.
     product:  operator, shape of its output, and parameters of the product of quantized values with weights, all whole
               numbers in float32. Its sums are exact and rounded once, as the conversion of an integer sum is.
+    in_turn:  sums are multiplied by the scales of weights and then by those of rows, else by their product.
     """
     steps = RealSteps(call)
-    size, of_rows = steps.function("abs", 0), steps.number(SYMMETRIC)
-    largest = steps.reduction("reduce_max", size, row_axes)
-    shape = steps.shapes[largest]
-    empty = steps.step("equal", [largest, steps.number(0)], shape, ByValue(), TensorType("bool", shape))
-    largest = steps.step("select_v2", [empty, steps.number(1), largest], shape)
-    quotient = steps.pair("mul", size, steps.pair("div", of_rows, largest))
+    size = steps.function("abs", 0)
+    if asymmetric:
+        low, high = (
+            steps.pair(limit, steps.reduction(f"reduce_{limit[:3]}", 0, row_axes), steps.number(0))
+            for limit in ("minimum", "maximum")
+        )
+        inverse, scale, least, most = steps.on_host("row_scales", [low, high], [steps.shapes[low]] * 4)
+    else:
+        of_rows, largest = steps.number(SYMMETRIC), steps.reduction("reduce_max", size, row_axes)
+        shape = steps.shapes[largest]
+        empty = steps.step("equal", [largest, steps.number(0)], shape, ByValue(), TensorType("bool", shape))
+        largest = steps.step("select_v2", [empty, steps.number(1), largest], shape)
+        inverse, scale = steps.pair("div", of_rows, largest), steps.pair("div", largest, of_rows)
+    quotient = steps.pair("mul", size, inverse)
     nearest = steps.function("floor", steps.pair("add", quotient, _half(steps, row_axes)))
     values = steps.pair("mul", nearest, steps.function("sign", 0))
+    if asymmetric:
+        values = steps.pair("minimum", steps.pair("maximum", values, least), most)
     name, sums_shape, parameters = product
     sums = steps.step(name, [values, steps.constant(weights.astype(np.float32))], sums_shape, parameters)
     scales = steps.constant(scales_of(input_type(call, 1)))
-    factors = steps.pair("mul", steps.pair("div", largest, of_rows), scales)
-    result = steps.pair("mul", sums, factors)
+    if in_turn:
+        result = steps.pair("mul", steps.pair("mul", sums, scales), scale)
+    else:
+        result = steps.pair("mul", sums, steps.pair("mul", scale, scales))
     activation = Activated(activation=activation_of(call))
     if len(call.inputs) > 2 and call.inputs[2] is not None:
         result = steps.step("add", [result, 2], steps.shapes[result], activation)

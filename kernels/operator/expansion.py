@@ -34,6 +34,7 @@ class Expansion:
     operands:  how many operands the call has.
     constants, values: types of further tensors, by number.
     results:   the tensors that are the outputs of the call, in order.
+    on_host:   the names of calls that the host may compute; all others run on the NPU, or the call stays whole.
     """
 
     operands: int
@@ -41,6 +42,7 @@ class Expansion:
     values: dict[int, TensorType] = field(default_factory=dict)
     parts: list[PartCall] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
+    on_host: set[str] = field(default_factory=set)
 
     def _new(self) -> int:
         return self.operands + len(self.constants) + len(self.values)

@@ -53,6 +53,15 @@ class RealSteps:
         self.shapes[number] = ()
         return number
 
+    def on_host(self, op: str, inputs: Sequence[int], shapes: Sequence[Shape]) -> tuple[int, ...]:
+        """The results of an operator that the host may compute between the other steps."""
+        kinds = [TensorType(input_type(self._call).dtype, shape) for shape in shapes]
+        name = f"{op}_{len(self._expansion.parts)}"
+        numbers = self._expansion.call(name, op, inputs, kinds, NONE)
+        self._expansion.on_host.add(name)
+        self.shapes |= dict(zip(numbers, shapes, strict=True))
+        return numbers
+
     def constant(self, data: Array) -> int:
         """A constant of the call's element type."""
         number = self._expansion.constant(data)

@@ -94,9 +94,11 @@ def test_a_dense_layer_is_sums_of_integers_times_two_scales(asymmetric: bool) ->
         assert found[row, unit] == max(total * scale + values[2][unit], np.float32(0))
 
 
-def test_symmetric_rows_are_steps_of_float_units() -> None:
-    """The steps give the bytes of the whole."""
-    call, values = dense(asymmetric=False)
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_the_steps_of_float_units_give_the_bytes_of_the_whole(asymmetric: bool) -> None:
+    """Only the scales of asymmetric rows are the host's."""
+    call, values = dense(asymmetric)
+    values[0][1] = 0  # a row of zeros
     entry = operator("fully_connected")
     arithmetic = entry.arithmetic(call)
     assert arithmetic is not None
@@ -105,18 +107,20 @@ def test_symmetric_rows_are_steps_of_float_units() -> None:
     assert found is not None
     [steps] = evaluated(call, found, dict(enumerate(values)))
     assert steps.tobytes() == entry.compute(call, values)[0].tobytes()
+    ops = [part.op for part in found.parts if part.name in found.on_host]
+    assert ops == (["row_scales"] if asymmetric else [])
 
 
 def test_what_stays_on_the_host_says_why() -> None:
     entry = operator("fully_connected")
-    for call, _ in (dense(asymmetric=True), dense(asymmetric=False, constant=False)):
-        arithmetic = entry.arithmetic(call)
-        assert arithmetic is not None
-        assert arithmetic.expand is not None
-        assert arithmetic.expand(call) is None
-        reason = entry.host_reason(call, hardware("edge-128")).words
-        assert "rows are quantized at run time (dynamic range)" in reason
-        assert "vector.float32_lanes" in reason
+    call, _ = dense(asymmetric=False, constant=False)
+    arithmetic = entry.arithmetic(call)
+    assert arithmetic is not None
+    assert arithmetic.expand is not None
+    assert arithmetic.expand(call) is None
+    reason = entry.host_reason(call, hardware("edge-128")).words
+    assert "rows are quantized at run time (dynamic range), which needs float lanes and columns" in reason
+    assert "constant weights" in reason
 
 
 def test_weights_with_a_zero_point_are_refused() -> None:

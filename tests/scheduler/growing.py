@@ -323,6 +323,7 @@ ROWS: dict[str, Row] = {
     "cast": to_type("int16"),
     "quantize": lambda m, n: m.node([m.x(n, 64)], m.result("int8", (1 / 8, 3))),
     "dequantize": to_type("float32"),
+    "row_scales": lambda m, n: m.node([m.x(n, 4), m.x(n, 4)], *map(m.result, ("float32",) * 4)),
     "dynamic_quantize": lambda m, n: m.node([m.x(n, 64)], *map(m.result, ("uint8", "float32", "uint8"))),
     "reshape": one_operand(shape=(-1, 32)),
     "squeeze": lambda m, n: m.node([m.x(n, 1, 64)], axes=(1,)),

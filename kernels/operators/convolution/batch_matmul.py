@@ -196,12 +196,14 @@ def _found_at(own: tuple[int, ...], batch: tuple[int, ...]) -> Any:
 
 def _in_steps(call: Call[Parameters]) -> Expansion | None:
     """By way of fully_connected, where the second operand is one matrix and LiteRT finds the right scales."""
-    weights, shape = dynamic_range.symmetric_weights_known(call), input_type(call).shape
+    weights, shape = dynamic_range.known_weights(call), input_type(call).shape
     if weights is None or call.parameters.adj_x or weights.ndim > 2 or len(shape) > 3:
         return None
     weights = weights if call.parameters.adj_y else weights.T
     product = "fully_connected", (*shape[:-1], len(weights)), fully_connected.Parameters(keep_num_dims=True)
-    return dynamic_range.in_steps(call, (len(shape) - 1,), np.ascontiguousarray(weights), product)
+    return dynamic_range.in_steps(
+        call, (len(shape) - 1,), np.ascontiguousarray(weights), product, dynamic_range.asymmetric(call)
+    )
 
 
 def _products(call: Call) -> int:

@@ -202,11 +202,13 @@ def _dynamic_range(
         return dynamic_range.finish(call, products, weighted_sum.bias_value(values))
 
     def expand(call: Call[Convolution]) -> Expansion | None:
-        weights = dynamic_range.symmetric_weights_known(call)
-        if weights is None or by_channel(call):
+        weights = dynamic_range.known_weights(call)
+        if weights is None:
             return None
         how = call.parameters.changed(activation="none", rescale="fixed_point")
-        return dynamic_range.in_steps(call, (1, 2, 3), weights, ("conv_2d", call.outputs[0].shape, how))
+        product = "depthwise_conv_2d" if depthwise else "conv_2d", call.outputs[0].shape, how
+        rows, in_turn = by_channel(call), not depthwise
+        return dynamic_range.in_steps(call, (1, 2, 3), weights, product, rows, rows and in_turn)
 
     def scales_of_groups(call: Call) -> bool:
         """int8 filters of groups or of single channels have a scale per channel beside a float32 feature map"""

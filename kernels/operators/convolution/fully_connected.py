@@ -113,11 +113,11 @@ def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _in_steps(call: Call[Parameters]) -> Expansion | None:
-    weights, shape = dynamic_range.symmetric_weights_known(call), input_type(call).shape
+    weights, shape = dynamic_range.known_weights(call), input_type(call).shape
     if weights is None or shape[-1:] != weights.shape[1:]:
         return None
     product = "fully_connected", (*shape[:-1], len(weights)), Parameters(keep_num_dims=True)
-    return dynamic_range.in_steps(call, (len(shape) - 1,), weights, product)
+    return dynamic_range.in_steps(call, (len(shape) - 1,), weights, product, dynamic_range.asymmetric(call))
 
 
 def _products(call: Call) -> int:
