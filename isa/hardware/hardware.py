@@ -52,7 +52,9 @@ class FrontEnd(Section):
     queue_depth: Positive = Field(
         default=16, le=1024, description="instructions that wait in front of each unit"
     )
-    fetch_instructions: Positive = Field(default=4, le=256, description="instructions fetched by one request")
+    fetch_instructions: Positive = Field(
+        default=4, le=256, description="instructions that are fetched ahead of dispatch, at most"
+    )
     decode_cycles: Cycles = Field(
         default=1, le=1024, description="cycles to decode and dispatch one instruction"
     )

@@ -1,13 +1,15 @@
 """The port of a memory, such as the DRAM: who gets it when, and for how long.
 
-A transfer is cut into *grants*: up to `grant_bytes` within one row. Instruction fetch goes first, DMA
-channels take turns, one grant each, those of all cores alike. A grant pays the row miss when its bank has another row
-open than the one it needs, then its bursts at the port's bandwidth, rounded up to whole cycles. Who is next is decided
-when a grant ends, among all who asked up to and including that cycle; of those who asked in the same cycle the lower
-core goes first, of one core the lower channel.
-When a grant begins, one row is opened ahead beside it: the next row of the first in line, or of the one behind it, and
-so on, at last the row that the transfer under way needs behind the one it is in. Left out are rows that are open, and
-those in whose bank is a row that the transfer under way or one in line needs now or next. With one bank there is none.
+A transfer is cut into *grants*: up to `grant_bytes` within one row. DMA channels take turns, one grant each, those of
+all cores alike. An instruction fetch goes before all of them while its core runs short of instructions, and behind all
+of them otherwise: fetched earlier than needed, instructions would only delay the data that the ones before wait for.
+A grant pays the row miss when its bank has another row open than the one it needs, then its bursts at the port's
+bandwidth, rounded up to whole cycles. Who is next is decided when a grant ends, among all who asked up to and including
+that cycle; of those who asked in the same cycle the lower core goes first, of one core the lower channel.
+When a grant begins, one row is opened ahead beside it: the next row of the first channel in line, or of the one
+behind it, and so on, at last the row that the transfer under way needs behind the one it is in. Left out are rows that
+are open, and those in whose bank is a row that the transfer under way or one in line needs now or next. With one bank
+there is none.
 While only one requester is active its grants are served in one event; a newcomer takes over at the next grant
 boundary, exactly as if each had been an event.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from itertools import accumulate, compress
 from math import ceil
 from operator import add, ne, sub
@@ -33,7 +35,7 @@ from npusim.isa.instructions.region import Region
 from npusim.machine.clock import Clock
 from npusim.machine.cycle import MEMORY_PORTS_DECIDE, Settled
 from npusim.machine.rows import OpenRows
-from npusim.machine.trace import INSTRUCTION_FETCH, Transfer
+from npusim.machine.trace import Transfer
 
 
 class Grants(NamedTuple):
@@ -112,7 +114,7 @@ class Requester(NamedTuple):
     first_row: int = 0
 
 
-_IN_LINE = (True, -1)
+_IN_LINE = (-1,)
 """The order of a transfer that has had a turn: nobody who asks later stands before it."""
 
 
@@ -138,7 +140,6 @@ class _Request:
         "account",
         "done",
         "ends",
-        "fetches",
         "landed",
         "landings",
         "next",
@@ -149,6 +150,7 @@ class _Request:
         "requester",
         "rows",
         "settles",
+        "urgent",
         "visits",
         "write",
     )
@@ -163,6 +165,7 @@ class _Request:
         pace: Pace,
         came: int,
         timing: PortTiming,
+        urgent: Callable[[], bool] | None = None,
     ) -> None:
         self.requester = requester
         self.rows, bursts = grants
@@ -181,8 +184,8 @@ class _Request:
         self.account = account
         self.next = 0
         self.done = done
-        self.fetches = requester.name == INSTRUCTION_FETCH
-        self.order: tuple[object, ...] = (not self.fetches, came, requester)
+        self.urgent = urgent
+        self.order: tuple[object, ...] = (came, requester)
         self.landed = 0
 
     def _settles(self, timing: PortTiming) -> int | None:
@@ -277,7 +280,9 @@ class MemoryPort:
         self.transfers: list[Transfer] = []
         self._rows = OpenRows(self.timing.banks, self.timing.miss_cycles)
         self._active: deque[_Request] = deque()
+        self._fetches: deque[_Request] = deque()
         self._arrival = env.event()
+        self._alone = False
         env.process(self._serve())
 
     def access(
@@ -287,9 +292,13 @@ class MemoryPort:
         write: bool,
         account: dict[str, int],
         pace: Pace = UNPACED,
+        urgent: Callable[[], bool] | None = None,
     ) -> simpy.Event:
         """Queue a transfer. Its bytes (whole bursts) and row activations are added to `account`; the addresses of the
         region count from the requester's first row.
+
+        urgent: of an instruction fetch, whether it goes before all channels; asked whenever a grant is given. Who
+                changes it from no to yes calls `hurry`.
 
         The event fires when the last byte has passed; its value is the cycle in which, by `pace.landing`, the
         other side can have finished.
@@ -298,33 +307,48 @@ class MemoryPort:
         grants = cut(region, self.timing)
         if requester.first_row:
             grants = Grants([row + requester.first_row for row in grants.rows], grants.bursts)
-        request = _Request(requester, grants, write, account, self.env.event(), pace, now, self.timing)
+        request = _Request(
+            requester, grants, write, account, self.env.event(), pace, now, self.timing, urgent
+        )
         self._line_up(request)
-        if not self._arrival.triggered:
+        # A channel that is served alone goes on where a fetch can wait.
+        if not self._arrival.triggered and not (self._alone and urgent is not None and not urgent()):
             self._arrival.succeed()
         return request.done
 
+    def hurry(self) -> None:
+        """Have the next grant given anew, as a fetch may have become urgent."""
+        if self._fetches and not self._arrival.triggered:
+            self._arrival.succeed()
+
     def _line_up(self, request: _Request) -> None:
-        """To the end of the line, but before higher cores and channels that came in the same cycle; a fetch stands
-        before all transfers.
-        """
-        place = len(self._active)
-        order = request.order
-        while place > 0 and self._active[place - 1].order > order:
+        """To the end of its line, but before higher cores and channels that came in the same cycle."""
+        line = self._active if request.urgent is None else self._fetches
+        place = len(line)
+        while place > 0 and line[place - 1].order > request.order:
             place -= 1
-        self._active.insert(place, request)
+        line.insert(place, request)
+
+    def _next(self) -> _Request:
+        """Take the next request: a fetch that is urgent, else the first channel, else a fetch."""
+        for fetch in self._fetches:
+            if fetch.urgent is not None and fetch.urgent():
+                self._fetches.remove(fetch)
+                return fetch
+        return (self._active or self._fetches).popleft()
 
     def _serve(self) -> Generator[simpy.Event, Any, None]:
         env = self.env
         while True:
-            if not self._active:
+            if not self._active and not self._fetches:
                 self._arrival = env.event()
                 yield self._arrival
                 if self.clock is not None:
                     yield self.clock.edge()
                 yield Settled(env, MEMORY_PORTS_DECIDE)
-            request = self._active.popleft()
-            if self._active:
+            request = self._next()
+            # Beside a channel, fetches that wait are not urgent: `hurry` tells when one is.
+            if self._active or (self._fetches and request.urgent is not None):
                 yield from self._serve_grant(request)
             else:
                 yield from self._serve_alone(request)
@@ -333,11 +357,11 @@ class MemoryPort:
                 yield Settled(
                     env, MEMORY_PORTS_DECIDE
                 )  # whoever asks because this transfer has ended is in time
-            elif request.fetches:
-                self._active.appendleft(request)
-            else:
+            elif request.urgent is None:
                 request.order = _IN_LINE
                 self._active.append(request)
+            else:
+                self._fetches.appendleft(request)
 
     def _serve_grant(self, request: _Request) -> Generator[simpy.Event, Any, None]:
         """Serve one grant, while others are in line."""
@@ -363,13 +387,14 @@ class MemoryPort:
                 break
 
     def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, None]:
-        """Serve all grants unless somebody arrives; then only up to the end of the one under way."""
+        """Serve all grants unless somebody arrives or hurries; then only up to the end of the one under way."""
         env, before = self.env, self._rows.opened
         start, stop = int(env.now), len(request.rows)
         rows = self._rows.copy()
         passed = request.pass_alone(stop, start, rows)
-        self._arrival = env.event()
+        self._arrival, self._alone = env.event(), request.urgent is None
         yield self._end(request, stop, request.end(passed)) | self._arrival
+        self._alone = False
         if self.clock is not None:
             yield self.clock.edge()
         # A grant that ends just now is complete; at the very start the first one is under way.
@@ -378,7 +403,7 @@ class MemoryPort:
             rows = self._rows
             passed = request.pass_alone(stop, start, rows)
         self._rows = rows
-        if self._active:
+        if self._arrival.triggered:
             yield self._end(request, stop, request.end(passed))
         self._count_opened(request, rows.opened - before)
         self._account(request, start, passed)

@@ -48,6 +48,9 @@ def cycles(model: str, preset: str, parameter: str, value: float) -> int:
         ("ds_cnn", "edge-128", "vector.lanes", (4, 8, 16)),
         ("ds_cnn", "edge-512", "scratchpad.size_kib", (64, 128, 256, 512)),
         ("ds_cnn", "edge-128", "dma.channels", (1, 2, 4)),
+        # Fetches that always went before data, and groups decoded only when they had landed as a whole: 4 %.
+        ("ds_cnn", "edge-64", "front_end.queue_depth", (8, 16, 32, 64)),
+        ("ds_cnn", "edge-64", "front_end.fetch_instructions", (2, 4, 8, 16)),
     ],
 )
 def test_no_rung_is_slower_than_a_weaker_one(

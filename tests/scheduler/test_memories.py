@@ -140,7 +140,7 @@ def test_the_cycles_of_a_small_network_written_out() -> None:
     load, layer = decode_all(program.code)
     assert (load.mnemonic, layer.mnemonic) == ("dma.copy", "mac.convolve")
     assert load.size == 8 * 9 + 8 * 32
-    fetched = 2 * 72 // 16 * 2 + 20  # nine bursts, and the latency
+    fetched = 5 * 2 + 20  # 72 bytes are five bursts, and the latency
     dispatched = fetched + 1
     bursts = ceil((8 * 9 + 8 * 32) / 16)
     # The channel sets up, the bursts pass the port, the last one comes a latency later.
@@ -174,7 +174,7 @@ def test_the_cycles_of_a_memory_with_a_clock_of_its_own(clock_mhz: float) -> Non
     program = compile_graph(sketch.graph(), machine)
     load, layer = decode_all(program.code)
     assert (load.mnemonic, load.size, layer.mnemonic) == ("dma.copy", 328, "mac.convolve")
-    dispatched = ceil(2 * 72 / 16 * 2.5) + 8 + 1  # nine bursts, the latency, decoding
+    dispatched = ceil(5 * 2.5) + 8 + 1  # 72 bytes are five bursts, the latency, decoding
     loaded = dispatched + 16 + ceil(21 * 2.5) + 8  # 21 bursts behind the setup
     computed = loaded + layer.cost(program.context).cycles
     assert execute(program, data=False).trace.ended.tolist() == [loaded, computed]

@@ -123,20 +123,20 @@ def test_a_layer_whose_weights_are_computed() -> None:
 def test_the_cycles_of_a_small_product() -> None:
     """2 x 4 by 4 x 3 on the bench, where everything lies in one DRAM row.
 
-    Five instructions of 72 bytes are 12 bursts of 4 cycles; with the row, 10, and the latency, 20, they are there in
-    cycle 78. A load takes 16 to set up, a burst of 4 and the latency: 40. The product keeps its sums in a corner of 2
-    rows by 4 columns: 4 values stream, the last of them passes 2 + 4 - 2 cells, 2 rows of 3 results leave in a cycle
-    each: 4 + 4 + 2 = 10. The store takes 16 + 4.
+    Five instructions of 72 bytes end in bursts 3, 5, 7, 9 and 12, of 4 cycles; with the row, 10, and the latency, 20,
+    the first is there in cycle 42. A load takes 16 to set up, a burst of 4 and the latency: 40. The product keeps its
+    sums in a corner of 2 rows by 4 columns: 4 values stream, the last of them passes 2 + 4 - 2 cells, 2 rows of 3
+    results leave in a cycle each: 4 + 4 + 2 = 10. The store takes 16 + 4.
     """
     sketch = Sketch()
     graph = sketch.graph([sketch.product(sketch.input(2, 4), sketch.input(4, 3))])
     result = execute(compile_graph(graph, bench()), random_inputs(graph))
-    begun = 78 + 1
+    begun = 42 + 1
     assert rows(result) == [
         Row("dma0", begun, begun, begun, begun + 40),  # multiplier, shift, biases
-        Row("dma0", begun + 1, begun + 40, begun + 40, begun + 80),  # the second factor, as it lies
-        Row("dma0", begun + 2, begun + 80, begun + 80, begun + 120),
-        Row("mac", begun + 3, begun + 3, begun + 120, begun + 130),
-        Row("dma1", begun + 4, begun + 4, begun + 130, begun + 150),
+        Row("dma0", begun + 8, begun + 40, begun + 40, begun + 80),  # the second factor, as it lies
+        Row("dma0", begun + 16, begun + 80, begun + 80, begun + 120),
+        Row("mac", begun + 24, begun + 24, begun + 120, begun + 130),
+        Row("dma1", begun + 36, begun + 36, begun + 130, begun + 150),
     ]
-    assert result.cycles == 79 + 3 * 40 + 10 + 20
+    assert result.cycles == 43 + 3 * 40 + 10 + 20

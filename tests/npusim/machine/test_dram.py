@@ -164,7 +164,12 @@ Load = dict[str, list[Ask]]
 """What each requester asks for, one transfer after the other."""
 
 
-def serve(hardware: Hardware, load: Load) -> Served:
+def is_urgent(cycle: int, calm: int) -> bool:
+    """Whether a fetch goes first: never in the first `calm` cycles, always in the next ones, and so on."""
+    return not calm or bool(cycle // calm % 2)
+
+
+def serve(hardware: Hardware, load: Load, calm: int = 0) -> Served:
     """Run requesters against the product's port."""
     env = simpy.Environment()
     port = MemoryPort(env, hardware)
@@ -175,11 +180,19 @@ def serve(hardware: Hardware, load: Load) -> Served:
         for ask in load[name]:
             if ask.gap:
                 yield env.timeout(ask.gap)
-            yield port.access(Requester(0, name), ask.region, ask.write, counts)
+            urgent = (lambda: is_urgent(int(env.now), calm)) if name == INSTRUCTION_FETCH else None
+            yield port.access(Requester(0, name), ask.region, ask.write, counts, urgent=urgent)
             done[name].append(int(env.now))
+
+    def hurry() -> Generator[simpy.Event, Any, None]:
+        while any(len(done[name]) < len(asks) for name, asks in load.items()):
+            yield env.timeout(calm)
+            port.hurry()
 
     for name in load:
         env.process(requester(name))
+    if calm:
+        env.process(hurry())
     env.run()
     return Served(merged([(t.requester, t.start_cycle, t.end_cycle) for t in port.transfers]), done, counts)
 
@@ -195,12 +208,13 @@ def merged(busy: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     return found
 
 
-def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
+def serve_grant_by_grant(hardware: Hardware, load: Load, calm: int = 0) -> Served:
     """The contract in its plainest form: no events, no stretches, one grant after the other."""
     timing = hardware.port_timing(Space.DRAM)
     asks = {name: deque(each) for name, each in load.items()}
     coming: list[tuple[int, str]] = []  # (cycle, requester): the lower channel first
     queue: deque[tuple[str, deque[tuple[int, int]], bool]] = deque()
+    fetches: deque[tuple[str, deque[tuple[int, int]], bool]] = deque()
     served = Served([], {name: [] for name in load}, {})
     now, banks = 0, timing.banks
     opened = dict.fromkeys(range(banks), (-1, 0))  # by bank: its row, and when that is open
@@ -217,15 +231,16 @@ def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
             coming.remove((cycle, name))
             ask = asks[name].popleft()
             grants = deque(zip(*cut(ask.region, timing), strict=True))
-            queue.insert(0 if name == INSTRUCTION_FETCH else len(queue), (name, grants, ask.write))
+            (fetches if name == INSTRUCTION_FETCH else queue).append((name, grants, ask.write))
 
     for name in load:
         announce(name)
-    while coming or queue:
-        if not queue:
+    while coming or queue or fetches:
+        if not queue and not fetches:
             now = min(coming)[0]
             admit()
-        name, grants, write = queue.popleft()
+        line = fetches if fetches and (is_urgent(now, calm) or not queue) else queue
+        name, grants, write = line.popleft()
         row, bursts = grants.popleft()
         start = now
         needs = [(row, next_row(row, grants)), *((g[0][0], next_row(g[0][0], g)) for _, g, _ in queue)]
@@ -250,7 +265,7 @@ def serve_grant_by_grant(hardware: Hardware, load: Load) -> Served:
             announce(name)
         admit()
         if grants:
-            queue.insert(0 if name == INSTRUCTION_FETCH else len(queue), (name, grants, write))
+            (fetches if name == INSTRUCTION_FETCH else queue).append((name, grants, write))
     served.busy = merged(served.busy)
     return served
 
@@ -282,10 +297,10 @@ hardwares = st.builds(
 )  # fmt: skip
 
 
-@given(hardwares, loads)
+@given(hardwares, loads, st.sampled_from([0, 5, 42, 300, 10_000]))
 @examples(300)
-def test_stretches_served_in_one_event_equal_single_grants(hardware: Hardware, load: Load) -> None:
-    assert serve(hardware, load) == serve_grant_by_grant(hardware, load)
+def test_stretches_served_in_one_event_equal_single_grants(hardware: Hardware, load: Load, calm: int) -> None:
+    assert serve(hardware, load, calm) == serve_grant_by_grant(hardware, load, calm)
 
 
 # Turns and preemption, with the sums written out. A full grant is 8 bursts of 4 cycles: 32, plus 10 where the
@@ -295,8 +310,8 @@ LONG = dram(0, 1024)  # one row, four grants: ends at 42, 74, 106, 138
 SHORT = dram(4096, 32)  # another row: 10 + 4 cycles
 
 
-def busy(load: Load) -> list[tuple[str, int, int]]:
-    return serve(machine(), load).busy
+def busy(load: Load, calm: int = 0) -> list[tuple[str, int, int]]:
+    return serve(machine(), load, calm).busy
 
 
 def test_two_channels_take_turns() -> None:
@@ -357,6 +372,23 @@ def test_instruction_fetch_that_asks_between_two_turns_is_in_time(pause: int, be
     }
     assert busy(load)[:2] == [(INSTRUCTION_FETCH, 0, 14), ("dma0", 14, 56)]
     assert (INSTRUCTION_FETCH, begins, begins + 14) in busy(load)
+
+
+@pytest.mark.parametrize(
+    ("calm", "begins"),
+    [
+        (41, 42),
+        (42, 42),  # short of instructions exactly at the boundary: in time
+        (43, 74),
+        (106, 106),
+        (107, 138),
+        (10_000, 138),  # never: when the channel is done
+    ],
+)
+def test_a_fetch_that_is_not_urgent_waits_for_the_channels(calm: int, begins: int) -> None:
+    load = {"dma0": [Ask(0, LONG)], INSTRUCTION_FETCH: [Ask(1, SHORT)]}
+    assert (INSTRUCTION_FETCH, begins, begins + 14) in busy(load, calm)
+    assert busy({INSTRUCTION_FETCH: [Ask(1, SHORT)]}, calm) == [(INSTRUCTION_FETCH, 1, 15)]
 
 
 def test_row_hits_and_misses() -> None:

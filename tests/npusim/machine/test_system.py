@@ -252,13 +252,13 @@ def test_a_while_of_ten_turns() -> None:
     # The rows of a DRAM are 1024 bytes: each launch finds another row open than it begins with, so every turn takes
     # as long as the first, and a launch as long as it takes alone.
     test, step = (execute(each, data=False).cycles for each in counting().programs[:2])
-    # A fetch of one instruction takes 10 + 3 * 4 + 20, of two (144 bytes, 5 bursts) 10 + 5 * 4 + 20; decode 1.
+    # A fetch of one instruction takes 10 + 3 * 4 + 20, another one 2 * 4 more; decode 1.
     # A transfer of one byte: setup 16, a burst read 10 + 4, latency 20, a burst written 10 + 4. Of two, on two
-    # channels, the second decoded one later: it waits for the first's grant, reads, and when it writes, the
+    # channels, the second decoded 8 later: it waits for the first's grant, reads, and when it writes, the
     # port is free again.
     decision = 42 + 1 + host_cycles(Workload("elementwise", elements=1, input_bytes=1), bench())
     one = 42 + 1 + 16 + 14 + 20 + 14
-    two = 50 + 1 + 16 + 14 + 14 + 20 + 14
+    two = 42 + 1 + 16 + 14 + 14 + 20 + 14
     assert {part.program.name: part.execution.cycles for part in run.parts} == {
         "to test": one,
         "hand": test,

@@ -101,11 +101,11 @@ def test_a_run_through_all_kinds_of_layers() -> None:
 
 
 def test_a_load_and_a_look_up() -> None:
-    # Both are dispatched by 52. The load asks at 51 + 16 = 67, has the port until 67 + 10 + 32 = 109, ends at 129;
-    # the look-up ends at 129 + 48. 256 bytes at 8 per cycle: the bound.
+    # The load is dispatched at 43, asks at 43 + 16 = 59, has the port until 59 + 10 + 32 = 101, ends at 121; the
+    # look-up ends at 121 + 48. 256 bytes at 8 per cycle: the bound.
     found = lost([(0, handmade.load(0, 0, 256)), (0, lookup(0, 0, 64, after=waits(dma0=1)))])
-    expected = {"dram_overhead": 10, "vector": 48, "start_up": 67 + 20}
-    assert found.network == Account(177, bound(0, 8, 32, 0), expected)
+    expected = {"dram_overhead": 10, "vector": 48, "start_up": 59 + 20}
+    assert found.network == Account(169, bound(0, 8, 32, 0), expected)
     assert found.layers[0] == found.network
 
 
@@ -115,31 +115,31 @@ def test_rows_that_open_while_others_stream_are_no_loss(banks: int, rows_waited_
     machine = bench(dram__banks=banks)
     steps = [(0, handmade.load(0, 0, 4096)), (0, lookup(0, 0, 64, after=waits(dma0=1)))]
     found = lost(steps, machine)
-    expected = {"dram_overhead": 10 * rows_waited_for, "vector": 48, "start_up": 67 + 20}
-    assert found.network == Account(67 + 512 + 10 * rows_waited_for + 20 + 48, bound(0, 8, 512, 0), expected)
+    expected = {"dram_overhead": 10 * rows_waited_for, "vector": 48, "start_up": 59 + 20}
+    assert found.network == Account(59 + 512 + 10 * rows_waited_for + 20 + 48, bound(0, 8, 512, 0), expected)
     # Each is opened once all the same, and that of the code.
     run = execute(handmade.program([each for _, each in steps], machine), data=False)
     assert sum(actions.get("dram_activate", 0) for actions in run.layer_actions) == 5
 
 
 def test_prefetched_weights() -> None:
-    # The first look-up runs from 59 to 107. The load of the second starts at 60, has the port from 76 until 214,
-    # 31 of its cycles beside the first, and ends at 234; the second look-up ends at 282.
+    # The first look-up runs from 43 to 91. The load of the second starts at 51, has the port from 67 until 205,
+    # 24 of its cycles beside the first, and ends at 225; the second look-up ends at 273.
     found = lost(
         [(0, lookup(0, 0, 64)), (1, handmade.load(0, 0, 1024)), (1, lookup(0, 0, 64, after=waits(dma0=1)))]
     )
     assert found.layers == (
-        Account(107, bound(0, 8, 0, 0), {"vector_overhead": 40, "start_up": 59}),
+        Account(91, bound(0, 8, 0, 0), {"vector_overhead": 40, "start_up": 43}),
         Account(
-            175,
+            182,
             bound(0, 8, 128, 0),
-            {"dram_overhead": 10, "vector": 48, "stall_dma": 20, "prefetched": -31},
+            {"dram_overhead": 10, "vector": 48, "stall_dma": 20, "prefetched": -24},
         ),
     )
     assert found.network == Account(
-        282,
+        273,
         bound(0, 16, 128, 0),
-        {"dram_overhead": 10, "vector": (76 - 59) + 48, "stall_dma": 20, "start_up": 59},
+        {"dram_overhead": 10, "vector": (67 - 43) + 48, "stall_dma": 20, "start_up": 43},
     )
 
 
@@ -157,27 +157,27 @@ def second_look_up(
 
 @pytest.mark.parametrize(("constants", "cause"), [(8192, "stall_weights"), (0, "stall_feature_map")])
 def test_a_stall_for_bytes_from_dram(constants: int, cause: str) -> None:
-    # As above: the first look-up ends at 107, the last byte passes the port at 214 and is there at 234.
+    # As above: the first look-up ends at 91, the last byte passes the port at 205 and is there at 225.
     account = second_look_up([(1, handmade.load(0, 0, 1024))], waits(dma0=1), constants)
-    assert account == Account(127 + 296, account.bound, {"vector_overhead": 40, cause: 107, "stall_dma": 20})
+    assert account == Account(134 + 296, account.bound, {"vector_overhead": 40, cause: 114, "stall_dma": 20})
     assert account.bound == bound(0, 256, 128 if constants else 0, 0)
 
 
 def test_a_stall_behind_another_transfer() -> None:
-    # The first look-up ends at 115. Channel 0 asks at 84, channel 1 at 85; turns of 42 cycles: 84-126, 126-168,
-    # 168-210, and 210-252, when the bytes that are waited for have passed.
+    # The first look-up ends at 91. Channel 0 asks at 67, channel 1 at 75; turns of 42 cycles: 67-109, 109-151,
+    # 151-193, and 193-235, when the bytes that are waited for have passed.
     other, wanted = handmade.load(0, 0, 1024), handmade.load(4096, 1024, 512, channel=1)
     account = second_look_up([(2, other), (1, wanted)], waits(dma1=1))
-    expected = {"stall_weights": 42 + 42, "stall_dram_contention": 11 + 42, "stall_dma": 20}
+    expected = {"stall_weights": 42 + 42, "stall_dram_contention": 18 + 42, "stall_dma": 20}
     assert account.lost == {"vector_overhead": 40} | expected
 
 
 def test_a_stall_behind_a_full_queue() -> None:
-    # Five instructions are there at 78; the first look-up ends at 127. One transfer runs until 158 and one is in
-    # the queue: the third is dispatched at 158, the look-up behind it, which needs none of them, at 159.
+    # The first look-up ends at 91. One transfer runs from 51 until 129 and one is in the queue: the third is
+    # dispatched at 129, the look-up behind it, which needs none of them, at 130.
     loads = [(2, handmade.load(256 * i, 0, 256)) for i in range(3)]
     account = second_look_up(loads, waits(), front_end__queue_depth=1)
-    assert account.lost == {"vector_overhead": 40, "stall_queue": 158 - 127, "stall_front_end": 1}
+    assert account.lost == {"vector_overhead": 40, "stall_queue": 129 - 91, "stall_front_end": 1}
 
 
 def test_a_full_queue_is_not_to_blame_for_bytes_that_are_not_there() -> None:
@@ -185,38 +185,38 @@ def test_a_full_queue_is_not_to_blame_for_bytes_that_are_not_there() -> None:
     loads = [(1, handmade.load(256 * i, 0, 256)) for i in range(3)]
     account = second_look_up(loads, waits(dma0=3), front_end__queue_depth=1)
     assert "stall_queue" not in account.lost
-    assert account.lost["stall_weights"] == (138 - 127) + 32 + 32
+    assert account.lost["stall_weights"] == (109 - 91) + 32 + 32
 
 
 def test_a_stall_at_a_barrier() -> None:
-    # The first look-up ends at 115; the load asks at 84 and ends at 84 + 138 + 20 = 242; one cycle to decode.
+    # The first look-up ends at 91; the load asks at 67 and ends at 67 + 138 + 20 = 225; one cycle to decode.
     account = second_look_up([(1, handmade.load(0, 0, 1024)), (1, barrier(dma0=1))], waits())
-    expected = {"stall_weights": 222 - 115, "stall_dma": 20, "stall_front_end": 1}
+    expected = {"stall_weights": 205 - 91, "stall_dma": 20, "stall_front_end": 1}
     assert account.lost == {"vector_overhead": 40} | expected
 
 
 def test_a_stall_for_a_port_of_a_bank() -> None:
-    # All in one bank. The load asks at 60, begins with the end of the first look-up at 107 and ends at
-    # 107 + 16 + 138 + 20 = 281; the second look-up is ready at 107, after the load.
+    # All in one bank. The load asks at 51, begins with the end of the first look-up at 91 and ends at
+    # 91 + 16 + 138 + 20 = 265; the second look-up is ready at 91, after the load.
     account = second_look_up([(1, handmade.load(0, 0, 1024))], waits(), scratchpad__bank_ports=1)
-    assert account.lost == {"vector_overhead": 40, "stall_bank_ports": 281 - 107}
+    assert account.lost == {"vector_overhead": 40, "stall_bank_ports": 265 - 91}
 
 
 def test_a_stall_for_a_transfer_that_waits_for_a_port_of_a_bank() -> None:
-    # As above with five instructions: the first look-up ends at 115, the first load at 289. The one that the second
-    # look-up needs begins then: set up until 305, a row and 32 until 347, the latency.
+    # As above, but the second look-up needs another load, which begins when the first ends at 265: set up until 281,
+    # a row and 32 until 323, the latency.
     other, wanted = handmade.load(0, 0, 1024), handmade.load(4096, 1024, 256, channel=1)
     account = second_look_up([(2, other), (1, wanted)], waits(dma1=1), scratchpad__bank_ports=1)
-    expected = {"stall_weights": 42, "stall_dma": 16 + 20, "stall_bank_ports": 289 - 115}
+    expected = {"stall_weights": 42, "stall_dma": 16 + 20, "stall_bank_ports": 265 - 91}
     assert account.lost == {"vector_overhead": 40} | expected
 
 
 def test_instruction_fetch_before_data() -> None:
-    # See test_timeline_exact: fetch has the port from 101 to 123 amid the load, which ends at 249.
+    # See test_timeline_exact: fetch has the port from 101 to 119 amid the load, which ends at 245.
     program = [(0, handmade.load(0, 0, 1024)), (0, lookup(0, 0, 64)), (0, lookup(0, 0, 64))]
     account = lost(program, bench(front_end__fetch_instructions=1)).network
-    expected = {"dram_overhead": 2 * 10, "instruction_fetch": 22, "start_up": 59, "tail": 20}
-    assert account == Account(249, bound(0, 16, 128, 0), expected)
+    expected = {"dram_overhead": 2 * 10, "instruction_fetch": 18, "start_up": 59, "tail": 20}
+    assert account == Account(245, bound(0, 16, 128, 0), expected)
 
 
 def test_vector_work_beside_another_layer() -> None:

@@ -1,8 +1,8 @@
 """Exact timelines of tiny programs, each number with its sum.
 
 An instruction is 72 bytes. Bursts are 32 bytes and 4 cycles, opening a DRAM row costs 10 cycles, a grant is 8
-bursts, the first byte comes 20 cycles after the last burst. One fetch brings up to 8 instructions; decoding and
-dispatching one takes a cycle. The fetch of n instructions is over after 10 + 4 * bursts + 20 cycles:
+bursts, the first byte comes 20 cycles after the last burst. Up to 8 instructions are fetched ahead; decoding and
+dispatching one takes a cycle. The n-th instruction is there after 10 + 4 * bursts + 20 cycles:
 
     n = 1: 3 bursts, 42    n = 2: 5 bursts, 50    n = 3: 7 bursts, 58    n = 4: 9 bursts, 66
 """
@@ -181,8 +181,8 @@ def test_whole_bursts_and_the_rows_they_open(source: int, size: int, rows_opened
 
 def test_decoding_takes_time() -> None:
     program = [lookup(0, 0, 64), barrier()]
-    assert [row.dispatched for row in rows(run(program, bench(front_end__decode_cycles=3)))] == [53, 56]
-    assert [row.dispatched for row in rows(run(program, bench(front_end__decode_cycles=0)))] == [50, 50]
+    assert [row.dispatched for row in rows(run(program, bench(front_end__decode_cycles=3)))] == [45, 53]
+    assert [row.dispatched for row in rows(run(program, bench(front_end__decode_cycles=0)))] == [42, 50]
 
 
 # Several requesters.
@@ -191,38 +191,38 @@ def test_decoding_takes_time() -> None:
 def test_two_channels_share_the_dram_by_turns() -> None:
     result = run([load(0, 0, 512), load(4096, 512, 512, channel=1)], bench())
     # Each turn opens the requester's row again: 10 + 32.
-    assert traffic(result)[1:] == [
-        ("dma0", 67, 109, 256),  # dispatched 51, set up 67
-        ("dma1", 109, 151, 256),  # dispatched 52, asked at 68
-        ("dma0", 151, 193, 256),
-        ("dma1", 193, 235, 256),
+    assert traffic(result)[2:] == [
+        ("dma0", 59, 101, 256),  # dispatched 43, set up 59
+        ("dma1", 101, 143, 256),  # dispatched 51, asked at 67
+        ("dma0", 143, 185, 256),
+        ("dma1", 185, 227, 256),
     ]
-    assert rows(result) == [Row("dma0", 51, 51, 51, 193 + 20), Row("dma1", 52, 52, 52, 235 + 20)]
+    assert rows(result) == [Row("dma0", 43, 43, 43, 185 + 20), Row("dma1", 51, 51, 51, 227 + 20)]
 
 
 def test_two_channels_in_one_row_lose_nothing() -> None:
     result = run([load(0, 0, 512), load(512, 512, 512, channel=1)], bench())
-    # 67 + 10 + 4 * 32 = 205 for both together.
-    assert rows(result) == [Row("dma0", 51, 51, 51, 173 + 20), Row("dma1", 52, 52, 52, 205 + 20)]
+    # 59 + 10 + 4 * 32 = 197 for both together.
+    assert rows(result) == [Row("dma0", 43, 43, 43, 165 + 20), Row("dma1", 51, 51, 51, 197 + 20)]
 
 
 def test_grants_limit_a_turn() -> None:
     # As above, but a turn may be 512 bytes: each channel opens its row once.
     result = run([load(0, 0, 512), load(4096, 512, 512, channel=1)], bench(dram__grant_bytes=512))
-    assert traffic(result)[1:] == [("dma0", 67, 141, 512), ("dma1", 141, 215, 512)]
+    assert traffic(result)[2:] == [("dma0", 59, 133, 512), ("dma1", 133, 207, 512)]
 
 
 def test_write_back_competes_with_loads() -> None:
     result = run([load(0, 0, 512), store(512, 4096, 512, channel=1)], bench())
     turns = [
-        ("dma0", 67, 109, 256),
-        ("dma1", 109, 151, 256),
-        ("dma0", 151, 193, 256),
-        ("dma1", 193, 235, 256),
+        ("dma0", 59, 101, 256),
+        ("dma1", 101, 143, 256),
+        ("dma0", 143, 185, 256),
+        ("dma1", 185, 227, 256),
     ]
-    assert traffic(result)[1:] == turns
+    assert traffic(result)[2:] == turns
     # The write is done with its last burst.
-    assert rows(result) == [Row("dma0", 51, 51, 51, 193 + 20), Row("dma1", 52, 52, 52, 235)]
+    assert rows(result) == [Row("dma0", 43, 43, 43, 185 + 20), Row("dma1", 51, 51, 51, 227)]
 
 
 def test_instruction_fetch_interrupts_a_stream() -> None:
@@ -230,42 +230,68 @@ def test_instruction_fetch_interrupts_a_stream() -> None:
     result = run(program, bench(front_end__fetch_instructions=1))
     assert traffic(result) == [
         ("fetch", 0, 22, 96),  # arrives at 42
-        ("fetch", 42, 54, 96),  # its row is open; arrives at 74
+        ("fetch", 43, 51, 64),  # its row is open, its first burst here; arrives at 71
         ("dma0", 59, 101, 256),  # dispatched 43, set up 59; the first of four grants
-        ("fetch", 101, 123, 96),  # asked at 74; arrives at 143
-        ("dma0", 123, 229, 768),  # its row again 10, three grants of 32
+        ("fetch", 101, 119, 64),  # asked at 72; arrives at 139
+        ("dma0", 119, 225, 768),  # its row again 10, three grants of 32
     ]
     assert rows(result) == [
-        Row("dma0", 43, 43, 43, 229 + 20),
-        Row("vector", 75, 75, 75, 75 + LOOKUP),
-        Row("vector", 144, 144, 144, 144 + LOOKUP),
+        Row("dma0", 43, 43, 43, 225 + 20),
+        Row("vector", 72, 72, 72, 72 + LOOKUP),
+        Row("vector", 140, 140, 140, 140 + LOOKUP),
     ]
 
 
 def test_instructions_fetched_before_the_stream_do_not_interrupt_it() -> None:
-    # The program of the test before in one fetch: 58 + 1 + 16 = 75.
+    # The program of the test before with room for all of it.
     result = run([load(0, 0, 1024), lookup(0, 0, 64), lookup(0, 0, 64)], bench())
-    assert traffic(result) == [("fetch", 0, 38, 224), ("dma0", 75, 75 + 10 + 128, 1024)]
-
-
-def test_the_front_end_fetches_two_groups_ahead() -> None:
-    program = [load(0, 0, 256), barrier(dma0=1), *(lookup(0, 0, 64) for _ in range(4))]
-    result = run(program, bench(front_end__fetch_instructions=1, dma__port_bytes_per_cycle=1))
     assert traffic(result) == [
         ("fetch", 0, 22, 96),
-        (
-            "fetch",
-            42,
-            54,
-            96,
-        ),  # the barrier, decoded at 75; it holds until the load ends: 73 + 256 = 329
-        ("dma0", 59, 101, 256),
-        ("fetch", 101, 123, 96),  # asked at 74, arrives at 143 and waits
-        ("fetch", 143, 155, 96),  # arrives at 175 and waits; now two do
-        ("fetch", 329, 341, 96),  # the barrier is over
-        ("fetch", 361, 373, 96),
+        ("fetch", 22, 30, 64),
+        ("fetch", 30, 38, 64),
+        ("dma0", 59, 59 + 10 + 128, 1024),
     ]
-    assert [row.dispatched for row in rows(result)] == [43, 75, 330, 331, 362, 394]
+
+
+@pytest.mark.parametrize(("running", "last"), [(11, "dma0"), (12, "fetch")])
+def test_data_goes_before_a_fetch_while_twelve_instructions_are_under_way(running: int, last: str) -> None:
+    # Look-ups that wait for a load; it is the last to be dispatched, and asks in the cycle in which the next
+    # instruction is asked for.
+    waiting = [lookup(0, 0, 64, after=waits(dma0=1))] * (running - 1)
+    program = [*waiting, load(0, 0, 1024), lookup(0, 0, 64)]
+    machine = bench(front_end__fetch_instructions=1, front_end__queue_depth=16, dma__setup_cycles=0)
+    passed = traffic(run(program, machine))
+    assert [name for name, *_ in passed] == ["fetch"] * running + sorted(["dma0", "fetch"], key=last.__eq__)
+
+
+def test_a_fetch_goes_on_when_instructions_become_few() -> None:
+    # As above with twelve, of which the first, a look-up of 8 + 32 + 384 cycles, ends amid the load at 43 + 424 = 467.
+    waiting = [lookup(0, 0, 64, after=waits(dma0=1))] * 10
+    program = [lookup(0, 0, 3072), *waiting, load(0, 0, 1024), lookup(0, 0, 64)]
+    machine = bench(front_end__fetch_instructions=1, front_end__queue_depth=16, dma__setup_cycles=0)
+    result = run(program, machine)
+    begun = int(result.trace.started[11])
+    assert begun + 10 + 2 * 32 < result.trace.ended[0] == 467 < begun + 10 + 3 * 32
+    assert traffic(result)[-3:] == [
+        ("dma0", begun, begun + 10 + 3 * 32, 768),
+        ("fetch", begun + 106, begun + 106 + 10 + 3 * 4, 96),
+        ("dma0", begun + 128, begun + 128 + 10 + 32, 256),
+    ]
+
+
+def test_the_front_end_fetches_as_far_ahead_as_its_buffer_holds() -> None:
+    program = [load(0, 0, 256), barrier(dma0=1), *(lookup(0, 0, 64) for _ in range(4))]
+    result = run(program, bench(front_end__fetch_instructions=2, dma__port_bytes_per_cycle=1))
+    assert traffic(result) == [
+        ("fetch", 0, 22, 96),
+        ("fetch", 22, 30, 64),  # the barrier, decoded at 51; it holds until the load ends: 73 + 256 = 329
+        ("fetch", 43, 51, 64),  # the load has left the buffer
+        ("dma0", 59, 101, 256),
+        ("fetch", 329, 347, 64),  # the barrier is over: a row, two bursts, arrives at 367
+        ("fetch", 347, 359, 96),  # asked at 330, arrives at 379
+        ("fetch", 368, 376, 64),  # arrives at 396
+    ]
+    assert [row.dispatched for row in rows(result)] == [43, 51, 330, 368, 380, 397]
 
 
 # Gates.
@@ -274,16 +300,16 @@ def test_the_front_end_fetches_two_groups_ahead() -> None:
 @pytest.mark.parametrize(
     ("depth", "dispatched"),
     [
-        # Of three look-ups one runs and `depth` wait; the third waits at the front end until 67 + 48 = 115.
-        (1, [67, 68, 115, 116]),
-        (2, [67, 68, 69, 70]),
+        # Of three look-ups one runs and `depth` wait; the third waits at the front end until 43 + 48 = 91.
+        (1, [43, 51, 91, 92]),
+        (2, [43, 51, 59, 67]),
     ],
 )
 def test_a_full_queue_holds_the_front_end(depth: int, dispatched: list[int]) -> None:
     program = [lookup(0, 0, 64), lookup(0, 0, 64), lookup(0, 0, 64), load(0, 0, 32)]
     result = rows(run(program, bench(front_end__queue_depth=depth)))
     assert [row.dispatched for row in result] == dispatched
-    assert [row.at_head for row in result[:3]] == [67, 67 + LOOKUP, 67 + 2 * LOOKUP]
+    assert [row.at_head for row in result[:3]] == [43, 43 + LOOKUP, 43 + 2 * LOOKUP]
 
 
 def test_an_instruction_starts_when_the_last_of_its_waits_ends() -> None:
@@ -293,11 +319,11 @@ def test_an_instruction_starts_when_the_last_of_its_waits_ends() -> None:
         lookup(0, 0, 64, after=waits(dma0=1, dma1=1)),
     ]
     result = run(program, bench())
-    # dma0: 59 + 16 = 75, + 42 = 117, + 20 = 137. dma1 asks at 76: 117 + 10 + 4 = 131, + 20 = 151.
+    # dma0: 43 + 16 = 59, + 42 = 101, + 20 = 121. dma1 asks at 67: 101 + 10 + 4 = 115, + 20 = 135.
     assert rows(result) == [
-        Row("dma0", 59, 59, 59, 137),
-        Row("dma1", 60, 60, 60, 151),
-        Row("vector", 61, 61, 151, 151 + LOOKUP),
+        Row("dma0", 43, 43, 43, 121),
+        Row("dma1", 51, 51, 51, 135),
+        Row("vector", 59, 59, 135, 135 + LOOKUP),
     ]
     assert result.trace.blocked_by.tolist() == [-1, -1, Unit.DMA1]
 
@@ -305,9 +331,9 @@ def test_an_instruction_starts_when_the_last_of_its_waits_ends() -> None:
 @pytest.mark.parametrize(
     ("count", "started"),
     [
-        (0, 61),  # no wait: as soon as it is dispatched
-        (1, 109),  # 59 + 16 + 10 + 4 + 20
-        (2, 149),  # the second starts at 109, its row is open: + 16 + 4 + 20
+        (0, 59),  # no wait: as soon as it is dispatched
+        (1, 93),  # 43 + 16 + 10 + 4 + 20
+        (2, 133),  # the second starts at 93, its row is open: + 16 + 4 + 20
     ],
 )
 def test_a_wait_counts_completions(count: int, started: int) -> None:
@@ -319,29 +345,29 @@ def test_a_wait_counts_completions(count: int, started: int) -> None:
 @pytest.mark.parametrize(
     ("size", "at_head", "started", "blocked_by"),
     [
-        (64, 108, 109, Unit.DMA0),  # the unit is free one cycle before the load ends at 109
-        (72, 109, 109, None),  # in the same cycle
-        (80, 110, 110, -1),  # one cycle after: there is nothing to wait for
+        (8, 92, 93, Unit.DMA0),  # the unit is free one cycle before the load ends at 93
+        (16, 93, 93, None),  # in the same cycle
+        (24, 94, 94, -1),  # one cycle after: there is nothing to wait for
     ],
 )
 def test_what_is_complete_is_not_waited_for(
     size: int, at_head: int, started: int, blocked_by: int | None
 ) -> None:
-    # The first look-up runs from 60 for 40 + size / 8 cycles.
+    # The first look-up runs from 51 for 40 + size / 8 cycles.
     program: list[Instruction] = [load(0, 0, 32), lookup(0, 0, size), lookup(0, 0, 64, after=waits(dma0=1))]
     result = run(program, bench())
-    assert rows(result)[2] == Row("vector", 61, at_head, started, started + LOOKUP)
+    assert rows(result)[2] == Row("vector", 59, at_head, started, started + LOOKUP)
     if blocked_by is not None:
         assert result.trace.blocked_by[2] == blocked_by
 
 
 def test_a_barrier_holds_what_comes_after_it() -> None:
     result = run([load(0, 0, 256), barrier(dma0=1), lookup(0, 0, 64)], bench())
-    # The load ends at 59 + 16 + 42 + 20 = 137; the look-up is decoded after that.
+    # The load ends at 43 + 16 + 42 + 20 = 121; the look-up is decoded after that.
     assert rows(result) == [
-        Row("dma0", 59, 59, 59, 137),
-        Row("front_end", 60, 60, 137, 137),
-        Row("vector", 138, 138, 138, 138 + LOOKUP),
+        Row("dma0", 43, 43, 43, 121),
+        Row("front_end", 51, 51, 121, 121),
+        Row("vector", 122, 122, 122, 122 + LOOKUP),
     ]
     assert result.trace.blocked_by.tolist() == [-1, Unit.DMA0, -1]
 
@@ -352,8 +378,8 @@ def test_a_host_call_takes_the_time_of_the_host() -> None:
     result = run(
         [call, load(64, 0, 32, after=waits(host=1))], bench(host__clock_mhz=1000.0), host_calls=[entry]
     )
-    ended = 51 + 59_000
+    ended = 43 + 59_000
     assert rows(result) == [
-        Row("host", 51, 51, 51, ended),
-        Row("dma0", 52, 52, ended, ended + 16 + 10 + 4 + 20),
+        Row("host", 43, 43, 43, ended),
+        Row("dma0", 51, 51, ended, ended + 16 + 10 + 4 + 20),
     ]

@@ -2,8 +2,8 @@
 //
 // A grant lasts while the requester's bursts lie in one block of addresses. It pays the row miss when its bank has another
 // row open, then its bursts, whose time is a fraction `numerator / denominator` of cycles; the next grant begins
-// with a whole cycle. Instruction fetch (requester 0) goes first; the others take turns in the order of asking, of
-// those that ask in the same cycle the lower one first, and who has been served goes to the end.
+// with a whole cycle. Instruction fetch (requester 0) goes first if it is urgent, else last; the others take turns in the
+// order of asking, of those that ask in the same cycle the lower one first, and who has been served goes to the end.
 //
 // In the cycle in which a grant begins, one command opens a row of another bank ahead: the next row of the first in the
 // line for whom one may be opened, at last the row that the requester itself needs behind the one it is in. It may be
@@ -20,6 +20,7 @@ module dram_port
     input  logic                         reset,
     input  dram_straps_t                 straps,
     input  request_t [REQUESTERS-1:0]    requests,
+    input  logic                         urgent,      // requester 0
     output logic     [REQUESTERS-1:0]    burst_done   // in the last cycle of a burst
 );
   localparam int ID_BITS = $clog2(REQUESTERS);
@@ -86,7 +87,7 @@ module dram_port
     end
 
     take = !granted && (requests[0].valid || line_length_now != 0);
-    current = granted ? owner : requests[0].valid ? 0 : line_now[0];
+    current = granted ? owner : requests[0].valid && (urgent || line_length_now == 0) ? 0 : line_now[0];
     request = requests[current];
     opens = take && !is_open(request.row);
 

@@ -1,4 +1,5 @@
-// Fetches groups of instructions through the DRAM port, two ahead at most, decodes and dispatches them in order.
+// Fetches instruction after instruction through the DRAM port, as far ahead as its buffer holds, decodes and dispatches
+// them in order.
 `timescale 1ns / 1ps
 
 module front_end
@@ -15,6 +16,7 @@ module front_end
     input  wide_address_t                code_address,
     input  count_t                       instructions,
     output request_t                     request,
+    output logic                         urgent,          // the request goes before all others
     input  logic                         burst_done,
     output count_t                       index,           // of the instruction that is decoded
     input  logic          [575:0]        word,            // of that index
@@ -27,17 +29,21 @@ module front_end
 );
   localparam int BYTES = 72;
 
-  // Fetching.
-  count_t fetch_last;               // end of the group that is asked for
-  logic fetching, asking;
-  wide_address_t burst, burst_end;
+  // While fewer instructions are in queues or running, fetches go first.
+  localparam int ENOUGH = 12;
+
+  // Fetching. A request is for those bursts of an instruction that none before it has.
+  logic running, asking;
+  wide_address_t burst, burst_end;  // the next burst, the last one of the request
+  wide_address_t burst_next, landed, landed_next;  // landed: the first burst that is not there yet
   logic [LATENCY:0] coming;
-  logic arrives;
-  count_t buffered;
-  logic [1:0][31:0] ends;           // of the groups that are buffered, the next one first
-  count_t limit;                    // end of the group being decoded
-  logic decoding;
-  count_t decode_left;
+  logic arrives, asks;
+  count_t index_next, next_word;
+  count_t dispatched, ended, in_flight;
+
+  function automatic wide_address_t last_of(count_t number);
+    return (code_address + 36'(number) * BYTES + BYTES - 1) >> dram.burst_shift;
+  endfunction
 
   logic last_burst, leaves_block;
   assign last_burst = burst == burst_end;
@@ -51,14 +57,25 @@ module front_end
           last_of_grant: last_burst || leaves_block,
           last: last_burst
       };
-  assign arrives = dram.latency_cycles == 0 ? burst_done && last_burst : coming[dram.latency_cycles-1];
+  assign arrives = dram.latency_cycles == 0 ? burst_done : coming[dram.latency_cycles-1];
+  assign landed_next = landed + 36'(arrives);
+  assign burst_next = burst + 36'(burst_done);
+  always_comb begin
+    automatic wide_address_t begins = burst_next << dram.burst_shift;
+    next_word = begins <= code_address ? 0 : count_t'((begins - code_address) / BYTES);
+    asks = running && (!asking || (burst_done && last_burst)) && next_word < instructions &&
+        next_word < index_next + straps.fetch_instructions;
+    ended = 0;
+    for (int u = 0; u < PRODUCERS; u++) ended += 32'(counts[u]);
+  end
+  assign urgent = in_flight < ENOUGH;
 
   // Decoding: the last decode cycle, or any later one, dispatches.
   // A barrier whose waits are satisfied holds it for so many cycles more.
   logic [2:0] unit;
-  logic holding;
-  count_t hold_left, hold_cycles;
-  logic attempt, leaves, wants_group, takes_group;
+  logic decoding, holding;
+  count_t decode_left, hold_left, hold_cycles;
+  logic attempt, leaves, wants, takes;
   wait_t [WAITS-1:0] waits;
   assign waits = word[WAITS_OFFSET+:$bits(waits)];
   assign hold_cycles = count_t'(word[BARRIER_CYCLES_OFFSET+:BARRIER_CYCLES_BITS]);
@@ -75,53 +92,36 @@ module front_end
     dispatch = '0;
     if (attempt && opcode != BARRIER_OPCODE) dispatch[unit] = room[unit];
     leaves = barrier || dispatch != '0;
-    wants_group = !decoding || (leaves && index + 1 == limit);
-    takes_group = wants_group && (buffered != 0 || arrives);
+    index_next = index + 32'(leaves);
+    wants = !decoding || leaves;
+    takes = wants && index_next < instructions && last_of(index_next) < landed_next;
   end
 
-  count_t buffered_next;
-  assign buffered_next = buffered + 32'(arrives) - 32'(takes_group);
-
   always_ff @(posedge clk) begin
-    coming <= {coming[LATENCY-1:0], burst_done && last_burst};
+    coming <= {coming[LATENCY-1:0], burst_done};
     if (reset) begin
-      fetching <= 0;
+      running <= 0;
       asking <= 0;
       decoding <= 0;
       holding <= 0;
       coming <= '0;
-      buffered <= 0;
+      landed <= '0;
       index <= 0;
     end else begin
       // Fetch.
-      if (burst_done) begin
-        burst <= burst + 1;
-        if (last_burst) asking <= 0;
-      end
-      if (arrives) fetching <= 0;
-      if (start || ((!fetching || arrives) && fetch_last < instructions && buffered_next < 2)) begin
-        automatic count_t first = start ? 0 : fetch_last;
-        automatic count_t last = first + straps.fetch_instructions < instructions
-            ? first + straps.fetch_instructions : instructions;
-        fetching <= 1;
-        asking <= 1;
-        fetch_last <= last;
-        burst <= (code_address + 36'(first * BYTES)) >> dram.burst_shift;
-        burst_end <= (code_address + 36'(last * BYTES) - 1) >> dram.burst_shift;
-      end
-      // The buffer of groups.
-      buffered <= buffered_next;
-      if (takes_group) begin
-        limit <= buffered != 0 ? ends[0] : fetch_last;
-        ends[0] <= buffered == 2 ? ends[1] : fetch_last;
-      end else if (arrives) ends[buffered[0]] <= fetch_last;
+      running <= running || start;
+      asking <= start || asks || (asking && !(burst_done && last_burst));
+      burst <= start ? code_address >> dram.burst_shift : burst_next;
+      if (start || asks) burst_end <= last_of(start ? 0 : next_word);
+      landed <= start ? code_address >> dram.burst_shift : landed_next;
+      dispatched <= start ? 0 : dispatched + 32'(dispatch != '0);
+      in_flight <= start ? 0 : dispatched + 32'(dispatch != '0) - ended;
       // Decode.
       holding <= (holding || satisfied) && !barrier;
       hold_left <= satisfied ? hold_cycles : hold_left - 1;
-      if (leaves) index <= index + 1;
-      if (start) index <= 0;
-      decoding <= takes_group || (decoding && !wants_group);
-      if (takes_group || leaves) decode_left <= straps.decode_cycles;
+      index <= start ? 0 : index_next;
+      decoding <= takes || (decoding && !wants);
+      if (takes) decode_left <= straps.decode_cycles;
       else if (decode_left != 0) decode_left <= decode_left - 1;
     end
   end

@@ -98,6 +98,7 @@ module npu_system
 
   request_t [CHANNELS:0] requests;
   logic [CHANNELS:0] burst_done;
+  logic urgent;
   dram_port #(
       .REQUESTERS(CHANNELS + 1)
   ) port (
@@ -105,6 +106,7 @@ module npu_system
       .reset(reset || start),
       .straps(dram_straps),
       .requests,
+      .urgent,
       .burst_done
   );
 
@@ -117,6 +119,7 @@ module npu_system
       .code_address(36'(code_address)),
       .instructions,
       .request(requests[0]),
+      .urgent,
       .burst_done(burst_done[0]),
       .index,
       .word,
