@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from npusim.base.extras import missing
-from npusim.frontends.onnx.elements import NARROW, held_type, type_name
+from npusim.frontends.forms.elements import NARROW, held_type, type_name
+from npusim.frontends.forms.network import STANDARD, Network, Node, Value
+from npusim.frontends.forms.order import in_order
 from npusim.frontends.onnx.functions import nodes_of, typed, written_out
 from npusim.frontends.onnx.fused import apart
-from npusim.frontends.onnx.network import STANDARD, Network, Node, Value
 from npusim.frontends.onnx.older import ELEVEN, brought_forward
-from npusim.frontends.onnx.order import in_order
 from npusim.frontends.onnx.tensors import array_of, dense, line
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from npusim.frontends.onnx.network import MICROSOFT, STANDARD, Node
+from npusim.frontends.forms.network import MICROSOFT, STANDARD, Node
 from npusim.isa.base.tensor import Array
 
 _FUSED: Mapping[str, tuple[str, int]] = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3)}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npusim.frontends.onnx.network import STANDARD, Node
+from npusim.frontends.forms.network import STANDARD, Node
 from npusim.isa.base.tensor import Array
 
 ELEVEN = 11

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.elements import NARROW, type_name
+from npusim.frontends.forms.elements import NARROW, type_name
 from npusim.isa.base import user_file
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import FormatError

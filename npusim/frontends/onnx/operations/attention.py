@@ -7,11 +7,11 @@ from math import sqrt
 
 import numpy as np
 
-from npusim.frontends.onnx.network import MICROSOFT
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.gathers import from_front
 from npusim.frontends.onnx.operations.movement import surrounded_by
-from npusim.frontends.onnx.operations.row import Row
 
 
 def _attention(c: Conversion) -> Sequence[int | None]:
@@ -142,7 +142,7 @@ def _turned(c: Conversion, name: str, cosine: int, sine: int) -> int:
     c.require(len(shape) in (3, 4), f"the input has shape {list(shape)}, must have 3 or 4 axes")
     if len(shape) == 3:
         heads = int(c.attribute("num_heads", 0))
-        if not heads and c.onnx.domain == MICROSOFT:
+        if not heads and c.source.domain == MICROSOFT:
             heads = shape[2] // (2 * c.shape(cosine)[-1])
         c.require(heads > 0 and shape[2] % heads == 0, f"num_heads {heads} do not fit {list(shape)}")
         x = c.transposed(c.reshaped(x, (*shape[:2], heads, shape[2] // heads)), (0, 2, 1, 3))

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.network import MICROSOFT
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.gathers import from_front
-from npusim.frontends.onnx.operations.row import Row
 from npusim.isa.base.tensor import Array
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.network import Network
-from npusim.frontends.onnx.operations.conversion import Conversion
-from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import Network
+from npusim.frontends.forms.row import Row
 
 MOST_ROUNDS = 1024
 
@@ -17,7 +17,7 @@ MOST_ROUNDS = 1024
 def _body(c: Conversion, name: str) -> Network:
     body = c.attribute(name)
     if not isinstance(body, Network):
-        raise c.onnx.fault(f"has no graph {name}")
+        raise c.source.fault(f"has no graph {name}")
     return body
 
 
@@ -44,7 +44,7 @@ def _branch(c: Conversion) -> Sequence[int]:
 def _truth(c: Conversion, tensor: int, what: str) -> bool:
     array = c.builder.tensors[tensor].array
     if array is None or array.size != 1:
-        raise c.onnx.fault(
+        raise c.source.fault(
             f"{what} follows from data; npusim writes loops out, so how often they turn must be constant"
         )
     return bool(array.reshape(-1)[0])

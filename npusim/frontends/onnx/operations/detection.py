@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npusim.frontends.onnx.operations.conversion import Conversion
-from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.row import Row
 
 
 def _roi_align(c: Conversion) -> Sequence[int]:

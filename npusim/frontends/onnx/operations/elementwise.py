@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npusim.frontends.onnx.elements import held_type
-from npusim.frontends.onnx.operations.conversion import Conversion
-from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.elements import held_type
+from npusim.frontends.forms.elementwise import converted, limited
+from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import is_element
 
 
@@ -104,24 +105,11 @@ def _cast_like(c: Conversion) -> Sequence[int]:
 def _narrowed(c: Conversion, dtype: str, bits: int) -> int:
     """In so many bits of the type (0: all), beyond which whole numbers wrap."""
     if not bits:
-        return _converted(c, dtype)
-    wide, least = _converted(c, "int32"), -(1 << bits - 1) if dtype == "int8" else 0
+        return converted(c, c.real("input"), dtype)
+    wide, least = converted(c, c.real("input"), "int32"), -(1 << bits - 1) if dtype == "int8" else 0
     above = c.step("sub", [wide, c.scalar(least, wide)])
     within = c.step("floor_mod", [above, c.scalar(1 << bits, above)])
     return c.cast(c.step("add", [within, c.scalar(least, within)]), dtype)
-
-
-def _converted(c: Conversion, dtype: str) -> int:
-    """Reals lose their fraction, and whole numbers what does not fit; truths are what is not 0."""
-    x = c.real("input")
-    kind = c.builder.type(x)
-    if kind.dtype == dtype:
-        return c.step("reshape", [x], shape=kind.shape)
-    if dtype == "bool":
-        return c.step("not_equal", [x, c.scalar(0, x)], "bool")
-    if kind.real and dtype in ("int8", "uint8", "int16", "uint16"):
-        return c.cast(c.cast(x, "int32"), dtype)
-    return c.cast(x, dtype)
 
 
 def _clip(c: Conversion) -> Sequence[int]:
@@ -144,23 +132,6 @@ def _clip(c: Conversion) -> Sequence[int]:
         if c.has(name):
             x = c.step(op, [c.as_real(x), c.reshaped(c.real(name), ())])
     return [c.node("reshape", [x], shape=c.shape(x))]
-
-
-def limited(c: Conversion, x: int, least: float, most: float) -> int:
-    """Elements between limits, which may be infinite."""
-    named = {
-        (0.0, np.inf): "relu",
-        (0.0, 6.0): "relu6",
-        (-1.0, 1.0): "relu_n1_to_1",
-        (0.0, 1.0): "relu_0_to_1",
-    }
-    op = named.get((least, most))
-    if op is not None:
-        return c.node(op, [x])
-    if least == -np.inf and most == np.inf:
-        return c.node("reshape", [x], shape=c.shape(x))
-    limits = np.finfo(np.float32)
-    return c.node("clip", [x], least=max(least, float(limits.min)), most=min(most, float(limits.max)))
 
 
 def _is_nan(c: Conversion) -> Sequence[int]:

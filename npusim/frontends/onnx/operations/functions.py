@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npusim.frontends.onnx.network import MICROSOFT
-from npusim.frontends.onnx.operations.conversion import Conversion
-from npusim.frontends.onnx.operations.row import Row, unary
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.row import Row, unary
 
 _SAME_NAMES = (
     *("Abs", "Neg", "Sign", "Floor", "Ceil", "Sqrt", "Exp", "Log", "Tanh", "Softplus"),

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.network import MICROSOFT
-from npusim.frontends.onnx.operations.conversion import MOST_CONSTANT, Conversion
+from npusim.frontends.forms.conversion import MOST_CONSTANT, Conversion
+from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.gathers import from_front
 from npusim.frontends.onnx.operations.products import product_in_reals
-from npusim.frontends.onnx.operations.row import Row
 
 
 def _attention(c: Conversion) -> Sequence[int | None]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.operations.conversion import Conversion
-from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.row import Row
 
 
 def from_front(c: Conversion, indices: int, extents: Sequence[int]) -> int:

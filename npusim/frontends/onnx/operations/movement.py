@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.moves import along, box, expanded, tiled
+from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.reductions import axes_of
-from npusim.frontends.onnx.operations.row import Row
 from npusim.kernels.operator.parameters import MOST
 
 
@@ -121,37 +122,16 @@ def _slice(c: Conversion) -> Sequence[int]:
     c.require(0 not in steps, "a step is 0")
     chosen = [range(extent) for extent in shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        chosen[axis] = (
-            range(*slice(start, end, step).indices(shape[axis]))
-            if end > -(2**62) or step > 0
-            else range(*slice(start, None, step).indices(shape[axis]))
-        )
-    return [c.node("strided_slice", [data], **_box(chosen))]
-
-
-def _box(chosen: Sequence[range]) -> dict[str, Any]:
-    return {
-        "begin": tuple(along.start if len(along) else 0 for along in chosen),
-        "size": tuple(map(len, chosen)),
-        "strides": tuple(along.step if len(along) > 1 else 1 for along in chosen),
-    }
+        chosen[axis] = along(shape[axis], start, end, step)
+    return [c.node("strided_slice", [data], **box(chosen))]
 
 
 def _tile(c: Conversion) -> Sequence[int]:
-    shape, repeats = c.shape("input"), c.wholes("repeats")
-    fits = len(repeats) == len(shape) and min(repeats, default=0) >= 0
-    c.require(fits, f"repeats {repeats} are not one number for each axis of {list(shape)}")
-    c.small([size * times for size, times in zip(shape, repeats, strict=True)])
-    return [c.node("tile", [c.tensor("input")], multiples=tuple(repeats))]
+    return [tiled(c, c.tensor("input"), c.wholes("repeats"))]
 
 
 def _expand(c: Conversion) -> Sequence[int]:
-    shape, wanted = c.shape("input"), c.wholes("shape")
-    try:
-        whole = np.broadcast_shapes(shape, wanted)
-    except ValueError:
-        raise c.onnx.fault(f"{list(shape)} does not broadcast to {wanted}") from None
-    return [c.node("broadcast_to", [c.tensor("input")], shape=c.small(whole))]
+    return [expanded(c, c.tensor("input"), c.wholes("shape"))]
 
 
 def _pad(c: Conversion) -> Sequence[int]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npusim.frontends.onnx.network import MICROSOFT
-from npusim.frontends.onnx.operations.conversion import Conversion
-from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.row import Row
 
 
 def _batch(c: Conversion) -> Sequence[int]:
@@ -84,7 +84,7 @@ def _skip(c: Conversion) -> Sequence[int | None]:
         total = c.step("add", [total, c.real("bias")])
     c.require(not any(c.outputs[1:3]), "npusim has the first and the fourth output alone")
     axis = len(c.shape(x)) - 1
-    if c.onnx.operation == "SkipSimplifiedLayerNormalization":
+    if c.source.operation == "SkipSimplifiedLayerNormalization":
         made = rms_normalized(c, total, axis, _epsilon(c, 1e-12), "gamma")
     else:
         made = _normalized(c, total, axis, _epsilon(c, 1e-12), "gamma", "beta")

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.frontends.onnx.network import MICROSOFT
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.quantization import dynamically, steps_of
+from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.convolutions import convolved
-from npusim.frontends.onnx.operations.quantization import dynamically, steps_of
-from npusim.frontends.onnx.operations.row import Row
 from npusim.frontends.onnx.operations.scaled import (
     channels_as_they_were,
     channels_first,

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.network import MICROSOFT
-from npusim.frontends.onnx.operations.conversion import Conversion
-from npusim.frontends.onnx.operations.pools import elements_seen, sums_by_taps
-from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.pools import elements_seen, sums_by_taps
+from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.windows import Window
 from npusim.frontends.onnx.operations.scaled import (
     channels_as_they_were,
     channels_first,
@@ -20,7 +21,7 @@ from npusim.frontends.onnx.operations.scaled import (
     requantized,
     result,
 )
-from npusim.frontends.onnx.operations.windows import Window, window_of
+from npusim.frontends.onnx.operations.windows import window_of
 from npusim.isa.base.tensor import Quantization, TensorType
 
 # Of two operands

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npusim.frontends.onnx.network import MICROSOFT
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.row import Convert, Row
 from npusim.frontends.onnx.operations.products import DynamicWeights, dynamic_product
-from npusim.frontends.onnx.operations.row import Convert, Row
 
 MOST_STEPS = 1024
 
@@ -194,7 +194,7 @@ def _layer(step: Step, gates: int, states: int, defaults: Sequence[str]) -> Conv
             c.attribute("direction", "forward")
         )
         if directions is None:
-            raise c.onnx.fault(f"direction is {c.attribute('direction')!r}")
+            raise c.source.fault(f"direction is {c.attribute('direction')!r}")
         _check(c, x, gates, len(directions))
         functions = _functions(c, defaults, len(directions))
         rows, lasts = [], []
@@ -232,7 +232,7 @@ def _check(c: Conversion, x: int, gates: int, directions: int) -> None:
 
 def _has_codes(c: Conversion) -> bool:
     """Whether weights are codes, [directions, inner, wide] instead of [directions, wide, inner]."""
-    return c.onnx.operation == _DYNAMIC
+    return c.source.operation == _DYNAMIC
 
 
 def _hidden(c: Conversion) -> int:

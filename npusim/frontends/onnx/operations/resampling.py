@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.operations import sampling
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.forms import sampling
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.resize import MOST_SIDE, NEAREST, nearest, weighted
+from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.sampling import Axis
 from npusim.frontends.onnx.operations.reductions import axes_of
-from npusim.frontends.onnx.operations.row import Row
-from npusim.frontends.onnx.operations.sampling import Axis
-
-_MOST_SIDE = 1 << 21
-"""Maximum size of a resized axis, because the reader builds a table of the source of each element."""
 
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-
-_NEAREST = "resize_nearest_neighbor"
 
 _MOST_TAPS = 4096
 
@@ -76,7 +72,7 @@ def _axes(c: Conversion, how: str) -> dict[int, Axis]:
         extent = (region[axis], region[rank + axis])
         count = int(number) if sized else _count(shape[axis], scale, extent, how)
         c.require(
-            0 < count <= _MOST_SIDE, f"axis {axis} would have {count:,} elements, may have {_MOST_SIDE:,}"
+            0 < count <= MOST_SIDE, f"axis {axis} would have {count:,} elements, may have {MOST_SIDE:,}"
         )
         if count != shape[axis] or scale != 1 or (how == "tf_crop_and_resize" and extent != (0, 1)):
             sides[axis] = Axis(shape[axis], count, scale, extent)
@@ -98,7 +94,6 @@ def _spread(region: Sequence[float], axes: Sequence[int], rank: int) -> list[flo
 
 
 def _by_nearest(c: Conversion, x: int, sides: Mapping[int, Axis], how: str) -> int:
-    """By the operator of images where it chooses the same elements, otherwise axis by axis by their places."""
     rounding = c.attribute("nearest_mode", "round_prefer_floor")
     c.require(rounding in _ROUNDINGS, f"nearest_mode is {rounding!r}")
     chosen = {}
@@ -106,44 +101,24 @@ def _by_nearest(c: Conversion, x: int, sides: Mapping[int, Axis], how: str) -> i
         if c.opset < 11:
             rounding = "floor" if side.scale >= 1 else "ceil"
         chosen[axis] = sampling.nearest(side, how, rounding)
-    shape = c.shape(x)
-    if len(shape) == 4 and set(chosen) <= {2, 3}:
-        size = tuple(chosen[axis].size if axis in chosen else shape[axis] for axis in (2, 3))
-        for centers in (False, True):
-            operators = [_as_operator(shape[axis], len(places), centers) for axis, places in chosen.items()]
-            if all(map(np.array_equal, operators, chosen.values())):
-                return c.node(_NEAREST, [x], size=size, half_pixel_centers=centers)
-    *first, last = chosen.items()
-    for axis, places in first:
-        [x] = c.nodes("gather", [x, c.constant(places)], [c.like(x)], axis=axis)
-    return c.node("gather", [x, c.constant(last[1])], axis=last[0])
-
-
-def _as_operator(size: int, count: int, centers: bool) -> sampling.Places:
-    """The pixels that the operator chooses along an axis."""
-    step = np.float32(size) / np.float32(count)
-    at = (np.arange(count, dtype=np.float32) + np.float32(0.5 if centers else 0)) * step
-    nearest: sampling.Places = np.clip(np.floor(at).astype(np.int64), 0, size - 1)
-    return nearest
+    return nearest(c, x, chosen)
 
 
 def _by_weights(c: Conversion, x: int, sides: Mapping[int, Axis], how: str, mode: str) -> int:
     a, exclude = float(c.attribute("cubic_coeff_a", -0.75)), c.flag("exclude_outside")
-    operands = [x]
-    for side in sides.values():
+    taps = {}
+    for axis, side in sides.items():
         if c.flag("antialias"):
             c.require(
                 4 * side.size <= _MOST_TAPS * side.length,
                 f"{side.size} elements to {side.length} take too many taps",
             )
-            taps = sampling.smoothed(side, how, None if mode == "linear" else a, exclude)
+            taps[axis] = sampling.smoothed(side, how, None if mode == "linear" else a, exclude)
         elif mode == "linear":
-            taps = sampling.linear(side, how)
+            taps[axis] = sampling.linear(side, how)
         else:
-            taps = sampling.cubic(side, how, a, exclude)
-        operands += [c.constant(taps.places), c.constant(taps.weights)]
-    together = mode == "linear" and not c.flag("antialias")
-    return c.node("interpolate", operands, axes=tuple(sides), together=together)
+            taps[axis] = sampling.cubic(side, how, a, exclude)
+    return weighted(c, x, taps, together=mode == "linear" and not c.flag("antialias"))
 
 
 def _outside(c: Conversion, made: int, sides: Mapping[int, Axis], how: str) -> int:
@@ -182,8 +157,8 @@ ROWS: tuple[Row, ...] = (
         "Resize",
         "X roi? scales? sizes?",
         _resize,
-        (_NEAREST, "interpolate", "gather", "select_v2", "reshape"),
+        (NEAREST, "interpolate", "gather", "select_v2", "reshape"),
     ),
-    Row("Upsample", "X scales", _resize, (_NEAREST, "interpolate", "gather", "reshape")),
+    Row("Upsample", "X scales", _resize, (NEAREST, "interpolate", "gather", "reshape")),
     Row("GridSample", "X grid", _grid_sample, ("grid_sample",), groups=False),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.forms.conversion import Conversion
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 

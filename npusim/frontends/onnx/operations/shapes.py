@@ -7,8 +7,8 @@ from math import ceil, prod
 
 import numpy as np
 
-from npusim.frontends.onnx.operations.conversion import MOST_CONSTANT, Conversion
-from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.forms.conversion import MOST_CONSTANT, Conversion
+from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.tensor import Array
 
@@ -64,7 +64,7 @@ def _eye(c: Conversion) -> Sequence[int]:
     c.require(len(shape) == 2, f"the input has shape {list(shape)}, is no matrix")
     dtype = c.builder.type(x).dtype
     if c.attribute("dtype") is not None:
-        from npusim.frontends.onnx.elements import held_type
+        from npusim.frontends.forms.elements import held_type
 
         dtype = held_type(int(c.attribute("dtype")))[0]
         c.require(is_element(dtype), f"dtype {dtype} is one that npusim lacks")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from npusim.frontends.forms import quantization
+from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations import (
     attention,
     blocks,
@@ -19,13 +21,11 @@ from npusim.frontends.onnx.operations import (
     pools,
     products,
     qoperators,
-    quantization,
     recurrent,
     reductions,
     resampling,
     shapes,
 )
-from npusim.frontends.onnx.operations.row import Row
 from npusim.kernels.operator.registered import custom, plain, result_types
 from npusim.kernels.table import known
 
@@ -68,5 +68,7 @@ def row(domain: str, name: str) -> Row | None:
     kind = f"{domain}.{name}" if domain else name
     if found is None and known(op := custom(kind)):
         types = result_types(kind)
-        return Row(name, "X*", lambda c: c.own(op, types, plain(c.onnx.attributes)), (), domain, groups=False)
+        return Row(
+            name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), (), domain, groups=False
+        )
     return found

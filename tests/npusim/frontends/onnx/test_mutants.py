@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npusim
-from npusim.frontends.onnx.operations import conversion
+from npusim.frontends.forms import conversion
 from tests.npusim.frontends.onnx.models import Single, fixed, model_of, scalar, single, written, x
 from tests.npusim.frontends.onnx.mutants import mutant, outcome, seeds
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.frontends.onnx import sums
-from npusim.frontends.onnx.codes import DEQUANTIZE, QUANTIZE, Codes, codes_of, moved_axis
-from npusim.frontends.onnx.limits import Limits
-from npusim.frontends.onnx.network import Network, Node
-from npusim.frontends.onnx.tables import POINTWISE, Region, region_of, unneeded
+from npusim.frontends.forms import sums
+from npusim.frontends.forms.codes import DEQUANTIZE, QUANTIZE, Codes, codes_of, moved_axis
+from npusim.frontends.forms.limits import Limits
+from npusim.frontends.forms.network import Network, Node
+from npusim.frontends.forms.tables import POINTWISE, Region, region_of, unneeded
 from npusim.isa.base.tensor import Array
 
 MOVES: Mapping[str, slice] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from npusim.frontends.onnx.codes import Codes
-from npusim.frontends.onnx.network import Node
+from npusim.frontends.forms.codes import Codes
+from npusim.frontends.forms.network import Node
 from npusim.frontends.sums import bias_fault
 from npusim.isa.base.tensor import Array, Quantization
 

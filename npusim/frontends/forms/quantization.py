@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npusim.frontends.onnx.codes import Codes, codes_of
-from npusim.frontends.onnx.elements import held_type
-from npusim.frontends.onnx.operations.conversion import Conversion
-from npusim.frontends.onnx.operations.row import Row
+from npusim.frontends.forms.codes import Codes, codes_of
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.elements import held_type
+from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import element, is_element
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
@@ -16,11 +16,11 @@ from npusim.kernels.graph.builder import unshaped
 
 def _codes(c: Conversion, dtype: str = "") -> Codes | None:
     """What a node says of codes, if it is constant and not in blocks; dtype: that of what it dequantises."""
-    values = dict(zip(("x", "scale", "zero_point"), c.onnx.inputs, strict=False))
+    values = dict(zip(("x", "scale", "zero_point"), c.source.inputs, strict=False))
     names = {name: value for name, value in values.items() if value and name != "x"}
     known = {value: array for name, value in names.items() if (array := c.known(name)) is not None}
     bits = {value: c.bits(name) for name, value in names.items()}
-    codes = codes_of(c.onnx, known, bits, dtype)
+    codes = codes_of(c.source, known, bits, dtype)
     return None if codes is None or c.builder.type(c.real("scale")).dtype != "float32" else codes
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npusim.frontends.onnx.network import Network, Node
-from npusim.frontends.onnx.operations.arguments import KINDS, dealt, is_kind, shown
-from npusim.frontends.onnx.operations.surroundings import Surroundings
+from npusim.frontends.forms.arguments import KINDS, dealt, is_kind, shown
+from npusim.frontends.forms.network import Network, Node
+from npusim.frontends.forms.surroundings import Surroundings
 from npusim.frontends.steps import Steps
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
@@ -28,7 +28,7 @@ class Said(Steps):
         self, node: Node, inputs: str, around: Surroundings, operators: Sequence[str] = ("reshape",)
     ) -> None:
         """`inputs` and `operators` as a row has them."""
-        self.onnx = node
+        self.source = node
         self._moves = keeps_codes(operators[0]) if operators else True
         self._bare: dict[int, int] = {}
         self._around = around
@@ -40,12 +40,12 @@ class Said(Steps):
     @property
     def opset(self) -> int:
         """The version of the node's operation."""
-        return self._around.opsets.get(self.onnx.domain, 1)
+        return self._around.opsets.get(self.source.domain, 1)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or what it is where the node does not say it."""
-        value = self.onnx.attributes.get(name, default)
-        if default is not None and name in self.onnx.attributes:
+        value = self.source.attributes.get(name, default)
+        if default is not None and name in self.source.attributes:
             kind = tuple if isinstance(default, (tuple, list)) else type(default)
             self.require(is_kind(value, kind), f"{name} is {shown(value)}, must be {KINDS[kind]}")
         return value
@@ -62,7 +62,7 @@ class Said(Steps):
     def require(self, holds: bool, text: str) -> None:
         """Raises GraphError with a text where something does not hold."""
         if not holds:
-            raise self.onnx.fault(text)
+            raise self.source.fault(text)
 
     def has(self, name: str) -> bool:
         """Whether an input is there."""
@@ -71,7 +71,7 @@ class Said(Steps):
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the outputs, "" for one that is left out."""
-        return self.onnx.outputs
+        return self.source.outputs
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
         """The results of a graph within the node for these inputs."""
@@ -106,7 +106,7 @@ class Said(Steps):
         """The value of an input that decides shapes or parameters. Raises GraphError where only a run gives it."""
         array = self.known(name)
         if array is None:
-            raise self.onnx.fault(
+            raise self.source.fault(
                 f"input {name} decides shapes or parameters, so it must be a constant, or follow from constants and "
                 "shapes"
             )
@@ -132,16 +132,16 @@ class Said(Steps):
     @property
     def makes_codes(self) -> bool:
         """Whether the results are held as codes: the node is a group with what surrounds it, or moves codes."""
-        return any(self._around.result(name) is not None for name in self.onnx.outputs if name)
+        return any(self._around.result(name) is not None for name in self.source.outputs if name)
 
     @property
     def on_codes(self) -> bool:
         """Whether operands are taken as codes, whatever is made of them."""
-        return self.makes_codes or self._around.sums(self.onnx)
+        return self.makes_codes or self._around.sums(self.source)
 
     def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
         """The type of an output: its codes, or `dtype`."""
-        codes = self._around.result(self.onnx.outputs[index])
+        codes = self._around.result(self.source.outputs[index])
         return unshaped(dtype) if codes is None else unshaped(codes.dtype, codes.quantization)
 
     def plain(self, dtype: str) -> TensorType:
@@ -150,11 +150,11 @@ class Said(Steps):
 
     def dequantized(self, codes: int) -> None:
         """Says that the first output is what these codes stand for."""
-        self._around.dequantized(self.onnx.outputs[0], codes)
+        self._around.dequantized(self.source.outputs[0], codes)
 
     def _located(self, fault: GraphError) -> GraphError:
         text = str(fault)
-        return fault if text.startswith(self.onnx.place) else self.onnx.fault(text)
+        return fault if text.startswith(self.source.place) else self.source.fault(text)
 
 
 def keeps_codes(op: str) -> bool:

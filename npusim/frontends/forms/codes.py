@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.elements import held_type
-from npusim.frontends.onnx.network import Node
+from npusim.frontends.forms.elements import held_type
+from npusim.frontends.forms.network import Node
 from npusim.isa.base.tensor import Array, Quantization
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"

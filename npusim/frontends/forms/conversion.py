@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.onnx.operations.real_sums import SUMS, has_own_bias, real_sum
-from npusim.frontends.onnx.operations.said import Said, keeps_codes
-from npusim.frontends.onnx.operations.widening import BYTES, ORDERED, chooses, wider
+from npusim.frontends.forms.real_sums import SUMS, has_own_bias, real_sum
+from npusim.frontends.forms.said import Said, keeps_codes
+from npusim.frontends.forms.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
@@ -74,7 +74,7 @@ class Conversion(Said):
     def constant(self, data: Array, quantization: Quantization | None = None) -> int:
         """A new constant."""
         array: Array = np.asarray(data, order="C")
-        return self.builder.constant(f"{self.onnx.name}/constant", array, quantization)
+        return self.builder.constant(f"{self.source.name}/constant", array, quantization)
 
     def coded(self, tensor: int, quantization: Quantization) -> int:
         """A tensor of whole numbers as codes of this quantization; its bytes stay."""
@@ -133,7 +133,7 @@ class Conversion(Said):
 
         types: element types of the results; if empty, that of the first operand.
         """
-        inputs = [self._around.number(name) if name else None for name in self.onnx.inputs]
+        inputs = [self._around.number(name) if name else None for name in self.source.inputs]
         first = next((self.builder.type(number).dtype for number in inputs if number is not None), "float32")
         count = len(self.outputs)
         self.require(len(types) in (0, count), f"has {count} outputs, and {len(types)} are registered")
@@ -167,7 +167,7 @@ class Conversion(Said):
                 return (self.in_codes(real, results[0]),)
         if takes(op, kinds, results, parameters):
             return self._nodes(op, inputs, results, parameters)
-        self._around.in_reals(self.onnx, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
+        self._around.in_reals(self.source, f"{op} does not take {_kinds(kinds)} -> {_kinds(results)}")
         reals = [None if number is None else self.as_real(number) for number in inputs]
         wide = [unshaped("float32") if kind.quantization else kind for kind in results]
         made = self._nodes(op, reals, wide, {**parameters, "rescale": "fixed_point"})
@@ -332,10 +332,10 @@ class Conversion(Said):
         parameters: Mapping[str, Any],
     ) -> tuple[int, ...]:
         builder = self.builder
-        outputs = tuple([builder.tensor(self.onnx.name, kind) for kind in results])
+        outputs = tuple([builder.tensor(self.source.name, kind) for kind in results])
         try:
             node = builder.add(
-                op, inputs, outputs, operator(op).parameters(**parameters), name=self.onnx.name
+                op, inputs, outputs, operator(op).parameters(**parameters), name=self.source.name
             )
             if builder.nodes and builder.nodes[-1] is node:
                 self._around.makers.update(dict.fromkeys(outputs, len(builder.nodes) - 1))

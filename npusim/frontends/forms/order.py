@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from npusim.frontends.onnx.network import Network, Node
+from npusim.frontends.forms.network import Network, Node
 
 
 def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:

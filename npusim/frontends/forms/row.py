@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from npusim.frontends.onnx.network import STANDARD
-from npusim.frontends.onnx.operations.conversion import Conversion
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.network import STANDARD
 
 Convert = Callable[[Conversion], Sequence[int | None]]
 """Adds the nodes of an operation to a graph and returns the tensors of its outputs."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npusim.frontends.onnx.codes import Codes
-from npusim.frontends.onnx.network import Node
+from npusim.frontends.forms.codes import Codes
+from npusim.frontends.forms.network import Node
 from npusim.isa.base.tensor import Array
 
 POINTWISE = frozenset({

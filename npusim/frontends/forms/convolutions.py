@@ -1,0 +1,126 @@
+"""Convolutions along one to three axes, and transposed ones along one or two, of images with channels in front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.windows import NO_BORDER, Window
+from npusim.frontends.images import filters_by_group
+
+OPERATORS = ("conv_2d", "depthwise_conv_2d", "reshape", "transpose", "pad", "pack", "strided_slice")
+TRANSPOSED = ("transpose_conv", "reshape", "transpose")
+"""The operators that convolutions become, the main one first."""
+
+_ONE = Window((1,), (1,), (1,), (NO_BORDER,), (NO_BORDER,))
+
+
+def check_filter(c: Conversion, image: int, weights: int, groups: int) -> None:
+    """Raise GraphError for a filter [D, C / groups, ...] that does not fit an image [N, C, ...]."""
+    shape, filter_ = c.shape(image), c.shape(weights)
+    c.require(
+        3 <= len(shape) == len(filter_) <= 5 and 0 not in filter_,
+        f"X {list(shape)} and W {list(filter_)} are not of one rank, 3 to 5",
+    )
+    c.require(
+        groups > 0 and filter_[1] * groups == shape[1] and filter_[0] % groups == 0,
+        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups",
+    )
+
+
+def check_transposed_filter(c: Conversion, image: int, weights: int, groups: int) -> None:
+    """Raise GraphError for a filter [C, D / groups, ...] of a transposed convolution that does not fit its image."""
+    shape, filter_ = c.shape(image), c.shape(weights)
+    c.require(
+        3 <= len(shape) == len(filter_) <= 4 and 0 not in filter_,
+        f"X {list(shape)} and W {list(filter_)} are not of one rank, 3 or 4: npusim has transposed convolutions along "
+        "one or two axes",
+    )
+    c.require(
+        groups > 0 and filter_[0] == shape[1] and shape[1] % groups == 0,
+        f"filter {list(filter_)} does not fit {shape[1]} channels in {groups} groups",
+    )
+
+
+def convolution(
+    c: Conversion, image: int, weights: int, bias: int | None, window: Window, groups: int, **more: Any
+) -> int:
+    """A convolution of [N, C, H, W], of [N, C, W] as an image of one row, or of [N, C, D, H, W] as images of which
+    each has the taps along D as channels.
+    """
+    shape, filter_ = c.shape(image), c.shape(weights)
+    if len(shape) == 3:
+        image, weights = (c.reshaped(each, _as_image(c.shape(each))) for each in (image, weights))
+        window = window.after(_ONE)
+    elif len(shape) == 5:
+        image, weights = _by_taps(c, image, weights, window)
+    how: dict[str, Any] = {
+        "strides": window.stride[-2:],
+        "dilations": window.dilation[-2:],
+        "padding": window.padding[-2:],
+    }
+    op, kind = "conv_2d", more.get("kind")
+    sums = kind is not None and kind.dtype == "int32"  # which leave the array of whole groups only
+    if c.shape(weights)[1] == 1 < groups and not sums:
+        op, how["depth_multiplier"] = "depthwise_conv_2d", filter_[0] // groups
+    made = c.node(op, [image, weights, bias], **how, **more)
+    if len(shape) == 4:
+        return made
+    if len(shape) == 3:
+        return c.reshaped(made, _as_row(c.shape(made)))
+    apart = c.reshaped(made, (shape[0], c.shape(made)[0] // shape[0], *c.shape(made)[1:]))
+    return c.transposed(apart, (0, 2, 1, 3, 4))
+
+
+def transposed(
+    c: Conversion,
+    image: int,
+    weights: int,
+    bias: int | None,
+    window: Window,
+    extents: Sequence[int],
+    groups: int,
+) -> int:
+    """A transposed convolution of [N, C, H, W] or [N, C, W] to these extents; the window leads back from the result."""
+    short = len(c.shape(image)) == 3
+    c.small([*c.shape(image)[:1], *extents])
+    if short:
+        image, weights = (c.reshaped(each, _as_image(c.shape(each))) for each in (image, weights))
+        extents, window = [1, *extents], window.after(_ONE)
+    made = c.node(
+        "transpose_conv",
+        [image, filters_by_group(c, weights, groups), bias],
+        size=tuple(extents),
+        strides=window.stride,
+        dilations=window.dilation,
+        padding=window.padding,
+    )
+    return c.reshaped(made, _as_row(c.shape(made))) if short else made
+
+
+def _as_image(shape: Sequence[int]) -> tuple[int, ...]:
+    return (*shape[:2], 1, *shape[2:])
+
+
+def _as_row(shape: Sequence[int]) -> tuple[int, ...]:
+    return (*shape[:2], *shape[3:])
+
+
+def _by_taps(c: Conversion, image: int, weights: int, window: Window) -> tuple[int, int]:
+    """[N, C, D, H, W] and its filter as images [N * positions, C * taps, H, W] and a filter of these."""
+    shape, filter_ = c.shape(image), c.shape(weights)
+    kind = c.like(image)
+    borders = (NO_BORDER, NO_BORDER, window.padding[0], NO_BORDER, NO_BORDER)
+    if window.padding[0] != NO_BORDER:
+        [image] = c.nodes("pad", [image], [kind], paddings=borders)
+    count = window.positions(shape[2:])[0]
+    taps: list[int] = []
+    for tap in range(filter_[2]):
+        how: dict[str, Any] = {"begin": (0, 0, tap * window.dilation[0], 0, 0)}
+        how |= {"size": (*shape[:2], count, *shape[3:]), "strides": (1, 1, window.stride[0], 1, 1)}
+        taps += c.nodes("strided_slice", [image], [kind], **how)
+    [stacked] = c.nodes("pack", taps, [kind], axis=2)  # [N, C, taps, D, H, W]
+    turned = c.transposed(stacked, (0, 3, 1, 2, 4, 5))
+    image = c.reshaped(turned, (shape[0] * count, shape[1] * filter_[2], *shape[3:]))
+    return image, c.reshaped(weights, (filter_[0], filter_[1] * filter_[2], *filter_[3:]))
