@@ -8,10 +8,10 @@ from math import sqrt
 import numpy as np
 
 from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.moves import surrounded_by
 from npusim.frontends.forms.network import MICROSOFT
 from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.gathers import from_front
-from npusim.frontends.onnx.operations.movement import surrounded_by
 
 
 def _attention(c: Conversion) -> Sequence[int | None]:

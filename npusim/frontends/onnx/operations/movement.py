@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from npusim.frontends.forms import moves
 from npusim.frontends.forms.conversion import Conversion
-from npusim.frontends.forms.moves import along, box, expanded, tiled
 from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.reductions import axes_of
 from npusim.kernels.operator.parameters import MOST
 
 
 def _reshape(c: Conversion) -> Sequence[int]:
-    data, own = c.tensor("data"), c.shape("data")
-    sizes = c.wholes("shape")
-    if not c.flag("allowzero"):
-        c.require(
-            all(size or place < len(own) for place, size in enumerate(sizes)),
-            f"shape {sizes} keeps an axis that {list(own)} does not have",
-        )
-        sizes = [size or own[place] for place, size in enumerate(sizes)]
-    rest = prod(size for size in sizes if size != -1)
-    if sizes.count(-1) == 1 and rest and prod(own) % rest == 0:
-        sizes[sizes.index(-1)] = prod(own) // rest
-    c.require(
-        min(sizes, default=0) >= 0 and prod(sizes) == prod(own), f"{list(own)} cannot have shape {sizes}"
-    )
-    return [c.node("reshape", [data], shape=tuple(sizes))]
+    return [moves.reshaped_to(c, c.tensor("data"), c.wholes("shape"), zeros=c.flag("allowzero"))]
 
 
 def _flatten(c: Conversion) -> Sequence[int]:
@@ -76,15 +61,8 @@ def _unsqueeze(c: Conversion) -> Sequence[int]:
 def _concat(c: Conversion) -> Sequence[int]:
     tensors = c.tensors("inputs")
     c.require(bool(tensors), "has no inputs")
-    rank = len(c.shape(tensors[0]))
-    axis = c.axis(int(c.attribute("axis", 0)), rank)
-    c.require(
-        all(len(c.shape(tensor)) == rank for tensor in tensors),
-        f"inputs have shapes {[list(c.shape(tensor)) for tensor in tensors]}, not of one rank",
-    )
-    if len(tensors) == 1:
-        return [c.node("reshape", tensors, shape=c.shape(tensors[0]))]
-    return [c.node("concatenation", tensors, axis=axis)]
+    axis = c.axis(int(c.attribute("axis", 0)), moves.common_rank(c, tensors))
+    return [moves.concatenated(c, tensors, axis)]
 
 
 def _split(c: Conversion) -> Sequence[int]:
@@ -97,45 +75,25 @@ def _split(c: Conversion) -> Sequence[int]:
         c.require(count == len(c.outputs), f"num_outputs is {count}, there are {len(c.outputs)} outputs")
         part = -(-own[axis] // count)
         sizes = [min(part, max(own[axis] - part * place, 0)) for place in range(count)]
-    c.require(
-        len(sizes) == count and min(sizes) >= 0 and sum(sizes) == own[axis],
-        f"split {sizes} does not make {count} parts of {own[axis]} elements",
-    )
-    if count == 1:
-        return [c.node("reshape", [data], shape=own)]
-    kinds = [c.kind(place, c.like(data).dtype) for place in range(count)]
-    return c.nodes("split", [data], kinds, axis=axis, sizes=tuple(sizes))
+    return moves.split(c, data, axis, sizes)
 
 
 def _slice(c: Conversion) -> Sequence[int]:
-    """Bounds below 0 count from the end, those beyond an axis are its ends; a step below 0 goes backwards."""
-    data, shape = c.tensor("data"), c.shape("data")
-    starts, ends = c.wholes("starts"), c.wholes("ends")
+    data, starts, ends = c.tensor("data"), c.wholes("starts"), c.wholes("ends")
     axes = c.wholes("axes") if c.has("axes") else list(range(len(starts)))
     steps = c.wholes("steps") if c.has("steps") else [1] * len(starts)
-    c.require(
-        len(starts) == len(ends) == len(axes) == len(steps),
-        f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(axes)} and {len(steps)} items",
-    )
-    axes = [c.axis(axis, len(shape), "axes") for axis in axes]
-    c.require(len(set(axes)) == len(axes), f"axes {axes} name an axis twice")
-    c.require(0 not in steps, "a step is 0")
-    chosen = [range(extent) for extent in shape]
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        chosen[axis] = along(shape[axis], start, end, step)
-    return [c.node("strided_slice", [data], **box(chosen))]
+    return [c.node("strided_slice", [data], **moves.part(c, data, axes, starts, ends, steps))]
 
 
 def _tile(c: Conversion) -> Sequence[int]:
-    return [tiled(c, c.tensor("input"), c.wholes("repeats"))]
+    return [moves.tiled(c, c.tensor("input"), c.wholes("repeats"))]
 
 
 def _expand(c: Conversion) -> Sequence[int]:
-    return [expanded(c, c.tensor("input"), c.wholes("shape"))]
+    return [moves.expanded(c, c.tensor("input"), c.wholes("shape"))]
 
 
 def _pad(c: Conversion) -> Sequence[int]:
-    """Pads below 0 take away."""
     x, shape, pads = c.tensor("data"), c.shape("data"), c.wholes("pads")
     axes = (
         [c.axis(axis, len(shape), "axes") for axis in c.wholes("axes")]
@@ -146,89 +104,10 @@ def _pad(c: Conversion) -> Sequence[int]:
     pairs = [(0, 0)] * len(shape)
     for place, axis in enumerate(axes):
         pairs[axis] = pads[place], pads[len(axes) + place]
-    c.small([size + sum(pair) for size, pair in zip(shape, pairs, strict=True)])
-    mode = c.attribute("mode", "constant")
-    c.require(mode in ("constant", "reflect", "edge", "wrap"), f"mode is {mode!r}")
-    if any(min(pair) < 0 for pair in pairs):
-        x, pairs = _cropped(c, x, pairs)
-    borders = tuple(pairs)
-    if mode == "wrap":
-        return [_wrapped(c, x, borders)]
-    if mode == "edge":
-        return [c.node("edge_pad", [x], paddings=borders)]
-    if mode == "reflect":
-        return [_reflected(c, x, borders)]
-    return [_surrounded(c, x, borders)]
-
-
-def _cropped(c: Conversion, x: int, pairs: Sequence[tuple[int, int]]) -> tuple[int, list[tuple[int, int]]]:
-    shape = c.shape(x)
-    begin = tuple(max(-before, 0) for before, _ in pairs)
-    size = tuple(
-        extent - max(-before, 0) - max(-behind, 0)
-        for extent, (before, behind) in zip(shape, pairs, strict=True)
-    )
-    c.require(min(size) >= 0, f"pads take away more than {list(shape)} has")
-    kept = c.nodes("strided_slice", [x], [c.like(x)], begin=begin, size=size, strides=(1,) * len(size))
-    return kept[0], [(max(before, 0), max(behind, 0)) for before, behind in pairs]
-
-
-def _surrounded(c: Conversion, x: int, borders: Any) -> int:
-    """With one value: a parameter, in codes that of the result."""
-    kind = c.builder.type(x)
-    if not c.has("constant_value"):
-        return c.node("pad", [x], paddings=borders)
-    number = c.value("constant_value").reshape(-1)[0]
-    result = c.kind(0, kind.dtype)
-    if result.quantization is not None:
-        if kind.quantization != result.quantization:
-            x = c.in_codes(x, result)
-        scaling = result.quantization
-        least, most = result.element.limits
-        code = int(np.rint(np.float32(number) / np.float32(scaling.scale))) + scaling.zero_point
-        return c.node("pad", [x], paddings=borders, pad_value=min(max(code, least), most))
-    if not np.isfinite(number):
-        return surrounded_by(c, x, borders, number)
-    return c.node("pad", [x], paddings=borders, pad_value=number.item())
-
-
-def surrounded_by(c: Conversion, x: int, borders: Any, number: Any) -> int:
-    """A tensor with borders of a number that parameters cannot hold: tensors side by side."""
-    for axis, border in enumerate(borders):
-        sizes = [(*c.shape(x)[:axis], count, *c.shape(x)[axis + 1 :]) for count in border]
-        around = [c.filled(size, number, c.builder.type(x).dtype) if size[axis] else None for size in sizes]
-        parts = [part for part in (around[0], x, around[1]) if part is not None]
-        if len(parts) > 1:
-            x = c.step("concatenation", parts, axis=axis)
-    return x
-
-
-def _reflected(c: Conversion, x: int, borders: Any) -> int:
-    """Borders wider than what there is to mirror are mirrored again and again: places of each axis."""
-    shape = c.shape(x)
-    if all(max(pair) < max(extent, 1) for extent, pair in zip(shape, borders, strict=True)):
-        return c.node("mirror_pad", [x], paddings=borders, mode="reflect")
-    return _by_places(c, x, borders, lambda places, extent: _mirrored(places, extent))
-
-
-def _mirrored(places: Any, extent: int) -> Any:
-    period = max(2 * (extent - 1), 1)
-    along = np.abs(places) % period
-    return np.minimum(along, period - along) if extent > 1 else np.zeros_like(places)
-
-
-def _wrapped(c: Conversion, x: int, borders: Any) -> int:
-    return _by_places(c, x, borders, lambda places, extent: places % extent)
-
-
-def _by_places(c: Conversion, x: int, borders: Any, place_of: Any) -> int:
-    shape = c.shape(x)
-    c.require(0 not in shape, f"{list(shape)} has no elements to repeat")
-    for axis, (extent, (before, behind)) in enumerate(zip(shape, borders, strict=True)):
-        if before or behind:
-            places = place_of(np.arange(-before, extent + behind, dtype=np.int64), extent)
-            [x] = c.nodes("gather", [x, c.constant(places)], [c.like(x)], axis=axis)
-    return c.node("reshape", [x], shape=c.shape(x))
+    mode, number = c.attribute("mode", "constant"), None
+    if mode == "constant" and c.has("constant_value"):
+        number = c.value("constant_value").reshape(-1)[0]
+    return [moves.padded(c, x, pairs, mode, number)]
 
 
 def _blocks(op: str):  # type: ignore[no-untyped-def]
