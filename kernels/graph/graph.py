@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -67,7 +67,8 @@ class Node:
     `op` is the name of an operator of `npusim.kernels` ("conv_2d", ...). `inputs` and `outputs` index
     `Graph.tensors`; an absent optional input is None. `parameters` are of the type that the operator has. `bodies` are
     what a node that decides runs (`npusim.kernels.graph.control`). `on_host` says why the host is to run it although
-    the NPU could; empty where the NPU takes what it can.
+    the NPU could; empty where the NPU takes what it can. `written` is the operator of the file that it comes from, in
+    formats whose operators partition files name: kind, inputs and outputs.
     """
 
     name: str
@@ -77,6 +78,9 @@ class Node:
     parameters: Parameters = NONE
     bodies: tuple[Graph, ...] = ()
     on_host: str = ""
+    written: tuple[str, tuple[str, ...], tuple[str, ...]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 class State(NamedTuple):

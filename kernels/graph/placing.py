@@ -176,7 +176,7 @@ def meant(graph: Graph, forced: Sequence[Forced]) -> tuple[Forced, ...]:
 def _marked(graph: Graph, forced: Sequence[Forced], used: set[Forced]) -> Graph:
     nodes = []
     for node in graph.nodes:
-        takers = [entry for entry in forced if entry.takes(node.op, *_names(graph, node))]
+        takers = [entry for entry in forced if any(entry.takes(*use) for use in _known_as(graph, node))]
         used.update(takers)
         bodies = tuple([_marked(body, forced, used) for body in node.bodies])
         reason = takers[0].reason if takers and not node.bodies else node.on_host
@@ -188,10 +188,16 @@ def _uses(graph: Graph) -> list[Use]:
     """All operators, those of bodies too."""
     found = []
     for node in graph.nodes:
-        found.append(Use(node.op, *_names(graph, node)))
+        found += _known_as(graph, node)
         for body in node.bodies:
             found += _uses(body)
     return found
+
+
+def _known_as(graph: Graph, node: Node) -> list[Use]:
+    """A node as an operator of npusim, and as the operator of the file that it comes from."""
+    uses = [Use(node.op, *_names(graph, node))]
+    return uses if node.written is None else [*uses, Use(*node.written)]
 
 
 def _say_unused(name: str, uses: Sequence[Use], forced: Sequence[Forced], used: set[Forced]) -> None:

@@ -32,6 +32,8 @@ def shown(value: Any) -> str:
 def dealt(node: Node, inputs: str) -> dict[str, tuple[str, ...]]:
     """The values of a node by the names of its row. Raises GraphError where they are too many or too few."""
     names = inputs.split()
+    if node.slots:
+        return {name.rstrip("?*"): node.slots.get(name.rstrip("?*"), ()) for name in names}
     least = sum(not name.endswith(("?", "*")) for name in names)
     several = bool(names) and names[-1].endswith("*")
     count = len(node.inputs)

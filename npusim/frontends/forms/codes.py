@@ -78,7 +78,7 @@ def moved_axis(
     """The codes, with a scale per channel, of a constant of this shape under another shape or with its axes in another
     order, and the shape that it then has; None where the channels are no axis of it, or it is no constant.
     """
-    axis = codes.quantization.axis
+    node, axis = node.role, codes.quantization.axis
     if shape is None or axis is None or not -len(shape) <= axis < len(shape):
         return None
     axis %= len(shape)

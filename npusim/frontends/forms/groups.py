@@ -167,7 +167,7 @@ class _Planning:
                 return "the result is quantised by other than one constant scale to 8 or 16 bits"
             return codes
         passed = name in reader.inputs[: 1 if bounds_of(reader, self._constants) else 0]
-        if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.operation]]):
+        if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.role.operation]]):
             targets = [self._targets.get(each, "") for each in reader.outputs if self._is_read(each)]
             if targets and all(each == targets[0] for each in targets):
                 return targets[0]
@@ -190,7 +190,7 @@ class _Planning:
         if not any(held) or not self._groupable(node):
             return
         if is_move(node):
-            self._move(node, held[MOVES[node.operation]])
+            self._move(node, held[MOVES[node.role.operation]])
             return
         targets = [self._targets[name] for name in node.outputs if self._is_read(name)]
         misfit = sums.misfit(node, held, self._constants, self._fixed)
@@ -214,7 +214,7 @@ class _Planning:
     def _as_table(self, node: Node) -> bool:
         """Whether a node ends what is one function of codes."""
         target = self._targets[node.outputs[0]] if len(node.outputs) == 1 else None
-        if not isinstance(target, Codes) or node.operation not in POINTWISE or not self._groupable(node):
+        if not isinstance(target, Codes) or node.role.operation not in POINTWISE or not self._groupable(node):
             return False
         region = region_of(node, self._held, self._makers, self._constants, target)
         if region is None:
@@ -229,7 +229,7 @@ class _Planning:
         if name in self._kept or self._readers[name] != [node]:
             return False
         maker = self._makers.get(name)
-        return maker is not None and (maker.operation not in _SAME_VALUE or self._is_alone(maker))
+        return maker is not None and (maker.role.operation not in _SAME_VALUE or self._is_alone(maker))
 
     def _codes(self, node: Node) -> list[Codes | None]:
         targets = [self._targets[name] for name in node.outputs]
@@ -263,7 +263,7 @@ class _Planning:
                 codes, shape = found
                 self._fixed[node.outputs[0]] = shape
                 self._hold(node, {node.outputs[0]: codes})
-        elif same and (node.operation not in NEEDS_TARGET or first in targets):
+        elif same and (node.role.operation not in NEEDS_TARGET or first in targets):
             self._hold(node, dict.fromkeys(filter(None, node.outputs), first))
         elif any(held) and all(each is not None for each in targets):
             self._hold(node, dict(zip(node.outputs, targets, strict=True)))
@@ -271,6 +271,7 @@ class _Planning:
 
 def is_move(node: Node) -> bool:
     """Whether a node's results are elements of its inputs."""
+    node = node.role
     if node.domain or node.operation not in MOVES:
         return False
     if node.operation == "Resize":
@@ -282,6 +283,7 @@ def is_move(node: Node) -> bool:
 
 def bounds_of(node: Node, constants: Mapping[str, Array]) -> Limits | None:
     """What a Relu or Clip limits a value to; None for other operations, and for limits that only a run gives."""
+    node = node.role
     if node.domain or node.operation not in ("Relu", "Clip"):
         return None
     if node.operation == "Relu":

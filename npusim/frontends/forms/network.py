@@ -1,4 +1,4 @@
-"""An ONNX model as the file gives it, in plain values: nodes, constants, inputs and outputs."""
+"""A model as its file gives it, in plain values: nodes, constants, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ STANDARD = ""
 
 MICROSOFT = "com.microsoft"
 
+PADDLE = "paddle"
+"""The domain of Paddle's operators."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
@@ -23,6 +26,10 @@ class Node:
 
     inputs, outputs: names of values; "" is one that is left out.
     attributes:      plain values; tensors are arrays, graphs `Network`.
+    slots:           the inputs by the names that the file gives them; empty in formats that go by their order.
+    twin:            the operation of ONNX that does the same to quantized values, with its attributes, for an operation
+                     of another format; None where there is none.
+    written:         kind, inputs and outputs for partition files, in formats that have such files.
     """
 
     operation: str
@@ -31,6 +38,14 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    twin: Node | None = None
+    written: tuple[str, tuple[str, ...], tuple[str, ...]] | None = None
+
+    @property
+    def role(self) -> Node:
+        """The node as the plan of quantized values sees it."""
+        return self.twin or self
 
     @property
     def kind(self) -> str:
@@ -61,13 +76,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A graph of ONNX: the main graph, or a body of a control-flow node.
+    """A graph of a model: the main graph, or a body of a control-flow node.
 
     nodes:     in topological order.
     constants: by the names of their values.
     opsets:    opset versions by domain.
     narrow:    by name, the bits per element of constants and inputs that are stored one element per byte.
-    foreign:   types of the results of operations that npusim lacks, as far as the file states or onnx infers them.
+    foreign:   types of the results of operations that npusim lacks, as far as the file or its library states them.
     """
 
     name: str

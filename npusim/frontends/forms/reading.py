@@ -174,6 +174,7 @@ class _Reading:
         if entry is not None and not any(node.outputs):
             raise node.fault("has no output")
         numbers: Sequence[int | None] | None
+        before = len(self.builder.nodes)
         numbers = self._foreign(node) if entry is None else self._looked_up(node) or self._limited(node)
         if numbers is None and entry is not None:
             try:
@@ -183,6 +184,9 @@ class _Reading:
                 raise node.fault(
                     f"its inputs or attributes are none that the operation takes ({said})"
                 ) from None
+        if node.written is not None:
+            made = self.builder.nodes[before:]
+            self.builder.nodes[before:] = [replace(each, written=node.written) for each in made]
         for name, number in zip(node.outputs, numbers or (), strict=False):
             if name and number is not None:
                 coded = name in self._plan.results and self.builder.type(number).quantization is not None

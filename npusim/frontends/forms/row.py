@@ -1,9 +1,10 @@
-"""The shape of a row of the operation table."""
+"""The shape of a row of an operation table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import STANDARD
@@ -12,9 +13,13 @@ Convert = Callable[[Conversion], Sequence[int | None]]
 """Adds the nodes of an operation to a graph and returns the tensors of its outputs."""
 
 
+Role = Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]]]
+"""From attributes to the operation of ONNX, and its attributes, that does the same to quantized values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One operation of ONNX.
+    """One operation of a format.
 
     name:      as models have it.
     inputs:    the names of its inputs; "?" behind one says that it may be left out, "*" that there may be several.
@@ -22,6 +27,8 @@ class Row:
     operators: the operators that these nodes may have, the main one first.
     domain:    its domain, where that is not ONNX's own.
     groups:    whether it may compute on codes, between DequantizeLinear and QuantizeLinear.
+    outputs:   the names of its outputs, where a format has names for them.
+    role:      the operation of ONNX that does the same to quantized values, where it is another one.
     """
 
     name: str
@@ -30,6 +37,8 @@ class Row:
     operators: tuple[str, ...]
     domain: str = STANDARD
     groups: bool = True
+    outputs: str = ""
+    role: str | Role = ""
 
     @property
     def kind(self) -> str:

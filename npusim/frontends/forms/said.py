@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from npusim.frontends.forms.arguments import KINDS, dealt, is_kind, shown
 from npusim.frontends.forms.network import Network, Node
@@ -36,6 +36,10 @@ class Said(Steps):
         self._names = dealt(node, inputs)
 
     # What the node says
+
+    def as_node(self, node: Node, inputs: str, operators: Sequence[str]) -> Self:
+        """The conversion of the same operation in other words, with `inputs` and `operators` as a row has them."""
+        return type(self)(node, inputs, self._around, operators)
 
     @property
     def opset(self) -> int:

@@ -26,6 +26,7 @@ def misfit(
     held:  the codes of its operands.
     fixed: the shapes of those that are constants.
     """
+    node = node.role
     if node.domain or node.operation not in (*_CONVOLUTIONS, "Gemm", "MatMul"):
         return None
     ifm, weights = (held[place] if place < len(held) else None for place in (0, 1))
@@ -49,6 +50,7 @@ def misfit(
 
 def has_sums(node: Node, held: Sequence[Codes | None]) -> bool:
     """Whether a node that has no misfit adds up products of 8-bit codes, which 32 bits hold."""
+    node = node.role
     if node.domain or node.operation not in (*_CONVOLUTIONS, "Gemm", "MatMul"):
         return False
     return all(codes is not None and codes.dtype in _BYTES for codes in held[:2])

@@ -55,7 +55,7 @@ def region_of(
             continue
         if each in found:
             continue
-        if each.domain or each.operation not in POINTWISE or len(each.outputs) != 1:
+        if each.role.domain or each.role.operation not in POINTWISE or len(each.outputs) != 1:
             return None
         waiting.append((each, True))
         for name in filter(None, each.inputs):
