@@ -382,6 +382,8 @@ def with_doors(text: str) -> str:
     from npusim.frontends.nnef.language.standard import OPERATIONS as STANDARD
     from npusim.frontends.nnef.operations import table as nnef
     from npusim.frontends.onnx.operations import table as onnx
+    from npusim.frontends.paddle.operations import table as paddle
+    from npusim.frontends.paddle.written_out import WRITTEN_OUT
     from npusim.frontends.tflite.control import DECIDING
     from npusim.frontends.tflite.operators import OPERATORS
     from npusim.frontends.tflite.shapes import VALUES
@@ -392,12 +394,13 @@ def with_doors(text: str) -> str:
         "NN HAL": len(OPERATIONS),
         "NNEF": len(nnef.ROWS),
         "ONNX": len(onnx.ROWS),
+        "Paddle": len(paddle.ROWS) + len(WRITTEN_OUT),
     }
     doors = [
         (
             door.name,
             ", ".join(f"`{suffix}`" for suffix in door.suffixes)
-            + (", folders" if door.name == "NNEF" else ""),
+            + (", folders" if door.name in ("NNEF", "Paddle") else ""),
             door.layout.name,
             str(counts[door.name]),
         )
@@ -413,6 +416,9 @@ def with_doors(text: str) -> str:
         ("NNEF", "has not", _names(missing - quantizing)),
         ("ONNX", "has, also on codes", _names(row.kind for row in onnx.ROWS if row.groups)),
         ("ONNX", "has, not on codes of a QDQ group", _names(row.kind for row in onnx.ROWS if not row.groups)),
+        ("Paddle", "has, also on quantized values", _names(row.name for row in paddle.ROWS if row.groups)),
+        ("Paddle", "has, written out", _names(WRITTEN_OUT)),
+        ("Paddle", "has, not on quantized values", _names(row.name for row in paddle.ROWS if not row.groups)),
     ]
     return _with_part(text, "operations", _table(("format", "", "operations"), rows))
 

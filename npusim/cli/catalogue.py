@@ -151,20 +151,21 @@ def operators(
         ),
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="DOOR", help="nnadapter, onnx: what its operations become.")
+        str,
+        typer.Option("--format", metavar="DOOR", help="nnadapter, onnx, paddle: what its operations become."),
     ] = "",
     json: JsonOption = None,
 ) -> None:
     """The operators: what each model format calls them, which element types run where, and on which conditions."""
     from npusim.base import files
-    from npusim.cli.coverage import chosen, coverage, of_onnx, standard
+    from npusim.cli.coverage import chosen, coverage, of_onnx, of_paddle, standard
     from npusim.isa.base.errors import NpusimError
     from npusim.reports.run import lists_json
     from npusim.reports.run.coverage import details, standard_table, table
 
-    doors = {"nnadapter": standard, "onnx": of_onnx}
+    doors = {"nnadapter": standard, "onnx": of_onnx, "paddle": of_paddle}
     if format and format not in doors:
-        raise NpusimError(f"--format {format}: may be {' or '.join(doors)}")
+        raise NpusimError(f"--format {format}: may be {', '.join(doors)}")
     files.check_outputs({"--json": json}, {})
     rows, width = coverage(), console().width
     if format:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 
+from npusim.frontends.forms.row import Row as FormatRow
 from npusim.frontends.nn_hal.operations.row import Row, text
 from npusim.frontends.nn_hal.operations.table import OPERATIONS
 from npusim.frontends.nnadapter.operations import table as nnadapter
 from npusim.frontends.nnef.operations import table as nnef
 from npusim.frontends.onnx.operations import table as onnx
+from npusim.frontends.paddle.operations import table as paddle
 from npusim.frontends.tflite.operators import OPERATORS as TFLITE
 from npusim.isa.base.elements import element
 from npusim.isa.base.errors import NpusimError
@@ -25,7 +27,7 @@ from npusim.kernels.table import operators
 from npusim.reports.run.coverage import HOST, Coverage, Operation, Standard, Way
 
 TFLITE_DOOR, HAL_DOOR, NNADAPTER_DOOR = "TensorFlow Lite", "NN HAL", "NNAdapter"
-NNEF_DOOR, ONNX_DOOR = "NNEF", "ONNX"
+NNEF_DOOR, ONNX_DOOR, PADDLE_DOOR = "NNEF", "ONNX", "Paddle"
 MIXED = "float32 x int8"
 """The element types of dynamic range models: activations and weights."""
 
@@ -92,18 +94,33 @@ def of_onnx(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standar
 
     Raises NpusimError for a name that none has, with the nearest.
     """
+    return _in_table(rows, names, {row.kind: row for row in onnx.ROWS}, ONNX_DOOR)
+
+
+def of_paddle(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
+    """The operators of Paddle: those with these names, or all.
+
+    Raises NpusimError for a name that none has, with the nearest.
+    """
+    return _in_table(rows, names, {row.name: row for row in paddle.ROWS}, PADDLE_DOOR)
+
+
+def _in_table(
+    rows: Sequence[Coverage], names: Sequence[str], table: Mapping[str, FormatRow], door: str
+) -> list[Standard]:
     by_op = {row.op: row for row in rows}
     made = {
-        row.kind.lower(): Standard(
-            None, row.kind, row.inputs, row.operators, by_op[row.operators[0]] if row.operators else None
+        kind.lower(): Standard(
+            None, kind, row.inputs, row.operators, by_op[row.operators[0]] if row.operators else None
         )
-        for row in onnx.ROWS
+        for kind, row in table.items()
     }
     for name in names:
         if name.lower() not in made:
             near = nearest(name.lower(), made)
             hint = f"did you mean {made[near].name}? " if near else ""
-            raise NpusimError(f"{name}: no operation of ONNX; {hint}npusim ops --format onnx lists them")
+            said = f"npusim ops --format {door.lower()} lists them"
+            raise NpusimError(f"{name}: no operation of {door}; {hint}{said}")
     return [made[name.lower()] for name in names] if names else list(made.values())
 
 
@@ -145,6 +162,7 @@ def _names(op: str) -> dict[str, tuple[str, ...]]:
         ),
         NNEF_DOOR: tuple(row.name for row in nnef.ROWS if row.operators and row.operators[0] == op),
         ONNX_DOOR: tuple(row.kind for row in onnx.ROWS if row.operators and row.operators[0] == op),
+        PADDLE_DOOR: tuple(row.name for row in paddle.ROWS if row.operators and row.operators[0] == op),
     }
 
 

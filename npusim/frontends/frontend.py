@@ -64,6 +64,7 @@ DOORS: tuple[Door, ...] = (
     Door("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
     Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.reader", layouts.NCHW),
     Door("ONNX", (".onnx",), "npusim.frontends.onnx.reader", layouts.NCHW),
+    Door("Paddle", (".pdmodel",), "npusim.frontends.paddle.reader", layouts.NCHW),
 )
 
 

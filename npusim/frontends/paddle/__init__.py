@@ -1,0 +1,1 @@
+"""Paddle inference models: `.pdmodel` with its parameters."""

@@ -1,0 +1,38 @@
+"""Every operator of Paddle that npusim has, one row each."""
+
+from __future__ import annotations
+
+from npusim.frontends.forms.network import PADDLE
+from npusim.frontends.forms.row import Row
+from npusim.frontends.paddle.operations import (
+    detection,
+    elements,
+    images,
+    moves,
+    products,
+    reductions,
+    shapes,
+    windows,
+)
+from npusim.kernels.operator.registered import custom, plain, result_types
+from npusim.kernels.table import known
+
+_MODULES = (detection, elements, images, moves, products, reductions, shapes, windows)
+
+ROWS: tuple[Row, ...] = tuple(
+    sorted((row for each in _MODULES for row in each.ROWS), key=lambda row: row.name)
+)
+"""By name."""
+
+_BY_NAME = {row.name: row for row in ROWS}
+
+
+def row(name: str) -> Row | None:
+    """Return the row of an operator, or of one that the user registered as "paddle.NAME"; None if there is none."""
+    found, kind = _BY_NAME.get(name), f"{PADDLE}.{name}"
+    if found is None and known(op := custom(kind)):
+        types = result_types(kind)
+        return Row(
+            name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), (), PADDLE, groups=False
+        )
+    return found

@@ -1,0 +1,254 @@
+"""Operators of Paddle that are written out in operations of ONNX: quantization, and recurrent layers.
+
+A scale of Paddle is the largest magnitude: quantized values are `x / scale * 127`, rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.forms.codes import DEQUANTIZE, QUANTIZE
+from npusim.frontends.forms.network import PADDLE, STANDARD, Node
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array
+
+WHOLE = ("fake_quantize_moving", "fake_quantize_range")
+"""How operators begin whose results are quantized values as whole numbers."""
+
+_MOST = np.float32(127)
+"""The largest quantized value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator as a program has it: its variables by slot, and plain attributes."""
+
+    type: str
+    name: str
+    inputs: Mapping[str, tuple[str, ...]]
+    outputs: Mapping[str, tuple[str, ...]]
+    attributes: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Parts:
+    """The nodes that an operator is written out in, and the constants that they read."""
+
+    said: Operation
+    constants: Mapping[str, Array]
+    nodes: list[Node] = field(default_factory=list)
+    made: dict[str, Array] = field(default_factory=dict)
+
+    def fault(self, text: str) -> GraphError:
+        """The error to raise for the operator."""
+        return Node(self.said.type, PADDLE, self.said.name, (), (), {}).fault(text)
+
+    def variable(self, slot: str) -> str:
+        """The value of an input or output. Raises GraphError where it is left out."""
+        found = self.said.inputs.get(slot) or self.said.outputs.get(slot)
+        if not found:
+            raise self.fault(f"{slot} is left out, it must be there")
+        return found[0]
+
+    def whole(self, name: str, default: int) -> int:
+        """An attribute that is a whole number."""
+        value = self.said.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise self.fault(f"{name} is {str(value)[:60]}, must be a whole number")
+        return value
+
+    def known(self, slot: str, place: int = 0) -> Any:
+        """The array of an input. Raises GraphError for what is no parameter of the file."""
+        self.variable(slot)
+        name = self.said.inputs[slot][place]
+        if name not in self.constants:
+            raise self.fault(f"{slot} must be a parameter of the file")
+        return self.constants[name]
+
+    def constant(self, name: str, data: Any) -> str:
+        """A new constant."""
+        self.made[full := f"{self.said.name}/{name}"] = np.asarray(data, order="C")
+        return full
+
+    def node(self, operation: str, inputs: tuple[str, ...], *outputs: str, **attributes: Any) -> str:
+        """Add a node of ONNX, and return its first result."""
+        self.nodes.append(Node(operation, STANDARD, self.said.name, inputs, outputs, attributes))
+        return outputs[0]
+
+
+# Quantization
+
+
+def _codes(c: Parts, scale: Any, most: np.float32 = _MOST, slot: str = "") -> tuple[str, str]:
+    """The names of the constants that are scale and zero point, for these largest magnitudes."""
+    numbers = np.asarray(scale, np.float32).reshape(-1)
+    if c.whole("bit_length", 8) != 8 or (c.said.inputs.get("ZeroPoint") and np.any(c.known("ZeroPoint"))):
+        raise c.fault("npusim has symmetric quantization to 8 bits of Paddle")
+    if not np.isfinite(numbers).all() or numbers.size == 0 or numbers.min() < 0:
+        raise c.fault("its scales must be finite and 0 or more")
+    steps = np.where(numbers > 0, numbers, np.float32(1)) / most  # channels of zeros have scale 0
+    steps = steps[0] if steps.size == 1 else steps
+    return c.constant(f"{slot}scale", steps), c.constant(f"{slot}zero", np.zeros(steps.shape, np.int8))
+
+
+def _one_way(operation: str) -> Callable[[Parts], None]:
+    """QuantizeLinear or DequantizeLinear, with scales along an axis where there are several."""
+
+    def write(c: Parts) -> None:
+        if c.said.attributes.get("only_observer"):
+            c.node("Identity", (c.variable("X"),), c.variable("Y"))
+            return
+        axis = c.whole("quant_axis", -1)
+        source = _whole(c, c.variable("X")) if operation == DEQUANTIZE else c.variable("X")
+        along = {"axis": axis} if axis >= 0 else {}
+        c.node(operation, (source, *_codes(c, c.known("Scale"))), c.variable("Y"), **along)
+
+    return write
+
+
+def _whole(c: Parts, name: str) -> str:
+    """A value as int8; older files have weights that are whole numbers in float32."""
+    data = c.constants.get(name)
+    if data is None or data.dtype == np.int8:
+        return name
+    whole = np.rint(np.asarray(data, np.float64))
+    if not np.array_equal(whole, data) or np.abs(whole).max(initial=0) > 128:
+        raise c.fault("X has other than whole numbers of 8 bits, so there is nothing to dequantize")
+    return c.constant("codes", whole.astype(np.int8))
+
+
+def _both(c: Parts) -> None:
+    """Quantize and dequantize by a scale of training, or a parameter by its own largest magnitudes.
+
+    Where sums are multiplied by scales later ("fake_quantize" alone), the quantized values become whole numbers.
+    """
+    along: dict[str, int] = {}
+    if c.said.inputs.get("InScale"):
+        scale = c.known("InScale")
+    else:
+        data, axis = c.known("X"), c.whole("quant_axis", 0)
+        by_channel = c.said.type.startswith("fake_channel_wise")
+        if by_channel and not 0 <= axis < data.ndim:
+            raise c.fault(f"quant_axis is {axis}, X has {data.ndim} axes")
+        others = tuple([at for at in range(data.ndim) if at != axis or not by_channel])
+        scale, along = np.abs(data).max(axis=others, initial=0), {"axis": axis} if by_channel else {}
+    step, zero = _codes(c, scale)
+    made = c.node(QUANTIZE, (c.variable("X"), step, zero), f"{c.said.name}/codes", **along)
+    step = step if "dequantize" in c.said.type else c.constant("one", np.float32(1))
+    c.node(DEQUANTIZE, (made, step, zero), c.variable("Out"), **along)
+
+
+def _from_sums(c: Parts) -> None:
+    """Sums of whole numbers times the scales of weights, one or by output channel, and of inputs."""
+    slot = "Scales" if "Scales" in c.said.inputs else "Scale"
+    bits = c.said.attributes.get("quant_bits") or []
+    ranges = [2.0 ** (int(each) - 1) - 1 for each in bits] or [float(c.said.attributes.get("max_range", 127))]
+    factor = np.ones(1, np.float32)
+    for place, most in zip(range(len(c.said.inputs.get(slot, "?"))), ranges, strict=False):
+        factor = factor * np.asarray(c.known(slot, place), np.float32).reshape(-1) / np.float32(most)
+    images = factor.size > 1 and c.whole("quant_axis", 0) == 0  # of convolutions, not of products of matrices
+    factor = factor.reshape((-1, 1, 1) if images else (-1,) if factor.size > 1 else ())
+    c.node("Mul", (c.variable("X"), c.constant("factor", factor)), c.variable("Out"))
+
+
+def factors(c: Parts, whole: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The inputs of a weighted sum, of which the factors become quantized values where they can.
+
+    Either attributes have their scales (`enable_int8`, as Paddle Lite writes it), or the first is among `whole`.
+    """
+    inputs, slots = dict(c.said.inputs), FACTORS[c.said.type]
+    if any(slot not in inputs for slot in slots) or inputs[slots[1]][0] not in c.constants:
+        return inputs
+    by_attributes, one = bool(c.said.attributes.get("enable_int8")), np.float32(1)
+    if not by_attributes and inputs[slots[0]][0] not in whole:
+        return inputs
+    for place, slot in enumerate(slots) if by_attributes else [(1, slots[1])]:
+        name, scales = inputs[slot][0], c.said.attributes.get(f"{slot}0_scale", []) if by_attributes else one
+        codes = _codes(c, scales, one, slot)
+        along = {"axis": int("conv2d" not in c.said.type or "transpose" in c.said.type)} if place else {}
+        made = _whole(c, name) if place else c.node(QUANTIZE, (name, *codes), f"{c.said.name}/{slot}/codes")
+        inputs[slot] = (c.node(DEQUANTIZE, (made, *codes), f"{c.said.name}/{slot}", **along),)
+    return inputs
+
+
+FACTORS = {
+    **dict.fromkeys(("conv2d", "depthwise_conv2d", "conv2d_transpose"), ("Input", "Filter")),
+    **dict.fromkeys(("mul", "matmul", "matmul_v2"), ("X", "Y")),
+}
+"""By operator: the factors of its weighted sum."""
+
+
+def _same(c: Parts) -> None:
+    """An operator that only observes."""
+    c.node("Identity", (c.variable("X"),), c.variable("Out"))
+
+
+# Recurrent layers
+
+_ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
+"""By mode: ONNX's gates in Paddle's order of them: i, f, c, o to i, o, f, c; and r, z, h to z, r, h."""
+
+
+def _rnn(c: Parts) -> None:
+    """Layers one on the other, of which each gives [steps, batch, directions * hidden]."""
+    mode, layers = str(c.said.attributes.get("mode", "LSTM")), c.whole("num_layers", 1)
+    directions = 2 if c.said.attributes.get("is_bidirec") else 1
+    names, states = c.said.inputs.get("WeightList", ()), c.said.inputs.get("PreState", ())
+    if mode not in _ORDERS or layers < 1 or len(states) != 1 + (mode == "LSTM"):
+        raise c.fault(f"mode {mode[:20]!r} with {layers} layers and {len(states)} states is none")
+    if len(names) != (count := 4 * layers * directions):
+        raise c.fault(f"has {len(names)} weights, {layers} layers of {directions} directions have {count}")
+    weights = [_ordered(c, mode, c.known("WeightList", place)) for place in range(count)]
+    how: dict[str, Any] = {"direction": "bidirectional" if directions == 2 else "forward"}
+    how |= {"linear_before_reset": 1} if mode == "GRU" else {}
+    how |= {"activations": ["Relu"] * directions} if mode == "RNN_RELU" else {}
+    x, lengths = c.variable("Input"), (c.said.inputs.get("SequenceLength") or ("",))[0]
+    lasts: list[list[str]] = [[] for _ in states]
+    for layer, first in enumerate(range(0, layers * directions, directions)):
+        name, places = f"{c.said.name}/{layer}", range(2 * first, 2 * (first + directions))
+        parts = [[weights[at + begin] for at in places] for begin in (0, count // 2)]  # matrices, then biases
+        packed = [np.stack(each[part::2]) for each in parts for part in (0, 1)]
+        data = [*packed[:2], np.concatenate(packed[2:], axis=1)]
+        operands = [c.constant(f"{layer}/{key}", each) for key, each in zip("WRB", data, strict=True)]
+        bounds = [
+            c.constant(f"{layer}/{at}", np.array([at], np.int64)) for at in (first, first + directions, 0)
+        ]
+        begins = [c.node("Slice", (each, *bounds), f"{name}/begin{at}") for at, each in enumerate(states)]
+        for at, each in enumerate(lasts):
+            each.append(f"{name}/end{at}")
+        results = (f"{name}/all", *(each[-1] for each in lasts))
+        c.node(mode.split("_")[0], (x, *operands, lengths, *begins), *results, **how)
+        turned = c.node("Transpose", (f"{name}/all",), f"{name}/turned", perm=[0, 2, 1, 3])
+        sizes = c.constant(f"{layer}/sizes", np.array([0, 0, -1], np.int64))
+        x = c.node("Reshape", (turned, sizes), c.variable("Out") if layer == layers - 1 else f"{name}/out")
+    for ends, result in zip(lasts, c.said.outputs.get("State", ()), strict=False):
+        c.node("Concat", tuple(ends), result, axis=0)
+
+
+def _ordered(c: Parts, mode: str, data: Any) -> Array:
+    """Weights or biases of all gates in ONNX's order."""
+    order = _ORDERS[mode]
+    if data.size == 0 or data.ndim == 0 or data.shape[0] % len(order):
+        raise c.fault(f"weights of shape {list(data.shape)} are not those of {len(order)} gates")
+    return np.concatenate([np.split(data, len(order))[gate] for gate in order])
+
+
+WRITTEN_OUT: Mapping[str, Callable[[Parts], None]] = {
+    "quantize_linear": _one_way(QUANTIZE),
+    "dequantize_linear": _one_way(DEQUANTIZE),
+    "fake_quantize_dequantize_moving_average_abs_max": _both,
+    "fake_quantize_dequantize_range_abs_max": _both,
+    "fake_quantize_dequantize_abs_max": _both,
+    "fake_channel_wise_quantize_dequantize_abs_max": _both,
+    "fake_quantize_moving_average_abs_max": _both,
+    "fake_quantize_range_abs_max": _both,
+    "fake_dequantize_max_abs": _from_sums,
+    "fake_channel_wise_dequantize_max_abs": _from_sums,
+    "moving_average_abs_max_scale": _same,
+    "rnn": _rnn,
+}
+"""By operator of Paddle: how it is written out."""
