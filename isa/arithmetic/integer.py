@@ -1,9 +1,11 @@
 """Integer arithmetic of the output stage and the vector unit, equal to the LiteRT reference kernels.
 
-Real scales become an int32 multiplier and a power of two; products are rounded in one of two ways:
+Real scales become an int32 multiplier and a power of two; products are rounded in one of three ways:
 
 * ``double``: a rounding doubling high multiply, then a rounding right shift (every operator but one);
-* ``single``: one rounding of the exact product, half up; what int32 cannot hold becomes -2**31 (fully connected).
+* ``single``: one rounding of the exact product, half up; what int32 cannot hold becomes -2**31 (fully connected);
+* ``reduced``: one rounding of the product with the upper 15 bits of the multiplier, half up, for sums of up to 48 bits
+  (int16 feature maps); what int32 cannot hold wraps.
 
 Everything works on whole arrays. A multiplier and a shift are numbers, or arrays along the last axis, the
 channels.
@@ -17,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-Rounding = Literal["double", "single"]
+Rounding = Literal["double", "single", "reduced"]
 IntArray = NDArray[np.integer[Any]]
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
@@ -91,19 +93,35 @@ def rounding_divide_by_power(values: IntArray, exponent: IntArray | int) -> IntA
 def multiply_by_quantized_multiplier(
     values: IntArray, multiplier: IntArray | int, shift: IntArray | int, rounding: Rounding = "double"
 ) -> Int32Array:
-    """values * multiplier * 2**(shift - 31), rounded; `values` within int32, result int32 of the same shape.
+    """values * multiplier * 2**(shift - 31), rounded; `values` within int32 (``reduced``: 48 bits), result int32.
 
     Under ``double`` `shift` lies in -31..31, and a left shift (`shift` > 0) wraps to 32 bits as it does in C.
     Under ``single`` `shift` is -31 or more, and a result beyond int32, of either sign, is -2**31: what the
     processor's conversion from a real number gives, through which the kernel passes.
+    Under ``reduced`` `shift` lies in -31..14, and under ``single`` too for values beyond int32.
     """
     multiplier, shift = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
+    if rounding == "reduced":
+        upper = np.minimum((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)  # 0x7FFF is the largest
+        products: Int64Array = np.multiply(values, upper, dtype=np.int64)
+        products += np.int64(1) << (14 - shift)
+        products >>= 15 - shift
+        return products.astype(np.int32)
     if rounding == "single":
+        if values.dtype.itemsize > 4 and (shift <= 14).all():
+            return _rounded_once(_without_16_bits(values, multiplier), shift + 16)
         return _rounded_once(np.asarray(np.multiply(values, multiplier, dtype=np.int64)), shift)
     if (shift > 0).any():
         values = np.left_shift(values, np.maximum(shift, 0), dtype=np.int64).astype(np.int32)
     high = doubling_high_multiply(values, multiplier).astype(np.int32)
     return rounding_divide_by_power(high, -np.minimum(shift, 0)).astype(np.int32, copy=False)
+
+
+def _without_16_bits(values: IntArray, multiplier: IntArray) -> Int64Array:
+    """The floor of values * multiplier / 2**16 for values of 48 bits, whose products int64 does not hold."""
+    upper: Int64Array = np.multiply(values >> 16, multiplier, dtype=np.int64)
+    upper += np.multiply(values & 0xFFFF, multiplier, dtype=np.int64) >> 16
+    return upper
 
 
 def _rounded_once(products: Int64Array, shift: IntArray) -> Int32Array:
@@ -188,7 +206,7 @@ def requantise(
     dtype: DTypeLike,
     rounding: Rounding = "double",
 ) -> IntArray:
-    """The output stage: rescale int32 accumulators, add the zero point, clamp to low..high.
+    """The output stage: requantize int32 or int64 accumulators, add the zero point, clamp to low..high.
 
     `multiplier` and `shift` are numbers or arrays as long as the last axis. Returns codes of `dtype` in the
     shape of `accumulators`. Works on cache-sized blocks whatever the size, and where it can in float32, which
@@ -204,7 +222,7 @@ def requantise(
         scaled += np.int32(zero_point)
         target[positions] = np.clip(scaled, low, high)
 
-    estimable = codes.dtype.itemsize == 1 and -256 <= zero_point <= 255
+    estimable = codes.dtype.itemsize == 1 and -256 <= zero_point <= 255 and rounding in _LEAST_RIGHT_SHIFT
     if estimable and int(shifts.max()) <= -_LEAST_RIGHT_SHIFT[rounding]:
         doubtful = _estimate(source, target, multipliers, shifts, zero_point, low, high, rounding)
         exact(doubtful, multipliers[doubtful % channels], shifts[doubtful % channels])

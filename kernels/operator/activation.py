@@ -31,7 +31,7 @@ def activation_of(call: Call) -> Activation:
 def activation_in_32_bits(call: Call[Activated]) -> bool:
     """the bounds of the fused activation, divided by the output's scale, fit 32 bits"""
     ofm, bounds = call.outputs[0], REAL_RANGES[call.parameters.activation]
-    if not ofm.quantized8:
+    if not ofm.quantized or ofm.element.bits > 16:
         return True
     return all(abs(bound) == inf or abs(_steps(bound, ofm)) < 1 << 31 for bound in bounds)
 

@@ -32,6 +32,8 @@ from npusim.models.options import (
 )
 
 Shape = tuple[int, ...]
+_INT32 = 2
+"""The schema's TensorType of int32."""
 Pair = tuple[int, int]
 
 SOFTMAX_INT8 = Quantization((1 / 256,), (-128,))
@@ -192,7 +194,8 @@ class ModelWriter:
              "padding": borders(size, filter_size, strides, padding, dilations), **self._rescale(ifm, weights)},
             name=name,
             options="Conv2DOptions",
-            fields=window_fields(strides, padding, activation) | dilation_fields(dilations),
+            fields=window_fields(strides, padding, activation) | dilation_fields(dilations)
+            | self.accumulator_fields(ifm, bias),
         )  # fmt: skip
 
     def depthwise_conv_2d(
@@ -256,8 +259,13 @@ class ModelWriter:
             name=name,
             options="FullyConnectedOptions",
             fields={"FusedActivationFunction": ACTIVATIONS[activation], "KeepNumDims": keep_num_dims,
-                    "AsymmetricQuantizeInputs": asymmetric},
+                    "AsymmetricQuantizeInputs": asymmetric} | self.accumulator_fields(ifm, bias),
         )  # fmt: skip
+
+    def accumulator_fields(self, ifm: int, bias: int | None) -> dict[str, int]:
+        """The option by which LiteRT takes an int32 bias beside int16 values: sums then have 32 bits, else 64."""
+        narrow = bias is not None and self.type(bias).dtype == "int32" and self.type(ifm).dtype == "int16"
+        return {"QuantizedBiasType": _INT32} if narrow else {}
 
     def add(
         self, a: int, b: int, quantization: Quantization, *, activation: str = "none", name: str | None = None

@@ -266,7 +266,8 @@ def with_input(position: int, operand: TensorType | None) -> Call:
         (with_input(1, None), "takes a feature map, weights and an optional bias and gives one output"),
         (
             with_input(0, reals(1, 8, 8, 3)),
-            "element types are (int8, int8|uint8, int32 -> int8), (uint8, int8|uint8, int32 -> uint8),"
+            "element types are (int8, int8|uint8, int32 -> int8), (uint8, int8|uint8, int32 -> uint8), "
+            "(int16, int8, int32|int64 -> int16),"
             " (float16 -> float16) or (float32 -> float32)",
         ),
         (

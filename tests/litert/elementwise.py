@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.models.writer import per_tensor
 
-from .sample import ACTIVATION_CODES, CODES, PADDINGS, Sample, values
+from .sample import ACTIVATION_CODES, CODES, EIGHT_BIT, PADDINGS, Sample, values
 
 Draw = Callable[[Sample], list[int]]
 
@@ -109,7 +109,8 @@ def prelu(sample: Sample) -> list[int]:
     shape = sample.shape(sample.pick(1, 4))
     x = sample.input(shape)
     alpha_shape = shape if sample.chance(2) else (1,) * (len(shape) - 1) + shape[-1:]
-    alpha = sample.constant(alpha_shape, sample.quantization(), sample.dtype)
+    kind = "int8" if sample.dtype == "int16" else sample.dtype
+    alpha = sample.constant(alpha_shape, sample.quantization(dtype=kind), kind)
     output = sample.type(shape, sample.near(sample.scale_of(x)))
     return [sample.writer.operator(sample.code, (x, alpha), output)]
 
@@ -242,6 +243,8 @@ def fixed(sample: Sample, scale: float, middle: bool) -> Quantization | None:
     """The quantization that a kernel demands of its output."""
     if sample.dtype == "float32":
         return None
+    if sample.dtype == "int16":
+        return per_tensor(2.0**-15, 0)
     low, high = CODES[sample.dtype]
     return per_tensor(scale, (low + high + 1) // 2 if middle else low)
 
@@ -262,7 +265,7 @@ def softmax(sample: Sample) -> list[int]:
     ifm = sample.input((*sample.shape(sample.pick(0, 3), 5), sample.pick(1, 40)))
     shape = sample.writer.type(ifm).shape
     output = TensorType(sample.dtype, shape, fixed(sample, 1 / 256, False))
-    if sample.dtype != "float32" and sample.chance(3):  # converters write 1/65535 for 1/65536
+    if sample.dtype in EIGHT_BIT and sample.chance(3):  # converters write 1/65535 for 1/65536
         output = TensorType("int16", shape, per_tensor(float(sample.one((2.0**-16, 1 / 65535))), -32768))
     beta = float(np.float32(sample.one((1.0, 0.5, 2.0, 10.0, 0.01))))
     return [
@@ -273,7 +276,10 @@ def softmax(sample: Sample) -> list[int]:
 def quantize(sample: Sample) -> list[int]:
     ifm = sample.input(sample.shape(sample.pick(1, 4)))
     scale = sample.near(sample.scale_of(ifm)) if sample.dtype in CODES else sample.scale()
-    output = sample.type(sample.writer.type(ifm).shape, scale, sample.one(("int8", "uint8")))
+    targets = ("int8", "uint8") if sample.dtype == "uint8" else ("int8", "uint8", "int16")
+    if sample.dtype == "int16":
+        targets = ("int8", "int16")
+    output = sample.type(sample.writer.type(ifm).shape, scale, sample.one(targets))
     return [sample.writer.operator("QUANTIZE", (ifm,), output)]
 
 

@@ -43,8 +43,9 @@ def rescaled_reduction(most: int) -> Draw:
 
 def product(sample: Sample) -> list[int]:
     """Few elements, so that a product of codes is not always clamped."""
-    ifm = sample.input(sample.shape(sample.pick(1, 4), 3, 60), 0.02 if sample.dtype == "int8" else None)
-    return _reduce(sample, ifm, sample.quantization(0.02))
+    scale = {"int8": 0.02, "int16": 0.0002}.get(sample.dtype)
+    ifm = sample.input(sample.shape(sample.pick(1, 4), 3, 60), scale)
+    return _reduce(sample, ifm, sample.quantization(scale or 0.02))
 
 
 def reduction(sample: Sample) -> list[int]:

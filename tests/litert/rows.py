@@ -12,9 +12,9 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.table import operator
 
 from . import elementwise, gathers, moves, recurrent, reductions, weighted
-from .sample import Sample, values
+from .sample import EIGHT_BIT, Sample, values
 
-EIGHT_BIT = ("int8", "uint8")
+WIDE = (*EIGHT_BIT, "int16", "float32")
 COMPUTED = (*EIGHT_BIT, "float32")
 MOVED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
 COMPARED = (*EIGHT_BIT, "int16", "int32", "int64", "float32", "bool")
@@ -70,28 +70,28 @@ ROWS: dict[str, Row] = {
     "CAST": Row("cast", elementwise.cast, (*MOVED, "float16")),
     "CEIL": Row("ceil", elementwise.alike, ("float32",), optimized=True),
     "COS": Row("cos", elementwise.alike, ("float32",), exact=False),
-    "DIV": Row("div", elementwise.quotient, (*COMPUTED, "int32")),
+    "DIV": Row("div", elementwise.quotient, (*WIDE, "int32")),
     "ELU": Row("elu", elementwise.rescaled, ("int8", "float32"), exact=False, optimized=True),
     "EQUAL": Row("equal", elementwise.comparison, COMPARED),
-    "EXP": Row("exp", elementwise.rescaled, ("int8", "float32"), exact=False),
+    "EXP": Row("exp", elementwise.rescaled, ("int8", "int16", "float32"), exact=False),
     "FLOOR": Row("floor", elementwise.alike, ("float32",)),
     "FLOOR_DIV": Row("floor_div", elementwise.quotient, ("int8", "int16", "int32", "float32")),
     "FLOOR_MOD": Row(
         "floor_mod", elementwise.quotient, ("int8", "int16", "int32", "int64", "float32"), exact=False
     ),
-    "GELU": Row("gelu", elementwise.gelu, exact=False),
+    "GELU": Row("gelu", elementwise.gelu, WIDE, exact=False),
     "GREATER": Row("greater", elementwise.comparison, COMPARED[:-1]),
     "GREATER_EQUAL": Row("greater_equal", elementwise.comparison, COMPARED[:-1]),
     "LESS": Row("less", elementwise.comparison, COMPARED[:-1]),
     "LESS_EQUAL": Row("less_equal", elementwise.comparison, COMPARED[:-1]),
-    "LOG": Row("log", elementwise.rescaled, ("int8", "float32"), exact=False),
+    "LOG": Row("log", elementwise.rescaled, ("int8", "int16", "float32"), exact=False),
     "LOGICAL_AND": Row("logical_and", elementwise.pair("bool"), ("bool",)),
     "LOGICAL_NOT": Row("logical_not", elementwise.alike, ("bool",)),
     "LOGICAL_OR": Row("logical_or", elementwise.pair("bool"), ("bool",)),
     "NEG": Row("neg", elementwise.alike, ("int8", "int16", "int32", "int64", "float32")),
     "NOT_EQUAL": Row("not_equal", elementwise.comparison, COMPARED),
     "POW": Row("pow", elementwise.power, ("int32", "float32"), exact=False),
-    "PRELU": Row("prelu", elementwise.prelu),
+    "PRELU": Row("prelu", elementwise.prelu, WIDE),
     "RELU_0_TO_1": Row("relu_0_to_1", elementwise.rescaled),
     "RELU_N1_TO_1": Row("relu_n1_to_1", elementwise.rescaled),
     "ROUND": Row("round", elementwise.alike, ("float32",), optimized=True),
@@ -109,17 +109,17 @@ ROWS: dict[str, Row] = {
     "ARG_MAX": Row("arg_max", reductions.position, (*COMPUTED, "int32", "bool")),
     "ARG_MIN": Row("arg_min", reductions.position, (*COMPUTED, "int32", "bool")),
     "AVERAGE_POOL_2D": Row("average_pool_2d", elementwise.pool, (*COMPUTED, "int16"), exact=False),
-    "BATCH_MATMUL": Row("batch_matmul", weighted.batch_matmul, ("int8", "float32"), exact=False),
+    "BATCH_MATMUL": Row("batch_matmul", weighted.batch_matmul, ("int8", "int16", "float32"), exact=False),
     "CONCATENATION": Row("concatenation", moves.concatenation, MOVED),
-    "CONV_2D": Row("conv_2d", weighted.conv_2d, exact=False),
+    "CONV_2D": Row("conv_2d", weighted.conv_2d, WIDE, exact=False),
     "CUSTOM TFLite_Detection_PostProcess": Row(
         "detection_post_process", weighted.detection, ("float32", "uint8"), exact=False
     ),
     "CUMSUM": Row("cumsum", reductions.running_sum, ("int32", "int64", "float32")),
-    "DEPTHWISE_CONV_2D": Row("depthwise_conv_2d", weighted.depthwise_conv_2d, exact=False),
+    "DEPTHWISE_CONV_2D": Row("depthwise_conv_2d", weighted.depthwise_conv_2d, WIDE, exact=False),
     "DEQUANTIZE": Row("dequantize", elementwise.dequantize, (*EIGHT_BIT, "int16", "float16")),
     "EXPAND_DIMS": Row("reshape", moves.expand_dims, MOVED),
-    "FULLY_CONNECTED": Row("fully_connected", weighted.fully_connected, exact=False),
+    "FULLY_CONNECTED": Row("fully_connected", weighted.fully_connected, WIDE, exact=False),
     "HARD_SWISH": Row("hard_swish", elementwise.hard_swish, exact=False),
     "L2_NORMALIZATION": Row("l2_normalization", reductions.l2_normalization, exact=False),
     "L2_POOL_2D": Row("l2_pool_2d", reductions.l2_pool, ("float32",), exact=False),
@@ -127,7 +127,7 @@ ROWS: dict[str, Row] = {
     "LOCAL_RESPONSE_NORMALIZATION": Row(
         "local_response_normalization", reductions.local_response, ("float32",), exact=False
     ),
-    "LOGISTIC": Row("logistic", elementwise.fixed_output(1 / 256, False), exact=False),
+    "LOGISTIC": Row("logistic", elementwise.fixed_output(1 / 256, False), WIDE, exact=False),
     "MAXIMUM": Row("maximum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
     "MINIMUM": Row("minimum", elementwise.selection, (*COMPUTED, "int16", "int32", "int64")),
     "MUL": Row("mul", elementwise.arithmetic("MulOptions"), (*COMPUTED, "int16", "int32", "int64")),
@@ -136,12 +136,14 @@ ROWS: dict[str, Row] = {
     "QUANTIZE": Row("quantize", elementwise.quantize, (*COMPUTED, "int16")),
     "LOG_SOFTMAX": Row("log_softmax", reductions.log_softmax, exact=False),
     "MAX_POOL_2D": Row("max_pool_2d", elementwise.pool, (*COMPUTED, "int16")),
-    "MEAN": Row("mean", reductions.rescaled_reduction(8), (*COMPUTED, "int32", "int64")),
+    "MEAN": Row("mean", reductions.rescaled_reduction(8), (*WIDE, "int32", "int64")),
     "REDUCE_ALL": Row("reduce_all", reductions.reduction, ("bool",)),
     "REDUCE_ANY": Row("reduce_any", reductions.reduction, ("bool",)),
     "REDUCE_MAX": Row("reduce_max", reductions.reduction, REDUCED),
     "REDUCE_MIN": Row("reduce_min", reductions.reduction, REDUCED),
-    "REDUCE_PROD": Row("reduce_prod", reductions.product, ("int8", "int32", "int64", "float32"), exact=False),
+    "REDUCE_PROD": Row(
+        "reduce_prod", reductions.product, ("int8", "int16", "int32", "int64", "float32"), exact=False
+    ),
     "RELU": Row("relu", elementwise.rescaled, (*COMPUTED, "int16")),
     "RELU6": Row("relu6", elementwise.rescaled, (*COMPUTED, "int16")),
     "RESHAPE": Row("reshape", moves.reshape, MOVED),
@@ -149,10 +151,10 @@ ROWS: dict[str, Row] = {
         "resize_bilinear", elementwise.resize("ResizeBilinearOptions"), (*COMPUTED, "int16"), exact=False
     ),
     "RESIZE_NEAREST_NEIGHBOR": Row(
-        "resize_nearest_neighbor", elementwise.resize("ResizeNearestNeighborOptions")
+        "resize_nearest_neighbor", elementwise.resize("ResizeNearestNeighborOptions"), WIDE
     ),
     "SLICE": Row("slice", moves.slice_, MOVED),
-    "SOFTMAX": Row("softmax", elementwise.softmax, exact=False),
+    "SOFTMAX": Row("softmax", elementwise.softmax, WIDE, exact=False),
     "SPLIT": Row("split", moves.split, MOVED[:-1]),
     "SPLIT_V": Row("split", moves.split_by_sizes, MOVED[:-1]),
     "SQUEEZE": Row("squeeze", moves.squeeze, MOVED),
@@ -160,9 +162,9 @@ ROWS: dict[str, Row] = {
     "SUB": Row("sub", elementwise.arithmetic("SubOptions"), (*COMPUTED, "int16", "int32", "int64")),
     "SUM": Row("sum", reductions.rescaled_reduction(8), ("uint8", "int32", "int64", "float32")),
     "TOPK_V2": Row("topk_v2", reductions.top, (*COMPUTED, "int16", "int32", "int64")),
-    "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), exact=False),
+    "TANH": Row("tanh", elementwise.fixed_output(1 / 128, True), WIDE, exact=False),
     "TRANSPOSE": Row("transpose", moves.transpose, MOVED),
-    "TRANSPOSE_CONV": Row("transpose_conv", weighted.transpose_conv, exact=False),
+    "TRANSPOSE_CONV": Row("transpose_conv", weighted.transpose_conv, WIDE, exact=False),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Row(
         "unidirectional_sequence_lstm", weighted.lstm, ("int8", "float32"), exact=False
     ),

@@ -12,9 +12,12 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.models.writer import ModelWriter, per_channel, per_tensor
 
 CODES = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
+EIGHT_BIT = ("int8", "uint8")
 ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 ACTIVATION_CODES = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3}
 PADDINGS = ("same", "valid")
+_PRODUCT = {"int8": 5500.0, "uint8": 5500.0, "int16": 1.4e6}
+"""Standard deviation of a product of random values of a type and random weights."""
 
 
 class Sample:
@@ -136,7 +139,7 @@ class Sample:
     # Weights
 
     def weights(self, shape: Sequence[int], axis: int, shifted: bool = False, grouped: bool = False) -> int:
-        """Filters: int8 with a scale per channel or one for all, uint8 with one and a zero point, float32.
+        """Filters: int8 (for int16 too) with a scale per channel or one for all, uint8 with one, float32.
 
         shifted: int8 ones with one scale have a zero point as well, which only some kernels take.
         grouped: filters see some of the channels only; then dynamic ones have a scale per channel.
@@ -147,7 +150,7 @@ class Sample:
         if self.dtype == "uint8":
             return self.constant(shape, per_tensor(self.scale(), self.zero_point("uint8")), "uint8")
         if self.chance(3) and not (self.dynamic and grouped):
-            zero_point = self.zero_point("int8") if shifted else 0
+            zero_point = self.zero_point("int8") if shifted and self.dtype != "int16" else 0
             return self.constant(shape, per_tensor(self.scale(), zero_point), "int8")
         axis %= len(shape)
         scales = self.scale() * 2.0 ** self.rng.uniform(-4, 4, shape[axis])
@@ -165,12 +168,14 @@ class Sample:
         """The option that says how rows are quantized in a dynamic model."""
         return {"AsymmetricQuantizeInputs": self.chance(2)} if self.dynamic else {}
 
-    def bias(self, channels: int, ifm: int, weights: int, terms: int) -> int:
-        """A bias of the size of the sums, sometimes far larger."""
+    def bias(self, channels: int, ifm: int, weights: int, terms: int, narrow: bool = True) -> int:
+        """A bias of the size of the sums, sometimes far larger; beside int16 values int64, or int32 where `narrow`."""
         if self.dtype == "float32":
             return self.constant((channels,), None, "float32")
-        size = 5000 * terms**0.5 * (1 if self.rng.random() < 0.9 else 1000)
-        codes = np.clip(self.rng.standard_normal(channels) * size, -(2**30), 2**30).astype(np.int32)
+        size = _PRODUCT[self.dtype] * terms**0.5 * (1 if self.rng.random() < 0.9 else 1000)
+        wide = self.dtype == "int16" and not (narrow and self.chance(2))
+        most, dtype = (2**38, np.int64) if wide else (2**30, np.int32)
+        codes = np.clip(self.rng.standard_normal(channels) * size, -most, most).astype(dtype)
         scaling = self.writer.type(weights).quantization
         assert scaling is not None
         scales = np.float32(self.scale_of(ifm)) * np.array(scaling.scales, np.float32)
@@ -184,7 +189,8 @@ class Sample:
             return 1.0
         scaling = self.writer.type(weights).quantization
         assert scaling is not None
-        real = self.scale_of(ifm) * float(np.mean(scaling.scales)) * 5500.0 * terms**0.5 / 40
+        real = self.scale_of(ifm) * float(np.mean(scaling.scales)) * _PRODUCT[self.dtype] * terms**0.5
+        real /= 10000 if self.dtype == "int16" else 40
         reach = 1.0 if self.rng.random() < 0.75 else float(self.one((6.0, 6.0, 30.0)))
         return float(np.float32(real * 2.0 ** self.rng.uniform(-reach, reach)))
 

@@ -49,7 +49,7 @@ def depthwise_conv_2d(sample: Sample) -> list[int]:
     ifm = sample.input(shape)
     weights = sample.weights((1, *kernel, channels), 3, grouped=True)
     terms = kernel[0] * kernel[1]
-    bias = None if sample.chance(4) else sample.bias(channels, ifm, weights, terms)
+    bias = None if sample.chance(4) else sample.bias(channels, ifm, weights, terms, narrow=False)
     result = sample.quantization(sample.sum_scale(ifm, weights, terms))
     return [
         sample.writer.depthwise_conv_2d(
@@ -78,8 +78,10 @@ def transpose_conv(sample: Sample) -> list[int]:
     weights = sample.weights((channels, *kernel, shape[3]), 0, shifted=True)
     terms = kernel[0] * kernel[1] * shape[3]
     operands = [sample.operand(shape[0], *natural, channels), weights, ifm]
+    narrow: dict[str, int] = {}
     if sample.chance(2):
-        operands.append(sample.bias(channels, ifm, weights, terms))
+        operands.append(bias := sample.bias(channels, ifm, weights, terms))
+        narrow = sample.writer.accumulator_fields(ifm, bias)
     scale = sample.sum_scale(ifm, weights, terms)
     # LiteRT adds in float32, tap by tap: what it loses is small beside the sums, not beside what is left of them.
     activation = sample.activation() if sample.dtype != "float32" else str(sample.one(("none", "relu")))
@@ -90,7 +92,7 @@ def transpose_conv(sample: Sample) -> list[int]:
             sample.type((shape[0], *natural, channels), scale),
             version=3 if len(operands) > 3 else 2,
             options="TransposeConvOptions",
-            fields=window_fields(strides, padding, activation),
+            fields=window_fields(strides, padding, activation) | narrow,
         )
     ]
 
@@ -136,7 +138,8 @@ def batch_matmul(sample: Sample) -> list[int]:
     x = sample.input(shapes[0])
     y = sample.weights(shapes[1], -2 if flips[1] else -1) if sample.dynamic else sample.input(shapes[1])
     shape = (*np.broadcast_shapes(*batches), rows, columns)
-    result = sample.type(shape, sample.sum_scale(x, y, inner))
+    scale = sample.sum_scale(x, y, inner) * (256 if sample.dtype == "int16" else 1)
+    result = sample.type(shape, float(np.float32(scale)))
     fields = {"AdjX": flips[0], "AdjY": flips[1], **sample.rows()}
     return [
         sample.writer.operator("BATCH_MATMUL", (x, y), result, options="BatchMatMulOptions", fields=fields)

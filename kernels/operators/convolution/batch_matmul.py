@@ -31,7 +31,7 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
-from npusim.kernels.operators.convolution import exact_sum, fully_connected
+from npusim.kernels.operators.convolution import exact_sum, fully_connected, weighted_sum
 
 
 class Parameters(parameters.Parameters):
@@ -255,7 +255,18 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
     return lower_products(call, _factors(call), hardware)
 
 
-REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int32": _integers, "float32": _reals})
+def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
+    """Of int16 values: sums in float64, which holds them exactly, and a multiplier of 15 bits."""
+    x, y = (each.astype(np.float64) for each in _ordered(call, values))
+    sums = np.matmul(x, np.swapaxes(y, -1, -2)).astype(np.int64)
+    multiplier, shift = _multiplier(call)
+    ofm = call.outputs[0]
+    return [requantise(sums, multiplier, shift, 0, *code_range(ofm.dtype), ofm.numpy_dtype, "reduced")]
+
+
+REFERENCES = with_halves(
+    {"int8": _codes, "uint8": _codes, "int16": _wide_codes, "int32": _integers, "float32": _reals}
+)
 
 _SHAPES = (_two_operands, _matching, _output_shape)
 _MAC = Lowering("mac", (rules.eight_bit, _sizes_on_npu), _lower)
@@ -267,6 +278,8 @@ OPERATOR = Operator(
     rules=(
         _two_operands,
         rules.per_tensor,
+        rules.wide_codes_scaled,
+        weighted_sum.symmetric,
         _matching,
         _output_shape,
         sound_scales,

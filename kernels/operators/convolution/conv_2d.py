@@ -42,6 +42,11 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     return convolution.of_reals(call, values, input_value(values, WEIGHTS), _by_groups(call, convolve_float))
 
 
+def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
+    primitive = _by_groups(call, convolve_float)
+    return convolution.of_wide_codes(call, values, input_value(values, WEIGHTS), primitive)
+
+
 def _by_groups(call: Call, convolve: Callable[..., Array]) -> Callable[..., Array]:
     """A primitive of `npusim.isa.arithmetic.convolution` for each group by itself."""
     count = groups(call)
@@ -83,7 +88,9 @@ OPERATOR = Operator(
     types=weighted_sum.TYPES,
     rules=convolution.rules_of(_filters, channel_axis=0),
     infer=lambda call: convolution.infer(call, channel_axis=0),
-    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
+    reference=by_type(
+        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
+    ),
     workload=_workload,
     border=convolution.border,
     window=convolution.window,

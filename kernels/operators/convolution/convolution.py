@@ -72,10 +72,12 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
     return (
         *_shapes(filters, channel_axis),
         weighted_sum.one_scale_per_map,
+        weighted_sum.symmetric,
         weighted_sum.weights_scaled_by_channel(channel_axis),
         sound_scales,
         weighted_sum.bias_per_channel,
         moved_in_32_bits("the scale of a product over that of the output", _multipliers),
+        weighted_sum.shifted_in_64_bits(_multipliers),
         activation_in_32_bits,
     )
 
@@ -115,6 +117,15 @@ def of_codes(
     return [
         weighted_sum.finish_codes(call, sums, weighted_sum.bias_value(values), _multipliers(call), "double")
     ]
+
+
+def of_wide_codes(
+    call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
+) -> list[Array]:
+    """A convolution of int16 values with int8 weights; `convolve` is the primitive in float64."""
+    images, filters = input_value(values).astype(np.float64), weights.astype(np.float64)
+    sums = _sums_of_reals(call, images, filters - weight_zero(call), convolve)
+    return [weighted_sum.finish_sums(call, sums, weighted_sum.bias_value(values), _multipliers(call))]
 
 
 def _sums_of_codes(call: Call, images: Array, weights: Array, convolve: Callable[..., Array]) -> Int32Array:

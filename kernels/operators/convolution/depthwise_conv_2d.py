@@ -44,6 +44,10 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     return convolution.of_reals(call, values, input_value(values, WEIGHTS)[0], depthwise_convolve_float)
 
 
+def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
+    return convolution.of_wide_codes(call, values, input_value(values, WEIGHTS)[0], depthwise_convolve_float)
+
+
 def _workload(call: Call) -> Workload:
     _, height, width, _ = input_type(call, WEIGHTS).shape
     return weighted_sum.workload(call, "depthwise", height * width)
@@ -57,7 +61,9 @@ OPERATOR = Operator(
     types=weighted_sum.TYPES,
     rules=convolution.rules_of(_filters, channel_axis=3),
     infer=lambda call: convolution.infer(call, channel_axis=3),
-    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
+    reference=by_type(
+        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
+    ),
     workload=_workload,
     border=convolution.border,
     window=convolution.window,

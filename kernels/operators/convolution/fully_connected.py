@@ -76,11 +76,23 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     vectors: Any = input_value(values).reshape(
         input_type(call).elements // weights.shape[1], weights.shape[1]
     )
-    ifm, ofm = input_type(call), call.outputs[0]
     accumulators = _sums(call, vectors, weights)
     bias = weighted_sum.bias_value(values)
-    multipliers = fully_connected_multipliers(ifm, input_type(call, WEIGHTS), ofm)
-    return [weighted_sum.finish_codes(call, accumulators, bias, multipliers, "single").reshape(ofm.shape)]
+    codes = weighted_sum.finish_codes(call, accumulators, bias, _multipliers(call), "single")
+    return [codes.reshape(call.outputs[0].shape)]
+
+
+def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
+    """Of int16 values: sums in float64, which holds them exactly."""
+    bias = weighted_sum.bias_value(values)
+    codes = weighted_sum.finish_sums(
+        call, _products_in_float64(call, values), bias, _multipliers(call), "single"
+    )
+    return [codes.reshape(call.outputs[0].shape)]
+
+
+def _multipliers(call: Call) -> Any:
+    return fully_connected_multipliers(input_type(call), input_type(call, WEIGHTS), call.outputs[0])
 
 
 def _sums(call: Call[Parameters], vectors: Any, weights: Any) -> Int32Array:
@@ -128,13 +140,17 @@ _FITS = exact_sum.sums_in_32_bits(_products, 0)
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
-    weights: Any = input_value(values, WEIGHTS)
-    vectors: Any = input_value(values).reshape(
-        input_type(call).elements // weights.shape[1], weights.shape[1]
-    )
-    products = vectors.astype(np.float64) @ weights.astype(np.float64).T
+    products = _products_in_float64(call, values)
     sums = weighted_sum.finish_reals(call, products, weighted_sum.bias_value(values))
     return [sums.reshape(call.outputs[0].shape)]
+
+
+def _products_in_float64(call: Call, values: Values) -> Any:
+    """Vectors times weights, of quantized weights without their zero point."""
+    weights: Any = input_value(values, WEIGHTS)
+    vectors: Any = input_value(values).reshape(-1, weights.shape[1])
+    centred = weights.astype(np.float64) - (0 if input_type(call, WEIGHTS).real else weight_zero(call))
+    return vectors.astype(np.float64) @ centred.T
 
 
 def _workload(call: Call) -> Workload:
@@ -163,13 +179,17 @@ OPERATOR = Operator(
     rules=(
         *_SHAPES,
         weighted_sum.one_scale_per_map,
+        weighted_sum.symmetric,
         weighted_sum.weights_scaled_by_channel(0),
         sound_scales,
         weighted_sum.bias_per_channel,
+        weighted_sum.shifted_in_64_bits(_multipliers),
         activation_in_32_bits,
     ),
     infer=_infer,
-    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
+    reference=by_type(
+        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
+    ),
     workload=_workload,
     lowerings=(
         _CONSTANT,

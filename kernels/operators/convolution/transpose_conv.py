@@ -107,9 +107,8 @@ def _reached(size: int, count: int, stride: int, offset: int) -> tuple[slice, sl
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     zeros = quantization(input_type(call)).zero_point, weight_zero(call)
     pixels, weights = (input_value(values, at).astype(np.float64) - zeros[at] for at in (0, WEIGHTS))
-    sums = _sums(call, pixels, weights).astype(np.int64).astype(np.int32)  # 32 bits wrap
     bias = weighted_sum.bias_value(values)
-    return [weighted_sum.finish_codes(call, sums, bias, _multipliers(call), "double")]
+    return [weighted_sum.finish_sums(call, _sums(call, pixels, weights), bias, _multipliers(call))]
 
 
 def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
@@ -170,14 +169,16 @@ OPERATOR = Operator(
     rules=(
         *_SHAPES,
         weighted_sum.one_scale_per_map,
+        weighted_sum.symmetric,
         weighted_sum.weights_scaled_by_channel(0),
         sound_scales,
         weighted_sum.bias_per_channel,
         moved_in_32_bits("the scale of a product over that of the output", _multipliers),
+        weighted_sum.shifted_in_64_bits(_multipliers),
         activation_in_32_bits,
     ),
     infer=_infer,
-    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})),
+    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "int16": _codes, "float32": _reals})),
     workload=_workload,
     lowerings=(_MAC, exact_sum.on_npu(_MAC, _FITS)),
     arithmetics=(Arithmetic(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),),

@@ -5,6 +5,7 @@ Operands are (ifm, weights, bias or None); an output channel is a weighted sum o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ IFM, WEIGHTS, BIAS = 0, 1, 2
 TYPES = (
     "int8, int8|uint8, int32 -> int8",
     "uint8, int8|uint8, int32 -> uint8",
+    "int16, int8, int32|int64 -> int16",
     *alike("float16", "float32"),
 )
 """Element types of feature map, weights, bias and output."""
@@ -42,6 +44,12 @@ def one_scale_per_map(call: Call) -> bool:
     """an 8-bit feature map and its output have one scale and zero point each"""
     maps = (input_type(call), call.outputs[0])
     return all(tensor.real or _per_tensor(tensor.quantization) for tensor in maps)
+
+
+def symmetric(call: Call) -> bool:
+    """the zero points of int16 tensors are 0"""
+    wide = [each for each in (*call.inputs, *call.outputs) if each is not None and each.dtype == "int16"]
+    return all(each.quantization is None or not any(each.quantization.zero_points) for each in wide)
 
 
 def _per_tensor(scaling: object) -> bool:
@@ -76,6 +84,22 @@ def groups(call: Call) -> int:
     return input_type(call).shape[3] // input_type(call, WEIGHTS).shape[3]
 
 
+def shifted_in_64_bits(multipliers: Callable[[Call], tuple[Any, Any]]) -> Rule:
+    """The rule that a shift of sums of 64 bits is defined."""
+
+    def rule(call: Call) -> bool:
+        """the scale of a product of int16 values over that of the output is less than 2**14: C leaves undefined what a
+        larger factor makes of 64 bits
+        """
+        return (
+            input_type(call).dtype != "int16"
+            or accumulator_bits(call) == 32
+            or bool(np.max(multipliers(call)[1]) <= 14)
+        )
+
+    return rule
+
+
 def quantized_maps(call: Call) -> bool:
     """the NPU computes on 8-bit feature maps"""
     return input_type(call).quantized8 and call.outputs[0].quantized8
@@ -87,17 +111,38 @@ def bias_value(values: Values) -> Any:
     return None if bias is None else bias.reshape(-1)
 
 
+def accumulator_bits(call: Call) -> int:
+    """Bits of a weighted sum: 64 of an int16 feature map unless the bias is int32, else 32, to which sums wrap."""
+    bias = call.inputs[BIAS] if len(call.inputs) > BIAS else None
+    return 64 if input_type(call).dtype == "int16" and (bias is None or bias.dtype == "int64") else 32
+
+
+def finish_sums(
+    call: Call[Activated],
+    sums: NDArray[np.float64],
+    bias: Any,
+    multipliers: tuple[Int64Array, Int64Array],
+    rounding: Rounding = "double",
+) -> Array:
+    """The output stage on exact sums in float64: they wrap to the bits of an accumulator first."""
+    exact = sums.astype(np.int64)
+    accumulators = exact if accumulator_bits(call) == 64 else exact.astype(np.int32)
+    return finish_codes(call, accumulators, bias, multipliers, rounding)
+
+
 def finish_codes(
     call: Call[Activated],
-    accumulators: Int32Array,
+    accumulators: Int32Array | Int64Array,
     bias: Any,
     multipliers: tuple[Int64Array, Int64Array],
     rounding: Rounding,
 ) -> Array:
-    """The output stage on int32 sums, the channels last: bias, rescale, zero point, activation."""
+    """The output stage on sums, the channels last: bias, requantization, zero point, activation."""
     ofm = call.outputs[0]
+    if accumulator_bits(call) == 64 and rounding == "double":
+        rounding = "reduced"  # LiteRT's kernels have this one for 64 bits
     if bias is not None:
-        accumulators += bias.astype(np.int32, copy=False)
+        accumulators += bias.astype(accumulators.dtype, copy=False)
     low, high = act_range(call.parameters.activation, ofm)
     return requantise(
         accumulators, *multipliers, quantization(ofm).zero_point, low, high, ofm.numpy_dtype, rounding

@@ -51,6 +51,7 @@ REFERENCES = with_halves(
     {
         "int8": _codes,
         "uint8": _codes,
+        "int16": _codes,
         "int32": broadcast.of_numbers(_whole("int32")),
         "int64": broadcast.of_numbers(_whole("int64")),
         "float32": broadcast.of_numbers(np.divide),

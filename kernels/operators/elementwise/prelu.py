@@ -51,12 +51,12 @@ def _shifts(call: Call) -> tuple[Any, Any]:
 
 
 REFERENCES = with_halves(
-    {"int8": _codes, "uint8": _codes, "float32": of_numbers(BINARY_BY_NAME["prelu"].compute)}
+    {"int8": _codes, "uint8": _codes, "int16": _codes, "float32": of_numbers(BINARY_BY_NAME["prelu"].compute)}
 )
 
 OPERATOR = Operator(
     name="prelu",
-    types=alike(*REFERENCES),
+    types=(*alike("int8", "uint8", "float16", "float32"), "int16, int8 -> int16"),
     rules=(
         rules.operands(2),
         rules.per_tensor,

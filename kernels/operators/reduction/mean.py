@@ -112,7 +112,14 @@ def _multiplier(call: Call) -> Multiplier:
 
 
 REFERENCES = with_halves(
-    {"int8": _codes, "uint8": _codes, "int32": _integers, "int64": _integers, "float32": _reals}
+    {
+        "int8": _codes,
+        "uint8": _codes,
+        "int16": _codes,
+        "int32": _integers,
+        "int64": _integers,
+        "float32": _reals,
+    }
 )
 
 OPERATOR = Operator(

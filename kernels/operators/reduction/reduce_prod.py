@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npusim.isa.arithmetic.integer import Int64Array, quantize_multiplier
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.reduction import real_reduction_lowering
 from npusim.kernels.operator.axes import (
@@ -30,8 +30,6 @@ from npusim.kernels.operator.rescale import sound_scales
 
 Parameters = Reduction
 
-_WORD = (1 << 32) - 1
-
 
 def _numbers(call: Call[Parameters], values: Values) -> list[Array]:
     """In the type of the operand: whole numbers wrap, reals beyond float32 become infinite."""
@@ -45,8 +43,11 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     multiplier, shift = _part(call)
     product = factors[0]
     for factor in factors[1:]:
-        product = _scaled(product * factor, multiplier, shift)
-    codes = _scaled(product, multiplier, shift) + quantization(ofm).zero_point
+        product = multiply_by_quantized_multiplier(product * factor, multiplier, shift, "reduced").astype(
+            np.int64
+        )
+    last = multiply_by_quantized_multiplier(product, multiplier, shift, "reduced").astype(np.int64)
+    codes = last + quantization(ofm).zero_point
     return [np.clip(codes, *code_range(ofm.dtype)).astype(ofm.numpy_dtype).reshape(ofm.shape)]
 
 
@@ -56,21 +57,16 @@ def _part(call: Call) -> tuple[int, int]:
     return quantize_multiplier(quantization(input_type(call)).scale / root)
 
 
-def _scaled(values: Int64Array, multiplier: int, shift: int) -> Int64Array:
-    """values * multiplier * 2**(shift - 31) with 16 bits of the multiplier, halves up, wrapped to 32 bits."""
-    short = (multiplier + (1 << 15)) >> 16 if multiplier < 0x7FFF0000 else 0x7FFF
-    scaled: Int64Array = (values * short + (1 << (14 - shift))) >> (15 - shift)
-    return (scaled & _WORD ^ 1 << 31) - (1 << 31)
-
-
 def _few_bits_left(call: Call) -> bool:
-    """of 8-bit codes there is at least one factor, and input scale / output scale ** (1 / count) is less than 256"""
-    if not input_type(call).quantized8:
+    """there is one quantized factor or more, and input scale / output scale ** (1 / count) is less than 256"""
+    if input_type(call).dtype not in ("int8", "int16"):
         return True
     return combined(call) > 0 and _part(call)[1] <= 8
 
 
-REFERENCES = with_halves({"int8": _codes, "int32": _numbers, "int64": _numbers, "float32": _numbers})
+REFERENCES = with_halves(
+    {"int8": _codes, "int16": _codes, "int32": _numbers, "int64": _numbers, "float32": _numbers}
+)
 
 OPERATOR = Operator(
     name="reduce_prod",

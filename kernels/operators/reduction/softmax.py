@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import floor, log
 from typing import NamedTuple
 
 import numpy as np
 
 from npusim.isa.arithmetic.float_codes import sum_in_order
-from npusim.isa.arithmetic.integer import quantize_multiplier
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
+from npusim.isa.arithmetic.interpolated import HIGH, LOW, look_up, table_of
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.float_sums import SOFTMAXES, FloatSoftmax
@@ -108,6 +110,38 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     return [(shares + quantization(output).zero_point).astype(output.numpy_dtype)]
 
 
+def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
+    """Of int16 values: exponentials and the reciprocal of their sum by interpolated tables, with 15 fractional bits."""
+    codes, axis = input_value(values).astype(np.int64), axis_of(call)
+    if not codes.size:
+        return [input_value(values)]
+    scale = quantization(input_type(call)).scale * float(np.float32(call.parameters.beta))
+    differences = codes - codes.max(axis=axis, keepdims=True)
+    scaled = multiply_by_quantized_multiplier(differences, *quantize_multiplier(scale / (10 / 65535)))
+    exponentials = look_up(_exponential(), np.clip(scaled.astype(np.int64) + HIGH, LOW, HIGH))
+    total = exponentials.sum(axis=axis, keepdims=True)
+    length = np.frexp(total.astype(np.float64))[1].astype(np.int64)
+    fraction = (
+        (total << (31 - length)) + (1 << 13)
+    ) >> 14  # total / 2**(length - 1), with 16 fractional bits
+    reciprocal = look_up(_reciprocal(), np.clip(fraction - (1 << 15) - (1 << 16), LOW, HIGH))
+    right = length - 1
+    shares = (exponentials * reciprocal + (np.int64(1) << (right - 1))) >> right
+    return [np.clip(shares, 0, HIGH).astype(np.int16)]
+
+
+@cache
+def _exponential() -> Int64Array:
+    """exp(x), x from -10 to 0."""
+    return table_of(np.exp, -10.0, 0.0, 32768.0)
+
+
+@cache
+def _reciprocal() -> Int64Array:
+    """1 / (1 + x), x from 0 to 1."""
+    return table_of(lambda x: 1 / (1 + x), 0.0, 1.0, 32768.0)
+
+
 def _in_reals(call: Call[Parameters], values: Values) -> list[Array]:
     """Exponentials and their sum in float64, one after the other; the quotients are rounded once."""
     x, axis = np.moveaxis(input_value(values).astype(np.float64), axis_of(call), -1), axis_of(call)
@@ -185,8 +219,12 @@ def _lower_float(call: Call[Parameters], hardware: Hardware) -> Parts:
 
 
 def _probabilities(call: Call) -> bool:
-    """an output has its smallest code as zero point, one of 8 bits the scale 1/256, of 16 bits about 1/65536"""
+    """an output has its smallest code as zero point and the scale 1/256 (of 16 bits about 1/65536), for an int16 input
+    zero point 0 and a scale of about 1/32768
+    """
     output = call.outputs[0]
+    if input_type(call).dtype == "int16" and output.quantization is not None:
+        return output.quantization.zero_point == 0 and abs(output.quantization.scale * 32768 - 1) <= 0.001
     if output.quantization is None:
         return output.real
     scale, zero_point = output.quantization.scale, output.quantization.zero_point
@@ -201,7 +239,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
     return row_work(call, lambda rows: Softmax(**rows._asdict(), **fields))
 
 
-REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": _reals})
+REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
 _FIXED_POINT = by_type(REFERENCES)
 
 OPERATOR = Operator(

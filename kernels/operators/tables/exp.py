@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from npusim.kernels.operators.tables.lookup import real_function, tabulate_real, unary_operator
+from npusim.kernels.operators.tables.lookup import (
+    interpolated,
+    real_function,
+    tabulate_real,
+    unary_operator,
+)
 
-OPERATOR = unary_operator("exp", tabulate_real(real_function("exp")))
+_FUNCTION = real_function("exp")
+
+OPERATOR = unary_operator("exp", tabulate_real(_FUNCTION), whole={"int16": interpolated(_FUNCTION)})

@@ -11,6 +11,7 @@ from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.tables.erf import error_function
 from npusim.kernels.operators.tables.lookup import (
     Float64Array,
+    interpolated,
     real_function,
     tabulate_real,
     unary_operator,
@@ -36,6 +37,13 @@ def _once(call: Call[Parameters], x: Float64Array) -> Float64Array:
     return result
 
 
+_FUNCTION = real_function(_lanes)
+
 OPERATOR = unary_operator(
-    "gelu", tabulate_real(real_function(_lanes)), parameters=Parameters, lanes=_lanes, once=_once
+    "gelu",
+    tabulate_real(_FUNCTION),
+    parameters=Parameters,
+    lanes=_lanes,
+    once=_once,
+    whole={"int16": interpolated(_FUNCTION)},
 )

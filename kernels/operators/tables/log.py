@@ -6,7 +6,13 @@ import numpy as np
 
 from npusim.kernels.operator.operands import code_range, quantization
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.tables.lookup import Float32Array, real_function, tabulate_real, unary_operator
+from npusim.kernels.operators.tables.lookup import (
+    Float32Array,
+    interpolated,
+    real_function,
+    tabulate_real,
+    unary_operator,
+)
 
 
 def _smallest_where_undefined(call: Call, x: Float32Array) -> Float32Array:
@@ -21,4 +27,4 @@ def _smallest_where_undefined(call: Call, x: Float32Array) -> Float32Array:
 table = tabulate_real(_smallest_where_undefined)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("log", table)
+OPERATOR = unary_operator("log", table, whole={"int16": interpolated(_smallest_where_undefined)})

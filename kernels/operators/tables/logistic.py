@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from npusim.isa.arithmetic.interpolated import logistic_words
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operators.tables.gate import in_steps, wide_scales
 from npusim.kernels.operators.tables.lookup import (
     Float64Array,
     real_function,
@@ -21,4 +23,6 @@ def _once(call: Call, x: Float64Array) -> Float64Array:
 table = tabulate_real(real_function("logistic"))
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("logistic", table, once=_once)
+OPERATOR = unary_operator(
+    "logistic", table, wide_scales, once=_once, whole={"int16": in_steps(logistic_words)}
+)

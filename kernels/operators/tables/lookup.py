@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import IntArray, codes_of_reals
+from npusim.isa.arithmetic.interpolated import HIGH, LOW, table_of
+from npusim.isa.arithmetic.interpolated import look_up as interpolation
 from npusim.isa.arithmetic.real import UNARY_BY_NAME
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.float_codes import literal_table_lowering
@@ -81,6 +83,21 @@ def beyond_tables(codes_of: CodeFunction) -> Reference:
         return [np.clip(results, *code_range(output.dtype)).astype(output.numpy_dtype)]
 
     return reference
+
+
+def interpolated(function: RealFunction, dtype: type[Any] = np.float32) -> Reference:
+    """The reference of int16 by a table of 513 entries between which results are interpolated."""
+
+    def codes_of(call: Call, codes: Int64Array) -> IntArray:
+        source, target = quantization(input_type(call)), quantization(call.outputs[0])
+        (first, last), (least, most) = (
+            [np.float32(each.scale) * np.float32(end) for end in (LOW, HIGH)] for each in (source, target)
+        )
+        with np.errstate(all="ignore"):
+            factor = np.float32(65536) / (most - least)
+        return interpolation(table_of(lambda x: function(call, x), first, last, factor, dtype), codes)
+
+    return beyond_tables(codes_of)
 
 
 def look_up(entries: Array, codes: Array) -> Array:

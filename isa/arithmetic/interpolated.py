@@ -1,0 +1,93 @@
+"""Functions of int16 values as tables of 513 entries between which results are interpolated, as LiteRT's kernels do.
+
+An entry stands for every 128th value. It is moved by half of the error that the middle between it and the next entry
+would have, so that the two errors are alike. The logistic function and the hyperbolic tangent share one table of 256
+entries of the logistic function instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import round_half_away
+
+Int64Array = NDArray[np.int64]
+Function = Callable[[NDArray[Any]], NDArray[Any]]
+
+Real = float | np.floating[Any]
+
+ENTRIES = 513
+LOW, HIGH = -(1 << 15), (1 << 15) - 1
+
+
+def table_of(
+    function: Function, first: Real, last: Real, factor: Real, dtype: type[Any] = np.float64
+) -> Int64Array:
+    """Return the entries for arguments from `first` to `last`, times `factor`, computed in `dtype`."""
+    begin, end, scale = (dtype(each) for each in (first, last, factor))
+    step = (end - begin) / dtype(ENTRIES - 1)
+    numbers: NDArray[Any] = np.arange(ENTRIES - 1).astype(dtype)
+    with np.errstate(all="ignore"):
+        values, middles, following = (
+            function(begin + at * step + offset) * scale
+            for at, offset in (
+                (numbers, dtype(0)),
+                (numbers, step / dtype(2)),
+                (numbers + dtype(1), dtype(0)),
+            )
+        )
+        entries = round_half_away(values)
+        between = round_half_away((following + entries.astype(dtype)) / dtype(2))
+        entries -= round_half_away((between - round_half_away(middles)) / 2)
+        last_entry = round_half_away(np.asarray(function(np.asarray([end])) * scale))
+    table = np.concatenate([entries, last_entry])
+    table[np.isnan(table)] = 0  # what the processor makes of no number
+    clipped: Int64Array = np.clip(table, LOW, HIGH).astype(np.int64)
+    return clipped
+
+
+def look_up(table: Int64Array, values: Int64Array) -> Int64Array:
+    """What a table gives for values of int16: from the entry below toward the next, rounded to nearest, halves up.
+
+    Slope and result wrap to 16 bits.
+    """
+    position, rest = (values >> 7) + 256, values & 127
+    base = table[position]
+    slope = (table[position + 1] - base).astype(np.int16).astype(np.int64)
+    result: Int64Array = (base + ((slope * rest + 64) >> 7)).astype(np.int16).astype(np.int64)
+    return result
+
+
+@cache
+def _logistic() -> Int64Array:
+    """65536 / (1 + exp(-k / 24)), k = 0..255, each raised by half of what interpolation lacks behind it."""
+    halves = 65536 / (1 + np.exp(-np.arange(513) / 48))
+    here, middle, behind = halves[:-1:2], halves[1::2], halves[2::2]
+    entries: Int64Array = np.floor(here + (middle - (here + behind) / 2) / 2 + 0.5).astype(np.int64)
+    entries[-1] = 65535  # where results saturate
+    return entries
+
+
+def logistic_words(steps: Int64Array) -> Int64Array:
+    """1 / (1 + exp(-x)) with 15 fractional bits; `steps` are x in units of 1/12288 (a 512th of 1/24)."""
+    magnitude = np.abs(steps)
+    position, rest = np.minimum(magnitude >> 9, 254), magnitude & 511
+    table = _logistic()
+    inside = (table[position] << 9) + rest * (table[position + 1] - table[position])
+    result = np.where(magnitude >> 9 >= 255, 0x7FFF << 10, inside)
+    return np.where(steps >= 0, result + (1 << 9), (1 << 25) - result + (1 << 9) - 1) >> 10
+
+
+def tanh_words(steps: Int64Array) -> Int64Array:
+    """The hyperbolic tangent, 2 / (1 + exp(-2x)) - 1, with 15 fractional bits; `steps` as for the logistic function."""
+    magnitude = np.abs(steps)
+    position, rest = np.minimum(magnitude >> 8, 254), magnitude & 255
+    table = _logistic()
+    inside = (table[position] << 8) + rest * (table[position + 1] - table[position])
+    result = np.where(magnitude >> 8 >= 255, 0xFFFF << 8, inside)
+    return np.where(steps >= 0, result - (1 << 23) + (1 << 7), -result + (1 << 23) + (1 << 7) - 1) >> 8
