@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.integer[Any]]
 Int32Array = NDArray[np.int32]
-Float32Array = NDArray[np.float32]
+FloatArray = NDArray[np.floating[Any]]
 Float64Array = NDArray[np.float64]
 Number = TypeVar("Number", np.int32, np.float32, np.float64)
 Pair = tuple[int, int]
@@ -154,15 +154,15 @@ def depthwise_convolve(
 
 
 def convolve_float(
-    ifm: Float32Array,
-    weights: Float32Array,
+    ifm: FloatArray,
+    weights: FloatArray,
     *,
     strides: Pair = (1, 1),
     dilations: Pair = (1, 1),
     pads: Pair = (0, 0),
     output_shape: Pair,
 ) -> Float64Array:
-    """The convolution of float32 operands, shaped as in `convolve`, in float64."""
+    """The convolution of float operands, shaped as in `convolve`, in float64."""
     window = _Window((weights.shape[1], weights.shape[2]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
     matrix = weights[:, *taps].reshape(len(weights), -1).astype(np.float64)
@@ -173,15 +173,15 @@ def convolve_float(
 
 
 def depthwise_convolve_float(
-    ifm: Float32Array,
-    weights: Float32Array,
+    ifm: FloatArray,
+    weights: FloatArray,
     *,
     strides: Pair = (1, 1),
     dilations: Pair = (1, 1),
     pads: Pair = (0, 0),
     output_shape: Pair,
 ) -> Float64Array:
-    """The depthwise convolution of float32 operands, shaped as in `depthwise_convolve`, in float64."""
+    """The depthwise convolution of float operands, shaped as in `depthwise_convolve`, in float64."""
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
     padded = _padded(_repeated(ifm, weights.shape[2]), 0, window, np.float64)

@@ -97,6 +97,11 @@ class Use(NamedTuple):
     updates: int
     product_bits: int = MOST_BITS
 
+    def repeated(self, passes: int) -> Use:
+        """What so many passes over the problem cost."""
+        cycles, array_cycles, map_values, weight_values, updates = (count * passes for count in self[:-1])
+        return Use(cycles, array_cycles, map_values, weight_values, updates, self.product_bits)
+
 
 class Circuits(NamedTuple):
     """What an array is built of, for its area and its leakage.

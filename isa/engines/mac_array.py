@@ -210,6 +210,13 @@ class MacArray(Section):
     float32_columns: Annotated[int, Field(ge=0, json_schema_extra=MORE), _SYSTOLIC] = Field(
         default=0, le=1024, description="likewise float32"
     )
+    int16_passes: Annotated[int, ON_NPU] = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="passes over the array for an int16 feature map with int8 weights: 2 for its bytes one after the "
+        "other; 0: none, the host computes such layers",
+    )
     weight_bits: Annotated[int, ReadBy(("bit_serial",))] = Field(
         default=MOST_BITS,
         ge=2,

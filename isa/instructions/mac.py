@@ -4,6 +4,11 @@ Padding is never materialised: rows and columns outside the feature map read as 
 block of a tile holds, for n channels: n int32 biases, then multipliers and shifts, n of each if `per_channel`
 (int32 and int8), else one of each. With `rescale` float32 the scales are float32 numbers, n or one, in their place:
 the sum, rounded to float32, times the scale, rounded to float32, then to the nearest whole number, halves to even.
+
+With `int16` the feature map and the results are int16 without zero points. The array passes over a problem as often
+as `mac_array.int16_passes` says, for the bytes of the feature map one after the other: a sum is 256 times that of the
+upper bytes plus that of the lower ones. Sums have 48 bits, biases are int64, and the parameter block ends with the
+smallest and the largest result, an int16 each, in place of `low` and `high`.
 """
 
 from __future__ import annotations
@@ -15,7 +20,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.convolution import convolve, depthwise_convolve
+from npusim.isa.arithmetic.convolution import (
+    convolve,
+    convolve_float,
+    depthwise_convolve,
+    depthwise_convolve_float,
+)
 from npusim.isa.base.cause import Cause
 from npusim.isa.engines.engine import HALVINGS_BITS, Layout, Problem
 from npusim.isa.engines.kinds import ENGINES, engine_of
@@ -34,6 +44,7 @@ ROUNDINGS = ("double", "single")
 RESULTS = ("codes", "16_bits", "32_bits")
 CODES = ((0, 255), (-128, 127))
 """Smallest and largest code of each of `SIGNS`."""
+CODES_16 = (-(1 << 15), (1 << 15) - 1)
 _CODE_TYPES = (np.uint8, np.int8)
 ADDRESS_BITS = 28
 ADDRESSABLE = 1 << ADDRESS_BITS
@@ -101,6 +112,9 @@ class MacInstruction(Instruction):
         choices=("no", "yes"),
         place=LAST,
     )
+    int16: int = bits(
+        1, "the feature map and the results are int16, in passes", choices=("no", "yes"), place=LAST
+    )
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -147,15 +161,26 @@ class MacInstruction(Instruction):
             found.append("rescale is float32; the machine has float32_rescale = false")
         if self.looked_up > context.hardware.vector.fused_lookup:
             found.append("looked_up is yes; the machine has vector.fused_lookup = false")
+        if self.int16 and not array.int16_passes:
+            found.append("the feature map is int16; the machine has mac_array.int16_passes = 0")
         return found
 
     def _parameter_bytes(self) -> int:
-        return parameter_bytes(self.ofm_depth, bool(self.per_channel), bool(self.rescale))
+        return parameter_bytes(self.ofm_depth, bool(self.per_channel), bool(self.rescale), bool(self.int16))
+
+    def _passes(self, context: Context) -> int:
+        """How often the array passes over the problem."""
+        return context.hardware.mac_array.int16_passes if self.int16 else 1
+
+    @property
+    def _map_bytes(self) -> int:
+        """Bytes of one value of the feature map."""
+        return 2 if self.int16 else 1
 
     @property
     def _result_bytes(self) -> int:
         """Bytes of one value of the output."""
-        return 1
+        return self._map_bytes
 
     def regions(self, context: Context) -> Regions:
         """Feature map, weights and parameters are read; the output is written."""
@@ -170,7 +195,7 @@ class MacInstruction(Instruction):
     def _map_region(self) -> Region:
         return map_region(
             self.ifm,
-            (self.ifm_height, self.ifm_width, self.ifm_depth),
+            (self.ifm_height, self.ifm_width, self.ifm_depth * self._map_bytes),
             (self.ifm_row_stride, self.ifm_pixel_stride),
         )
 
@@ -193,6 +218,10 @@ class MacInstruction(Instruction):
         code_low, code_high = CODES[self._ofm_signed]
         if not code_low <= self.low <= self.high <= code_high:
             found.append(f"clamp {self.low}..{self.high} does not lie in {code_low}..{code_high}")
+        unused = ("ifm_zero", "ofm_zero", "low", "high", "rescale", "other_sign", "looked_up")
+        for name in unused if self.int16 else ():
+            if value := getattr(self, name):
+                found.append(f"{name} is {value} with an int16 feature map; it may be 0")
         for name, signed in (("ifm_zero", self.signed), ("weight_zero", self.weights_signed)):
             (code_low, code_high), zero = CODES[signed], getattr(self, name)
             if not code_low <= zero <= code_high:
@@ -217,8 +246,9 @@ class MacInstruction(Instruction):
 
     def _feature_map(self, memory: Memory) -> NDArray[Any]:
         shape = (self.ifm_height, self.ifm_width, self.ifm_depth)
-        strides = (self.ifm_row_stride, self.ifm_pixel_stride, 1)
-        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, _CODE_TYPES[self.signed])
+        strides = (self.ifm_row_stride, self.ifm_pixel_stride, self._map_bytes)
+        dtype = np.dtype("<i2") if self.int16 else _CODE_TYPES[self.signed]
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, dtype)
 
     def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
         dtype = np.int8 if self.weights_signed else np.uint8
@@ -238,29 +268,37 @@ class MacInstruction(Instruction):
         array, problem = context.hardware.mac_array, self._problem
         engine = engine_of(array)
         use = engine.use(array, problem, self._layout)
+        passes = self._passes(context)
+        if passes > 1:
+            use = use.repeated(passes)
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
-        macs = outputs * problem.inner
+        macs = outputs * problem.inner * passes
         full = use.array_cycles * engine.macs_per_cycle(array) * array.weight_bits
         weight_bytes = array.stored_bytes(use.weight_values) if self.few_bits else use.weight_values
+        # A sum of 48 bits times a multiplier takes two products of 32 bits.
         actions = {
             **_products(macs, use.product_bits),
             "pe_idle": max((full - macs * use.product_bits) // MOST_BITS, 0),
             "accumulator_update": use.updates,
-            "requantise_float32" if self.rescale else "requantise": outputs,
+            "requantise_float32" if self.rescale else "requantise": outputs * self._map_bytes,
             "scratchpad_read_byte": use.map_values + weight_bytes + self._parameter_bytes(),
             "scratchpad_write_byte": outputs * self._result_bytes,
         }
         return Cost(use.cycles, actions, array_cycles=use.array_cycles)
 
     def demand(self, context: Context) -> int:
-        """Its multiply-accumulates."""
-        return self._problem.macs
+        """Its multiply-accumulates, of int16 values those of each pass."""
+        return self._problem.macs * self._passes(context)
 
     def split(self, context: Context) -> Mapping[str, int]:
         """What the array loses, one hindrance after the other."""
         array = context.hardware.mac_array
         engine = engine_of(array)
-        lost = engine.split(array, self._problem, self._layout)
+        lost = list(engine.split(array, self._problem, self._layout))
+        if (passes := self._passes(context)) > 1:
+            lost = [cycles * passes for cycles in lost]
+            macs, per_cycle = self._problem.macs, engine.macs_per_cycle(array)
+            lost[0] += passes * -(-macs // per_cycle) - -(-macs * passes // per_cycle)
         return {cause.name: cycles for cause, cycles in zip(engine.causes, lost, strict=True)}
 
     def rereads(self, context: Context) -> bool:
@@ -268,8 +306,8 @@ class MacInstruction(Instruction):
         array, problem = context.hardware.mac_array, self._problem
         return engine_of(array).use(array, problem, self._layout).weight_values > problem.weights
 
-    def _finish(self, memory: Memory, accumulators: NDArray[np.int32]) -> list[Write]:
-        """The output stage: bias, rescale, zero point, clamp."""
+    def _finish(self, memory: Memory, accumulators: NDArray[Any]) -> list[Write]:
+        """The output stage: bias, requantization, zero point, clamp."""
         block = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
         finish = Finish(bool(self.rescale), bool(self.rounding), self.ofm_zero, *self._results)
         values = finish.of(accumulators, block, bool(self.per_channel))
@@ -281,6 +319,8 @@ class MacInstruction(Instruction):
     @property
     def _results(self) -> tuple[int, int, Any]:
         """The smallest and the largest value of the output, and its type."""
+        if self.int16:
+            return *CODES_16, np.dtype("<i2")
         return self.low, self.high, _CODE_TYPES[self._ofm_signed]
 
 
@@ -354,6 +394,8 @@ class Convolve(MacInstruction):
             found.append(
                 f"wide results with zero point {self.ofm_zero} and clamp {self.low}..{self.high}; all may be 0"
             )
+        if self.int16 and (self.wide or self.weight_stride or self.ifm_transposed):
+            found.append("an int16 feature map with wide, weight_stride or ifm_transposed; they may be 0")
         if self.wide and (self.rescale or self.other_sign):
             found.append(
                 f"wide results with rescale {RESCALES[self.rescale]} and other_sign {self.other_sign}; "
@@ -375,12 +417,13 @@ class Convolve(MacInstruction):
 
     @property
     def _result_bytes(self) -> int:
-        return 1 << self.wide
+        return self._map_bytes << self.wide
 
     @property
     def _results(self) -> tuple[int, int, Any]:
         if not self.wide:
-            return self.low, self.high, _CODE_TYPES[self._ofm_signed]
+            results: tuple[int, int, Any] = MacInstruction._results.__get__(self)
+            return results
         limit = 1 << (8 * self._result_bytes - 1)
         return -limit, limit - 1, np.dtype(f"<i{self._result_bytes}")
 
@@ -417,6 +460,10 @@ class Convolve(MacInstruction):
     def execute(self, memory: Memory) -> list[Write]:
         """Accumulate (ifm - zero) * (weight - zero) over the window, then the output stage."""
         shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
+        if self.int16:
+            weights = self._weights(memory, shape).astype(np.float64) - self.weight_zero
+            sums = convolve_float(self._feature_map(memory).astype(np.float64), weights, **self._window())
+            return self._finish(memory, sums.astype(np.int64))
         accumulators = convolve(
             self._feature_map(memory),
             self._weights(memory, shape),
@@ -465,6 +512,11 @@ class Depthwise(MacInstruction):
     def execute(self, memory: Memory) -> list[Write]:
         """Accumulate each channel by itself, then the output stage."""
         weights = self._weights(memory, (self.kernel_height, self.kernel_width, self.ofm_depth))
+        if self.int16:
+            centred = weights.astype(np.float64) - self.weight_zero
+            feature_map = self._feature_map(memory).astype(np.float64)
+            sums = depthwise_convolve_float(feature_map, centred, **self._window())
+            return self._finish(memory, sums.astype(np.int64))
         accumulators = depthwise_convolve(
             self._feature_map(memory), weights, self.ifm_zero, self.weight_zero, **self._window()
         )

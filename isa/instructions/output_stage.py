@@ -2,7 +2,7 @@
 
 The block holds, for n channels, n int32 biases, then the scales: n of them if each channel has its own, else one. In
 fixed point a scale is a multiplier (int32) and a shift (int8), all multipliers before all shifts; in float32 it is a
-float32.
+float32. Of int16 feature maps biases are int64, and behind the scales come the smallest and the largest result.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ BIAS_BYTES = 4
 FIXED_POINT_BYTES = 5
 """A multiplier and a shift."""
 FLOAT32_BYTES = 4
+BOUNDS_BYTES = 4
+"""The smallest and the largest result, of int16 results."""
 
 
 class Finish(NamedTuple):
@@ -32,21 +34,25 @@ class Finish(NamedTuple):
     high: int
     dtype: Any
 
-    def of(self, accumulators: NDArray[np.int32], block: bytes, per_channel: bool) -> IntArray:
-        """Results of int32 sums, channels last; the bias is added to them in place and wraps to 32 bits."""
-        channels = accumulators.shape[-1]
-        scales, behind = channels if per_channel else 1, BIAS_BYTES * channels
-        accumulators += np.frombuffer(block, "<i4", channels)
+    def of(self, accumulators: NDArray[Any], block: bytes, per_channel: bool) -> IntArray:
+        """Results of int32 or int64 sums, channels last; the bias is added to them in place and wraps to their bits."""
+        channels, size = accumulators.shape[-1], accumulators.dtype.itemsize
+        scales, behind = channels if per_channel else 1, size * channels
+        accumulators += np.frombuffer(block, f"<i{size}", channels)
         clamp = self.zero_point, self.low, self.high, self.dtype
         if self.in_float32:
             return requantise_in_float32(accumulators, np.frombuffer(block, "<f4", scales, behind), *clamp)
         multiplier = np.frombuffer(block, "<i4", scales, behind)
         shift = np.frombuffer(block, np.int8, scales, behind + 4 * scales).astype(np.int64)
         rounding: Rounding = "single" if self.single_rounding else "double"
+        if size > BIAS_BYTES:
+            low, high = np.frombuffer(block, "<i2", 2, behind + FIXED_POINT_BYTES * scales).tolist()
+            clamp = self.zero_point, low, high, self.dtype
         return requantise(accumulators, multiplier, shift, *clamp, rounding)
 
 
-def parameter_bytes(channels: int, per_channel: bool, in_float32: bool) -> int:
+def parameter_bytes(channels: int, per_channel: bool, in_float32: bool, int16: bool = False) -> int:
     """Bytes of the parameter block of so many channels."""
     scale_bytes = FLOAT32_BYTES if in_float32 else FIXED_POINT_BYTES
-    return BIAS_BYTES * channels + scale_bytes * (channels if per_channel else 1)
+    rest = scale_bytes * (channels if per_channel else 1)
+    return (2 * BIAS_BYTES * channels + BOUNDS_BYTES if int16 else BIAS_BYTES * channels) + rest

@@ -25,6 +25,7 @@ from npusim.kernels.lowering.mac import (
     convolution_stage,
     fastest_layout,
     in_bytes,
+    map_bytes,
     output_major,
     window_of,
 )
@@ -45,6 +46,7 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
     depth, channels = window.ifm_depth // count, window.ofm_depth // count
     stage, inside = convolution_stage(call), replace(window, ifm_depth=depth)
     common = {**common_fields(call, stage, hardware), "ifm_depth": depth}
+    size = map_bytes(call)
 
     def ranges(first: int, last: int) -> list[tuple[int, int]]:
         ends = [*range(first - first % channels + channels, last, channels), last]
@@ -61,12 +63,12 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
         for (first, last), parameters in zip(parts, begins, strict=True):
             part = Tile(tile.first_row, tile.last_row, first, last, tile.entry)
             fields = inside.fields(part) | {
-                "ifm_row_stride": window.ifm_width * window.ifm_depth,
-                "ifm_pixel_stride": window.ifm_depth,
+                "ifm_row_stride": window.ifm_width * window.ifm_depth * size,
+                "ifm_pixel_stride": window.ifm_depth * size,
             }
             found.append(
                 Convolve(
-                    ifm=at.inputs[0] + first // channels * depth,
+                    ifm=at.inputs[0] + first // channels * depth * size,
                     parameters=at.constants + parameters,
                     weights=at.constants + weights + (first - tile.first_channel) * inner,
                     ofm=ofm_address + (first - tile.first_channel) * stage.result_bytes,
@@ -79,7 +81,7 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
             )
         return tuple(found)
 
-    ifm, ofm = window.maps()
+    ifm, ofm = window.maps(size)
     work = Work(
         rows=window.ofm_height,
         channels=window.ofm_depth,

@@ -159,13 +159,27 @@ class Window:
             self.dilations[0],
         )
 
-    def maps(self) -> tuple[Rows, Rows]:
-        """The rows of the feature map and of the output; images lie one behind the other."""
-        ifm_bytes, ofm_bytes = self.ifm_width * self.ifm_depth, self.ofm_width * self.ofm_depth
+    def maps(self, size: int = 1) -> tuple[Rows, Rows]:
+        """The rows of the feature map, whose values have so many bytes, and of the output; images lie one behind the
+        other.
+        """
+        ifm_bytes, ofm_bytes = self.ifm_width * self.ifm_depth * size, self.ofm_width * self.ofm_depth
         return (
             Rows(("in", 0), self.ifm_height, ifm_bytes, 0, self.ifm_height * ifm_bytes),
             Rows(("out", 0), self.ofm_height, ofm_bytes, 0, self.ofm_height * ofm_bytes),
         )
+
+
+def map_bytes(call: Call) -> int:
+    """Bytes of a value of the feature map of a call on codes."""
+    return input_type(call).element.bits // 8
+
+
+def wider(fields: dict[str, Any], size: int) -> dict[str, Any]:
+    """The fields of a window whose feature map has values of so many bytes."""
+    if size == 1:
+        return fields
+    return fields | {name: fields[name] * size for name in ("ifm_row_stride", "ifm_pixel_stride")}
 
 
 def window_of(call: Call) -> Window:
@@ -210,6 +224,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
     stage = convolution_stage(call)
     window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
+    size = map_bytes(call)
     common = {**common_fields(call, stage, hardware), "ifm_depth": window.ifm_depth}
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -223,10 +238,10 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
             ofm_pixel_stride=ofm_pixel_stride,
             **fastest_layout(hardware, window.problem(tile)),
             **common,
-            **window.fields(tile),
+            **wider(window.fields(tile), size),
         )
 
-    ifm, ofm = window.maps()
+    ifm, ofm = window.maps(size)
     work = Work(
         rows=window.ofm_height,
         channels=window.ofm_depth,
@@ -304,12 +319,13 @@ def _by_channel(call: Call, hardware: Hardware, boxes: Boxes, arranged: Any = No
     window = window_of(call)
     taps = window.kernel[0] * window.kernel[1]
     common = common_fields(call, stage, hardware)
+    size = map_bytes(call)
     sliced = window.ifm_depth == window.ofm_depth
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         ofm_address, ofm_row_stride, ofm_pixel_stride = at.outputs[0]
         depth = tile.channels if at.sliced else window.ifm_depth
-        fields = replace(window, ifm_depth=depth).fields(tile)
+        fields = wider(replace(window, ifm_depth=depth).fields(tile), size)
         layout = fastest_layout(hardware, window.problem(tile, by_channel=True))
         del layout["output_stationary"]
         return Depthwise(
@@ -325,7 +341,7 @@ def _by_channel(call: Call, hardware: Hardware, boxes: Boxes, arranged: Any = No
             **fields,
         )
 
-    ifm, ofm = window.maps()
+    ifm, ofm = window.maps(size)
     work = Work(
         rows=window.ofm_height,
         channels=window.ofm_depth,
@@ -339,7 +355,7 @@ def _by_channel(call: Call, hardware: Hardware, boxes: Boxes, arranged: Any = No
         alike=alike(call, hardware, "depthwise", window, stage.per_channel),
         **_supply(call, stage, taps, boxes, None if arranged is None else _taken(arranged, call, stage)),
     )
-    return (work,)
+    return (in_bytes(work, stage.result_bytes),)
 
 
 ONE_COLUMN = dict.fromkeys(
@@ -356,11 +372,11 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
     """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     stage = output_stage(call, fully_connected_multipliers, "single")
     units, inner = input_type(call, 1).shape
-    rows = input_type(call).elements // inner
+    rows, row_bytes = input_type(call).elements // inner, inner * map_bytes(call)
     common: dict[str, Any] = {
         **common_fields(call, stage, hardware),
-        "ifm_row_stride": inner,
-        "ifm_pixel_stride": inner,
+        "ifm_row_stride": row_bytes,
+        "ifm_pixel_stride": row_bytes,
         "ifm_depth": inner,
         **ONE_COLUMN,
     }
@@ -385,7 +401,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
         rows=rows,
         channels=units,
         channel_step=channel_step(hardware),
-        inputs=((Rows(("in", 0), rows, inner), same_rows),),
+        inputs=((Rows(("in", 0), rows, row_bytes), same_rows),),
         outputs=(Rows(("out", 0), rows, units),),
         emit=emit,
         last_resort=1,

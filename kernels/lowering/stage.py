@@ -33,15 +33,17 @@ class OutputStage:
 
     bias: one value per output channel; None where it is known by its size only.
     scales: multipliers (int32) and shifts (int8), or float32 scales.
-    result_bytes: 1 for codes, 4 for words, which are not clamped.
+    result_bytes: 1 for codes, 2 for int16, 4 for words, which are not clamped.
+    int16: whether feature map and results are int16, and the bias int64.
     """
 
-    bias: NDArray[np.int32] | None
+    bias: NDArray[np.signedinteger[Any]] | None
     scales: tuple[NDArray[np.int32], NDArray[np.int8]] | tuple[NDArray[np.float32]]
     low: int
     high: int
     rounding: Rounding
     result_bytes: int = 1
+    int16: bool = False
 
     @property
     def per_channel(self) -> bool:
@@ -57,7 +59,9 @@ class OutputStage:
         """The parameter block of channels [first, last), for a bias that is known."""
         assert self.bias is not None
         part = slice(first, last) if self.per_channel else slice(None)
-        return b"".join([_little(self.bias[first:last]), *(_little(each[part]) for each in self.scales)])
+        bounds = [_little(np.array([self.low, self.high], np.int16))] if self.int16 else []
+        blocks = (self.bias[first:last], *(each[part] for each in self.scales))
+        return b"".join([*map(_little, blocks), *bounds])
 
     def constants(self, first: int, last: int) -> Constants:
         """That block, or its size, as constants of work whose weights are none."""
@@ -67,7 +71,7 @@ class OutputStage:
 
     def parameter_bytes(self, first: int, last: int) -> int:
         """Bytes of that block."""
-        return parameter_bytes(last - first, self.per_channel, self.in_float32)
+        return parameter_bytes(last - first, self.per_channel, self.in_float32, self.int16)
 
 
 def _little(values: NDArray[Any]) -> bytes:
@@ -92,9 +96,11 @@ def output_stage(call: Call, multipliers: Multipliers, rounding: Rounding) -> Ou
     """
     channels = call.outputs[0].shape[-1]
     bias = call.constants.get(2)
-    values = np.zeros(channels, np.int32) if bias is None else None
+    int16 = input_type(call).dtype == "int16"
+    dtype = np.int64 if int16 else np.int32
+    values: NDArray[Any] | None = np.zeros(channels, dtype) if bias is None else None
     if bias is not None and bias is not SIZE_ONLY:
-        values = bias.astype(np.int32).reshape(channels)
+        values = bias.astype(dtype).reshape(channels)
     maps = input_type(call), input_type(call, 1), call.outputs[0]
     if _words(call):
         return OutputStage(values, _ONE, 0, 0, "single", result_bytes=4)
@@ -103,7 +109,16 @@ def output_stage(call: Call, multipliers: Multipliers, rounding: Rounding) -> Ou
         return OutputStage(values, (_shared(float32_scales(*maps))[0],), *bounds, "double")
     multiplier, shift = _shared(*multipliers(*maps))
     bounds = act_range(activation_of(call), call.outputs[0])
-    return OutputStage(values, (multiplier.astype(np.int32), shift.astype(np.int8)), *bounds, rounding)
+    if accumulator_bits(call) == 64 and rounding == "double":  # the reference's rounding "reduced"
+        multiplier, rounding = np.minimum((multiplier + (1 << 15)) >> 16, (1 << 15) - 1) << 16, "single"
+    scales = multiplier.astype(np.int32), shift.astype(np.int8)
+    return OutputStage(values, scales, *bounds, rounding, 2 if int16 else 1, int16)
+
+
+def accumulator_bits(call: Call) -> int:
+    """Bits of a weighted sum: 64 of an int16 feature map unless the bias is int32, else 32, to which sums wrap."""
+    bias = call.inputs[2] if len(call.inputs) > 2 else None
+    return 64 if input_type(call).dtype == "int16" and (bias is None or bias.dtype == "int64") else 32
 
 
 def _shared(*arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
@@ -124,6 +139,16 @@ def few_bits(call: Call, hardware: Hardware) -> bool:
 def common_fields(call: Call, stage: OutputStage, hardware: Hardware) -> dict[str, Any]:
     """The fields that all tiles of a call share."""
     ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
+    if ifm.dtype == "int16":
+        return {
+            "signed": 1,
+            "weight_zero": weight_zero(call),
+            "weights_signed": _signed(weights),
+            "rounding": int(stage.rounding == "single"),
+            "per_channel": int(stage.per_channel),
+            "int16": 1,
+            "few_bits": int(few_bits(call, hardware)),
+        }
     words = stage.result_bytes > 1
     return {
         "ifm_zero": quantization(ifm).zero_point,

@@ -21,7 +21,14 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.blocks import Blocks, Box, blocks
-from npusim.kernels.lowering.mac import alike, channel_step, convolution_stage, fastest_layout, in_bytes
+from npusim.kernels.lowering.mac import (
+    alike,
+    channel_step,
+    convolution_stage,
+    fastest_layout,
+    in_bytes,
+    map_bytes,
+)
 from npusim.kernels.lowering.stage import common_fields
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work
 from npusim.kernels.operator.operands import input_type, weight_zero
@@ -117,14 +124,15 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
     stage = convolution_stage(call)
     boxes = _Boxes(y_axis, x_axis, inner, channels * inner // depth)
     needs = blocks(call, stage, boxes.of, boxes.ranges)
-    ifm_bytes, ofm_bytes = ifm_width * depth, ofm_width * channels
+    size = map_bytes(call)
+    ifm_bytes, ofm_bytes = ifm_width * depth * size, ofm_width * channels
     work = Work(
         rows=ofm_height,
         channels=channels,
         channel_step=channel_step(hardware),
         inputs=((Rows(("in", 0), ifm_height, ifm_bytes, 0, ifm_height * ifm_bytes), y_axis.needed),),
         outputs=(Rows(("out", 0), ofm_height, ofm_bytes, 0, ofm_height * ofm_bytes),),
-        emit=_Emitter(hardware, boxes, needs, depth, common_fields(call, stage, hardware)).tile,
+        emit=_Emitter(hardware, boxes, needs, depth * size, common_fields(call, stage, hardware), size).tile,
         last_resort=1,
         entries=batch,
         alike=alike(call, hardware, "transposed", y_axis, x_axis, depth, inner, channels, stage.per_channel),
@@ -200,13 +208,17 @@ class _Boxes(NamedTuple):
 
 
 class _Emitter(NamedTuple):
-    """Makes the instructions of tiles; depth: that of the whole input, common: fields that all of them have."""
+    """Makes the instructions of tiles.
+
+    pixel_bytes: bytes of a pixel of the whole input, common: fields that all of them have, size: bytes of a value.
+    """
 
     hardware: Hardware
     boxes: _Boxes
     needs: Blocks
-    depth: int
+    pixel_bytes: int
     common: dict[str, Any]
+    size: int
 
     def tile(self, tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
         """Group by group: the bias first where some pixels see no tap, then each phase."""
@@ -220,7 +232,7 @@ class _Emitter(NamedTuple):
         for (first, last), begin in zip(parts, parameters, strict=True):
             part = _Part(
                 Tile(tile.first_row, tile.last_row, first, last, tile.entry),
-                at.inputs[0] + first // self.boxes.channels * self.boxes.depth,
+                at.inputs[0] + first // self.boxes.channels * self.boxes.depth * self.size,
                 at.constants + begin,
                 (
                     at.outputs[0][0] + (first - tile.first_channel) * self.needs.stage.result_bytes,
@@ -269,9 +281,9 @@ class _Emitter(NamedTuple):
         ifm_width, depth = self.boxes.right.size, self.boxes.depth
         return self._convolve(
             part,
-            ifm=part.input + (y.skipped * ifm_width + x.skipped) * self.depth,
-            ifm_row_stride=ifm_width * self.depth,
-            ifm_pixel_stride=self.depth,
+            ifm=part.input + (y.skipped * ifm_width + x.skipped) * self.pixel_bytes,
+            ifm_row_stride=ifm_width * self.pixel_bytes,
+            ifm_pixel_stride=self.pixel_bytes,
             ifm_height=y.size,
             ifm_width=x.size,
             ifm_depth=depth,

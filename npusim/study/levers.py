@@ -292,6 +292,7 @@ FLOAT_PARTS = {"vector.{}_lanes": ("vector.lanes", 2), "mac_array.{}_columns": (
 FIRST_UNITS: Mapping[str, Mapping[str, Any]] = {
     "dma.burst_buffer_kib": {"dma.burst_buffer_kib": 4},
     "float32_rescale": {"float32_rescale": True},
+    "mac_array.int16_passes": {"mac_array.int16_passes": 2},
 }
 """What a machine without a unit gets, by the key that an operator needs; the burst buffer is as large as in presets."""
 

@@ -96,6 +96,7 @@ OPERATOR = Operator(
     window=convolution.window,
     lowerings=(
         *_MAC,
+        *(weighted_sum.on_int16(row, convolution.wide_sums_fit(0)) for row in _MAC),
         exact_sum.on_npu(_MAC[0], _FITS),
         exact_sum.on_npu(_MAC[1], _FITS, exact_sum.codes_only),
         exact_sum.on_npu(_MAC[2], _FITS),

@@ -247,6 +247,11 @@ def own_rules(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
     return (*_shapes(filters, channel_axis), *exact_sum.rules(products, channel_axis))
 
 
+def wide_sums_fit(channel_axis: int) -> Rule:
+    """The rule that the output stage holds sums of int16 values."""
+    return weighted_sum.wide_sums_fit(channel_axis, _multipliers)
+
+
 def fits_on_npu(channel_axis: int) -> Rule:
     """The rule that sums of such codes do not wrap."""
     return exact_sum.sums_in_32_bits(products, channel_axis)

@@ -180,6 +180,10 @@ OPERATOR = Operator(
     infer=_infer,
     reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "int16": _codes, "float32": _reals})),
     workload=_workload,
-    lowerings=(_MAC, exact_sum.on_npu(_MAC, _FITS)),
+    lowerings=(
+        _MAC,
+        weighted_sum.on_int16(_MAC, weighted_sum.wide_sums_fit(0, _multipliers)),
+        exact_sum.on_npu(_MAC, _FITS),
+    ),
     arithmetics=(Arithmetic(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),),
 )

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import Int32Array, Int64Array, Rounding, requantise
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.stage import accumulator_bits
 from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Rule, Values
+from npusim.kernels.operator.operator import Call, Lowering, Rule, Values, need
 from npusim.kernels.operator.parameters import Activated
 
 IFM, WEIGHTS, BIAS = 0, 1, 2
@@ -32,6 +34,9 @@ TYPES = (
 
 DYNAMIC_RANGE_TYPES = ("float32, int8, float32 -> float32",)
 """The same with rows of the feature map quantized at run time."""
+
+Multipliers = Callable[[Call], tuple[Any, Any]]
+"""The multipliers and shifts of a call: one of each, or one for each channel."""
 
 
 def three_operands(call: Call) -> bool:
@@ -84,7 +89,7 @@ def groups(call: Call) -> int:
     return input_type(call).shape[3] // input_type(call, WEIGHTS).shape[3]
 
 
-def shifted_in_64_bits(multipliers: Callable[[Call], tuple[Any, Any]]) -> Rule:
+def shifted_in_64_bits(multipliers: Multipliers) -> Rule:
     """The rule that a shift of sums of 64 bits is defined."""
 
     def rule(call: Call) -> bool:
@@ -105,16 +110,51 @@ def quantized_maps(call: Call) -> bool:
     return input_type(call).quantized8 and call.outputs[0].quantized8
 
 
+def wide_maps(call: Call) -> bool:
+    """with int16 feature maps the NPU takes constant int8 weights and bias"""
+    present = [at for at, tensor in enumerate(call.inputs) if tensor is not None and at >= WEIGHTS]
+    wide = input_type(call).dtype == "int16" and input_type(call, WEIGHTS).quantized8
+    return wide and all(at in call.constants for at in present)
+
+
+def wide_sums_fit(channel_axis: int, multipliers: Multipliers) -> Rule:
+    """The rule that the output stage holds the sums of int16 values with weights, whose channels are along an axis."""
+
+    def rule(call: Call) -> bool:
+        """on the NPU a sum of int16 values with int32 bias fits 32 bits, another one 47 and requantized 32"""
+        weights, bias = call.constants[WEIGHTS], call.constants.get(BIAS)
+        if weights is SIZE_ONLY or bias is SIZE_ONLY:
+            return True
+        others = tuple([at for at in range(weights.ndim) if at != channel_axis])
+        centred = weights.astype(np.int64) - quantization(input_type(call, WEIGHTS)).zero_points[0]
+        sums = np.abs(centred).sum(axis=others) * (1 << 15)
+        largest = sums.astype(np.float64) + (
+            0 if bias is None else np.abs(bias.reshape(-1).astype(np.float64))
+        )
+        if accumulator_bits(call) == 32:
+            return bool(largest.max(initial=0) < 1 << 31)
+        multiplier, shift = multipliers(call)
+        results = largest * np.ldexp(np.asarray(multiplier, np.float64), np.asarray(shift) - 31)
+        return bool(largest.max(initial=0) < 1 << 47 and results.max(initial=0) < 1 << 30)
+
+    return rule
+
+
+@need("mac_array.int16_passes")
+def _passes(call: Call, hardware: Hardware) -> bool:
+    """passes for int16 feature maps (mac_array.int16_passes)"""
+    return hardware.mac_array.int16_passes > 0
+
+
+def on_int16(row: Lowering, *rules: Rule) -> Lowering:
+    """The same way for int16 feature maps: its first rule, which types it takes, is another."""
+    return row._replace(rules=(wide_maps, *row.rules[1:], *rules), needs=(*row.needs, _passes))
+
+
 def bias_value(values: Values) -> Any:
     """The bias as a vector, or None."""
     bias = values[BIAS] if len(values) > BIAS else None
     return None if bias is None else bias.reshape(-1)
-
-
-def accumulator_bits(call: Call) -> int:
-    """Bits of a weighted sum: 64 of an int16 feature map unless the bias is int32, else 32, to which sums wrap."""
-    bias = call.inputs[BIAS] if len(call.inputs) > BIAS else None
-    return 64 if input_type(call).dtype == "int16" and (bias is None or bias.dtype == "int64") else 32
 
 
 def finish_sums(
