@@ -100,7 +100,8 @@ _OPERATORS = """\
 Element types are those of the first operand. An operator runs on the NPU where the conditions below hold, which are the
 messages that reports give for those that the host runs; `npusim ops OP` prints them. On the host every type that is
 listed is computed and timed. Reals run on the NPU where the hardware has lanes (`vector.float16_lanes`,
-`vector.float32_lanes`) and columns (`mac_array.float16_columns`, `mac_array.float32_columns`) for them.
+`vector.float32_lanes`) and columns (`mac_array.float16_columns`, `mac_array.float32_columns`) for them, int16 values
+where it passes over them (`vector.int16_passes`, `mac_array.int16_passes`).
 
 """
 

@@ -63,8 +63,11 @@ def look_up(table: Int64Array, values: Int64Array) -> Int64Array:
     return result
 
 
+LOGISTIC_ENTRIES = 256
+
+
 @cache
-def _logistic() -> Int64Array:
+def logistic_table() -> Int64Array:
     """65536 / (1 + exp(-k / 24)), k = 0..255, each raised by half of what interpolation lacks behind it."""
     halves = 65536 / (1 + np.exp(-np.arange(513) / 48))
     here, middle, behind = halves[:-1:2], halves[1::2], halves[2::2]
@@ -73,21 +76,19 @@ def _logistic() -> Int64Array:
     return entries
 
 
-def logistic_words(steps: Int64Array) -> Int64Array:
-    """1 / (1 + exp(-x)) with 15 fractional bits; `steps` are x in units of 1/12288 (a 512th of 1/24)."""
+def logistic_words(steps: Int64Array, table: Int64Array) -> Int64Array:
+    """1 / (1 + exp(-x)) with 15 fractional bits, by `logistic_table`; `steps` are x in units of 1/12288."""
     magnitude = np.abs(steps)
     position, rest = np.minimum(magnitude >> 9, 254), magnitude & 511
-    table = _logistic()
     inside = (table[position] << 9) + rest * (table[position + 1] - table[position])
     result = np.where(magnitude >> 9 >= 255, 0x7FFF << 10, inside)
     return np.where(steps >= 0, result + (1 << 9), (1 << 25) - result + (1 << 9) - 1) >> 10
 
 
-def tanh_words(steps: Int64Array) -> Int64Array:
-    """The hyperbolic tangent, 2 / (1 + exp(-2x)) - 1, with 15 fractional bits; `steps` as for the logistic function."""
+def tanh_words(steps: Int64Array, table: Int64Array) -> Int64Array:
+    """The hyperbolic tangent, 2 / (1 + exp(-2x)) - 1, by the same table and of the same steps."""
     magnitude = np.abs(steps)
     position, rest = np.minimum(magnitude >> 8, 254), magnitude & 255
-    table = _logistic()
     inside = (table[position] << 8) + rest * (table[position + 1] - table[position])
     result = np.where(magnitude >> 8 >= 255, 0xFFFF << 8, inside)
     return np.where(steps >= 0, result - (1 << 23) + (1 << 7), -result + (1 << 23) + (1 << 7) - 1) >> 8

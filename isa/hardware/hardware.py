@@ -171,6 +171,13 @@ class Vector(Section):
     quantise_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
         default=6, le=1024, description="a sum of floats over their number, and to a code"
     )
+    int16_passes: Annotated[int, ON_NPU] = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="passes of a lane over an int16 value: 2 for its bytes one after the other; 0: none, the host "
+        "computes on int16",
+    )
     float16_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0,
         le=4096,

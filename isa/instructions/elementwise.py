@@ -24,7 +24,18 @@ from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, clamp_fault, code_type, passes
+from npusim.isa.instructions.vector import (
+    VECTOR_CAUSES,
+    Codes,
+    code_type,
+    int16_bound,
+    int16_field,
+    int16_misfits,
+    passes,
+    range_faults,
+    range_of,
+    turns,
+)
 from npusim.isa.instructions.word import FIRST, LAST, FieldSpec, bits
 
 _CYCLES = {
@@ -89,14 +100,19 @@ class Grid(Instruction):
         """What is done for each element."""
         raise NotImplementedError
 
+    @property
+    def wide(self) -> int:
+        """1 where elements are int16, else 0: they are bytes."""
+        return 0
+
     def regions(self, context: Context) -> Regions:
         """All operands are read, the output is written."""
         reads = tuple([self._region(*operand) for operand in self.operands])
-        return reads, (dense(Space.SCRATCHPAD, self.output, self._elements),)
+        return reads, (dense(Space.SCRATCHPAD, self.output, self._elements << self.wide),)
 
     def _region(self, address: int, row_stride: int, column_stride: int) -> Region:
         rows, columns = self.grid
-        columns = columns if column_stride else 1
+        columns = (columns if column_stride else 1) << self.wide
         if row_stride == columns:
             return dense(Space.SCRATCHPAD, address, rows * columns)
         return Region(Space.SCRATCHPAD, address, (rows, columns), (row_stride,))
@@ -109,13 +125,14 @@ class Grid(Instruction):
     def views(self, memory: Memory, dtype: Any) -> list[Codes]:
         """The operands, each as rows x columns."""
         return [
-            memory.view(Space.SCRATCHPAD, address, self.grid, strides, dtype)
-            for address, *strides in self.operands
+            memory.view(Space.SCRATCHPAD, address, self.grid, (row, column << self.wide), dtype)
+            for address, row, column in self.operands
         ]
 
     def written(self, memory: Memory, values: NDArray[Any]) -> list[Write]:
         """Values of the output."""
-        target = memory.view(Space.SCRATCHPAD, self.output, self.grid, (self.grid[1], 1), values.dtype)
+        strides = (self.grid[1] << self.wide, 1 << self.wide)
+        target = memory.view(Space.SCRATCHPAD, self.output, self.grid, strides, values.dtype)
         return [(target, values)]
 
     @property
@@ -128,8 +145,8 @@ class Grid(Instruction):
         elements, v = self._elements, context.hardware.vector
         counted = {
             **dict.fromkeys(self.actions, elements),
-            "scratchpad_read_byte": len(self.operands) * elements,
-            "scratchpad_write_byte": elements,
+            "scratchpad_read_byte": len(self.operands) * elements << self.wide,
+            "scratchpad_write_byte": elements << self.wide,
         }
         passed = passes(self._passed(v.brick_channels), v)
         return Cost(v.startup_cycles + passed * self._cycles(context), counted)
@@ -144,7 +161,8 @@ class Grid(Instruction):
         return self._elements * self._cycles(context)
 
     def _cycles(self, context: Context) -> int:
-        return sum(getattr(context.hardware.vector, _CYCLES[action]) for action in self.actions)
+        cycles: int = sum(getattr(context.hardware.vector, _CYCLES[action]) for action in self.actions)
+        return cycles * turns(self.wide, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +187,7 @@ NAMES = (
     "add", "sub", "mul", "max", "min", "rescaled_max", "rescaled_min", "squared_difference", "prelu", "div",
 )  # fmt: skip
 """The elementwise functions, in the order of the field `function`."""
+INT16_NAMES = ("add", "sub", "mul", "max", "min")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,19 +214,34 @@ class Binary(Pair):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
+    int16: int = int16_field()
+    int16_low: int = int16_bound("smallest")
+    int16_high: int = int16_bound("largest")
 
     @property
     def actions(self) -> Sequence[str]:
         """Those of the function."""
         return FUNCTIONS[self.function].actions
 
+    @property
+    def wide(self) -> int:
+        """1 where elements are int16."""
+        return self.int16
+
     def faults(self) -> list[str]:
-        """At least one element and a clamp inside the type."""
-        return Pair.faults(self) + clamp_fault(self.signed, self.low, self.high)
+        """At least one element and a clamp inside the type; of int16 not all functions."""
+        found = Pair.faults(self) + range_faults(self)
+        if self.int16 and NAMES[self.function] not in INT16_NAMES:
+            found.append(f"{NAMES[self.function]} of int16; it may be {', '.join(INT16_NAMES)}")
+        return found
+
+    def misfits(self, context: Context) -> list[str]:
+        """Passes for int16."""
+        return int16_misfits(self.int16, context)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Apply the function's arithmetic to the two operands."""
-        a, b = self.views(memory, code_type(self.signed))
+        a, b = self.views(memory, range_of(self)[2])
         return self.written(memory, FUNCTIONS[self.function].compute(self, a, b))
 
 
@@ -228,7 +262,13 @@ def rescaled_codes(zero: int, left_shift: int, multiplier: int, shift: int, sign
 
 
 def _rescaled(i: Binary, a: Codes, b: Codes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Both operands, rescaled."""
+    """Both operands, rescaled; codes of 8 bits by tables."""
+    if i.int16:
+        first, second = _centred(i, a, b)
+        return (
+            multiply_by_quantized_multiplier(first << i.left_shift, i.a_multiplier, i.a_shift),
+            multiply_by_quantized_multiplier(second << i.left_shift, i.b_multiplier, i.b_shift),
+        )
     return (
         rescaled_codes(i.a_zero, i.left_shift, i.a_multiplier, i.a_shift, i.signed)[a.view(np.uint8)],
         rescaled_codes(i.b_zero, i.left_shift, i.b_multiplier, i.b_shift, i.signed)[b.view(np.uint8)],
@@ -261,11 +301,11 @@ def _mul(i: Binary, a: Codes, b: Codes) -> Codes:
 
 
 def _max(i: Binary, a: Codes, b: Codes) -> Codes:
-    return np.clip(np.maximum(a, b), i.low, i.high)
+    return np.clip(np.maximum(a, b), *range_of(i)[:2])
 
 
 def _min(i: Binary, a: Codes, b: Codes) -> Codes:
-    return np.clip(np.minimum(a, b), i.low, i.high)
+    return np.clip(np.minimum(a, b), *range_of(i)[:2])
 
 
 def _rescaled_max(i: Binary, a: Codes, b: Codes) -> Codes:
@@ -299,9 +339,7 @@ def _output(i: Binary, values: NDArray[np.int32]) -> Codes:
         i.output_multiplier,
         i.output_shift,
         i.output_zero,
-        i.low,
-        i.high,
-        code_type(i.signed),
+        *range_of(i),
         "double",
     )
 

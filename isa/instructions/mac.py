@@ -5,7 +5,7 @@ block of a tile holds, for n channels: n int32 biases, then multipliers and shif
 (int32 and int8), else one of each. With `rescale` float32 the scales are float32 numbers, n or one, in their place:
 the sum, rounded to float32, times the scale, rounded to float32, then to the nearest whole number, halves to even.
 
-With `int16` the feature map and the results are int16 without zero points. The array passes over a problem as often
+With `int16` the feature map and the results are int16. The array passes over a problem as often
 as `mac_array.int16_passes` says, for the bytes of the feature map one after the other: a sum is 256 times that of the
 upper bytes plus that of the lower ones. Sums have 48 bits, biases are int64, and the parameter block ends with the
 smallest and the largest result, an int16 each, in place of `low` and `high`.
@@ -216,12 +216,10 @@ class MacInstruction(Instruction):
                 f"rescale float32 with rounding {ROUNDINGS[self.rounding]}; it may be {ROUNDINGS[0]}"
             )
         code_low, code_high = CODES[self._ofm_signed]
-        if not code_low <= self.low <= self.high <= code_high:
+        if not self.int16 and not code_low <= self.low <= self.high <= code_high:
             found.append(f"clamp {self.low}..{self.high} does not lie in {code_low}..{code_high}")
-        unused = ("ifm_zero", "ofm_zero", "low", "high", "rescale", "other_sign", "looked_up")
-        for name in unused if self.int16 else ():
-            if value := getattr(self, name):
-                found.append(f"{name} is {value} with an int16 feature map; it may be 0")
+        if self.int16 and self.rescale:
+            found.append(f"rescale {RESCALES[1]} with an int16 feature map; it may be {RESCALES[0]}")
         for name, signed in (("ifm_zero", self.signed), ("weight_zero", self.weights_signed)):
             (code_low, code_high), zero = CODES[signed], getattr(self, name)
             if not code_low <= zero <= code_high:
@@ -394,8 +392,8 @@ class Convolve(MacInstruction):
             found.append(
                 f"wide results with zero point {self.ofm_zero} and clamp {self.low}..{self.high}; all may be 0"
             )
-        if self.int16 and (self.wide or self.weight_stride or self.ifm_transposed):
-            found.append("an int16 feature map with wide, weight_stride or ifm_transposed; they may be 0")
+        if self.int16 and (self.wide or self.ifm_transposed):
+            found.append("an int16 feature map with wide or ifm_transposed; they may be 0")
         if self.wide and (self.rescale or self.other_sign):
             found.append(
                 f"wide results with rescale {RESCALES[self.rescale]} and other_sign {self.other_sign}; "
@@ -462,7 +460,8 @@ class Convolve(MacInstruction):
         shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
         if self.int16:
             weights = self._weights(memory, shape).astype(np.float64) - self.weight_zero
-            sums = convolve_float(self._feature_map(memory).astype(np.float64), weights, **self._window())
+            feature_map = self._feature_map(memory).astype(np.float64) - self.ifm_zero
+            sums = convolve_float(feature_map, weights, **self._window())
             return self._finish(memory, sums.astype(np.int64))
         accumulators = convolve(
             self._feature_map(memory),
@@ -514,7 +513,7 @@ class Depthwise(MacInstruction):
         weights = self._weights(memory, (self.kernel_height, self.kernel_width, self.ofm_depth))
         if self.int16:
             centred = weights.astype(np.float64) - self.weight_zero
-            feature_map = self._feature_map(memory).astype(np.float64)
+            feature_map = self._feature_map(memory).astype(np.float64) - self.ifm_zero
             sums = depthwise_convolve_float(feature_map, centred, **self._window())
             return self._finish(memory, sums.astype(np.int64))
         accumulators = depthwise_convolve(

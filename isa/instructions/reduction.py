@@ -18,7 +18,19 @@ from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, clamp_fault, code_type, passes
+from npusim.isa.instructions.vector import (
+    VECTOR_CAUSES,
+    Codes,
+    clamp_fault,
+    code_type,
+    int16_bound,
+    int16_field,
+    int16_misfits,
+    passes,
+    range_faults,
+    range_of,
+    turns,
+)
 from npusim.isa.instructions.windows import Pooling, window_faults, window_taps
 from npusim.isa.instructions.word import FIRST, FieldSpec, bits
 
@@ -45,6 +57,18 @@ class Pool(Pooling):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of feature map and output", choices=SIGNS)
+    int16: int = int16_field("feature map and output are")
+    int16_low: int = int16_bound("smallest")
+    int16_high: int = int16_bound("largest")
+
+    @property
+    def wide(self) -> int:
+        """1 where elements are int16."""
+        return self.int16
+
+    def misfits(self, context: Context) -> list[str]:
+        """Passes for int16."""
+        return int16_misfits(self.int16, context)
 
     def faults(self) -> list[str]:
         """Sizes and strides are at least 1, every window touches the feature map and can be summed, the clamp is
@@ -55,18 +79,17 @@ class Pool(Pooling):
             found.append(
                 f"a window of {self.taps} may overflow the accumulator; it may be less than {LARGEST_SUM}"
             )
-        return found + clamp_fault(self.signed, self.low, self.high)
+        return found + range_faults(self)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Reduce each window."""
-        dtype = code_type(self.signed)
+        low, high, dtype = range_of(self)
         ifm, ofm = self.maps(memory, dtype, dtype)
         values = self._maximum(ifm) if self.maximum else self._average(ifm)
-        return [(ofm, np.clip(values, self.low, self.high))]
+        return [(ofm, np.clip(values, low, high))]
 
     def _maximum(self, ifm: Codes) -> Codes:
-        lowest = -128 if self.signed else 0
-        result = np.full(self.tile, lowest, ifm.dtype)
+        result = np.full(self.tile, np.iinfo(ifm.dtype).min, ifm.dtype)
         for outputs, elements in window_taps(self):
             np.maximum(result[outputs], ifm[elements], out=result[outputs])
         return result
@@ -95,8 +118,8 @@ class Pool(Pooling):
         """
         actions = {
             "vector_pool_step": self.outputs * self.taps,
-            "scratchpad_read_byte": self.outputs * self.taps,
-            "scratchpad_write_byte": self.outputs,
+            "scratchpad_read_byte": self.outputs * self.taps << self.wide,
+            "scratchpad_write_byte": self.outputs << self.wide,
         }
         if not self.maximum:
             actions["vector_divide"] = self.outputs
@@ -113,11 +136,13 @@ class Pool(Pooling):
             self.ofm_height, self.ofm_width, self.depth, self.depth, self.kernel_height, self.kernel_width,
             self.stride_width, 1, True, self.stride_height,
         )  # fmt: skip
-        return engine_of(array).pool(array, problem)
+        cycles = engine_of(array).pool(array, problem)
+        return None if cycles is None else cycles * turns(self.wide, context)
 
     def _per_output(self, context: Context) -> int:
         v = context.hardware.vector
-        return self.taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles)
+        cycles = self.taps * v.pool_cycles + (0 if self.maximum else v.divide_cycles)
+        return cycles * turns(self.wide, context)
 
     def demand(self, context: Context) -> int:
         """A step for every window element of every output, and for averages a division of each; in blocks, all that
@@ -151,6 +176,9 @@ class Mean(Instruction):
     low: int = bits(9, "smallest output code", signed=True)
     high: int = bits(9, "largest output code", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
+    int16: int = int16_field("input and output are")
+    int16_low: int = int16_bound("smallest")
+    int16_high: int = int16_bound("largest")
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -159,30 +187,35 @@ class Mean(Instruction):
 
     def regions(self, context: Context) -> Regions:
         """Dense input and output."""
-        source = dense(Space.SCRATCHPAD, self.input, self.outer * self.count * self.inner)
-        return (source,), (dense(Space.SCRATCHPAD, self.output, self.outer * self.inner),)
+        sums = self.outer * self.inner << self.int16
+        source = dense(Space.SCRATCHPAD, self.input, sums * self.count)
+        return (source,), (dense(Space.SCRATCHPAD, self.output, sums),)
+
+    def misfits(self, context: Context) -> list[str]:
+        """Passes for int16."""
+        return int16_misfits(self.int16, context)
 
     def faults(self) -> list[str]:
         """Sizes are at least 1, the sum stays below 2^31, the clamp is not empty."""
         found = [
             f"{n} is 0; it may be 1 or more" for n in ("outer", "count", "inner") if not getattr(self, n)
         ]
-        if self.count >= LARGEST_SUM:
-            found.append(
-                f"count {self.count} may overflow the accumulator; it may be less than {LARGEST_SUM}"
-            )
-        return found + clamp_fault(self.signed, self.low, self.high)
+        most = LARGEST_SUM >> 6 if self.int16 else LARGEST_SUM
+        if self.count >= most:
+            found.append(f"count {self.count} may overflow the accumulator; it may be less than {most}")
+        return found + range_faults(self)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Sum and rescale."""
-        dtype = code_type(self.signed)
-        raw = memory.bytes_at(Space.SCRATCHPAD, self.input, self.outer * self.count * self.inner)
+        low, high, dtype = range_of(self)
+        elements = self.outer * self.count * self.inner
+        raw = memory.bytes_at(Space.SCRATCHPAD, self.input, elements << self.int16)
         sums = raw.view(dtype).reshape(self.outer, self.count, self.inner).sum(1, dtype=np.int32)
         values = requantise(
             sums - np.int32(self.count * self.input_zero),
-            self.multiplier, self.shift, self.output_zero, self.low, self.high, dtype, "double",
+            self.multiplier, self.shift, self.output_zero, low, high, dtype, "double",
         )  # fmt: skip
-        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.outer * self.inner)
+        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.outer * self.inner << self.int16)
         return [(target.view(dtype).reshape(self.outer, self.inner), values)]
 
     def cost(self, context: Context) -> Cost:
@@ -190,19 +223,21 @@ class Mean(Instruction):
         v = context.hardware.vector
         elements, sums = self.outer * self.count * self.inner, self.outer * self.inner
         per_lane = self.outer * passes(self.inner, v)
-        cycles = v.startup_cycles + per_lane * (self.count * v.reduce_cycles + v.requantise_cycles)
         actions = {
             "vector_add_i32": elements,
             "requantise": sums,
-            "scratchpad_read_byte": elements,
-            "scratchpad_write_byte": sums,
+            "scratchpad_read_byte": elements << self.int16,
+            "scratchpad_write_byte": sums << self.int16,
         }
-        return Cost(cycles, actions)
+        return Cost(v.startup_cycles + per_lane * self._cycles(context), actions)
+
+    def _cycles(self, context: Context) -> int:
+        v = context.hardware.vector
+        return (self.count * v.reduce_cycles + v.requantise_cycles) * turns(self.int16, context)
 
     def demand(self, context: Context) -> int:
         """An add of every element, a rescale of every sum."""
-        v = context.hardware.vector
-        return self.outer * self.inner * (self.count * v.reduce_cycles + v.requantise_cycles)
+        return self.outer * self.inner * self._cycles(context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
+from numpy.typing import DTypeLike
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.hardware.units import Unit
@@ -127,19 +127,26 @@ class Pooling(Instruction):
         """Elements of the output."""
         return self.ofm_height * self.ofm_width * self.depth
 
+    @property
+    def wide(self) -> int:
+        """1 where elements are int16, else 0: they are bytes."""
+        return 0
+
     def regions(self, context: Context) -> Regions:
         """The feature map is read, the output is written; pixels are dense."""
-        ifm_sizes = (self.ifm_height, self.ifm_width, self.depth)
-        ifm = map_region(self.ifm, ifm_sizes, (self.ifm_row_stride, self.depth))
-        return (ifm,), (map_region(self.ofm, self.tile, (self.ofm_row_stride, self.depth)),)
+        pixel = self.depth << self.wide
+        ifm = map_region(self.ifm, (self.ifm_height, self.ifm_width, pixel), (self.ifm_row_stride, pixel))
+        ofm_sizes = (self.ofm_height, self.ofm_width, pixel)
+        return (ifm,), (map_region(self.ofm, ofm_sizes, (self.ofm_row_stride, pixel)),)
 
-    def maps(
-        self, memory: Memory, ifm_type: type[np.generic], ofm_type: type[np.generic]
-    ) -> tuple[Codes, Codes]:
+    def maps(self, memory: Memory, ifm_type: DTypeLike, ofm_type: DTypeLike) -> tuple[Codes, Codes]:
         """Feature map and output as rows x columns x channels."""
-        shape = (self.ifm_height, self.ifm_width, self.depth)
-        ifm = memory.view(Space.SCRATCHPAD, self.ifm, shape, (self.ifm_row_stride, self.depth, 1), ifm_type)
-        strides = (self.ofm_row_stride, self.depth, 1)
+        shape, inside = (
+            (self.ifm_height, self.ifm_width, self.depth),
+            (self.depth << self.wide, 1 << self.wide),
+        )
+        ifm = memory.view(Space.SCRATCHPAD, self.ifm, shape, (self.ifm_row_stride, *inside), ifm_type)
+        strides = (self.ofm_row_stride, *inside)
         return ifm, memory.view(Space.SCRATCHPAD, self.ofm, self.tile, strides, ofm_type)
 
     def groups(self, context: Context) -> int:

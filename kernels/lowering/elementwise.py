@@ -13,7 +13,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.choice import CHOICES, RELATIONS, SCALES, Compare, Select
 from npusim.isa.instructions.elementwise import NAMES, Binary
 from npusim.isa.instructions.instruction import Instruction
-from npusim.kernels.lowering.vector import dense_row_bytes, signed
+from npusim.kernels.lowering.vector import dense_row_bytes, int16_bounds, signed
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,
@@ -32,6 +32,7 @@ from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.operator.rescale import (
     ADD_LEFT_SHIFT,
+    WIDE_LEFT_SHIFT,
     AddMultipliers,
     Multiplier,
     add_multipliers,
@@ -233,8 +234,10 @@ def strides(grid: Grid, *names: str) -> dict[str, Any]:
 
 def lower_binary(call: Call, function: str, activation: Activation, fields: dict[str, Any]) -> Parts:
     """An elementwise function of two operands."""
-    number = NAMES.index(function)
-    low, high = act_range(activation, call.outputs[0]) if call.outputs[0].quantized8 else (0, 255)
+    number, output = NAMES.index(function), call.outputs[0]
+    low, high = act_range(activation, output) if output.quantized else (0, 255)
+    clamp: dict[str, Any] = int16_bounds(low, high) if output.dtype == "int16" else {"low": low, "high": high}
+    size = output.numpy_dtype.itemsize if output.dtype == "int16" else 1
 
     def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
         return Binary(
@@ -244,14 +247,15 @@ def lower_binary(call: Call, function: str, activation: Activation, fields: dict
             output=at.output,
             rows=tile.rows,
             columns=grid.columns,
-            low=low,
-            high=high,
-            signed=signed(call.outputs[0].dtype),
-            **strides(grid, "a", "b"),
+            signed=signed(output.dtype),
+            **clamp,
+            **{
+                name: step * size if "row" in name else step for name, step in strides(grid, "a", "b").items()
+            },
             **fields,
         )
 
-    return works(call, make)
+    return works(call, make) if size == 1 else works_of_elements(call, make)
 
 
 def _zeros(call: Call) -> dict[str, Any]:
@@ -269,8 +273,9 @@ def _rescale(name: str, multiplier: Multiplier) -> dict[str, Any]:
 
 def lower_sum(call: Call, function: str) -> Parts:
     """Quantised sum or difference (`function`: "add" or "sub")."""
-    found = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0])
-    return lower_on_common_scale(call, function, found, ADD_LEFT_SHIFT, call.parameters.activation)
+    left_shift = ADD_LEFT_SHIFT if input_type(call).quantized8 else WIDE_LEFT_SHIFT
+    found = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0], left_shift)
+    return lower_on_common_scale(call, function, found, left_shift, call.parameters.activation)
 
 
 def lower_on_common_scale(

@@ -25,7 +25,7 @@ from npusim.kernels.lowering.work import (
 )
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import code_range, input_type, quantization
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Call, need
 from npusim.kernels.operator.rescale import (
     Multiplier,
     mean_multiplier,
@@ -41,6 +41,17 @@ def signed(dtype: str) -> int:
     return int(dtype == "int8")
 
 
+def int16_bounds(low: int, high: int) -> dict[str, int]:
+    """The fields of an instruction on int16 that limit its results."""
+    return {"int16": 1, "int16_low": low, "int16_high": high}
+
+
+@need("vector.int16_passes")
+def int16_passes(call: Call, hardware: Hardware) -> bool:
+    """passes of the vector unit for int16 (vector.int16_passes)"""
+    return hardware.vector.int16_passes > 0
+
+
 def dense_row_bytes(elements: int, longest: int = _ROW_BYTES) -> int:
     """The longest row of at most `longest` bytes that divides a dense operand into equal rows; 1 for no elements."""
     return next((size for size in range(min(elements, longest), 0, -1) if elements % size == 0), 1)
@@ -51,18 +62,26 @@ def lower_dense(
 ) -> Parts:
     """A function of one dense operand; `make(input, output, constants, elements)` gives the instruction."""
     elements = call.outputs[0].elements
-    row_bytes = dense_row_bytes(elements)
-    rows = elements // row_bytes
-    return (
-        _dense_work(Rows(("in", 0), rows, row_bytes), Rows(("out", 0), rows, row_bytes), make, constants),
+    columns = dense_row_bytes(elements)
+    rows, sizes = (
+        elements // columns,
+        [kind.element.bits // 8 for kind in (input_type(call), call.outputs[0])],
     )
+    source, target = (
+        Rows((side, 0), rows, columns * size) for side, size in zip(("in", "out"), sizes, strict=True)
+    )
+    return (_dense_work(source, target, make, constants, columns),)
 
 
 def _dense_work(
-    source: Rows, target: Rows, make: Callable[[int, int, int, int], Instruction], constants: bytes
+    source: Rows,
+    target: Rows,
+    make: Callable[[int, int, int, int], Instruction],
+    constants: bytes,
+    columns: int,
 ) -> Work:
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return make(at.inputs[0], at.output, at.constants, tile.rows * source.row_bytes)
+        return make(at.inputs[0], at.output, at.constants, tile.rows * columns)
 
     return Work(
         rows=target.count,
@@ -84,7 +103,16 @@ def table_work(source: Rows, target: Rows, table: Array) -> Work:
     def look_up(source: int, target: int, constants: int, elements: int) -> Instruction:
         return Lookup(input=source, output=target, size=elements, table=constants, entry=entry)
 
-    return _dense_work(source, target, look_up, table.tobytes())
+    return _dense_work(source, target, look_up, table.tobytes(), source.row_bytes)
+
+
+def lower_int16_table(call: Call, table: Array, **fields: Any) -> Parts:
+    """A function of int16 values by a table between whose entries it is interpolated; `fields` say how."""
+
+    def make(source: int, target: int, constants: int, elements: int) -> Instruction:
+        return Lookup(input=source, output=target, size=elements, table=constants, **fields)
+
+    return lower_dense(call, make, table.astype("<u2").tobytes())
 
 
 def lower_table(call: Call, table: Array, position: int = 0) -> Parts:
@@ -125,6 +153,8 @@ def lower_max_pool(call: Call, hardware: Hardware) -> Parts:
 def _lower_pool(call: Call, maximum: bool) -> Parts:
     low, high = act_range(call.parameters.activation, call.outputs[0])
     fields: dict[str, Any] = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
+    if call.outputs[0].dtype == "int16":
+        fields = int16_bounds(low, high)
     fields["maximum"] = int(maximum)
     return pool_parts(call, lambda window: Pool(**window, **fields))
 
@@ -133,6 +163,7 @@ def pool_parts(call: Call, make: Callable[[dict[str, Any]], Instruction]) -> Par
     """A pool: tiles of rows, image by image; `make` gives the instruction for the fields of a tile's windows."""
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
+    pixel = depth * input_type(call).element.bits // 8
     kernel_height, kernel_width = call.parameters.filter
     stride_height, stride_width = call.parameters.strides
     pad_top, pad_left = call.parameters.padding[0][0], call.parameters.padding[1][0]
@@ -146,12 +177,12 @@ def pool_parts(call: Call, make: Callable[[dict[str, Any]], Instruction]) -> Par
         return make(
             {
                 "ifm": at.inputs[0],
-                "ifm_row_stride": ifm_width * depth,
+                "ifm_row_stride": ifm_width * pixel,
                 "ifm_height": last - first,
                 "ifm_width": ifm_width,
                 "depth": depth,
                 "ofm": at.output,
-                "ofm_row_stride": ofm_width * depth,
+                "ofm_row_stride": ofm_width * pixel,
                 "ofm_height": tile.rows,
                 "ofm_width": ofm_width,
                 "kernel_height": kernel_height,
@@ -163,10 +194,10 @@ def pool_parts(call: Call, make: Callable[[dict[str, Any]], Instruction]) -> Par
             }
         )
 
-    ifm_row, ofm_row = ifm_width * depth, ofm_width * depth
+    ifm_row, ofm_row = ifm_width * pixel, ofm_width * pixel
     ifm = Rows(("in", 0), ifm_height, ifm_row, 0, ifm_height * ifm_row)
     ofm = Rows(("out", 0), ofm_height, ofm_row, 0, ofm_height * ofm_row)
-    work = Work(ofm_height, depth, 0, ((ifm, needed),), (ofm,), no_constants, no_constant_bytes, emit)
+    work = Work(ofm_height, pixel, 0, ((ifm, needed),), (ofm,), no_constants, no_constant_bytes, emit)
     return (replace(work, entries=images),)
 
 
@@ -191,14 +222,13 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
 def rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
     """Fields of an instruction that brings codes to another scale, over the whole range of the output's type."""
     low, high = code_range(ofm.dtype)
+    plain = {"low": low, "high": high, "signed": signed(ofm.dtype)}
     return {
         "input_zero": quantization(ifm).zero_point,
         "output_zero": quantization(ofm).zero_point,
         "multiplier": rescale[0],
         "shift": rescale[1],
-        "low": low,
-        "high": high,
-        "signed": signed(ofm.dtype),
+        **(int16_bounds(low, high) if ofm.dtype == "int16" else plain),
     }
 
 
@@ -217,20 +247,26 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
             output=at.output,
             outer=tile.rows,
             count=count,
-            inner=tile.channels,
+            inner=tile.channels // size,
             **fields,
         )
 
-    source, target = Rows(("in", 0), outer, count * inner), Rows(("out", 0), outer, inner)
+    size = ifm.element.bits // 8
+    source, target = Rows(("in", 0), outer, count * inner * size), Rows(("out", 0), outer, inner * size)
     inputs = ((source, same_rows),)
-    work = Work(outer, inner, 0, inputs, (target,), no_constants, no_constant_bytes, emit)
-    return (replace(work, last_resort=1, sliced=True),)
+    work = Work(outer, inner * size, 0, inputs, (target,), no_constants, no_constant_bytes, emit)
+    return (replace(work, last_resort=size, sliced=True),)
 
 
 def lower_quantize(call: Call, hardware: Hardware) -> Parts:
     """Codes of one scale to codes of another."""
+    return lower_rescale(call, quantize_multiplier_of(input_type(call), call.outputs[0]))
+
+
+def lower_rescale(call: Call, multiplier: Multiplier, **limits: int) -> Parts:
+    """Requantize every element; `limits` are fields in place of the range of the output's type."""
     ifm, ofm = input_type(call), call.outputs[0]
-    fields = rescaled(ifm, ofm, quantize_multiplier_of(ifm, ofm))
+    fields = rescaled(ifm, ofm, multiplier) | limits
 
     def make(source: int, target: int, constants: int, elements: int) -> Instruction:
         return Rescale(
@@ -238,6 +274,7 @@ def lower_quantize(call: Call, hardware: Hardware) -> Parts:
             output=target,
             size=elements,
             input_signed=signed(ifm.dtype),
+            int16_input=int(ifm.dtype == "int16"),
             **fields,
         )
 

@@ -48,6 +48,18 @@ def wide_codes_scaled(call: Call) -> bool:
     return all(tensor.quantization is not None and tensor.quantization.axis is None for tensor in wide)
 
 
+def symmetric(call: Call) -> bool:
+    """the zero points of int16 tensors are 0"""
+    wide = [each for each in (*call.inputs, *call.outputs) if each is not None and each.dtype == "int16"]
+    return all(each.quantization is None or not any(each.quantization.zero_points) for each in wide)
+
+
+def all_int16(call: Call) -> bool:
+    """on the NPU int16 tensors have zero point 0"""
+    kinds = {kind.dtype for kind in (*call.inputs, *call.outputs) if kind is not None}
+    return kinds == {"int16"} and symmetric(call)
+
+
 def same_shape(call: Call) -> bool:
     """input and output have one shape"""
     return input_type(call).shape == call.outputs[0].shape

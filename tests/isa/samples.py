@@ -223,11 +223,12 @@ def _modest_parameters(fields: Any, rng: np.random.Generator) -> bytes:
     """Parameters of a convolution that leave its sums on the scale of codes: random ones mostly saturate them."""
     channels = fields.ofm_depth
     scales = channels if fields.per_channel else 1
-    block = rng.integers(-500, 500, channels).astype("<i4").tobytes()
+    block = rng.integers(-500, 500, channels).astype("<i8" if fields.int16 else "<i4").tobytes()
     if fields.rescale:
         return block + rng.uniform(0.001, 0.1, scales).astype("<f4").tobytes()
     multipliers = rng.integers(1 << 30, 1 << 31, scales).astype("<i4")
-    return block + multipliers.tobytes() + rng.integers(-9, -2, scales).astype(np.int8).tobytes()
+    bounds = np.array([-30000, 31000], "<i2").tobytes() if fields.int16 else b""
+    return block + multipliers.tobytes() + rng.integers(-9, -2, scales).astype(np.int8).tobytes() + bounds
 
 
 def good_indices(gather: Any, rng: np.random.Generator) -> NDArray[Any]:

@@ -42,7 +42,7 @@ MACHINES: Mapping[str, Hardware] = MappingProxyType(
             {
                 f"vector.{name}": 7 + at
                 for at, name in enumerate(Vector.model_fields)
-                if name not in ("lanes", "fused_lookup")
+                if name not in ("lanes", "fused_lookup", "int16_passes")
             }
             | {"vector.lanes": 3, "vector.resize_cycles": 0},
         ),

@@ -31,7 +31,7 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import batch_matmul_multiplier, moved_in_32_bits, sound_scales
-from npusim.kernels.operators.convolution import exact_sum, fully_connected, weighted_sum
+from npusim.kernels.operators.convolution import exact_sum, fully_connected
 
 
 class Parameters(parameters.Parameters):
@@ -279,7 +279,7 @@ OPERATOR = Operator(
         _two_operands,
         rules.per_tensor,
         rules.wide_codes_scaled,
-        weighted_sum.symmetric,
+        rules.symmetric,
         _matching,
         _output_shape,
         sound_scales,

@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.arithmetic.convolution import Float64Array
 from npusim.isa.arithmetic.integer import Int32Array, Int64Array
 from npusim.isa.base.tensor import Array
-from npusim.kernels.operator import dynamic_range
+from npusim.kernels.operator import dynamic_range, rules
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.geometry import (
@@ -72,7 +72,7 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
     return (
         *_shapes(filters, channel_axis),
         weighted_sum.one_scale_per_map,
-        weighted_sum.symmetric,
+        rules.symmetric,
         weighted_sum.weights_scaled_by_channel(channel_axis),
         sound_scales,
         weighted_sum.bias_per_channel,

@@ -17,7 +17,7 @@ from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
 from npusim.kernels.lowering.product import lower_with_computed_weights
 from npusim.kernels.lowering.real_mac import lower_real_product, on_float_columns
-from npusim.kernels.operator import dynamic_range
+from npusim.kernels.operator import dynamic_range, rules
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
@@ -179,7 +179,7 @@ OPERATOR = Operator(
     rules=(
         *_SHAPES,
         weighted_sum.one_scale_per_map,
-        weighted_sum.symmetric,
+        rules.symmetric,
         weighted_sum.weights_scaled_by_channel(0),
         sound_scales,
         weighted_sum.bias_per_channel,

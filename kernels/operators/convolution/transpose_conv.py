@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.workload import Workload
 from npusim.kernels.lowering.transposed import lower_transposed
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.geometry import Window, image_ranks, maps_on_npu
 from npusim.kernels.operator.operands import (
@@ -169,7 +170,7 @@ OPERATOR = Operator(
     rules=(
         *_SHAPES,
         weighted_sum.one_scale_per_map,
-        weighted_sum.symmetric,
+        rules.symmetric,
         weighted_sum.weights_scaled_by_channel(0),
         sound_scales,
         weighted_sum.bias_per_channel,

@@ -51,12 +51,6 @@ def one_scale_per_map(call: Call) -> bool:
     return all(tensor.real or _per_tensor(tensor.quantization) for tensor in maps)
 
 
-def symmetric(call: Call) -> bool:
-    """the zero points of int16 tensors are 0"""
-    wide = [each for each in (*call.inputs, *call.outputs) if each is not None and each.dtype == "int16"]
-    return all(each.quantization is None or not any(each.quantization.zero_points) for each in wide)
-
-
 def _per_tensor(scaling: object) -> bool:
     return scaling is not None and getattr(scaling, "axis", None) is None
 

@@ -11,7 +11,7 @@ from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.lowering.float_codes import table_lowering
 from npusim.kernels.lowering.real import lower_real_convert, on_real_lanes, real_inputs
-from npusim.kernels.lowering.vector import lower_quantize
+from npusim.kernels.lowering.vector import int16_passes, lower_quantize
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import fits
 from npusim.kernels.operator.expansion import Expansion
@@ -167,6 +167,12 @@ def _scaled(call: Call) -> bool:
     )
 
 
+def _with_int16(call: Call) -> bool:
+    """on the NPU int16 values have zero point 0, become 8-bit or int16 values, or come from such"""
+    kinds = {input_type(call).dtype, call.outputs[0].dtype}
+    return "int16" in kinds and kinds <= {"int8", "uint8", "int16"} and rules.symmetric(call)
+
+
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     if call.parameters.rescale == "float32":
         return _literal(call, values)
@@ -211,6 +217,7 @@ OPERATOR = Operator(
     workload=elementwise,
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),
+        Lowering("vector", (_with_int16,), lower_quantize, (int16_passes,)),
         on_real_lanes(lower_real_convert, _one_scale, _as_litert, kind=real_inputs),
         table_lowering(_literal),
     ),

@@ -125,6 +125,7 @@ OPERATOR = Operator(
     expand=_padded,
     lowerings=(
         pooling.npu_lowering(lower_average_pool, _image_only),
+        pooling.on_int16(lower_average_pool, _image_only),
         pooling.on_lanes("average", _image_only),
         pooling.npu_lowering(
             lower_float_average,

@@ -49,6 +49,7 @@ OPERATOR = Operator(
     border=_border,
     lowerings=(
         pooling.npu_lowering(lower_max_pool),
+        pooling.on_int16(lower_max_pool),
         pooling.on_lanes("maximum"),
         pooling.npu_lowering(lower_largest_code, rules.same_codes, rescales=("float32",)),
     ),

@@ -15,6 +15,7 @@ from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.real import lower_real_pool, on_real_lanes
+from npusim.kernels.lowering.vector import int16_passes
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import activation_in_32_bits
@@ -110,6 +111,12 @@ def npu_lowering(
 ) -> Lowering:
     """A pool of codes on the vector unit."""
     return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit, *needs), rescales)
+
+
+def on_int16(lower: Callable[[Call, Hardware], Parts], *more: Rule) -> Lowering:
+    """A pool of int16 values on the vector unit."""
+    row = npu_lowering(lower, *more, needs=(int16_passes,))
+    return row._replace(rules=(rules.all_int16, *row.rules[1:]))
 
 
 def combine_windows(values: NDArray[Any], call: Call[Pooling], combine: np.ufunc) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.reduction import float_sum_lowering, real_reduction_lowering, sum_lowering
-from npusim.kernels.lowering.vector import adjacent_axes, lower_mean
+from npusim.kernels.lowering.vector import adjacent_axes, int16_passes, lower_mean
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
     MOST_CODES,
@@ -43,6 +43,11 @@ def _count(call: Call) -> bool:
     return combined(call) <= MOST_CODES
 
 
+def _few(call: Call) -> bool:
+    """on the NPU at most 65535 int16 values are averaged"""
+    return combined(call) <= 65535
+
+
 def _some(call: Call) -> bool:
     """on the NPU at least one element is averaged"""
     return combined(call) > 0
@@ -56,7 +61,7 @@ def _some_if_fused(call: Call) -> bool:
 @need(ROOM)
 def _fits(call: Call, hardware: Hardware) -> bool:
     """room in the scratchpad for the elements of one mean"""
-    return combined(call) < hardware.scratchpad_bytes
+    return combined(call) * input_type(call).element.bits // 8 < hardware.scratchpad_bytes
 
 
 def _of_nothing(call: Call, values: Values) -> list[Array]:
@@ -139,6 +144,7 @@ OPERATOR = Operator(
     workload=all_read,
     lowerings=(
         Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean, (_fits,)),
+        Lowering("vector", (rules.all_int16, _few, _some, adjacent_axes), lower_mean, (_fits, int16_passes)),
         sum_lowering(_multiplier),
         real_reduction_lowering("mean"),
         float_sum_lowering("mean"),

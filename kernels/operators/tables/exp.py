@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npusim.kernels.operators.tables.lookup import (
     interpolated,
+    interpolated_on_int16,
     real_function,
     tabulate_real,
     unary_operator,
@@ -11,4 +12,9 @@ from npusim.kernels.operators.tables.lookup import (
 
 _FUNCTION = real_function("exp")
 
-OPERATOR = unary_operator("exp", tabulate_real(_FUNCTION), whole={"int16": interpolated(_FUNCTION)})
+OPERATOR = unary_operator(
+    "exp",
+    tabulate_real(_FUNCTION),
+    whole={"int16": interpolated(_FUNCTION)},
+    on_int16=interpolated_on_int16(_FUNCTION),
+)

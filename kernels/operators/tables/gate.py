@@ -7,8 +7,14 @@ from math import frexp
 
 import numpy as np
 
+from npusim.isa.arithmetic.interpolated import logistic_table
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.vector import INT16_TABLES
+from npusim.kernels.lowering.vector import int16_passes, lower_int16_table
+from npusim.kernels.lowering.work import Parts
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Reference
+from npusim.kernels.operator.operator import Call, Lowering, Reference
 from npusim.kernels.operators.tables.lookup import Int64Array, beyond_tables
 
 
@@ -20,15 +26,31 @@ def wide_scales(call: Call) -> bool:
     return (source.zero_point, target.zero_point, target.scale) == (0, 0, 2.0**-15)
 
 
-def in_steps(function: Callable[[Int64Array], Int64Array]) -> Reference:
-    """The reference of int16 by a function of steps of 1/12288."""
+def in_steps(function: Callable[[Int64Array, Int64Array], Int64Array]) -> Reference:
+    """The reference of int16 by a function of steps of 1/12288 and its table."""
 
     def codes_of(call: Call, codes: Int64Array) -> Int64Array:
         multiplier, right = steps(call)
         wrapped = (codes * multiplier + ((1 << right) >> 1)).astype(np.int32)  # as 32 bits hold it
-        return function(wrapped.astype(np.int64) >> right)
+        return function(wrapped.astype(np.int64) >> right, logistic_table())
 
     return beyond_tables(codes_of)
+
+
+def on_int16(function: str) -> Lowering:
+    """How the vector unit computes it, by the name of the function."""
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        multiplier, right = steps(call)
+        how = INT16_TABLES.index(function)
+        return lower_int16_table(call, logistic_table(), int16=how, multiplier=multiplier, right=right)
+
+    return Lowering("vector", (rules.all_int16, _small_scale), lower, (int16_passes,))
+
+
+def _small_scale(call: Call) -> bool:
+    """on the NPU the scale of an int16 input is less than 8/3"""
+    return steps(call)[0] < 1 << 15
 
 
 def steps(call: Call) -> tuple[int, int]:

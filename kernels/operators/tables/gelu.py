@@ -12,6 +12,7 @@ from npusim.kernels.operators.tables.erf import error_function
 from npusim.kernels.operators.tables.lookup import (
     Float64Array,
     interpolated,
+    interpolated_on_int16,
     real_function,
     tabulate_real,
     unary_operator,
@@ -46,4 +47,5 @@ OPERATOR = unary_operator(
     lanes=_lanes,
     once=_once,
     whole={"int16": interpolated(_FUNCTION)},
+    on_int16=interpolated_on_int16(_FUNCTION),
 )

@@ -9,6 +9,7 @@ from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.tables.lookup import (
     Float32Array,
     interpolated,
+    interpolated_on_int16,
     real_function,
     tabulate_real,
     unary_operator,
@@ -27,4 +28,9 @@ def _smallest_where_undefined(call: Call, x: Float32Array) -> Float32Array:
 table = tabulate_real(_smallest_where_undefined)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator("log", table, whole={"int16": interpolated(_smallest_where_undefined)})
+OPERATOR = unary_operator(
+    "log",
+    table,
+    whole={"int16": interpolated(_smallest_where_undefined)},
+    on_int16=interpolated_on_int16(_smallest_where_undefined),
+)

@@ -17,9 +17,12 @@ from npusim.isa.arithmetic.interpolated import HIGH, LOW, table_of
 from npusim.isa.arithmetic.interpolated import look_up as interpolation
 from npusim.isa.arithmetic.real import UNARY_BY_NAME
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.vector import INT16_TABLES
 from npusim.kernels.lowering.float_codes import literal_table_lowering
 from npusim.kernels.lowering.real import lower_real_unary, on_real_lanes
-from npusim.kernels.lowering.vector import lower_table
+from npusim.kernels.lowering.vector import int16_passes, lower_int16_table, lower_table
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
@@ -85,19 +88,30 @@ def beyond_tables(codes_of: CodeFunction) -> Reference:
     return reference
 
 
-def interpolated(function: RealFunction, dtype: type[Any] = np.float32) -> Reference:
+def interpolated(function: RealFunction) -> Reference:
     """The reference of int16 by a table of 513 entries between which results are interpolated."""
+    return beyond_tables(lambda call, codes: interpolation(interpolated_table(call, function), codes))
 
-    def codes_of(call: Call, codes: Int64Array) -> IntArray:
-        source, target = quantization(input_type(call)), quantization(call.outputs[0])
-        (first, last), (least, most) = (
-            [np.float32(each.scale) * np.float32(end) for end in (LOW, HIGH)] for each in (source, target)
-        )
-        with np.errstate(all="ignore"):
-            factor = np.float32(65536) / (most - least)
-        return interpolation(table_of(lambda x: function(call, x), first, last, factor, dtype), codes)
 
-    return beyond_tables(codes_of)
+def interpolated_table(call: Call, function: RealFunction) -> Int64Array:
+    """The entries of that table, in float32 steps."""
+    (first, last), (least, most) = (
+        [np.float32(quantization(each).scale) * np.float32(end) for end in (LOW, HIGH)]
+        for each in (input_type(call), call.outputs[0])
+    )
+    with np.errstate(all="ignore"):
+        factor = np.float32(65536) / (most - least)
+    return table_of(lambda x: function(call, x), first, last, factor, np.float32)
+
+
+def interpolated_on_int16(function: RealFunction) -> tuple[Lowering, ...]:
+    """How the vector unit computes it."""
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        how = INT16_TABLES.index("interpolated")
+        return lower_int16_table(call, interpolated_table(call, function), int16=how)
+
+    return (Lowering("vector", (rules.all_int16,), lower, (int16_passes,)),)
 
 
 def look_up(entries: Array, codes: Array) -> Array:
@@ -174,6 +188,7 @@ def unary_operator(
     lane_rules: tuple[Rule, ...] | None = None,
     expand: Callable[[Call], Expansion | None] | None = None,
     once: WideFunction | None = None,
+    on_int16: tuple[Lowering, ...] = (),
 ) -> Operator:
     """The operator that looks 8-bit tensors up in `table` and applies a function of the real lanes to real numbers.
 
@@ -182,6 +197,7 @@ def unary_operator(
     on_host: a function of real numbers that the lanes do not have, in place of that.
     lane_rules: which calls the lanes have nevertheless; None where they have none that `on_host` does.
     expand:  a call on real numbers as simpler ones that the lanes have.
+    on_int16: how the NPU computes int16.
     once:    the same in float64, for rescale "float32", which rounds to float32 once; None where `real` does.
     """
     chosen = lanes or (lambda call: (name, 0.0))
@@ -210,6 +226,7 @@ def unary_operator(
         workload=elementwise,
         lowerings=(
             on_vector_unit,
+            *on_int16,
             *([] if on_host and lane_rules is None else [on_lanes]),
             literal_table_lowering(_of_reals(literal)),
         ),

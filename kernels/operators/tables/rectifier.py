@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
+from npusim.isa.arithmetic.interpolated import HIGH, LOW
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.vector import int16_passes, lower_rescale
+from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Rule
+from npusim.kernels.operator.operator import Call, Lowering, Rule
 from npusim.kernels.operator.rescale import moved_in_32_bits
 from npusim.kernels.operators.tables.lookup import CodeFunction, Int64Array, round_half_away
 
@@ -62,3 +66,14 @@ def rectified(floor: float, ceiling: float | None) -> CodeFunction:
 
 def _code(real: float, call: Call) -> Int64Array:
     return round_half_away(np.asarray(_steps(real, call))) + quantization(call.outputs[0]).zero_point
+
+
+def on_int16(floor: float, ceiling: float | None) -> Lowering:
+    """How the vector unit limits int16 values: as results of a requantization."""
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        low, high = (None if limit is None else int(_code(limit, call)) for limit in (floor, ceiling))
+        limits = {"int16_low": max(low or 0, LOW), "int16_high": HIGH if high is None else min(high, HIGH)}
+        return lower_rescale(call, quantize_multiplier(factor(call)), **limits)
+
+    return Lowering("vector", (rules.all_int16,), lower, (int16_passes,))
