@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import round_half_away
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, round_half_away
 
 Int64Array = NDArray[np.int64]
 Function = Callable[[NDArray[Any]], NDArray[Any]]
@@ -61,6 +61,33 @@ def look_up(table: Int64Array, values: Int64Array) -> Int64Array:
     slope = (table[position + 1] - base).astype(np.int16).astype(np.int64)
     result: Int64Array = (base + ((slope * rest + 64) >> 7)).astype(np.int16).astype(np.int64)
     return result
+
+
+def softmax_of_int16(
+    values: Int64Array, multiplier: int, shift: int, exponential: Int64Array, reciprocal: Int64Array
+) -> Int64Array:
+    """Shares of 32768 along the last axis, by tables of exp(x), x from -10 to 0, and of 1 / (1 + x), x from 0 to 1.
+
+    `multiplier` and `shift` scale a difference of values so that -65535 stands for -10.
+    """
+    differences = values - values.max(axis=-1, keepdims=True)
+    scaled = multiply_by_quantized_multiplier(differences, multiplier, shift).astype(np.int64)
+    exponentials = look_up(exponential, np.clip(scaled + HIGH, LOW, HIGH))
+    total = np.maximum(exponentials.sum(axis=-1, keepdims=True), 2)  # of the tables at least 32767
+    length = np.frexp(total.astype(np.float64))[1].astype(np.int64)
+    fraction = (
+        (total << (31 - length)) + (1 << 13)
+    ) >> 14  # total / 2**(length - 1), with 16 fractional bits
+    factor = look_up(reciprocal, np.clip(fraction - (1 << 15) - (1 << 16), LOW, HIGH))
+    shares = (exponentials * factor + (np.int64(1) << (length - 2))) >> (length - 1)
+    clipped: Int64Array = np.clip(shares, 0, HIGH)
+    return clipped
+
+
+@cache
+def softmax_tables() -> tuple[Int64Array, Int64Array]:
+    """The tables of exp(x), x from -10 to 0, and of 1 / (1 + x), x from 0 to 1."""
+    return table_of(np.exp, -10.0, 0.0, 32768.0), table_of(lambda x: 1 / (1 + x), 0.0, 1.0, 32768.0)
 
 
 LOGISTIC_ENTRIES = 256

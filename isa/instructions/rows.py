@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from npusim.isa.arithmetic.integer import softmax_fixed_point
+from npusim.isa.arithmetic.interpolated import ENTRIES, softmax_of_int16
 from npusim.isa.arithmetic.rows import log_softmax_fixed_point, unit_length
 from npusim.isa.base.cause import Cause
 from npusim.isa.hardware.units import Unit
@@ -16,7 +17,14 @@ from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, passes
+from npusim.isa.instructions.vector import (
+    VECTOR_CAUSES,
+    Codes,
+    int16_field,
+    int16_misfits,
+    passes,
+    turns,
+)
 from npusim.isa.instructions.word import LAST, FieldSpec, bits
 
 
@@ -46,10 +54,17 @@ class Rows(Instruction):
     def _elements(self) -> int:
         return self._all_rows * self.depth
 
+    @property
+    def wide(self) -> int:
+        """1 where elements are int16, else 0: they are bytes."""
+        return 0
+
     def regions(self, context: Context) -> Regions:
         """Dense input and output."""
-        source = dense(Space.SCRATCHPAD, self.input, self._elements)
-        return (source,), (dense(Space.SCRATCHPAD, self.output, self._elements),)
+        source, target = (
+            dense(Space.SCRATCHPAD, at, self._elements << self.wide) for at in (self.input, self.output)
+        )
+        return (source,), (target,)
 
     def faults(self) -> list[str]:
         """At least one element."""
@@ -60,9 +75,9 @@ class Rows(Instruction):
         raise NotImplementedError
 
     def _in_rows(self, memory: Memory, dtype: type[np.generic]) -> list[Write]:
-        shape = (self.rows, self.depth, self.gap + 1)
-        source = memory.bytes_at(Space.SCRATCHPAD, self.input, self._elements).view(dtype).reshape(shape)
-        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self._elements).view(dtype).reshape(shape)
+        shape, size = (self.rows, self.depth, self.gap + 1), self._elements << self.wide
+        source = memory.bytes_at(Space.SCRATCHPAD, self.input, size).view(dtype).reshape(shape)
+        target = memory.bytes_at(Space.SCRATCHPAD, self.output, size).view(dtype).reshape(shape)
         return [(target, self._computed(np.ascontiguousarray(source.swapaxes(1, 2))).swapaxes(1, 2))]
 
     def _cycles(self, context: Context, of_element: int, of_row: int) -> int:
@@ -77,10 +92,11 @@ class Rows(Instruction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Softmax(Rows):
-    """Softmax over rows of `depth` codes in fixed point (5 integer bits, 12 accumulation bits).
+    """Softmax over rows of `depth` codes in fixed point (5 integer bits, 12 accumulation bits), of int16 by two tables.
 
     The output has scale 1/256 and its lowest code means zero. Rows lie one behind the other, or so many beside each
-    other that elements of `gap` other rows stand between two elements of a row.
+    other that elements of `gap` other rows stand between two elements of a row. Of int16 the output has scale 1/32768;
+    exponentials and reciprocals are interpolated (`npusim.isa.arithmetic.interpolated.softmax_tables`).
     """
 
     mnemonic: ClassVar[str] = "vec.softmax"
@@ -92,9 +108,52 @@ class Softmax(Rows):
     difference_min: int = bits(32, "differences below count as zero probability", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
     gap: int = bits(24, "elements of other rows between two elements of a row", place=LAST)
+    int16: int = int16_field("input and output are")
+    table: int = bits(ADDRESS_BITS, "scratchpad address of the two tables for int16", place=LAST)
+
+    @property
+    def wide(self) -> int:
+        """1 where elements are int16."""
+        return self.int16
+
+    @property
+    def _loaded(self) -> int:
+        """Bytes of the tables."""
+        return 2 * 2 * ENTRIES * self.int16
+
+    def regions(self, context: Context) -> Regions:
+        """Dense input and output, and the tables."""
+        reads, writes = Rows.regions(self, context)
+        return (*reads, dense(Space.SCRATCHPAD, self.table, self._loaded))[: 1 + self.int16], writes
+
+    def faults(self) -> list[str]:
+        """At least one element; shifts of int16 are at most 31."""
+        found = Rows.faults(self)
+        if self.int16 and self.left_shift > 31:
+            found.append(f"left_shift is {self.left_shift} with int16; it may be at most 31")
+        return found
+
+    def misfits(self, context: Context) -> list[str]:
+        """Passes for int16."""
+        return int16_misfits(self.int16, context)
+
+    def _of_int16(self, memory: Memory) -> list[Write]:
+        """By the tables in memory."""
+        raw = memory.bytes_at(Space.SCRATCHPAD, self.table, self._loaded).view("<i2").astype(np.int64)
+        shape, size = (self.rows, self.depth, self.gap + 1), self._elements << 1
+        source, target = (
+            memory.bytes_at(Space.SCRATCHPAD, at, size).view("<i2").reshape(shape)
+            for at in (self.input, self.output)
+        )
+        shares = softmax_of_int16(
+            source.swapaxes(1, 2).astype(np.int64), self.multiplier, self.left_shift, *np.split(raw, 2)
+        )
+        return [(target, shares.astype(np.int16).swapaxes(1, 2))]
 
     def execute(self, memory: Memory) -> list[Write]:
         """Maximum, exponentials and sum, then the quotients, row by row."""
+        if self.int16:
+            return self._of_int16(memory)
         return self._in_rows(memory, np.int8 if self.signed else np.uint8)
 
     def _computed(self, rows: Codes) -> Codes:
@@ -102,15 +161,14 @@ class Softmax(Rows):
 
     def _each(self, context: Context) -> tuple[int, int]:
         """Cycles of an element and of a row."""
-        v = context.hardware.vector
-        return v.max_cycles + (v.exp_cycles + v.reduce_cycles) + (
-            v.exp_cycles + v.requantise_cycles
-        ), v.exp_cycles
+        v, times = context.hardware.vector, turns(self.int16, context)
+        of_element = v.max_cycles + (v.exp_cycles + v.reduce_cycles) + (v.exp_cycles + v.requantise_cycles)
+        return of_element * times, v.exp_cycles * times
 
     def cost(self, context: Context) -> Cost:
         """Start-up; per row three passes (maximum; exponential and add; exponential and rescale), one reciprocal.
 
-        The lanes take elements of one row, or of rows that lie beside each other.
+        The lanes take elements of one row, or of rows that lie beside each other. Of int16 the tables come first.
         """
         size = self._elements
         actions = {
@@ -118,10 +176,11 @@ class Softmax(Rows):
             "vector_exp": 2 * size + self._all_rows,
             "vector_add_i32": size,
             "requantise": size,
-            "scratchpad_read_byte": 3 * size,
-            "scratchpad_write_byte": size,
+            "scratchpad_read_byte": (3 * size << self.wide) + self._loaded,
+            "scratchpad_write_byte": size << self.wide,
         }
-        return Cost(self._cycles(context, *self._each(context)), actions)
+        tables = passes(self._loaded, context.hardware.vector)
+        return Cost(self._cycles(context, *self._each(context)) + tables, actions)
 
     def demand(self, context: Context) -> int:
         """The three passes over every element, the reciprocal of every row."""

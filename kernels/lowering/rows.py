@@ -41,7 +41,8 @@ def _inner(call: Call[Along]) -> int:
 def rows_at_once(call: Call[Along], hardware: Hardware) -> bool:
     """room in half of the scratchpad for input and output of the rows that lie beside each other"""
     inner = _inner(call)
-    return inner == 1 or 2 * input_type(call).shape[axis_of(call)] * inner <= hardware.scratchpad_bytes // 2
+    size = input_type(call).shape[axis_of(call)] * inner * input_type(call).element.bits // 8
+    return inner == 1 or 2 * size <= hardware.scratchpad_bytes // 2
 
 
 def row_work(call: Call[Along], make: Callable[[RowFields], Instruction]) -> Parts:
@@ -59,7 +60,7 @@ def row_work_by_table(
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return make(RowFields(at.inputs[0], at.output, tile.rows, depth, inner - 1), at.constants)
 
-    width = depth * inner
+    width = depth * inner * input_type(call).element.bits // 8
     source, target = Rows(("in", 0), outer, width), Rows(("out", 0), outer, width)
     inputs = ((source, same_rows),)
     return (

@@ -168,9 +168,10 @@ def test_what_a_rescale_in_float32_cannot_be_and_costs() -> None:
 def test_the_new_fields_lie_behind_all_others() -> None:
     """Words made before there were these fields say what they said."""
     for row in (Convolve, Depthwise):
-        assert [spec.name for spec in row.specs[-4:]] == ["rescale", "other_sign", "few_bits", "looked_up"]
-    assert [spec.offset for spec in Convolve.specs[-5:]] == [569, 571, 572, 573, 574]
-    assert Depthwise.specs[-4].offset == 547
+        last = ["rescale", "other_sign", "few_bits", "looked_up", "int16"]
+        assert [spec.name for spec in row.specs[-5:]] == last
+    assert [spec.offset for spec in Convolve.specs[-6:]] == [569, 571, 572, 573, 574, 575]
+    assert Depthwise.specs[-5].offset == 547
 
 
 def test_maps_inside_larger_ones() -> None:

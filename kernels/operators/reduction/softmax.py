@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import floor, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from npusim.isa.arithmetic.float_codes import sum_in_order
-from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
-from npusim.isa.arithmetic.interpolated import HIGH, LOW, look_up, table_of
+from npusim.isa.arithmetic.integer import quantize_multiplier
+from npusim.isa.arithmetic.interpolated import softmax_of_int16, softmax_tables
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.float_sums import SOFTMAXES, FloatSoftmax
@@ -18,7 +17,7 @@ from npusim.isa.instructions.rows import Softmax
 from npusim.kernels.lowering.float_codes import float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.lowering.rows import row_work, row_work_by_table, rows_at_once
-from npusim.kernels.lowering.vector import signed
+from npusim.kernels.lowering.vector import int16_passes, signed
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import an_axis, axis_of
@@ -36,7 +35,7 @@ from npusim.kernels.operator.operands import (
     with_halves,
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
-from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operator.rescale import Multiplier, sound_scales
 from npusim.kernels.operators.reduction.exponentials import (
     DIFFERENCE_INTEGER_BITS,
     SUM_INTEGER_BITS,
@@ -112,34 +111,32 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
 
 def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
     """Of int16 values: exponentials and the reciprocal of their sum by interpolated tables, with 15 fractional bits."""
-    codes, axis = input_value(values).astype(np.int64), axis_of(call)
-    if not codes.size:
+    if not input_value(values).size:
         return [input_value(values)]
-    scale = quantization(input_type(call)).scale * float(np.float32(call.parameters.beta))
-    differences = codes - codes.max(axis=axis, keepdims=True)
-    scaled = multiply_by_quantized_multiplier(differences, *quantize_multiplier(scale / (10 / 65535)))
-    exponentials = look_up(_exponential(), np.clip(scaled.astype(np.int64) + HIGH, LOW, HIGH))
-    total = exponentials.sum(axis=axis, keepdims=True)
-    length = np.frexp(total.astype(np.float64))[1].astype(np.int64)
-    fraction = (
-        (total << (31 - length)) + (1 << 13)
-    ) >> 14  # total / 2**(length - 1), with 16 fractional bits
-    reciprocal = look_up(_reciprocal(), np.clip(fraction - (1 << 15) - (1 << 16), LOW, HIGH))
-    right = length - 1
-    shares = (exponentials * reciprocal + (np.int64(1) << (right - 1))) >> right
-    return [np.clip(shares, 0, HIGH).astype(np.int16)]
+    codes = np.moveaxis(input_value(values).astype(np.int64), axis_of(call), -1)
+    shares = softmax_of_int16(codes, *_int16_scale(call), *softmax_tables())
+    return [np.ascontiguousarray(np.moveaxis(shares, -1, axis_of(call)).astype(np.int16))]
 
 
-@cache
-def _exponential() -> Int64Array:
-    """exp(x), x from -10 to 0."""
-    return table_of(np.exp, -10.0, 0.0, 32768.0)
+def _int16_scale(call: Call[Parameters]) -> Multiplier:
+    """What takes differences of int16 values to steps of 10 / 65535."""
+    beta = float(np.float32(call.parameters.beta))
+    return quantize_multiplier(quantization(input_type(call)).scale * beta / (10 / 65535))
 
 
-@cache
-def _reciprocal() -> Int64Array:
-    """1 / (1 + x), x from 0 to 1."""
-    return table_of(lambda x: 1 / (1 + x), 0.0, 1.0, 32768.0)
+def _coarse(call: Call[Parameters]) -> bool:
+    """on the NPU beta times the scale of an int16 input is at least 10/65535"""
+    return _int16_scale(call)[1] >= 0
+
+
+def _lower_int16(call: Call, hardware: Hardware) -> Parts:
+    """By interpolated tables, row by row."""
+    multiplier, shift = _int16_scale(call)
+    fields: dict[str, Any] = {"multiplier": multiplier, "left_shift": shift, "int16": 1}
+    tables = np.concatenate(softmax_tables()).astype("<i2").tobytes()
+    return row_work_by_table(
+        call, lambda rows, place: Softmax(**rows._asdict(), table=place, **fields), tables
+    )
 
 
 def _in_reals(call: Call[Parameters], values: Values) -> list[Array]:
@@ -264,6 +261,7 @@ OPERATOR = Operator(
     workload=elementwise,
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), _lower, (rows_at_once,)),
+        Lowering("vector", (rules.all_int16, _coarse), _lower_int16, (int16_passes, rows_at_once)),
         real_softmax_lowering(),
         Lowering(
             "vector",
