@@ -6,8 +6,8 @@ what is neither is written here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from npusim.kernels.operator.parameters import NO_BORDERS, Parameters
 
 _FUNCTIONS = {**{name: number for number, name in ACTIVATIONS.items()}, "tanh": 4}
 _POSITIONS = {"int32": 2, "int64": 4}
+_INT32 = 2
+"""The schema's TensorType of int32."""
 _MIRRORS = {"reflect": 0, "symmetric": 1}
 _PAIRS = {
     "strides": ("StrideH", "StrideW"),
@@ -59,11 +61,24 @@ def said(op: str, call: Call) -> Said:
     """An operator in TFLite's words. Raises GraphError where TFLite has no operator for it."""
     say = _SAY.get(op)
     if say is not None:
-        return say(call)
+        return _with_sums(op, call, say(call))
     code = _BY_NAME.get(op)
     if code is None:
         raise GraphError(f"TFLite has no operator for {op}")
-    return Said(code)
+    return _with_sums(op, call, Said(code))
+
+
+def _with_sums(op: str, call: Call, operator: Said) -> Said:
+    """An operator that says by an option that sums of int16 values have 32 bits, as its bias has."""
+    if op not in ("conv_2d", "fully_connected", "transpose_conv") or not narrow_bias(call.inputs):
+        return operator
+    return replace(operator, fields={**operator.fields, "QuantizedBiasType": _INT32})
+
+
+def narrow_bias(inputs: Sequence[TensorType | None]) -> bool:
+    """Whether the operands of a weighted sum are an int16 feature map and an int32 bias."""
+    image, bias = inputs[0], inputs[2] if len(inputs) > 2 else None
+    return image is not None and bias is not None and (image.dtype, bias.dtype) == ("int16", "int32")
 
 
 def options_of(how: Parameters, names: tuple[str, ...]) -> dict[str, Any]:

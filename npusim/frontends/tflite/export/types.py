@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from npusim.frontends.tflite.export.operations import narrow_bias
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.operator.operands import quantization
 from npusim.kernels.operator.operator import Call
 
 _EIGHT_BITS = ("int8", "uint8")
@@ -46,30 +48,22 @@ TYPES: dict[str, tuple[str, ...]] = {
     **_of(
         _WORDS, "AVERAGE_POOL_2D", "LEAKY_RELU", "MAX_POOL_2D", "QUANTIZE", "RELU", "RELU6", "RESIZE_BILINEAR"
     ),
-    **_of(
-        _COMPUTED, "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "GELU", "HARD_SWISH", "L2_NORMALIZATION"
-    ),
-    **_of(
-        _COMPUTED,
-        "LOGISTIC",
-        "LOG_SOFTMAX",
-        "PRELU",
-        "RELU_0_TO_1",
-        "RELU_N1_TO_1",
-        "RESIZE_NEAREST_NEIGHBOR",
-    ),
-    **_of(_COMPUTED, "SOFTMAX", "TANH", "TRANSPOSE_CONV"),
-    **_of(_DEEP, "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "MEAN"),
-    **_of((*_COMPUTED, "int32"), "DIV"),
+    **_of(_WORDS, "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "GELU", "LOGISTIC", "PRELU"),
+    **_of(_WORDS, "RESIZE_NEAREST_NEIGHBOR", "SOFTMAX", "TANH", "TRANSPOSE_CONV"),
+    **_of(_COMPUTED, "HARD_SWISH", "L2_NORMALIZATION", "LOG_SOFTMAX", "RELU_0_TO_1", "RELU_N1_TO_1"),
+    **_of(_DEEP, "DEPTH_TO_SPACE", "SPACE_TO_DEPTH"),
+    **_of(_COUNTED, "MEAN"),
+    **_of((*_WORDS, "int32"), "DIV"),
     **_of((*_COMPUTED, "int32", "bool"), "ARG_MAX", "ARG_MIN"),
     **_of((*_WORDS, "int32", "bool"), "UNPACK"),
     **_of(("uint8", "float32", "int32", "int64"), "SUM"),
-    **_of(("int8", "float32"), "BATCH_MATMUL", "ELU", "EXP", "LOG", "RSQRT", "SQRT", "SVDF"),
+    **_of(("int8", "float32"), "ELU", "RSQRT", "SQRT", "SVDF"),
+    **_of(("int8", "float32", "int16"), "BATCH_MATMUL", "EXP", "LOG"),
     **_of(("int8", "float32"), "UNIDIRECTIONAL_SEQUENCE_LSTM"),
     **_of(("int8", "float32", "int16", "int32"), "ABS", "FLOOR_DIV"),
     **_of(("int8", "float32", "int16", "int32", "int64"), "FLOOR_MOD", "NEG"),
     **_of(("int8", "float32", "int32"), "SQUARED_DIFFERENCE"),
-    **_of(("int8", "float32", "int32", "int64"), "REDUCE_PROD"),
+    **_of(("int8", "float32", "int16", "int32", "int64"), "REDUCE_PROD"),
     **_of(("int8", "uint8", "int16", "float16"), "DEQUANTIZE"),
     **_of(("float32", "uint8"), "CUSTOM TFLite_Detection_PostProcess"),
     **_of(("float32", "int32"), "ADD_N", "POW", "SIGN"),
@@ -92,13 +86,19 @@ def check_types(code: str, call: Call) -> None:
         raise GraphError(f"LiteRT's {code} takes {', '.join(TYPES[code])}, not {main.dtype}")
     if code in _WEIGHTED and main is not None and call.inputs[1] is not None:
         _check_weights(code, main, call.inputs[1])
+    if code == "DEPTHWISE_CONV_2D" and narrow_bias(call.inputs):
+        raise GraphError(f"LiteRT's {code} takes an int64 bias beside int16 values, not int32")
     result = call.outputs[0].dtype
     if code == "DEQUANTIZE" and result != "float32":
         raise GraphError(f"LiteRT's {code} gives float32, not {result}")
 
 
 def _check_weights(code: str, image: TensorType, weights: TensorType) -> None:
-    """LiteRT's 8-bit weights are of the image's type; uint8 ones have one scale, int8 ones no zero points."""
+    """Raise GraphError for weights that LiteRT's kernel does not take, by their type, scales and zero points."""
+    if image.dtype == "int16":
+        if any(quantization(weights).zero_points):
+            raise GraphError(f"LiteRT's {code} takes int8 weights without zero points beside int16 values")
+        return
     if not image.quantized8:
         return
     if weights.dtype != image.dtype:
