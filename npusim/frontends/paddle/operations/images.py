@@ -1,18 +1,137 @@
-"""Images of other sizes."""
+"""Images: convolutions, pools, other sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from npusim.frontends.forms import convolutions as forms
 from npusim.frontends.forms import sampling
 from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.pools import MOVES, pooled
 from npusim.frontends.forms.resize import MOST_SIDE, NEAREST, nearest, weighted
 from npusim.frontends.forms.row import Row
 from npusim.frontends.forms.sampling import Axis, Places
+from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same
 from npusim.frontends.paddle.operations.row import channels_first, numbers, op, renamed
+from npusim.kernels.graph.builder import unshaped
+from npusim.kernels.operator.parameters import Border
+
+
+def _steps(c: Conversion, name: str, rank: int) -> tuple[int, ...]:
+    """An attribute with a number of 1 or more for each axis."""
+    values = tuple(numbers(c, name)) or (1,) * rank
+    fits = len(values) == rank and min(values) > 0
+    c.require(fits, f"{name} {list(values)} are not {rank} numbers, 1 or more")
+    return values
+
+
+def _window(c: Conversion, extents: Sequence[int], size: Sequence[int], *, dilated: bool = False) -> Window:
+    """The window of an operator; with padding SAME it has no dilation, whatever the attribute says."""
+    rank, how, said = len(extents), c.attribute("padding_algorithm", "EXPLICIT"), numbers(c, "paddings")
+    c.require(how in ("EXPLICIT", "SAME", "VALID"), f"padding_algorithm is {how!r}")
+    stride = _steps(c, "strides", rank)
+    dilation = _steps(c, "dilations", rank) if dilated and how != "SAME" else (1,) * rank
+    padding: tuple[Border, ...] = (NO_BORDER,) * rank
+    if how == "SAME":
+        padding = same(extents, size, stride, dilation)
+    elif how == "EXPLICIT" and said:
+        fits = len(said) in (rank, 2 * rank) and min(said) >= 0
+        c.require(fits, f"paddings {said} are not {rank} or {2 * rank} numbers, 0 or more")
+        befores, behinds = (said, said) if len(said) == rank else (said[::2], said[1::2])
+        padding = tuple(zip(befores, behinds, strict=True))
+    return Window(tuple(size), stride, dilation, padding, padding)
+
+
+def _conv(c: Conversion) -> Sequence[int]:
+    channels_first(c)
+    fused = c.flag("fuse_relu") or c.attribute("fuse_activation", "") or c.has("ResidualData")
+    c.require(not fused, "was fused for one processor; give the original model")
+    image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
+    forms.check_filter(c, image, weights, groups)
+    extents = c.shape(image)[2:]
+    window = fitted(c, extents, _window(c, extents, c.shape(weights)[2:], dilated=True))
+    return [forms.convolution(c, image, weights, c.optional("Bias"), window, groups)]
+
+
+def _transposed(c: Conversion) -> Sequence[int]:
+    """Sizes that the attribute `output_size` says add elements behind; so does `output_padding`."""
+    channels_first(c)
+    image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
+    forms.check_transposed_filter(c, image, weights, groups)
+    extents, size = c.shape(image)[2:], c.shape(weights)[2:]
+    window, rank = _window(c, extents, size, dilated=True), len(extents)
+    more = numbers(c, "output_padding") or [0] * rank
+    said = numbers(c, "output_size", "OutputSizeTensor")
+    c.require(len(more) == rank and min(more) >= 0, f"output_padding {more} is not {rank} numbers, 0 or more")
+    c.require(len(said) in (0, rank), f"output_size {said} is not {rank} numbers")
+    sizes = []
+    for axis, extent in enumerate(extents):
+        step, reach = window.stride[axis], (size[axis] - 1) * window.dilation[axis] + 1
+        least = (extent - 1) * step + reach - sum(window.padding[axis])
+        chosen = said[axis] if said else least + more[axis]
+        fits = chosen > 0 and (not said or least <= chosen < least + step)
+        c.require(
+            fits, f"axis {axis + 2} would have {chosen} elements, may have {least} to {least + step - 1}"
+        )
+        sizes.append(chosen)
+    return [forms.transposed(c, image, weights, c.optional("Bias"), window, sizes, groups)]
+
+
+def _pool(c: Conversion) -> Sequence[int | None]:
+    """Averages or maxima of windows, of the whole image, or of bins; maxima with their places in the plane."""
+    channels_first(c)
+    x, size, shape = c.tensor("X"), numbers(c, "ksize"), c.shape("X")
+    places, kind = c.source.operation != "pool2d", c.attribute("pooling_type", "max")
+    c.require(kind in ("max", "avg"), f"pooling_type is {kind!r}, must be 'max' or 'avg'")
+    c.require(len(shape) == 4, f"X has shape {list(shape)}, must be [N, C, H, W]")
+    image, name = shape[2:], "max_pool_2d" if kind == "max" else "average_pool_2d"
+    whole = c.flag("global_pooling") or (c.flag("adaptive") and size == [1, 1])
+    if whole and not places:
+        return [c.node("reduce_max" if kind == "max" else "mean", [x], axes=(2, 3), keep_dims=True)]
+    size = list(image) if whole else size
+    c.require(len(size) == 2 and min(size) > 0, f"ksize {size} is not two numbers, 1 or more")
+    bins = tuple(size)
+    if whole or (c.flag("adaptive") and not any(at % count for at, count in zip(image, bins, strict=True))):
+        bins = image if whole else tuple([at // count for at, count in zip(image, bins, strict=True)])
+        window = Window(bins, bins, (1, 1), (NO_BORDER,) * 2, (NO_BORDER,) * 2)
+    elif c.flag("adaptive"):
+        kinds, name = [c.like(x), unshaped("int32")], f"adaptive_{name}"
+        return (
+            c.nodes(f"{name}_with_positions", [x], kinds, size=bins)
+            if places
+            else [c.node(name, [x], size=bins)]
+        )
+    else:
+        window = _window(c, image, size)
+    if c.flag("ceil_mode"):
+        window = rounded_up(image, window, within=False)
+        begins = [
+            (count - 1) * step for count, step in zip(window.positions(image), window.stride, strict=True)
+        ]
+        inside = all(at < size + side[0] for at, size, side in zip(begins, image, window.said, strict=True))
+        c.require(inside, f"ceil_mode gives windows that lie outside of an image of {list(image)}")
+    window = fitted(c, image, window)
+    if places:
+        how: dict[str, Any] = {"filter": window.size, "strides": window.stride, "padding": window.padding}
+        return c.nodes("max_pool_2d_with_positions", [x], [c.like(x), unshaped("int32")], **how)
+    return [pooled(c, name, x, window, counted=kind == "avg" and not c.flag("exclusive", True))]
+
+
+def _transposed_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return "ConvTranspose", {"group": said.get("groups", 1)}
+
+
+def _pool_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return ("MaxPool" if said.get("pooling_type", "max") == "max" else "AveragePool"), {}
+
+
+_CONV = "Input Filter Bias? ResidualData?"
+_TRANSPOSED = "Input Filter Bias? OutputSizeTensor?"
+_POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d adaptive_max_pool_2d {' '.join(MOVES)}"
 
 
 def _sides(c: Conversion) -> dict[int, Axis]:
@@ -72,6 +191,13 @@ _GRID = {"mode": ("mode", "bilinear"), "padding_mode": ("padding_mode", "zeros")
 
 ROWS: tuple[Row, ...] = tuple(
     chain(
+        op("conv2d depthwise_conv2d conv3d", _CONV, _conv, " ".join(forms.OPERATORS), "Output", "Conv"),
+        op(
+            "conv2d_transpose depthwise_conv2d_transpose",
+            *(_TRANSPOSED, _transposed, " ".join(forms.TRANSPOSED), "Output", _transposed_role),
+        ),
+        op("pool2d", "X", _pool, _POOLS, role=_pool_role),
+        op("max_pool2d_with_index", "X", _pool, "max_pool_2d_with_positions", "Out Mask", groups=False),
         op("nearest_interp nearest_interp_v2", _SAID, _nearest, f"{NEAREST} gather", role="Resize"),
         op(
             "bilinear_interp bilinear_interp_v2 bicubic_interp bicubic_interp_v2",

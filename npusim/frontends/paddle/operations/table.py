@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from npusim.frontends.forms.network import PADDLE
 from npusim.frontends.forms.row import Row
-from npusim.frontends.paddle.operations import (
-    detection,
-    elements,
-    images,
-    moves,
-    products,
-    reductions,
-    shapes,
-    windows,
-)
+from npusim.frontends.paddle.operations import axes, detection, elements, images, moves
 from npusim.kernels.operator.registered import custom, plain, result_types
 from npusim.kernels.table import known
 
-_MODULES = (detection, elements, images, moves, products, reductions, shapes, windows)
+_MODULES = (axes, detection, elements, images, moves)
 
 ROWS: tuple[Row, ...] = tuple(
     sorted((row for each in _MODULES for row in each.ROWS), key=lambda row: row.name)
