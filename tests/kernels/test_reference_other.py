@@ -372,12 +372,12 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "tanh",
             call_with([TensorType("int16", (2,))], [TensorType("int16", (2,))]),
-            "operands are all int8, all uint8, all float32 or all float16",
+            "an int16 input has one scale and zero point 0, its output zero point 0 and scale 1/32768",
         ),
         (
             "tanh",
             call_with([codes(2)], [reals(2)]),
-            "operands are all int8, all uint8, all float32 or all float16",
+            "operands are all int8, all uint8, all float32, all int16 or all float16",
         ),
         ("logistic", call_with([codes(2)], [codes(3)]), "input and output have one shape"),
         (

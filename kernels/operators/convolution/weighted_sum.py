@@ -87,9 +87,7 @@ def shifted_in_64_bits(multipliers: Multipliers) -> Rule:
     """The rule that a shift of sums of 64 bits is defined."""
 
     def rule(call: Call) -> bool:
-        """the scale of a product of int16 values over that of the output is less than 2**14: C leaves undefined what a
-        larger factor makes of 64 bits
-        """
+        """for int16, the scale of a product over that of the output is below 2**14: C leaves undefined the rest"""
         return (
             input_type(call).dtype != "int16"
             or accumulator_bits(call) == 32

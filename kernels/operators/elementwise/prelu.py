@@ -60,6 +60,7 @@ OPERATOR = Operator(
     rules=(
         rules.operands(2),
         rules.per_tensor,
+        rules.wide_codes_scaled,
         rules.broadcast_shapes,
         sound_scales,
         moved_in_32_bits("input scale / output scale, also times the scale of alpha,", _shifts),

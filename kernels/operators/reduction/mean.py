@@ -133,6 +133,7 @@ OPERATOR = Operator(
     types=alike(*REFERENCES),
     rules=(
         *REDUCTION_RULES,
+        rules.wide_codes_scaled,
         _count,
         sound_scales,
         in_fixed_point(moved_in_32_bits("input scale / output scale", _multiplier)),

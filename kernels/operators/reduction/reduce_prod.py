@@ -7,6 +7,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.reduction import real_reduction_lowering
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
     REDUCTION_RULES,
     Reduction,
@@ -74,6 +75,7 @@ OPERATOR = Operator(
     types=alike(*REFERENCES),
     rules=(
         *REDUCTION_RULES,
+        rules.wide_codes_scaled,
         sound_scales,
         _few_bits_left,
     ),

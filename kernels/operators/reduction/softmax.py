@@ -216,18 +216,22 @@ def _lower_float(call: Call[Parameters], hardware: Hardware) -> Parts:
 
 
 def _probabilities(call: Call) -> bool:
-    """an output has its smallest code as zero point and the scale 1/256 (of 16 bits about 1/65536), for an int16 input
-    zero point 0 and a scale of about 1/32768
-    """
+    """an output has its smallest code as zero point, one of 8 bits the scale 1/256, of 16 bits about 1/65536"""
     output = call.outputs[0]
-    if input_type(call).dtype == "int16" and output.quantization is not None:
-        return output.quantization.zero_point == 0 and abs(output.quantization.scale * 32768 - 1) <= 0.001
-    if output.quantization is None:
-        return output.real
+    if output.quantization is None or input_type(call).dtype == "int16":
+        return output.real or input_type(call).dtype == "int16"
     scale, zero_point = output.quantization.scale, output.quantization.zero_point
     # Converters write the scale 1/65535, which LiteRT accepts in place of 1/65536.
     near = abs(scale * 65536 - 1) <= 0.001 if output.dtype == "int16" else scale == 1 / 256
     return near and zero_point == code_range(output.dtype)[0]
+
+
+def _int16_probabilities(call: Call) -> bool:
+    """an output of int16 values has zero point 0 and the scale 1/32768, to a thousandth"""
+    scaling = call.outputs[0].quantization
+    if input_type(call).dtype != "int16":
+        return True
+    return scaling is not None and scaling.zero_point == 0 and abs(scaling.scale * 32768 - 1) <= 0.001
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
@@ -247,10 +251,12 @@ OPERATOR = Operator(
         rules.operands(1),
         rules.same_shape,
         rules.per_tensor,
+        rules.wide_codes_scaled,
         sound_scales,
         an_axis,
         positive_beta,
         in_fixed_point(_probabilities),
+        in_fixed_point(_int16_probabilities),
         in_fixed_point(representable_scale),
         in_fixed_point(short_axis),
         only_codes,

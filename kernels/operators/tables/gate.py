@@ -19,9 +19,11 @@ from npusim.kernels.operators.tables.lookup import Int64Array, beyond_tables
 
 
 def wide_scales(call: Call) -> bool:
-    """an int16 input has zero point 0, its output zero point 0 and scale 1/32768"""
+    """an int16 input has one scale and zero point 0, its output zero point 0 and scale 1/32768"""
     if input_type(call).dtype != "int16":
         return True
+    if not rules.wide_codes_scaled(call):
+        return False
     source, target = quantization(input_type(call)), quantization(call.outputs[0])
     return (source.zero_point, target.zero_point, target.scale) == (0, 0, 2.0**-15)
 

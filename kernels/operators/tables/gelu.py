@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from npusim.kernels.operator import parameters
+from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.tables.erf import error_function
 from npusim.kernels.operators.tables.lookup import (
@@ -43,6 +43,8 @@ _FUNCTION = real_function(_lanes)
 OPERATOR = unary_operator(
     "gelu",
     tabulate_real(_FUNCTION),
+    rules.wide_codes_scaled,
+    rules.symmetric,
     parameters=Parameters,
     lanes=_lanes,
     once=_once,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import code_range, quantization
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.tables.lookup import (
@@ -31,6 +32,8 @@ table = tabulate_real(_smallest_where_undefined)
 OPERATOR = unary_operator(
     "log",
     table,
+    rules.wide_codes_scaled,
+    rules.symmetric,
     whole={"int16": interpolated(_smallest_where_undefined)},
     on_int16=interpolated_on_int16(_smallest_where_undefined),
 )

@@ -116,6 +116,21 @@ def floats(dtype: str) -> Callable[[], Graph]:
     return build
 
 
+def int16() -> Graph:
+    """A convolution and a product of int16 values."""
+    sketch = Sketch("int16")
+    scaled = Quantization((2.0**-12,), (0,))
+    image = sketch.builder.as_input(sketch.add_tensor(TensorType("int16", (1, 12, 12, 20), scaled)))
+    weights = sketch.weights((20, 3, 3, 20), 0, per_channel=False)
+    open_type = unshaped("int16", scaled)
+    sketch.node(
+        "conv_2d", (image, weights, None), open_type,
+        strides=[1, 1], dilations=[1, 1], padding=[[1, 1], [1, 1]], activation="none",
+    )  # fmt: skip
+    sketch.node("mul", (image, image), open_type, activation="none")
+    return sketch.graph()
+
+
 def large() -> Graph:
     """A feature map beyond the scratchpad of every preset, written and read again."""
     sketch = Sketch("large")
@@ -126,10 +141,12 @@ def large() -> Graph:
     return sketch.graph()
 
 
-GRAPHS = (elementwise, convolutions, in_float, rows, floats("float32"), floats("float16"), large)
+GRAPHS = (
+    elementwise, convolutions, in_float, rows, floats("float32"), floats("float16"), int16, large,
+)  # fmt: skip
 
 
-NAMES = ("elementwise", "convolutions", "in_float", "rows", "float32", "float16", "large")
+NAMES = ("elementwise", "convolutions", "in_float", "rows", "float32", "float16", "int16", "large")
 
 
 @cache
