@@ -100,6 +100,7 @@ PLAIN = {
     "host",
     "decide",
     "form",
+    "scheme",
     "outside",
 }
 """Parameters of text that name no file."""
