@@ -90,7 +90,7 @@ def test_operators_are_found_by_any_of_their_names() -> None:
 def test_types_of_a_way_are_those_that_its_rules_let_pass() -> None:
     rows = {row.op: row for row in coverage()}
     convolution, quantize = rows["conv_2d"], rows["quantize"]
-    assert convolution.places == {"mac": ("int8", "uint8", "float16", "float32")}
+    assert convolution.places == {"mac": ("int8", "uint8", "int16", "float16", "float32")}
     assert convolution.names["NN HAL"] == ("CONV_2D", "GROUPED_CONV_2D")
     assert {"int8", "uint8", "float16", "float32"} <= set(quantize.places["vector"])
     assert rows["add"].places["host"] == ("int16", "int32", "int64")

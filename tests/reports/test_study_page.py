@@ -163,7 +163,7 @@ def test_the_same_study_gives_the_same_files(tmp_path: Path) -> None:
     assert files[0] == files[1]
     names = {name for name, _ in files[0]}
     assert names == {"study.html"} | {
-        f"{n}.{kind}" for n in ("front", "parallel", "sensitivity") for kind in ("svg", "png")
+        f"{n}.{kind}" for n in ("front", "parallel", "sensitivity") for kind in ("svg", "png", "pdf")
     }
 
 
