@@ -102,8 +102,7 @@ def multiply_by_quantized_multiplier(
     """
     multiplier, shift = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     if rounding == "reduced":
-        upper = np.minimum((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)  # 0x7FFF is the largest
-        products: Int64Array = np.multiply(values, upper, dtype=np.int64)
+        products: Int64Array = np.multiply(values, reduced_multiplier(multiplier), dtype=np.int64)
         products += np.int64(1) << (14 - shift)
         products >>= 15 - shift
         return products.astype(np.int32)
@@ -115,6 +114,12 @@ def multiply_by_quantized_multiplier(
         values = np.left_shift(values, np.maximum(shift, 0), dtype=np.int64).astype(np.int32)
     high = doubling_high_multiply(values, multiplier).astype(np.int32)
     return rounding_divide_by_power(high, -np.minimum(shift, 0)).astype(np.int32, copy=False)
+
+
+def reduced_multiplier(multiplier: IntArray) -> IntArray:
+    """Return the upper 15 bits of int32 multipliers, rounded half up; the largest is 0x7FFF."""
+    upper: IntArray = np.minimum((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)
+    return upper
 
 
 def _without_16_bits(values: IntArray, multiplier: IntArray) -> Int64Array:

@@ -52,7 +52,7 @@ def table_of(
 
 
 def look_up(table: Int64Array, values: Int64Array) -> Int64Array:
-    """What a table gives for values of int16: from the entry below toward the next, rounded to nearest, halves up.
+    """Interpolate a table at int16 values, between the entry below and the next one; halves are rounded up.
 
     Slope and result wrap to 16 bits.
     """
@@ -66,9 +66,10 @@ def look_up(table: Int64Array, values: Int64Array) -> Int64Array:
 def softmax_of_int16(
     values: Int64Array, multiplier: int, shift: int, exponential: Int64Array, reciprocal: Int64Array
 ) -> Int64Array:
-    """Shares of 32768 along the last axis, by tables of exp(x), x from -10 to 0, and of 1 / (1 + x), x from 0 to 1.
+    """Compute softmax along the last axis; results are in units of 1/32768.
 
-    `multiplier` and `shift` scale a difference of values so that -65535 stands for -10.
+    multiplier, shift: scale differences to the largest value of a row so that -65535 stands for -10.
+    exponential, reciprocal: the tables of `softmax_tables`.
     """
     differences = values - values.max(axis=-1, keepdims=True)
     scaled = multiply_by_quantized_multiplier(differences, multiplier, shift).astype(np.int64)
@@ -86,7 +87,7 @@ def softmax_of_int16(
 
 @cache
 def softmax_tables() -> tuple[Int64Array, Int64Array]:
-    """The tables of exp(x), x from -10 to 0, and of 1 / (1 + x), x from 0 to 1."""
+    """Return the tables for softmax: exp(x) for x in [-10, 0], and 1 / (1 + x) for x in [0, 1]."""
     return table_of(np.exp, -10.0, 0.0, 32768.0), table_of(lambda x: 1 / (1 + x), 0.0, 1.0, 32768.0)
 
 

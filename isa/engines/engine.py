@@ -98,7 +98,7 @@ class Use(NamedTuple):
     product_bits: int = MOST_BITS
 
     def repeated(self, passes: int) -> Use:
-        """What so many passes over the problem cost."""
+        """Return the cost of several passes over the problem; only the bits of a product stay."""
         cycles, array_cycles, map_values, weight_values, updates = (count * passes for count in self[:-1])
         return Use(cycles, array_cycles, map_values, weight_values, updates, self.product_bits)
 

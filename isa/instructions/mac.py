@@ -13,7 +13,7 @@ smallest and the largest result, an int16 each, in place of `low` and `high`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -44,7 +44,6 @@ ROUNDINGS = ("double", "single")
 RESULTS = ("codes", "16_bits", "32_bits")
 CODES = ((0, 255), (-128, 127))
 """Smallest and largest code of each of `SIGNS`."""
-CODES_16 = (-(1 << 15), (1 << 15) - 1)
 _CODE_TYPES = (np.uint8, np.int8)
 ADDRESS_BITS = 28
 ADDRESSABLE = 1 << ADDRESS_BITS
@@ -304,6 +303,14 @@ class MacInstruction(Instruction):
         array, problem = context.hardware.mac_array, self._problem
         return engine_of(array).use(array, problem, self._layout).weight_values > problem.weights
 
+    def _sums_of_int16(
+        self, memory: Memory, weights: NDArray[Any], convolution: Callable[..., NDArray[Any]]
+    ) -> NDArray[np.int64]:
+        """Return the weighted sums of int16 values. They have 48 bits, so float64 holds them exactly."""
+        centred = weights.astype(np.float64) - self.weight_zero
+        feature_map = self._feature_map(memory).astype(np.float64) - self.ifm_zero
+        return convolution(feature_map, centred, **self._window()).astype(np.int64)
+
     def _finish(self, memory: Memory, accumulators: NDArray[Any]) -> list[Write]:
         """The output stage: bias, requantization, zero point, clamp."""
         block = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
@@ -316,10 +323,12 @@ class MacInstruction(Instruction):
 
     @property
     def _results(self) -> tuple[int, int, Any]:
-        """The smallest and the largest value of the output, and its type."""
-        if self.int16:
-            return *CODES_16, np.dtype("<i2")
-        return self.low, self.high, _CODE_TYPES[self._ofm_signed]
+        """The smallest and the largest value of the output, and its type. Only bytes are clamped by fields."""
+        size = self._result_bytes
+        if size == 1:
+            return self.low, self.high, _CODE_TYPES[self._ofm_signed]
+        limit = 1 << (8 * size - 1)
+        return -limit, limit - 1, np.dtype(f"<i{size}")
 
 
 def _products(macs: int, product_bits: int) -> dict[str, int]:
@@ -417,14 +426,6 @@ class Convolve(MacInstruction):
     def _result_bytes(self) -> int:
         return self._map_bytes << self.wide
 
-    @property
-    def _results(self) -> tuple[int, int, Any]:
-        if not self.wide:
-            results: tuple[int, int, Any] = MacInstruction._results.__get__(self)
-            return results
-        limit = 1 << (8 * self._result_bytes - 1)
-        return -limit, limit - 1, np.dtype(f"<i{self._result_bytes}")
-
     def _weight_count(self) -> int:
         return self.ofm_depth * self._inner
 
@@ -459,10 +460,9 @@ class Convolve(MacInstruction):
         """Accumulate (ifm - zero) * (weight - zero) over the window, then the output stage."""
         shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
         if self.int16:
-            weights = self._weights(memory, shape).astype(np.float64) - self.weight_zero
-            feature_map = self._feature_map(memory).astype(np.float64) - self.ifm_zero
-            sums = convolve_float(feature_map, weights, **self._window())
-            return self._finish(memory, sums.astype(np.int64))
+            return self._finish(
+                memory, self._sums_of_int16(memory, self._weights(memory, shape), convolve_float)
+            )
         accumulators = convolve(
             self._feature_map(memory),
             self._weights(memory, shape),
@@ -512,10 +512,7 @@ class Depthwise(MacInstruction):
         """Accumulate each channel by itself, then the output stage."""
         weights = self._weights(memory, (self.kernel_height, self.kernel_width, self.ofm_depth))
         if self.int16:
-            centred = weights.astype(np.float64) - self.weight_zero
-            feature_map = self._feature_map(memory).astype(np.float64) - self.ifm_zero
-            sums = depthwise_convolve_float(feature_map, centred, **self._window())
-            return self._finish(memory, sums.astype(np.int64))
+            return self._finish(memory, self._sums_of_int16(memory, weights, depthwise_convolve_float))
         accumulators = depthwise_convolve(
             self._feature_map(memory), weights, self.ifm_zero, self.weight_zero, **self._window()
         )

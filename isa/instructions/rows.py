@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from npusim.isa.arithmetic.integer import softmax_fixed_point
 from npusim.isa.arithmetic.interpolated import ENTRIES, softmax_of_int16
@@ -74,11 +76,15 @@ class Rows(Instruction):
         """Rows of codes [..., depth] -> those of the output."""
         raise NotImplementedError
 
-    def _in_rows(self, memory: Memory, dtype: type[np.generic]) -> list[Write]:
+    def _in_rows(
+        self, memory: Memory, dtype: DTypeLike, compute: Callable[[Codes], Codes] | None = None
+    ) -> list[Write]:
+        """Compute all rows, by `_computed` unless another function is given."""
         shape, size = (self.rows, self.depth, self.gap + 1), self._elements << self.wide
         source = memory.bytes_at(Space.SCRATCHPAD, self.input, size).view(dtype).reshape(shape)
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, size).view(dtype).reshape(shape)
-        return [(target, self._computed(np.ascontiguousarray(source.swapaxes(1, 2))).swapaxes(1, 2))]
+        rows = np.ascontiguousarray(source.swapaxes(1, 2))
+        return [(target, (compute or self._computed)(rows).swapaxes(1, 2))]
 
     def _cycles(self, context: Context, of_element: int, of_row: int) -> int:
         """The lanes take elements of one row, or of rows that lie beside each other."""
@@ -122,7 +128,7 @@ class Softmax(Rows):
         return 2 * 2 * ENTRIES * self.int16
 
     def regions(self, context: Context) -> Regions:
-        """Dense input and output, and the tables."""
+        """The input and, for int16, the tables are read; the output is written. All are dense."""
         reads, writes = Rows.regions(self, context)
         return (*reads, dense(Space.SCRATCHPAD, self.table, self._loaded))[: 1 + self.int16], writes
 
@@ -138,17 +144,14 @@ class Softmax(Rows):
         return int16_misfits(self.int16, context)
 
     def _of_int16(self, memory: Memory) -> list[Write]:
-        """By the tables in memory."""
+        """Compute rows of int16 values by the two tables in memory."""
         raw = memory.bytes_at(Space.SCRATCHPAD, self.table, self._loaded).view("<i2").astype(np.int64)
-        shape, size = (self.rows, self.depth, self.gap + 1), self._elements << 1
-        source, target = (
-            memory.bytes_at(Space.SCRATCHPAD, at, size).view("<i2").reshape(shape)
-            for at in (self.input, self.output)
-        )
-        shares = softmax_of_int16(
-            source.swapaxes(1, 2).astype(np.int64), self.multiplier, self.left_shift, *np.split(raw, 2)
-        )
-        return [(target, shares.astype(np.int16).swapaxes(1, 2))]
+        scale = self.multiplier, self.left_shift
+
+        def shares(rows: Codes) -> Codes:
+            return softmax_of_int16(rows.astype(np.int64), *scale, *np.split(raw, 2)).astype(np.int16)
+
+        return self._in_rows(memory, "<i2", shares)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Maximum, exponentials and sum, then the quotients, row by row."""

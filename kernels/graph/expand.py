@@ -13,7 +13,11 @@ from npusim.kernels.table import operator
 
 
 def expand(graph: Graph, hardware: Hardware) -> Graph:
-    """The graph with calls in parts where all of them run on the NPU, or may not; the others stay as they are."""
+    """Return the graph with calls replaced by simpler ones where the NPU computes these.
+
+    A call is replaced only if each of its parts runs on the NPU or is one that the host may compute (`on_host` of its
+    expansion). Otherwise it stays whole.
+    """
     tensors, nodes = list(graph.tensors), []
     states = frozenset(state.after for state in graph.states)
     for node in graph.nodes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.folding import MOST_TOTAL
@@ -16,8 +16,8 @@ WEIGHT_BYTES = 16
 real network, and its time is in proportion to its size."""
 
 MOST_WRITTEN_OUT = 1 << 14
-"""Maximum number of operations that functions, fragments and loops are expanded into, before folding; two more for each
-further operation that weights allow."""
+"""Maximum number of operations that functions, fragments and loops of a model without weights are expanded into, before
+constants are folded. It is twice `MOST_OPERATIONS`, because folding removes many, also of those that weights add."""
 
 MOST_AXES = 32
 """Maximum number of axes of a tensor: the limit of numpy 1."""
@@ -28,24 +28,29 @@ class Budget:
     """Operations and constants that a model file may still add; the builders of all its graphs share one budget.
 
     weight_bytes: bytes of weights in the file.
+    elements:     of constants that may still be added.
+    operations, written_out: operations that were added, and those that loops and functions were expanded into.
     """
 
     weight_bytes: int = 0
     elements: int = MOST_TOTAL
-    most_operations: int = field(init=False)
-    most_written_out: int = field(init=False)
-    operations: int = field(init=False)
-    written_out: int = field(init=False)
+    operations: int = 0
+    written_out: int = 0
 
-    def __post_init__(self) -> None:
-        more = self.weight_bytes // WEIGHT_BYTES
-        self.operations = self.most_operations = MOST_OPERATIONS + more
-        self.written_out = self.most_written_out = MOST_WRITTEN_OUT + 2 * more
+    @property
+    def most_operations(self) -> int:
+        """Maximum number of operations of the file."""
+        return MOST_OPERATIONS + self.weight_bytes // WEIGHT_BYTES
+
+    @property
+    def most_written_out(self) -> int:
+        """Maximum number of operations that its functions and loops are expanded into."""
+        return MOST_WRITTEN_OUT + 2 * (self.weight_bytes // WEIGHT_BYTES)
 
     def operation(self) -> None:
         """Count one operation. Raises GraphError beyond the limit."""
-        self.operations -= 1
-        if self.operations < 0:
+        self.operations += 1
+        if self.operations > self.most_operations:
             raise GraphError(
                 f"has more than {self.most_operations:,} operations, the most that npusim compiles of a file with "
                 f"{self.weight_bytes:,} bytes of weights; give a part of the model"
@@ -53,8 +58,8 @@ class Budget:
 
     def write_out(self, count: int) -> None:
         """Count operations that a body is expanded into. Raises GraphError beyond the limit."""
-        self.written_out -= count
-        if self.written_out < 0:
+        self.written_out += count
+        if self.written_out > self.most_written_out:
             raise GraphError(
                 f"becomes more than {self.most_written_out:,} operations with loops and branches written out; give a "
                 "part of the model, or fewer iterations"

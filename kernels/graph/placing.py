@@ -195,7 +195,7 @@ def _uses(graph: Graph) -> list[Use]:
 
 
 def _known_as(graph: Graph, node: Node) -> list[Use]:
-    """A node as an operator of npusim, and as the operator of the file that it comes from."""
+    """Return how partition files may name a node: by npusim's operator, and by the operator of the model file."""
     uses = [Use(node.op, *_names(graph, node))]
     return uses if node.written is None else [*uses, Use(*node.written)]
 

@@ -13,7 +13,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.choice import CHOICES, RELATIONS, SCALES, Compare, Select
 from npusim.isa.instructions.elementwise import NAMES, Binary
 from npusim.isa.instructions.instruction import Instruction
-from npusim.kernels.lowering.vector import dense_row_bytes, int16_bounds, signed
+from npusim.kernels.lowering.vector import dense_row_bytes, int16_passes, result_fields, signed
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,
@@ -26,9 +26,10 @@ from npusim.kernels.lowering.work import (
     one_row,
     same_rows,
 )
+from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import code_range, input_type, quantization
-from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.operator import Call, Lowering, Part
 from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.operator.rescale import (
     ADD_LEFT_SHIFT,
@@ -236,7 +237,7 @@ def lower_binary(call: Call, function: str, activation: Activation, fields: dict
     """An elementwise function of two operands."""
     number, output = NAMES.index(function), call.outputs[0]
     low, high = act_range(activation, output) if output.quantized else (0, 255)
-    clamp: dict[str, Any] = int16_bounds(low, high) if output.dtype == "int16" else {"low": low, "high": high}
+    results = result_fields(low, high, output.dtype)
     size = output.numpy_dtype.itemsize if output.dtype == "int16" else 1
 
     def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
@@ -247,8 +248,7 @@ def lower_binary(call: Call, function: str, activation: Activation, fields: dict
             output=at.output,
             rows=tile.rows,
             columns=grid.columns,
-            signed=signed(output.dtype),
-            **clamp,
+            **results,
             **{
                 name: step * size if "row" in name else step for name, step in strides(grid, "a", "b").items()
             },
@@ -256,6 +256,11 @@ def lower_binary(call: Call, function: str, activation: Activation, fields: dict
         )
 
     return works(call, make) if size == 1 else works_of_elements(call, make)
+
+
+def int16_lowering(lower: Callable[[Call, Hardware], Sequence[Part]]) -> Lowering:
+    """Return the way in which the vector unit computes an elementwise function of int16 operands."""
+    return Lowering("vector", (rules.all_int16, elements_on_npu), lower, (int16_passes,))
 
 
 def _zeros(call: Call) -> dict[str, Any]:

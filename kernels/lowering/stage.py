@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import Int64Array, Rounding
+from npusim.isa.arithmetic.integer import Int64Array, Rounding, reduced_multiplier
 from npusim.isa.base.tensor import SIZE_ONLY, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.mac import RESULTS
@@ -110,7 +110,7 @@ def output_stage(call: Call, multipliers: Multipliers, rounding: Rounding) -> Ou
     multiplier, shift = _shared(*multipliers(*maps))
     bounds = act_range(activation_of(call), call.outputs[0])
     if accumulator_bits(call) == 64 and rounding == "double":  # the reference's rounding "reduced"
-        multiplier, rounding = np.minimum((multiplier + (1 << 15)) >> 16, (1 << 15) - 1) << 16, "single"
+        multiplier, rounding = reduced_multiplier(multiplier) << 16, "single"
     scales = multiplier.astype(np.int32), shift.astype(np.int8)
     return OutputStage(values, scales, *bounds, rounding, 2 if int16 else 1, int16)
 

@@ -41,9 +41,11 @@ def signed(dtype: str) -> int:
     return int(dtype == "int8")
 
 
-def int16_bounds(low: int, high: int) -> dict[str, int]:
-    """The fields of an instruction on int16 that limit its results."""
-    return {"int16": 1, "int16_low": low, "int16_high": high}
+def result_fields(low: int, high: int, dtype: str) -> dict[str, Any]:
+    """Return the fields of an instruction that give the type of its results and their smallest and largest value."""
+    if dtype == "int16":
+        return {"int16": 1, "int16_low": low, "int16_high": high}
+    return {"low": low, "high": high, "signed": signed(dtype)}
 
 
 @need("vector.int16_passes")
@@ -152,10 +154,7 @@ def lower_max_pool(call: Call, hardware: Hardware) -> Parts:
 
 def _lower_pool(call: Call, maximum: bool) -> Parts:
     low, high = act_range(call.parameters.activation, call.outputs[0])
-    fields: dict[str, Any] = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
-    if call.outputs[0].dtype == "int16":
-        fields = int16_bounds(low, high)
-    fields["maximum"] = int(maximum)
+    fields = result_fields(low, high, call.outputs[0].dtype) | {"maximum": int(maximum)}
     return pool_parts(call, lambda window: Pool(**window, **fields))
 
 
@@ -221,14 +220,12 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
 
 def rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
     """Fields of an instruction that brings codes to another scale, over the whole range of the output's type."""
-    low, high = code_range(ofm.dtype)
-    plain = {"low": low, "high": high, "signed": signed(ofm.dtype)}
     return {
         "input_zero": quantization(ifm).zero_point,
         "output_zero": quantization(ofm).zero_point,
         "multiplier": rescale[0],
         "shift": rescale[1],
-        **(int16_bounds(low, high) if ofm.dtype == "int16" else plain),
+        **result_fields(*code_range(ofm.dtype), ofm.dtype),
     }
 
 

@@ -22,7 +22,7 @@ from npusim.quantization.rules import NOT_INT8, RULES, Way
 from npusim.quantization.scales import codes, symmetric, wide_enough
 
 _WEIGHTS, _BIAS = 1, 2
-_BY_TENSOR = ("fully_connected",)
+BY_TENSOR = ("fully_connected",)
 """Operators whose weights TFLite gives one scale, unless they are asked to be scaled by channel too."""
 
 
@@ -229,7 +229,7 @@ class _Conversion:
         tensor = self._graph.tensors[weights]
         held = None if bias is None else self._graph.tensors[bias].array
         assert tensor.array is not None
-        by_channel = node.op not in _BY_TENSOR or self._options.every_channel
+        by_channel = node.op not in BY_TENSOR or self._options.every_channel
         axis = RULES[node.op].axis if by_channel else None
         scales = wide_enough(symmetric(tensor.array, axis), scheme.scale, held)
         # One scale is one of the whole tensor, also where there is one channel.

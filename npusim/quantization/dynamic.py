@@ -12,13 +12,11 @@ from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.table import operator
-from npusim.quantization.conversion import InFloats
+from npusim.quantization.conversion import BY_TENSOR, InFloats
 from npusim.quantization.scales import codes, symmetric
 
 _AXES = {"conv_2d": 0, "depthwise_conv_2d": 3, "fully_connected": 0, "batch_matmul": None}
 """The operators, and the dimension of their weights that holds the output channels."""
-_BY_TENSOR = ("fully_connected",)
-"""Operators whose weights TFLite gives one scale, unless they are asked to be scaled by channel too."""
 LEAST_WEIGHTS = 1024
 """Smaller weights stay float32, as TFLite's converter leaves them: a run saves less than their error costs."""
 
@@ -32,7 +30,7 @@ def quantized(graph: Graph, every_channel: bool) -> tuple[Graph, tuple[InFloats,
     for node in graph.nodes:
         reason = _refusal(graph, node)
         if not reason:
-            axis = None if node.op in _BY_TENSOR and not every_channel else _AXES[node.op]
+            axis = None if node.op in BY_TENSOR and not every_channel else _AXES[node.op]
             weights = _coded(graph.tensors[_number(node)], axis)
             inputs = (node.inputs[0], len(tensors), *node.inputs[2:])
             changed = replace(node, inputs=inputs, parameters=node.parameters.changed(rescale="dynamic"))

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 WIDTH_INCHES = 9.0
 FORMATS = ("svg", "png", "pdf")
 """File formats of the figures of reports."""
+_METADATA = {"svg": ("Description", "Date"), "png": ("Description",), "pdf": ("Subject", "CreationDate")}
+"""By format: the key of a text, and those of the times that matplotlib would write."""
 LABELLED_LAYERS = 6
 LEAST_LABELLED = 0.02
 LISTED_LAYERS = 24
@@ -388,7 +390,5 @@ def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
 
     No file holds the time at which it was written, so that equal runs give equal files.
     """
-    name, time = {"svg": ("Description", "Date"), "pdf": ("Subject", "CreationDate")}.get(
-        kind, ("Description", "")
-    )
-    return {name: json.dumps(made, ensure_ascii=True)} | ({time: None} if time else {})
+    name, *times = _METADATA[kind]
+    return {name: json.dumps(made, ensure_ascii=True), **dict.fromkeys(times)}

@@ -12,7 +12,10 @@ from npusim.kernels.operator.operator import Alias
 
 @dataclass(frozen=True, slots=True)
 class HostStep:
-    """The node runs on the host: the reason in words, and the hardware keys that would bring it to the NPU."""
+    """A node that the host computes.
+
+    reason: why, in words. keys: the hardware keys that, set, would let the NPU compute it.
+    """
 
     reason: str
     keys: tuple[str, ...] = ()

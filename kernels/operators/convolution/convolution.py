@@ -201,14 +201,14 @@ def _dynamic_range(
 
     def reference(call: Call, values: Values) -> list[Array]:
         maps, scales = input_value(values), dynamic_range.scales_of(input_type(call, WEIGHTS))
-        rows = dynamic_range.quantized_rows(maps.reshape(len(maps), -1), by_channel(call))
+        asymmetric, convolve, filters = by_channel(call), of_codes(call), taken(input_value(values, WEIGHTS))
+        rows = dynamic_range.quantized_rows(maps.reshape(len(maps), -1), asymmetric)
         sums = np.empty(call.outputs[0].shape, np.float32)
         for number, target in enumerate(sums):
             image = rows.values[number].reshape(maps.shape[1:])
-            filters = taken(input_value(values, WEIGHTS))
-            target[...] = of_codes(call)(image, filters, int(rows.zero_points[number]), 0, **geometry(call))
+            target[...] = convolve(image, filters, int(rows.zero_points[number]), 0, **geometry(call))
         factors = rows.scales[:, None, None, None]
-        in_turn = by_channel(call) and not depthwise
+        in_turn = asymmetric and not depthwise
         products = sums * scales * factors if in_turn else sums * (scales * factors)
         return dynamic_range.finish(call, products, weighted_sum.bias_value(values))
 
@@ -218,8 +218,9 @@ def _dynamic_range(
             return None
         how = call.parameters.changed(activation="none", rescale="fixed_point")
         product = "depthwise_conv_2d" if depthwise else "conv_2d", call.outputs[0].shape, how
-        rows, in_turn = by_channel(call), not depthwise
-        return dynamic_range.in_steps(call, (1, 2, 3), weights, product, rows, rows and in_turn)
+        asymmetric = by_channel(call)
+        in_turn = asymmetric and not depthwise
+        return dynamic_range.in_steps(call, (1, 2, 3), weights, product, asymmetric, in_turn)
 
     def scales_of_groups(call: Call) -> bool:
         """int8 filters of groups or of single channels have a scale per channel beside a float32 feature map"""

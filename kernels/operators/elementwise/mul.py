@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.elementwise import broadcast_on_npu, elements_on_npu, lower_mul
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, int16_lowering, lower_mul
 from npusim.kernels.lowering.float_codes import (
     FUSED_PRODUCT,
     literal_binary_lowering,
     literal_table_lowering,
 )
 from npusim.kernels.lowering.real import real_binary_lowering
-from npusim.kernels.lowering.vector import int16_passes
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fused import fused_product, in_32_bits, in_fixed_point, only_codes
@@ -64,7 +63,7 @@ OPERATOR = Operator(
     workload=elementwise,
     lowerings=(
         Lowering("vector", (rules.eight_bit, broadcast_on_npu), lower_mul),
-        Lowering("vector", (rules.all_int16, elements_on_npu), lower_mul, (int16_passes,)),
+        int16_lowering(lower_mul),
         real_binary_lowering("mul", activated=True),
         literal_table_lowering(_IN_INTEGERS),
         literal_binary_lowering("mul"),

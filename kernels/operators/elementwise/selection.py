@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.elementwise import broadcast_on_npu, elements_on_npu, lower_selection
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, int16_lowering, lower_selection
 from npusim.kernels.lowering.float_codes import literal_binary_lowering, literal_table_lowering
 from npusim.kernels.lowering.real import real_binary_lowering
-from npusim.kernels.lowering.vector import int16_passes
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.broadcast import NUMBERS
 from npusim.kernels.operator.element_types import alike
@@ -49,7 +48,7 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
         workload=elementwise,
         lowerings=(
             on_vector_unit,
-            on_vector_unit._replace(rules=(rules.all_int16, elements_on_npu), needs=(int16_passes,)),
+            int16_lowering(on_vector_unit.lower),
             real_binary_lowering(name[:3]),
             literal_table_lowering(reference),
             _codes_alike(name),

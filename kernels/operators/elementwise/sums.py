@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.elementwise import broadcast_on_npu, elements_on_npu, lower_sum
+from npusim.kernels.lowering.elementwise import broadcast_on_npu, int16_lowering, lower_sum
 from npusim.kernels.lowering.float_codes import FUSED_SUM, literal_binary_lowering, literal_table_lowering
 from npusim.kernels.lowering.real import real_binary_lowering
-from npusim.kernels.lowering.vector import int16_passes
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fused import fused_sum, in_32_bits, in_fixed_point, only_codes
@@ -43,7 +42,7 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
         workload=elementwise,
         lowerings=(
             on_vector_unit,
-            on_vector_unit._replace(rules=(rules.all_int16, elements_on_npu), needs=(int16_passes,)),
+            int16_lowering(on_vector_unit.lower),
             real_binary_lowering(name, activated=True),
             literal_table_lowering(in_integers),
             literal_binary_lowering(name),

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import dynamic_range, rules
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
@@ -39,16 +38,12 @@ def _shapes(call: Call) -> bool:
     )
 
 
-def _workload(call: Call) -> Workload:
-    return elementwise(call)
-
-
 OPERATOR = Operator(
     name="row_scales",
     types=("float32 -> float32",),
     rules=(rules.operands(2, _RESULTS), _shapes),
     infer=_infer,
     reference=_reference,
-    workload=_workload,
+    workload=elementwise,
     on_host="zero points follow in float64, which no unit of the NPU has",
 )

@@ -218,8 +218,10 @@ def _lower_float(call: Call[Parameters], hardware: Hardware) -> Parts:
 def _probabilities(call: Call) -> bool:
     """an output has its smallest code as zero point, one of 8 bits the scale 1/256, of 16 bits about 1/65536"""
     output = call.outputs[0]
-    if output.quantization is None or input_type(call).dtype == "int16":
-        return output.real or input_type(call).dtype == "int16"
+    if input_type(call).dtype == "int16":
+        return True  # `_int16_probabilities` says what it must have
+    if output.quantization is None:
+        return output.real
     scale, zero_point = output.quantization.scale, output.quantization.zero_point
     # Converters write the scale 1/65535, which LiteRT accepts in place of 1/65536.
     near = abs(scale * 65536 - 1) <= 0.001 if output.dtype == "int16" else scale == 1 / 256

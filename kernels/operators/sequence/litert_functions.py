@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.kernels.operators.sequence import recurrence
+
 Float32Array = NDArray[np.float32]
 
 _PACKET = 4
@@ -49,6 +51,11 @@ def tanh(x: Float32Array) -> Float32Array:
     square = near * near
     numerator = square * near * _polynomial(square, _TANH_NUMERATOR) + near
     return np.asarray(numerator / _polynomial(square, _TANH_DENOMINATOR))
+
+
+def activated(name: recurrence.Function, x: Float32Array) -> Float32Array:
+    """The activation of a cell: the hyperbolic tangent as above, others as in all cells."""
+    return tanh(x) if name == "tanh" else recurrence.activated(name, x)
 
 
 def logistic(x: Float32Array, first: int) -> Float32Array:

@@ -17,7 +17,7 @@ from npusim.kernels.operators.sequence import litert_functions
 from npusim.kernels.operators.sequence.lstm_cell import GATES, LAYER_NORM_EPSILON, PEEPHOLE_GATES, Layout
 from npusim.kernels.operators.sequence.lstm_float import Cell
 from npusim.kernels.operators.sequence.lstm_rules import weights_of_cell
-from npusim.kernels.operators.sequence.recurrence import Numbers, activated
+from npusim.kernels.operators.sequence.recurrence import Numbers
 
 CELL_TYPES = "int8*11, float32*4, int8, float32"
 """Weights of input, state and peepholes, biases, projection and its bias."""
@@ -88,8 +88,7 @@ class DynamicCell(Cell):
         return np.concatenate(result).reshape(sums.shape) if result else sums
 
     def _activated(self, sums: Numbers) -> Numbers:
-        function = self.parameters.activation
-        return litert_functions.tanh(sums) if function == "tanh" else activated(function, sums)
+        return litert_functions.activated(self.parameters.activation, sums)
 
 
 def _normalized(sums: Numbers) -> Numbers:

@@ -84,8 +84,7 @@ def _dynamic_step(
             scales = dynamic_range.scales_of(input_type(call, position))
             weights: Any = input_value(values, position)
             total = total + dynamic_range.product(rows, weights, scales, dynamic_range.asymmetric(call))
-    function = call.parameters.activation
-    return litert_functions.tanh(total) if function == "tanh" else activated(function, total)
+    return litert_functions.activated(call.parameters.activation, total)
 
 
 def scaled_matrices(*cells: Positions) -> Rule:

@@ -105,8 +105,7 @@ def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
     if call.inputs[_BIAS] is not None:
         bias: Numbers = input_value(values, _BIAS)
         sums = sums + bias
-    function = call.parameters.activation
-    result = litert_functions.tanh(sums) if function == "tanh" else activated(function, sums)
+    result = litert_functions.activated(call.parameters.activation, sums)
     return [result, memory.reshape(state.shape)][: len(call.outputs)]
 
 

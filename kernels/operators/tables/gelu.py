@@ -6,13 +6,11 @@ import math
 
 import numpy as np
 
-from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.tables.erf import error_function
 from npusim.kernels.operators.tables.lookup import (
     Float64Array,
-    interpolated,
-    interpolated_on_int16,
     real_function,
     tabulate_real,
     unary_operator,
@@ -43,11 +41,8 @@ _FUNCTION = real_function(_lanes)
 OPERATOR = unary_operator(
     "gelu",
     tabulate_real(_FUNCTION),
-    rules.wide_codes_scaled,
-    rules.symmetric,
     parameters=Parameters,
     lanes=_lanes,
     once=_once,
-    whole={"int16": interpolated(_FUNCTION)},
-    on_int16=interpolated_on_int16(_FUNCTION),
+    interpolates=_FUNCTION,
 )

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npusim.kernels.operator import rules
 from npusim.kernels.operator.operands import code_range, quantization
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.tables.lookup import (
-    Float32Array,
-    interpolated,
-    interpolated_on_int16,
-    real_function,
-    tabulate_real,
-    unary_operator,
-)
+from npusim.kernels.operators.tables.lookup import Float32Array, real_function, tabulate_real, unary_operator
 
 
 def _smallest_where_undefined(call: Call, x: Float32Array) -> Float32Array:
@@ -29,11 +21,4 @@ def _smallest_where_undefined(call: Call, x: Float32Array) -> Float32Array:
 table = tabulate_real(_smallest_where_undefined)
 """The output code of each of a call's 256 input codes, in raw byte order."""
 
-OPERATOR = unary_operator(
-    "log",
-    table,
-    rules.wide_codes_scaled,
-    rules.symmetric,
-    whole={"int16": interpolated(_smallest_where_undefined)},
-    on_int16=interpolated_on_int16(_smallest_where_undefined),
-)
+OPERATOR = unary_operator("log", table, interpolates=_smallest_where_undefined)

@@ -88,12 +88,12 @@ def beyond_tables(codes_of: CodeFunction) -> Reference:
     return reference
 
 
-def interpolated(function: RealFunction) -> Reference:
+def _interpolated(function: RealFunction) -> Reference:
     """The reference of int16 by a table of 513 entries between which results are interpolated."""
-    return beyond_tables(lambda call, codes: interpolation(interpolated_table(call, function), codes))
+    return beyond_tables(lambda call, codes: interpolation(_interpolated_table(call, function), codes))
 
 
-def interpolated_table(call: Call, function: RealFunction) -> Int64Array:
+def _interpolated_table(call: Call, function: RealFunction) -> Int64Array:
     """The entries of that table, in float32 steps."""
     (first, last), (least, most) = (
         [np.float32(quantization(each).scale) * np.float32(end) for end in (LOW, HIGH)]
@@ -104,14 +104,14 @@ def interpolated_table(call: Call, function: RealFunction) -> Int64Array:
     return table_of(lambda x: function(call, x), first, last, factor, np.float32)
 
 
-def interpolated_on_int16(function: RealFunction) -> tuple[Lowering, ...]:
-    """How the vector unit computes it."""
+def _interpolated_on_npu(function: RealFunction) -> Lowering:
+    """The way in which the vector unit interpolates that table."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         how = INT16_TABLES.index("interpolated")
-        return lower_int16_table(call, interpolated_table(call, function), int16=how)
+        return lower_int16_table(call, _interpolated_table(call, function), int16=how)
 
-    return (Lowering("vector", (rules.all_int16,), lower, (int16_passes,)),)
+    return Lowering("vector", (rules.all_int16,), lower, (int16_passes,))
 
 
 def look_up(entries: Array, codes: Array) -> Array:
@@ -189,6 +189,7 @@ def unary_operator(
     expand: Callable[[Call], Expansion | None] | None = None,
     once: WideFunction | None = None,
     on_int16: tuple[Lowering, ...] = (),
+    interpolates: RealFunction | None = None,
 ) -> Operator:
     """The operator that looks 8-bit tensors up in `table` and applies a function of the real lanes to real numbers.
 
@@ -198,8 +199,12 @@ def unary_operator(
     lane_rules: which calls the lanes have nevertheless; None where they have none that `on_host` does.
     expand:  a call on real numbers as simpler ones that the lanes have.
     on_int16: how the NPU computes int16.
+    interpolates: the function that is interpolated for int16, by the reference and the NPU.
     once:    the same in float64, for rescale "float32", which rounds to float32 once; None where `real` does.
     """
+    if interpolates is not None:
+        own_rules = (*own_rules, rules.wide_codes_scaled, rules.symmetric)
+        whole, on_int16 = {"int16": _interpolated(interpolates)}, (_interpolated_on_npu(interpolates),)
     chosen = lanes or (lambda call: (name, 0.0))
     real = on_host or real_function(chosen)
     literal = real if once is None else rounded_once(once)

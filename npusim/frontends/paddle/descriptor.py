@@ -30,21 +30,22 @@ _MESSAGES = {
     "Version": "version=1:int64",
     "ProgramDesc": "blocks=1:BlockDesc* version=4:Version",
 }
-"""By message: its fields as name=number:type, with "*" behind those that repeat."""
+"""Fields of each message, as name=number:type; "*" marks a repeated field."""
 
 _FIELDS = "i f s ints floats strings b bools - l - longs float64s - - float64 scalar"
 ATTRIBUTES = {number: name for number, name in enumerate(_FIELDS.split()) if name != "-"}
-"""By type of attribute: the field that has the value. Blocks and names of variables are no plain values."""
+"""Field of `Attr` that holds the value, by the number of the attribute's type. Blocks and variables are left out,
+because they are no plain values."""
 
 SCALARS = {1: "b", 2: "i", 3: "r"}
-"""By type of scalar: the field that has the value."""
+"""Field of `Scalar` that holds the value, by the number of the scalar's type."""
 
 _NAMES = "0=bool 1=int16 2=int32 3=int64 4=float16 5=float32 6=float64 20=uint8 21=int8 22=bfloat16 37=uint32 38=uint64"
 ELEMENTS = {int(number): name for number, name in (word.split("=") for word in _NAMES.split())}
-"""By number: element types, as npusim or numpy calls them."""
+"""Element types by their numbers in files, under the names of npusim or numpy."""
 
 DENSE_TENSOR = 7
-"""The type of variables that are tensors."""
+"""Number of the variable type "dense tensor"; other variables (feed lists, readers) hold no data of the model."""
 
 
 @cache

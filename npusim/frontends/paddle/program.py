@@ -84,12 +84,10 @@ class _Program:
             if each.type not in ("feed", "fetch"):
                 self._add(each)
         return Network(
-            *(
-                self.path.stem,
-                tuple(self.nodes),
-                self.constants,
-                tuple([self._value(name, name) for name in fed]),
-            ),
+            self.path.stem,
+            tuple(self.nodes),
+            self.constants,
+            tuple([self._value(name, name) for name in fed]),
             tuple([self.current.get(name, name) for name in fetched]),
             {PADDLE: int(self.program.version.version), STANDARD: 21},
             foreign=self.foreign,

@@ -59,4 +59,4 @@ WORDS = Vocabulary(
     states=" (its variable)",
     ends=_CUT,
 )
-"""The operators of Paddle."""
+"""What the shared reader needs to know of Paddle: its rows, and words for messages."""

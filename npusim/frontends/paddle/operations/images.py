@@ -194,7 +194,11 @@ ROWS: tuple[Row, ...] = tuple(
         op("conv2d depthwise_conv2d conv3d", _CONV, _conv, " ".join(forms.OPERATORS), "Output", "Conv"),
         op(
             "conv2d_transpose depthwise_conv2d_transpose",
-            *(_TRANSPOSED, _transposed, " ".join(forms.TRANSPOSED), "Output", _transposed_role),
+            _TRANSPOSED,
+            _transposed,
+            " ".join(forms.TRANSPOSED),
+            "Output",
+            _transposed_role,
         ),
         op("pool2d", "X", _pool, _POOLS, role=_pool_role),
         op("max_pool2d_with_index", "X", _pool, "max_pool_2d_with_positions", "Out Mask", groups=False),

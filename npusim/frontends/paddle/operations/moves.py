@@ -262,7 +262,9 @@ ROWS: tuple[Row, ...] = tuple(
         op("split", "X AxisTensor? SectionsTensorList*", _split, "split", "Out*", "Split"),
         op(
             "slice strided_slice",
-            *(f"Input StartsTensor? EndsTensor? StridesTensor? {_SLICES}", _slice, "strided_slice reshape"),
+            f"Input StartsTensor? EndsTensor? StridesTensor? {_SLICES}",
+            _slice,
+            "strided_slice reshape",
             role="Slice",
         ),
         op("stack", "X*", _stack, "pack", "Y", "Concat"),

@@ -1,4 +1,4 @@
-"""Every operator of Paddle that npusim has, one row each."""
+"""The table of supported Paddle operators, one row each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MODULES = (axes, detection, elements, images, moves)
 ROWS: tuple[Row, ...] = tuple(
     sorted((row for each in _MODULES for row in each.ROWS), key=lambda row: row.name)
 )
-"""By name."""
+"""All rows, sorted by name."""
 
 _BY_NAME = {row.name: row for row in ROWS}
 
