@@ -62,7 +62,7 @@ def convolution(
     }
     op, kind = "conv_2d", more.get("kind")
     # Sums leave the array of whole groups only, also those that become real numbers.
-    sums = kind.dtype == "int32" if kind is not None else c.on_codes and not c.makes_codes
+    sums = kind.dtype == "int32" if kind is not None else c.sums_stay
     if c.shape(weights)[1] == 1 < groups and not sums:
         op, how["depth_multiplier"] = "depthwise_conv_2d", filter_[0] // groups
     made = c.node(op, [image, weights, bias], **how, **more)

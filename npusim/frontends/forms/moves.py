@@ -100,7 +100,7 @@ def expanded(c: Conversion, x: int, wanted: Sequence[int]) -> int:
     try:
         whole = np.broadcast_shapes(shape, tuple(wanted))
     except ValueError:
-        raise c.source.fault(f"{list(shape)} does not broadcast to {list(wanted)}") from None
+        raise c.fault(f"{list(shape)} does not broadcast to {list(wanted)}") from None
     return c.node("broadcast_to", [x], shape=c.small(whole))
 
 
@@ -153,7 +153,7 @@ def _surrounded(c: Conversion, x: int, borders: Any, number: Any) -> int:
     result = c.kind(0, kind.dtype)
     if result.quantization is not None:
         if kind.quantization != result.quantization:
-            x = c.in_codes(x, result)
+            x = c.in_type(x, result)
         scaling = result.quantization
         least, most = result.element.limits
         code = int(np.rint(np.float32(number) / np.float32(scaling.scale))) + scaling.zero_point

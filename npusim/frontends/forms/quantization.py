@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from npusim.frontends.forms.codes import Codes, codes_of
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.elements import held_type
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import element, is_element
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
 
 
-def _codes(c: Conversion, dtype: str = "") -> Codes | None:
+def _codes(c: NodeConversion, dtype: str = "") -> Codes | None:
     """What a node says of codes, if it is constant and not in blocks; dtype: that of what it dequantises."""
     values = dict(zip(("x", "scale", "zero_point"), c.source.inputs, strict=False))
     names = {name: value for name, value in values.items() if value and name != "x"}
@@ -24,7 +24,7 @@ def _codes(c: Conversion, dtype: str = "") -> Codes | None:
     return None if codes is None or c.builder.type(c.real("scale")).dtype != "float32" else codes
 
 
-def _at_axis(c: Conversion, scaling: Quantization, shape: Sequence[int]) -> Quantization:
+def _at_axis(c: NodeConversion, scaling: Quantization, shape: Sequence[int]) -> Quantization:
     if scaling.axis is None:
         return scaling
     axis = c.axis(scaling.axis, len(shape))
@@ -35,7 +35,7 @@ def _at_axis(c: Conversion, scaling: Quantization, shape: Sequence[int]) -> Quan
     return replace(scaling, axis=axis)
 
 
-def _quantize(c: Conversion) -> Sequence[int]:
+def _quantize(c: NodeConversion) -> Sequence[int]:
     """Reals to codes, or codes to other codes; those that are the same already stay."""
     codes = _codes(c)
     held = None if codes is None or codes.quantization.axis is not None else _held(c)
@@ -49,14 +49,14 @@ def _quantize(c: Conversion) -> Sequence[int]:
     return [c.node("quantize", [x], target, rescale="float32", bits=codes.bits)]
 
 
-def _held(c: Conversion) -> int | None:
+def _held(c: NodeConversion) -> int | None:
     """The codes of one scale that are dequantised to what is quantised."""
     held = c.codes("x")
     scaling = None if held is None else c.builder.type(held).quantization
     return held if scaling is not None and scaling.axis is None else None
 
 
-def _dequantize(c: Conversion) -> Sequence[int | None]:
+def _dequantize(c: NodeConversion) -> Sequence[int | None]:
     x = c.real("x")
     _require_codes(c, c.builder.type(x).dtype)
     codes = _codes(c, c.builder.type(x).dtype)
@@ -67,7 +67,7 @@ def _dequantize(c: Conversion) -> Sequence[int | None]:
     return [None]
 
 
-def as_floats(c: Conversion, tensor: int) -> int:
+def as_floats(c: NodeConversion, tensor: int) -> int:
     """Whole numbers as float32; reals stay."""
     kind = c.builder.type(tensor)
     return tensor if kind.real else c.node("cast", [c.plainly(tensor)], c.plain("float32"))
@@ -76,7 +76,7 @@ def as_floats(c: Conversion, tensor: int) -> int:
 # Step by step, where scales follow from data, lie in blocks, or are no float32
 
 
-def _quantized_by_steps(c: Conversion, x: int) -> int:
+def _quantized_by_steps(c: NodeConversion, x: int) -> int:
     """In the precision that the node says, or that of its scale."""
     scale, zero = _spread(c, "scale", x), _optional(c, "zero_point", x)
     precision = _real_type(c, "precision")
@@ -84,7 +84,7 @@ def _quantized_by_steps(c: Conversion, x: int) -> int:
     return steps_of(c, ratio, zero, *_asked_type(c))
 
 
-def _real_type(c: Conversion, attribute: str) -> str:
+def _real_type(c: NodeConversion, attribute: str) -> str:
     """The element type that an attribute says, otherwise that of the scale."""
     said = int(c.attribute(attribute, 0))
     dtype = held_type(said)[0] if said else c.builder.type(c.real("scale")).dtype
@@ -94,7 +94,7 @@ def _real_type(c: Conversion, attribute: str) -> str:
     return dtype
 
 
-def steps_of(c: Conversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
+def steps_of(c: NodeConversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
     """Whole numbers rint(ratio) + zero within the codes of a type: QuantizeLinear behind its division."""
     wide = c.plain("float32")
     ratio = ratio if c.builder.type(ratio).dtype == "float32" else c.node("cast", [ratio], wide)
@@ -106,7 +106,7 @@ def steps_of(c: Conversion, ratio: int, zero: int | None, dtype: str, bits: int 
     return c.plainly(c.node("quantize", [ratio], counted, rescale="float32", bits=bits))
 
 
-def _dequantized_by_steps(c: Conversion, x: int) -> int:
+def _dequantized_by_steps(c: NodeConversion, x: int) -> int:
     steps = c.plainly(x)
     scale = _spread(c, "scale", x)
     zero = _optional(c, "zero_point", x)
@@ -117,7 +117,7 @@ def _dequantized_by_steps(c: Conversion, x: int) -> int:
     return c.node("mul", [c.node("cast", [steps], kind), scale], kind)
 
 
-def _asked_type(c: Conversion) -> tuple[str, int]:
+def _asked_type(c: NodeConversion) -> tuple[str, int]:
     if c.has("zero_point"):
         _require_codes(c, dtype := c.builder.type(c.real("zero_point")).dtype)
         return dtype, c.bits("zero_point")
@@ -127,15 +127,15 @@ def _asked_type(c: Conversion) -> tuple[str, int]:
     return dtype, bits
 
 
-def _require_codes(c: Conversion, dtype: str) -> None:
+def _require_codes(c: NodeConversion, dtype: str) -> None:
     c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
 
 
-def _optional(c: Conversion, name: str, x: int) -> int | None:
+def _optional(c: NodeConversion, name: str, x: int) -> int | None:
     return _spread(c, name, x) if c.has(name) else None
 
 
-def _spread(c: Conversion, name: str, x: int) -> int:
+def _spread(c: NodeConversion, name: str, x: int) -> int:
     """Scales or zero points as they broadcast with what has them."""
     number, shape = c.plainly(c.real(name)), c.shape(x)
     own = c.shape(number)
@@ -148,7 +148,7 @@ def _spread(c: Conversion, name: str, x: int) -> int:
     return _repeated(c, name, number, axis, shape)
 
 
-def _repeated(c: Conversion, name: str, number: int, axis: int, shape: Sequence[int]) -> int:
+def _repeated(c: NodeConversion, name: str, number: int, axis: int, shape: Sequence[int]) -> int:
     """One value for each block along an axis, as many times as a block is long; the last one may be short."""
     own, size = c.shape(number), int(c.attribute("block_size", 0))
     blocks = -(-shape[axis] // size) if size > 0 else 0
@@ -170,7 +170,7 @@ def _repeated(c: Conversion, name: str, number: int, axis: int, shape: Sequence[
 # Scales that follow from what is quantised
 
 
-def dynamically(c: Conversion, x: int) -> tuple[int, ...]:
+def dynamically(c: NodeConversion, x: int) -> tuple[int, ...]:
     """Codes uint8, scale and zero point of DynamicQuantizeLinear."""
     kinds = [unshaped("uint8"), unshaped("float32"), unshaped("uint8")]
     return c.nodes("dynamic_quantize", [x], kinds)

@@ -9,8 +9,8 @@ import numpy as np
 
 from npusim.frontends.forms import groups, limits
 from npusim.frontends.forms.codes import DEQUANTIZE, Codes
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import Network, Node, Value
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.order import values_read
 from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import is_element
@@ -109,7 +109,7 @@ class _Reading:
             self._numbers[name] = self.builder.constant(name, data)
         elif name in self._codes:
             node = Node("DequantizeLinear", "", name, (), (name,), {})
-            self._numbers[name] = Conversion(node, "", self).as_real(self._codes[name])
+            self._numbers[name] = NodeConversion(node, "", self).as_real(self._codes[name])
         elif self._outer is not None:
             return self._outer.number(name)
         else:
@@ -178,7 +178,7 @@ class _Reading:
         numbers = self._foreign(node) if entry is None else self._looked_up(node) or self._limited(node)
         if numbers is None and entry is not None:
             try:
-                numbers = entry.convert(Conversion(node, entry.inputs, self, entry.operators))
+                numbers = entry.convert(NodeConversion(node, entry.inputs, self, entry.operators))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
                 said = " ".join(str(fault).split())[:120]
                 raise node.fault(
@@ -256,9 +256,9 @@ class _Reading:
             reading.add(each)
         result, bare = unshaped(target.dtype, target.quantization), replace(node, inputs=())
         made = reading._codes[name] if name in reading._codes else reading.number(name)
-        entries = reading.builder.tensors[Conversion(bare, "", reading).in_codes(made, result)].array
+        entries = reading.builder.tensors[NodeConversion(bare, "", reading).in_type(made, result)].array
         assert entries is not None
-        how = Conversion(bare, "", self)
+        how = NodeConversion(bare, "", self)
         return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
 
     def _limited(self, node: Node) -> Sequence[int] | None:
@@ -290,7 +290,7 @@ class _Reading:
         held = self.builder.tensors[number]
         taken = held.constant or number in self.builder.inputs or held.name != name
         if taken:
-            how = Conversion(Node("Identity", "", name, (), (name,), {}), "", self)
+            how = NodeConversion(Node("Identity", "", name, (), (name,), {}), "", self)
             number = how.node("reshape", [number], how.like(number), shape=held.type.shape)
             self.builder.rename(number, name)
         return number

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import STANDARD
+from npusim.frontends.forms.node_conversion import NodeConversion
 
-Convert = Callable[[Conversion], Sequence[int | None]]
+Convert = Callable[[NodeConversion], Sequence[int | None]]
 """Adds the nodes of an operation to a graph and returns the tensors of its outputs."""
 
 

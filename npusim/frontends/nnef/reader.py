@@ -19,7 +19,7 @@ from npusim.frontends.nnef.language.types import ITEMS, Tensor
 from npusim.frontends.nnef.language.types import Array as ArrayOf
 from npusim.frontends.nnef.network import Call, Item, Network, Shape, Variable
 from npusim.frontends.nnef.operations.activations import activation_of
-from npusim.frontends.nnef.operations.conversion import DTYPES, MOST_ELEMENTS, NUMBERED, Conversion
+from npusim.frontends.nnef.operations.call_conversion import DTYPES, MOST_ELEMENTS, NUMBERED, CallConversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.table import ROWS, row
 from npusim.frontends.nnef.places import quoted
@@ -73,7 +73,7 @@ class _Tensors:
         entry = self._row(call)
         for result, item in _items_of(call):
             self._items.setdefault(result, item)
-        return entry.convert(Conversion(call, self))
+        return entry.convert(CallConversion(call, self))
 
     def _row(self, call: Call) -> Row:
         entry = row(call.operation)
@@ -162,7 +162,7 @@ class _Reading(_Tensors):
         """The outputs: in codes where they have an entry, each a tensor of its own with its own name."""
         numbers: list[int] = []
         for name in self._network.outputs:
-            number, how = self._numbers[name], Conversion(_output(name, self._network), self)
+            number, how = self._numbers[name], CallConversion(_output(name, self._network), self)
             if name not in self._codes:
                 number = how.in_type(number, self.kind(name))
             held = self.builder.tensors[number]
@@ -176,7 +176,7 @@ class _Reading(_Tensors):
 
     def _external(self, name: str, call: Call) -> int:
         extents: Any = call.attributes["shape"]
-        call_of_it = Conversion(call, self)
+        call_of_it = CallConversion(call, self)
         call_of_it.require(min(extents, default=0) >= 0, f"shape {extents} has a negative extent")
         shape = tuple(UNKNOWN if extent == _SIZES_BY_EXTENT else extent for extent in extents)
         codes = self._codes.get(name)
@@ -238,12 +238,12 @@ class _Reading(_Tensors):
         entry = self._row(call)
         activation, last = self._activation_behind(call) if entry.activated else ("none", None)
         names = call.result_names() if last is None else last.result_names()
-        how = Conversion(call, self, activation, None if last is None else names[0])
+        how = CallConversion(call, self, activation, None if last is None else names[0])
         numbers = entry.convert(how)
         for name, number in zip(names, numbers, strict=True):
             self._numbers[name] = self._named(name, number, how)
 
-    def _named(self, name: str, number: int, how: Conversion) -> int:
+    def _named(self, name: str, number: int, how: CallConversion) -> int:
         """A result as the document has it: in its codes, and within their range."""
         codes = self._codes.get(name)
         if codes is not None:
@@ -260,7 +260,7 @@ class _Reading(_Tensors):
         self._named_already.add(number)
         return number
 
-    def _recoded(self, number: int, kind: TensorType, codes: Codes, how: Conversion) -> int:
+    def _recoded(self, number: int, kind: TensorType, codes: Codes, how: CallConversion) -> int:
         """A constant in other codes."""
         own = self.builder.type(number)
         if (own.dtype, own.quantization) == (kind.dtype, kind.quantization):
@@ -269,7 +269,7 @@ class _Reading(_Tensors):
         axis = kind.quantization.axis if kind.quantization is not None else None
         return how.constant(codes.of_reals(real, axis), kind.quantization)
 
-    def _bounded(self, number: int, kind: TensorType, codes: Codes, how: Conversion) -> int:
+    def _bounded(self, number: int, kind: TensorType, codes: Codes, how: CallConversion) -> int:
         """A tensor whose codes are fewer than its type holds: those beyond become the nearest."""
         if self.builder.tensors[number].constant:
             return number

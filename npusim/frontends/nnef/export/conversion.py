@@ -14,7 +14,7 @@ import numpy as np
 from npusim.frontends.inexpressible import for_every_node
 from npusim.frontends.nnef import tensor_file
 from npusim.frontends.nnef.network import Attribute, Call, Item, Network, Operand, Quantization, Variable
-from npusim.frontends.nnef.operations.conversion import DTYPES
+from npusim.frontends.nnef.operations.call_conversion import DTYPES
 from npusim.frontends.nnef.places import Place, Source
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType

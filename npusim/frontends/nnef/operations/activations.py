@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from npusim.frontends.nnef.network import Call
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.kernels.operator.parameters import Activation
 
@@ -22,7 +22,7 @@ def activation_of(call: Call) -> Activation | None:
     return None
 
 
-def _clamp(c: Conversion) -> Sequence[int]:
+def _clamp(c: CallConversion) -> Sequence[int]:
     """Limits that are literals are parameters; others are operands."""
     least, most = c.number("a"), c.number("b")
     if least is None or most is None:
@@ -36,34 +36,34 @@ def _clamp(c: Conversion) -> Sequence[int]:
 
 
 def _with_alpha(name: str) -> Row:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(name, [c.tensor("x")], alpha=float(c.value("alpha")))]
 
     return Row(name, convert, (name,))
 
 
-def _prelu(c: Conversion) -> Sequence[int]:
+def _prelu(c: CallConversion) -> Sequence[int]:
     return [c.node("prelu", c.aligned([c.tensor("x"), c.tensor("alpha")]))]
 
 
-def _selu(c: Conversion) -> Sequence[int]:
+def _selu(c: CallConversion) -> Sequence[int]:
     bent = c.apply("elu", c.tensor("x"), alpha=c.value("alpha"))
     return [c.node("mul", [bent, c.literal(c.value("lambda"), bent)])]
 
 
-def _gelu(c: Conversion) -> Sequence[int]:
+def _gelu(c: CallConversion) -> Sequence[int]:
     """x * sigmoid(1.702 * x), which is how NNEF defines it."""
     x = c.as_real(c.tensor("x"))
     gate = c.apply("sigmoid", c.apply("mul", x, c.literal(1.702, x)))
     return [c.node("mul", [x, gate])]
 
 
-def _softabs(c: Conversion) -> Sequence[int]:
+def _softabs(c: CallConversion) -> Sequence[int]:
     square = c.apply("sqr", c.tensor("x"))
     return [c.node("sqrt", [c.apply("add", square, c.literal(c.value("epsilon"), square))])]
 
 
-def _softmax(c: Conversion) -> Sequence[int]:
+def _softmax(c: CallConversion) -> Sequence[int]:
     """Over several axes as over one that they are side by side."""
     x = c.tensor("x")
     shape = c.shape(x)

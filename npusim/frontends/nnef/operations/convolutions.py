@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from npusim.frontends.images import filters_by_group
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.products import bias_of
 from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.windows import NO_BORDER, Window, padded, per_axis, window_of
 from npusim.kernels.operator.parameters import Border
 
 
-def _operands(c: Conversion) -> tuple[int, int]:
+def _operands(c: CallConversion) -> tuple[int, int]:
     image, weights = c.tensor("input"), c.tensor("filter")
     shapes = c.shape(image), c.shape(weights)
     c.require(
@@ -23,14 +23,14 @@ def _operands(c: Conversion) -> tuple[int, int]:
     return image, weights
 
 
-def _groups(c: Conversion, channels: int) -> int:
+def _groups(c: CallConversion, channels: int) -> int:
     """Into how many groups the channels fall; 0 says into one each."""
     groups = int(c.value("groups")) or channels
     c.require(groups > 0 and channels % groups == 0, f"groups {groups} do not divide {channels} channels")
     return groups
 
 
-def _convolution(c: Conversion) -> Sequence[int]:
+def _convolution(c: CallConversion) -> Sequence[int]:
     image, weights = _operands(c)
     shape, filter_ = c.shape(image), c.shape(weights)
     groups = _groups(c, shape[1])
@@ -50,7 +50,9 @@ def _convolution(c: Conversion) -> Sequence[int]:
     return [_shallow(c, made, shape, sizes)]
 
 
-def _convolved(c: Conversion, image: int, weights: int, bias: int | None, window: Window, groups: int) -> int:
+def _convolved(
+    c: CallConversion, image: int, weights: int, bias: int | None, window: Window, groups: int
+) -> int:
     """A convolution of an image [N, C, H, W]."""
     filters, depth = c.shape(weights)[:2]
     how: dict[str, Any] = {
@@ -65,7 +67,7 @@ def _convolved(c: Conversion, image: int, weights: int, bias: int | None, window
     return c.node("conv_2d", [image, weights, bias], **how)
 
 
-def _deep(c: Conversion, image: int, weights: int, window: Window) -> tuple[int, int, Window]:
+def _deep(c: CallConversion, image: int, weights: int, window: Window) -> tuple[int, int, Window]:
     """Operands with two axes in space: a row for one axis; for three, taps along the first one as channels."""
     shape, filter_ = c.shape(image), c.shape(weights)
     if len(shape) == 3:
@@ -92,7 +94,7 @@ def _deep(c: Conversion, image: int, weights: int, window: Window) -> tuple[int,
     return image, c.reshaped(weights, (filter_[0], filter_[1] * filter_[2], *filter_[3:])), window
 
 
-def _shallow(c: Conversion, made: int, shape: Sequence[int], sizes: Sequence[int]) -> int:
+def _shallow(c: CallConversion, made: int, shape: Sequence[int], sizes: Sequence[int]) -> int:
     """The result of such a convolution with its own axes in space."""
     if len(shape) == 3:
         return c.reshaped(made, (shape[0], sizes[0], sizes[-1]))
@@ -106,7 +108,7 @@ def _shallow(c: Conversion, made: int, shape: Sequence[int], sizes: Sequence[int
 
 
 def unwound(
-    c: Conversion, shape: Sequence[int], size: Sequence[int], said: Sequence[int]
+    c: CallConversion, shape: Sequence[int], size: Sequence[int], said: Sequence[int]
 ) -> tuple[list[int], Window]:
     """The extents that windows of a size gave these of, and the windows (rule S4, the other way)."""
     rank = len(shape)
@@ -137,7 +139,7 @@ def unwound(
     return extents, window
 
 
-def _transposed(c: Conversion) -> Sequence[int]:
+def _transposed(c: CallConversion) -> Sequence[int]:
     image, weights = _operands(c)
     shape, filter_ = c.shape(image), c.shape(weights)
     c.require(len(shape) < 5, "npusim has transposed convolutions along one or two axes")
@@ -173,7 +175,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
 # In two steps
 
 
-def _separable(c: Conversion) -> Sequence[int]:
+def _separable(c: CallConversion) -> Sequence[int]:
     """Planes first, each channel for itself; then points."""
     steps = {name: c.value(name) for name in ("border", "padding", "stride", "dilation")}
     filters = [c.tensor(name) for name in ("plane_filter", "point_filter")]
@@ -182,7 +184,7 @@ def _separable(c: Conversion) -> Sequence[int]:
     return [c.apply("conv", planes, filters[1], c.tensor("bias"), groups=c.value("groups"))]
 
 
-def _separable_transposed(c: Conversion) -> Sequence[int]:
+def _separable_transposed(c: CallConversion) -> Sequence[int]:
     """Points first, then planes."""
     steps = {name: c.value(name) for name in ("border", "padding", "stride", "dilation")}
     filters = [c.tensor(name) for name in ("plane_filter", "point_filter")]

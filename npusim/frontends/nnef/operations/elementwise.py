@@ -7,26 +7,26 @@ from math import log
 
 import numpy as np
 
-from npusim.frontends.nnef.operations.conversion import DTYPES, Conversion
+from npusim.frontends.nnef.operations.call_conversion import DTYPES, CallConversion
 from npusim.frontends.nnef.operations.row import Convert, Row
 from npusim.kernels.graph.builder import unshaped
 
 
 def _function(name: str, op: str = "") -> Row:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(op or name, [c.tensor("x")])]
 
     return Row(name, convert, (op or name,))
 
 
-def _pair(c: Conversion) -> list[int]:
+def _pair(c: CallConversion) -> list[int]:
     return c.aligned([c.tensor("x"), c.tensor("y")])
 
 
 def _sum(name: str) -> Row:
     """Operators that have an activation of their own."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(name, _pair(c), activation=c.activation)]
 
     return Row(name, convert, (name,), activated=True)
@@ -35,14 +35,14 @@ def _sum(name: str) -> Row:
 def _choice(name: str, op: str) -> Row:
     """Operators of what codes stand for."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(op, _pair(c), by_value=True)]
 
     return Row(name, convert, (op,))
 
 
 def _comparison(name: str, op: str) -> Row:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         pair = _pair(c)
         alike = {c.builder.type(tensor).dtype for tensor in pair}
         if len(alike) > 1:
@@ -53,13 +53,13 @@ def _comparison(name: str, op: str) -> Row:
 
 
 def _plain(name: str, op: str) -> Row:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(op, _pair(c))]
 
     return Row(name, convert, (op,))
 
 
-def _power(c: Conversion) -> Sequence[int]:
+def _power(c: CallConversion) -> Sequence[int]:
     """Powers that an operator of its own has are that one."""
     op = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt"}.get(c.number("y") or 0.0)
     if op is not None and len(c.shape("y")) <= len(c.shape("x")):
@@ -70,7 +70,7 @@ def _power(c: Conversion) -> Sequence[int]:
 def _reciprocal(op: str = "") -> Convert:
     """1 / x, or 1 / op(x)."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         x = c.as_real(c.tensor("x"))
         divisor = c.node(op, [x], unshaped("float32")) if op else x
         return [c.node("div", [c.literal(1.0, divisor), divisor])]
@@ -78,12 +78,12 @@ def _reciprocal(op: str = "") -> Convert:
     return convert
 
 
-def _log2(c: Conversion) -> Sequence[int]:
+def _log2(c: CallConversion) -> Sequence[int]:
     natural = c.apply("log", c.tensor("x"))
     return [c.node("div", [natural, c.literal(log(2.0), natural)])]
 
 
-def _round(c: Conversion) -> Sequence[int]:
+def _round(c: CallConversion) -> Sequence[int]:
     """The nearest whole number, halves away from zero; every step is exact."""
     real, x = unshaped("float32"), c.as_real(c.tensor("x"))
     size = c.node("abs", [x], real)
@@ -94,12 +94,12 @@ def _round(c: Conversion) -> Sequence[int]:
     return [c.node("mul", [c.node("sign", [x], real), nearest])]
 
 
-def _copy(c: Conversion) -> Sequence[int]:
+def _copy(c: CallConversion) -> Sequence[int]:
     x = c.tensor("x")
     return [x if c.kind().quantization is None else c.in_type(x, c.kind())]
 
 
-def _select(c: Conversion) -> Sequence[int]:
+def _select(c: CallConversion) -> Sequence[int]:
     """Codes of both choices become those of the result."""
     condition, *values = c.aligned([c.tensor(name) for name in ("condition", "true_value", "false_value")])
     kind = c.kind()
@@ -108,12 +108,12 @@ def _select(c: Conversion) -> Sequence[int]:
     return [c.node("select_v2", [condition, *values], kind)]
 
 
-def _copies(c: Conversion) -> Sequence[int]:
+def _copies(c: CallConversion) -> Sequence[int]:
     x = c.tensor("x")
     return [x] * max(int(c.value("times")), 0)
 
 
-def _added(c: Conversion) -> Sequence[int]:
+def _added(c: CallConversion) -> Sequence[int]:
     """The first two, then each of the others; the sum is rounded once."""
     first, *others = c.aligned(c.tensors("x"))
     if not others:
@@ -123,7 +123,7 @@ def _added(c: Conversion) -> Sequence[int]:
     return [c.node("add", [first, others[-1]])]
 
 
-def _cast(c: Conversion) -> Sequence[int]:
+def _cast(c: CallConversion) -> Sequence[int]:
     x, wanted = c.as_real(c.tensor("input")), unshaped(DTYPES[c.call.item or "scalar"])
     if c.builder.type(x).dtype == wanted.dtype:
         return [x]

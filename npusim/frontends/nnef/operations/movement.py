@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.windows import padded
 
 
-def _reshape(c: Conversion) -> Sequence[int]:
+def _reshape(c: CallConversion) -> Sequence[int]:
     """0 copies the extent at its place, -1 is what is left over; only so many axes from a first one change."""
     own, said = c.shape("input"), c.wholes("shape")
     start, count = int(c.value("axis_start")), int(c.value("axis_count"))
@@ -39,7 +39,7 @@ def _reshape(c: Conversion) -> Sequence[int]:
     return [c.reshaped(c.tensor("input"), (*own[:start], *said, *own[end:]))]
 
 
-def _transpose(c: Conversion) -> Sequence[int]:
+def _transpose(c: CallConversion) -> Sequence[int]:
     """Axes that are not named stay behind those that are."""
     rank, axes = len(c.shape("input")), c.wholes("axes")
     order = [*axes, *range(len(axes), rank)]
@@ -49,7 +49,7 @@ def _transpose(c: Conversion) -> Sequence[int]:
     return [c.transposed(c.tensor("input"), order)]
 
 
-def _squeeze(c: Conversion) -> Sequence[int]:
+def _squeeze(c: CallConversion) -> Sequence[int]:
     own = c.shape("input")
     axes = c.axes("axes", len(own))
     for axis in axes:
@@ -57,7 +57,7 @@ def _squeeze(c: Conversion) -> Sequence[int]:
     return [c.reshaped(c.tensor("input"), [extent for axis, extent in enumerate(own) if axis not in axes])]
 
 
-def _unsqueeze(c: Conversion) -> Sequence[int]:
+def _unsqueeze(c: CallConversion) -> Sequence[int]:
     """Axes are those of the result."""
     shape = list(c.shape("input"))
     for axis in c.axes("axes", len(shape) + len(c.wholes("axes"))):
@@ -65,7 +65,7 @@ def _unsqueeze(c: Conversion) -> Sequence[int]:
     return [c.reshaped(c.tensor("input"), shape)]
 
 
-def _concat(c: Conversion) -> Sequence[int]:
+def _concat(c: CallConversion) -> Sequence[int]:
     """Codes of other scales become those of the result on the way."""
     tensors = c.tensors("values")
     axis = c.axis(int(c.value("axis")), len(c.shape(tensors[0])))
@@ -80,7 +80,7 @@ def _concat(c: Conversion) -> Sequence[int]:
     return [c.node("concatenation", tensors, axis=axis)]
 
 
-def _stack(c: Conversion) -> Sequence[int]:
+def _stack(c: CallConversion) -> Sequence[int]:
     tensors = c.tensors("values")
     kind = c.kind()
     if len({c.like(tensor) for tensor in tensors}) > 1:
@@ -88,7 +88,7 @@ def _stack(c: Conversion) -> Sequence[int]:
     return c.moved("pack", tensors, axis=c.axis(int(c.value("axis")), len(c.shape(tensors[0])) + 1))
 
 
-def _unstack(c: Conversion) -> Sequence[int]:
+def _unstack(c: CallConversion) -> Sequence[int]:
     shape = c.shape("value")
     axis, results = c.axis(int(c.value("axis")), len(shape)), len(c.call.result_names())
     c.require(
@@ -97,7 +97,7 @@ def _unstack(c: Conversion) -> Sequence[int]:
     return c.moved("unpack", [c.tensor("value")], results, axis=axis)
 
 
-def _split(c: Conversion) -> Sequence[int]:
+def _split(c: CallConversion) -> Sequence[int]:
     """Ratios divide the extent in proportion."""
     shape, ratios = c.shape("value"), c.wholes("ratios")
     axis = c.axis(int(c.value("axis")), len(shape))
@@ -112,7 +112,7 @@ def _split(c: Conversion) -> Sequence[int]:
     return c.moved("split", [c.tensor("value")], len(ratios), axis=axis, sizes=sizes)
 
 
-def _slice(c: Conversion) -> Sequence[int]:
+def _slice(c: CallConversion) -> Sequence[int]:
     """Negative bounds count from the end, and end 0 is the end; a negative stride goes from begin down to above end."""
     shape = c.shape("input")
     axes, begins, ends = c.wholes("axes"), c.wholes("begin"), c.wholes("end")
@@ -149,25 +149,25 @@ def _slice(c: Conversion) -> Sequence[int]:
     )
 
 
-def _tile(c: Conversion) -> Sequence[int]:
+def _tile(c: CallConversion) -> Sequence[int]:
     shape, repeats = c.shape("input"), c.wholes("repeats")
     fits = len(repeats) == len(shape) and min(repeats, default=1) > 0
     c.require(fits, f"repeats {repeats} are not one number above 0 for each axis of {list(shape)}")
     return c.moved("tile", [c.tensor("input")], multiples=tuple(repeats))
 
 
-def _pad(c: Conversion) -> Sequence[int]:
+def _pad(c: CallConversion) -> Sequence[int]:
     pairs: Any = [tuple(pair) for pair in c.value("padding")]
     return [padded(c, c.tensor("input"), pairs, c.value("border"), float(c.value("value")))]
 
 
-def _gather(c: Conversion) -> Sequence[int]:
+def _gather(c: CallConversion) -> Sequence[int]:
     axis = c.axis(int(c.value("axis")), len(c.shape("input")))
     first = c.like(c.tensor("input"))
     return c.nodes("gather", [c.tensor("input"), c.tensor("indices")], [first], axis=axis)
 
 
-def _update(c: Conversion) -> Sequence[int]:
+def _update(c: CallConversion) -> Sequence[int]:
     """The value: a run has it behind the update; the next run begins with the file's data again."""
     own, new = c.shape("variable"), c.shape("value")
     c.require(own == new, f"the variable has shape {list(own)}, its value {list(new)}")

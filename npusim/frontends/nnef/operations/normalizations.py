@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.kernels.graph.builder import unshaped
 
 _REAL = unshaped("float32")
 
 
-def _response(c: Conversion) -> Sequence[int]:
+def _response(c: CallConversion) -> Sequence[int]:
     """A window along the channels alone is an operator of its own; it adds squares where NNEF has their mean."""
     x = c.tensor("input")
     size, rank = c.wholes("size"), len(c.shape(x))
@@ -28,17 +28,17 @@ def _response(c: Conversion) -> Sequence[int]:
     return [c.node("div", [x, c.node("pow", [sums, c.literal(beta, x)], _REAL)])]
 
 
-def _energy(c: Conversion, x: int, size: Sequence[int]) -> int:
+def _energy(c: CallConversion, x: int, size: Sequence[int]) -> int:
     """The mean of squares around each element."""
     return c.apply("box", c.apply("sqr", x), size=list(size), normalize=True)
 
 
-def _local_mean(c: Conversion) -> Sequence[int]:
+def _local_mean(c: CallConversion) -> Sequence[int]:
     x = c.as_real(c.tensor("input"))
     return [c.node("sub", [x, c.apply("box", x, size=c.wholes("size"), normalize=True)])]
 
 
-def _divided(c: Conversion, x: int, norm: int) -> int:
+def _divided(c: CallConversion, x: int, norm: int) -> int:
     """x / max(norm + bias, epsilon)."""
     bias, epsilon = float(c.value("bias")), float(c.value("epsilon"))
     if bias:
@@ -48,12 +48,12 @@ def _divided(c: Conversion, x: int, norm: int) -> int:
     return c.node("div", [x, norm])
 
 
-def _local_variance(c: Conversion) -> Sequence[int]:
+def _local_variance(c: CallConversion) -> Sequence[int]:
     x = c.as_real(c.tensor("input"))
     return [_divided(c, x, c.node("sqrt", [_energy(c, x, c.wholes("size"))], _REAL))]
 
 
-def _local_contrast(c: Conversion) -> Sequence[int]:
+def _local_contrast(c: CallConversion) -> Sequence[int]:
     size = c.wholes("size")
     x = c.apply("local_mean_normalization", c.tensor("input"), size=size)
     return [_divided(c, x, c.node("sqrt", [_energy(c, x, size)], _REAL))]
@@ -62,7 +62,7 @@ def _local_contrast(c: Conversion) -> Sequence[int]:
 def _norm(p: int) -> Row:
     name = f"l{p}_normalization"
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         x = c.tensor("input")
         axes = c.axes("axes", len(c.shape(x)))
         bias, epsilon = float(c.value("bias")), float(c.value("epsilon"))
@@ -78,7 +78,7 @@ def _norm(p: int) -> Row:
     return Row(name, convert, ("lp_normalization", "l2_normalization", "abs", "square", "sum", "sqrt", "div"))
 
 
-def _batch(c: Conversion) -> Sequence[int]:
+def _batch(c: CallConversion) -> Sequence[int]:
     """One number for each channel is an operator of its own; literals are as many."""
     x, shape = c.tensor("input"), c.shape("input")
     names = ("scale", "offset", "mean", "variance")

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from npusim.frontends.images import by_pairs, on_images
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.convolutions import unwound
 from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.windows import LOWEST, NO_BORDER, Window, padded, sized, window_of
@@ -21,12 +21,12 @@ _REAL = unshaped("float32")
 _MOST_TAPS = 1024
 
 
-def _window(c: Conversion) -> Window:
+def _window(c: CallConversion) -> Window:
     extents = c.shape("input")
     return window_of(c, extents, sized(c, extents))
 
 
-def _surrounded(c: Conversion, x: int, window: Window) -> tuple[int, Window]:
+def _surrounded(c: CallConversion, x: int, window: Window) -> tuple[int, Window]:
     """The input with its border, unless it is to be ignored, and the window that has none then."""
     border = c.value("border")
     if border == "ignore":
@@ -35,7 +35,7 @@ def _surrounded(c: Conversion, x: int, window: Window) -> tuple[int, Window]:
     return padded(c, x, window.padding, border), replace(window, padding=none)
 
 
-def _pooled(c: Conversion, op: str, x: int, window: Window) -> int:
+def _pooled(c: CallConversion, op: str, x: int, window: Window) -> int:
     """The mean or the maximum of each window: along two axes after two others, which gives the same."""
     x, window = _surrounded(c, x, window)
     if any(size > 1 and step > 1 for size, step in zip(window.size, window.dilation, strict=True)):
@@ -58,7 +58,7 @@ def _pooled(c: Conversion, op: str, x: int, window: Window) -> int:
     return x
 
 
-def _by_taps(c: Conversion, op: str, x: int, window: Window) -> int:
+def _by_taps(c: CallConversion, op: str, x: int, window: Window) -> int:
     """The same of windows whose taps lie apart: one tap of all windows after the other."""
     x, extents = c.as_real(x), c.shape(x)
     _limit(c, window.size)
@@ -77,7 +77,7 @@ def _by_taps(c: Conversion, op: str, x: int, window: Window) -> int:
     return c.node(c.activation, [total], _REAL) if c.activation != "none" else total
 
 
-def _limit(c: Conversion, size: Sequence[int]) -> None:
+def _limit(c: CallConversion, size: Sequence[int]) -> None:
     """Raises DocumentError for a window of more taps than are computed one after the other."""
     c.require(
         prod(size) <= _MOST_TAPS, f"size {list(size)} has more than the {_MOST_TAPS} taps that are computed"
@@ -97,15 +97,15 @@ def _elements_seen(
     return seen
 
 
-def _average(c: Conversion) -> Sequence[int]:
+def _average(c: CallConversion) -> Sequence[int]:
     return [_pooled(c, "average_pool_2d", c.tensor("input"), _window(c))]
 
 
-def _largest(c: Conversion) -> Sequence[int]:
+def _largest(c: CallConversion) -> Sequence[int]:
     return [_pooled(c, "max_pool_2d", c.tensor("input"), _window(c))]
 
 
-def _box(c: Conversion) -> Sequence[int]:
+def _box(c: CallConversion) -> Sequence[int]:
     """Sums are means of all elements of a window, those outside being zero, times their number."""
     x, window = c.tensor("input"), _window(c)
     if c.value("normalize"):
@@ -120,7 +120,7 @@ def _box(c: Conversion) -> Sequence[int]:
     return [c.node("mul", [mean, c.literal(float(prod(window.size)), mean)])]
 
 
-def _rms(c: Conversion) -> Sequence[int]:
+def _rms(c: CallConversion) -> Sequence[int]:
     square = c.apply("sqr", c.tensor("input"))
     mean = c.apply("avg_pool", square, **{name: c.value(name) for name in c.call.attributes})
     return [c.node("sqrt", [mean])]
@@ -130,13 +130,13 @@ def _rms(c: Conversion) -> Sequence[int]:
 # has it.
 
 
-def _plane(c: Conversion, window: Window, rank: int) -> None:
+def _plane(c: CallConversion, window: Window, rank: int) -> None:
     """Raises DocumentError for windows along other axes than the last two."""
     fits = rank == 4 and set(window.axes()) <= {2, 3} and set(window.dilation) == {1}
     c.require(fits, "npusim has positions along the last two of four axes, in windows without dilation")
 
 
-def _with_positions(c: Conversion) -> Sequence[int]:
+def _with_positions(c: CallConversion) -> Sequence[int]:
     window = _window(c)
     _plane(c, window, len(window.size))
     x, window = _surrounded(c, c.tensor("input"), window)
@@ -144,11 +144,11 @@ def _with_positions(c: Conversion) -> Sequence[int]:
     return c.nodes("max_pool_2d_with_positions", [x], [c.like(x), unshaped("int32")], **how)
 
 
-def _positions(c: Conversion) -> Sequence[int]:
+def _positions(c: CallConversion) -> Sequence[int]:
     return _with_positions(c)[1:]
 
 
-def _sample(c: Conversion) -> Sequence[int]:
+def _sample(c: CallConversion) -> Sequence[int]:
     window = _window(c)
     _plane(c, window, len(window.size))
     x, window = _surrounded(c, c.tensor("input"), window)
@@ -161,7 +161,7 @@ def _sample(c: Conversion) -> Sequence[int]:
     return [c.reshaped(chosen, wanted)]
 
 
-def _desample(c: Conversion) -> Sequence[int]:
+def _desample(c: CallConversion) -> Sequence[int]:
     """Each value at its position: a transposed convolution of one channel for each tap that it may lie at."""
     x, index = c.as_real(c.tensor("input")), c.tensor("index")
     shape, said = c.shape(x), c.wholes("output_shape")
@@ -200,7 +200,7 @@ def _desample(c: Conversion) -> Sequence[int]:
     ]
 
 
-def _debox(c: Conversion) -> Sequence[int]:
+def _debox(c: CallConversion) -> Sequence[int]:
     """A transposed convolution of every channel with ones; `normalize` changes nothing, as in Khronos' runtime."""
     x = c.as_real(c.tensor("input"))
     shape, said = c.shape(x), c.wholes("output_shape")

@@ -7,12 +7,12 @@ from math import prod
 
 import numpy as np
 
-from npusim.frontends.nnef.operations.conversion import MOST_ELEMENTS, Conversion
+from npusim.frontends.nnef.operations.call_conversion import MOST_ELEMENTS, CallConversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.sums import bias_fault, of_sums
 
 
-def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | None:
+def bias_of(c: CallConversion, channels: int, image: int, weights: int) -> int | None:
     """Return the argument `bias` as a vector; None for zero.
 
     With quantized operands, a constant on another scale is requantized to input scale times weight scale. A bias that
@@ -52,7 +52,7 @@ def bias_of(c: Conversion, channels: int, image: int, weights: int) -> int | Non
     return c.constant(codes.astype(np.int32), along)
 
 
-def _linear(c: Conversion) -> Sequence[int]:
+def _linear(c: CallConversion) -> Sequence[int]:
     vectors, weights = c.tensor("input"), c.tensor("filter")
     shapes = c.shape(vectors), c.shape(weights)
     fits = len(shapes[0]) == len(shapes[1]) == 2 and shapes[0][1] == shapes[1][1]
@@ -61,7 +61,7 @@ def _linear(c: Conversion) -> Sequence[int]:
     return [c.node("fully_connected", [vectors, weights, bias], activation=c.activation)]
 
 
-def _matmul(c: Conversion) -> Sequence[int]:
+def _matmul(c: CallConversion) -> Sequence[int]:
     """Axes before the last two broadcast; of operands of other ranks from the left, as everywhere."""
     pair = [c.tensor("A"), c.tensor("B")]
     shapes = [c.shape(tensor) for tensor in pair]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.kernels.graph.builder import unshaped
 
 
-def _reduced(c: Conversion, op: str) -> Sequence[int]:
+def _reduced(c: CallConversion, op: str) -> Sequence[int]:
     x = c.tensor("input")
     axes = c.axes("axes", len(c.shape(x)))
     if not axes:
@@ -18,7 +18,7 @@ def _reduced(c: Conversion, op: str) -> Sequence[int]:
     return [c.node(op, [x], axes=tuple(axes), keep_dims=True)]
 
 
-def _sum(c: Conversion) -> Sequence[int]:
+def _sum(c: CallConversion) -> Sequence[int]:
     return _reduced(c, "mean" if c.value("normalize") else "sum")
 
 
@@ -29,7 +29,7 @@ def _reduction(name: str, op: str) -> Row:
 def _extreme(name: str, op: str) -> Row:
     """The result is one of the elements: in their codes."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         x = c.tensor("input")
         axes = c.axes("axes", len(c.shape(x)))
         return c.moved(op, [x], axes=tuple(axes), keep_dims=True) if axes else [x]
@@ -40,7 +40,7 @@ def _extreme(name: str, op: str) -> Row:
 def _position(name: str, op: str) -> Row:
     """Over several axes the position among their elements, row by row."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: CallConversion) -> Sequence[int]:
         x, shape = c.tensor("input"), c.shape("input")
         axes = c.axes("axes", len(shape))
         c.require(bool(axes), "axes are empty")
@@ -55,7 +55,7 @@ def _position(name: str, op: str) -> Row:
     return Row(name, convert, (op, "reshape", "transpose"))
 
 
-def _moments(c: Conversion) -> Sequence[int]:
+def _moments(c: CallConversion) -> Sequence[int]:
     x, axes = c.as_real(c.tensor("input")), c.wholes("axes")
     mean = c.apply("mean_reduce", x, axes=axes)
     square = c.apply("sqr", c.apply("sub", x, mean))

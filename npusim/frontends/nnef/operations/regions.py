@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.row import Row
 
 
-def _regions(c: Conversion) -> tuple[list[int], tuple[int, int]]:
+def _regions(c: CallConversion) -> tuple[list[int], tuple[int, int]]:
     """The operands in reals, and the height and width of results."""
     shape, rois, images = c.shape("input"), c.shape("rois"), c.shape("batch_index")
     c.require(
@@ -25,12 +25,12 @@ def _regions(c: Conversion) -> tuple[list[int], tuple[int, int]]:
     return [*operands, c.tensor("batch_index")], (size[0], size[1])
 
 
-def _pooled(c: Conversion, **how: Any) -> Sequence[int]:
+def _pooled(c: CallConversion, **how: Any) -> Sequence[int]:
     operands, size = _regions(c)
     return [c.node("roi_pooling", operands, size=size, height_stride=1.0, width_stride=1.0, **how)]
 
 
-def _sampled(c: Conversion, method: str, samples: tuple[int, int]) -> Sequence[int]:
+def _sampled(c: CallConversion, method: str, samples: tuple[int, int]) -> Sequence[int]:
     """The mean of so many points of each bin, evenly spread; between pixels their interpolation."""
     c.require(c.value(method) == "symmetric", f"{method} is {c.value(method)!r}; npusim has 'symmetric'")
     operands, size = _regions(c)
@@ -38,11 +38,11 @@ def _sampled(c: Conversion, method: str, samples: tuple[int, int]) -> Sequence[i
     return [c.node("roi_align", operands, size=size, height_stride=1.0, width_stride=1.0, **how)]
 
 
-def _resampled(c: Conversion) -> Sequence[int]:
+def _resampled(c: CallConversion) -> Sequence[int]:
     return _sampled(c, "method", (1, 1))
 
 
-def _aligned_mean(c: Conversion) -> Sequence[int]:
+def _aligned_mean(c: CallConversion) -> Sequence[int]:
     rate = c.wholes("sampling_rate")
     c.require(len(rate) == 2 and min(rate) > 0, f"sampling_rate {rate} is not two numbers above 0")
     return _sampled(c, "resize_method", (rate[0], rate[1]))

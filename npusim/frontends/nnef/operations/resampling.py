@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from npusim.frontends.images import by_pairs, on_images
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.frontends.nnef.operations.windows import NO_BORDER, padded
 
 
-def _factors(c: Conversion) -> list[int]:
+def _factors(c: CallConversion) -> list[int]:
     """For each axis, 1 for batch and channels."""
     rank, factors = len(c.shape("input")), c.wholes("factor")
     fits = len(factors) == rank - 2 and min(factors, default=1) >= 1
@@ -21,14 +21,14 @@ def _factors(c: Conversion) -> list[int]:
     return [1, 1, *factors]
 
 
-def _smaller(c: Conversion, factors: Sequence[int]) -> list[int]:
+def _smaller(c: CallConversion, factors: Sequence[int]) -> list[int]:
     shape = c.shape("input")
     fits = all(extent % factor == 0 for extent, factor in zip(shape, factors, strict=True))
     c.require(fits, f"factor {list(factors[2:])} does not divide the extents in space of {list(shape)}")
     return [extent // factor for extent, factor in zip(shape, factors, strict=True)]
 
 
-def _nearest_down(c: Conversion) -> Sequence[int]:
+def _nearest_down(c: CallConversion) -> Sequence[int]:
     factors = _factors(c)
     size = _smaller(c, factors)
     if set(factors) == {1}:
@@ -38,14 +38,14 @@ def _nearest_down(c: Conversion) -> Sequence[int]:
     return c.moved("strided_slice", [c.tensor("input")], **how)
 
 
-def _area_down(c: Conversion) -> Sequence[int]:
+def _area_down(c: CallConversion) -> Sequence[int]:
     factors, x = _factors(c), c.tensor("input")
     _smaller(c, factors)
     none = [NO_BORDER] * len(factors)
     return [c.apply("avg_pool", x, size=factors, stride=factors, padding=none)]
 
 
-def _resized(c: Conversion, x: int, factors: Sequence[int], op: str, **how: Any) -> int:
+def _resized(c: CallConversion, x: int, factors: Sequence[int], op: str, **how: Any) -> int:
     """A tensor so many times as long along its axes."""
     for axes in by_pairs([axis for axis, factor in enumerate(factors) if factor > 1]):
 
@@ -61,7 +61,7 @@ def _resized(c: Conversion, x: int, factors: Sequence[int], op: str, **how: Any)
     return x
 
 
-def _nearest_up(c: Conversion) -> Sequence[int]:
+def _nearest_up(c: CallConversion) -> Sequence[int]:
     return [_resized(c, c.tensor("input"), _factors(c), "resize_nearest_neighbor")]
 
 
@@ -72,7 +72,7 @@ _METHODS: dict[str, dict[str, bool]] = {
 }
 
 
-def _multilinear_up(c: Conversion) -> Sequence[int]:
+def _multilinear_up(c: CallConversion) -> Sequence[int]:
     """What lies outside is the border's: of one element more on each side, whose part of the result is cut off."""
     factors, x = _factors(c), c.tensor("input")
     method, border = c.value("method"), c.value("border")

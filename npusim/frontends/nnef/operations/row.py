@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 
-Convert = Callable[[Conversion], Sequence[int]]
+Convert = Callable[[CallConversion], Sequence[int]]
 """Adds the nodes of a call to a graph and returns the tensors of its results, arrays flattened."""
 
 

@@ -17,7 +17,7 @@ from npusim.frontends.nnef.operations import (
     regions,
     resampling,
 )
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.frontends.nnef.operations.row import Row
 from npusim.kernels.operator.registered import custom
 from npusim.kernels.table import known
@@ -50,7 +50,7 @@ def row(name: str) -> Row | None:
     return _BY_NAME.get(name) or (Row(name, _registered, (op,)) if known(op) else None)
 
 
-def _registered(c: Conversion) -> Sequence[int]:
+def _registered(c: CallConversion) -> Sequence[int]:
     inputs: list[int] = []
     for name, operand in c.call.tensors.items():
         inputs += c.tensors(name) if isinstance(operand, tuple) else [c.tensor(name)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npusim.frontends.nnef.operations.conversion import Conversion
+from npusim.frontends.nnef.operations.call_conversion import CallConversion
 from npusim.kernels.operator.geometry import positions, same_padding
 from npusim.kernels.operator.parameters import Border
 
@@ -40,7 +40,7 @@ class Window:
         return [positions(*axis) for axis in axes]
 
 
-def per_axis(c: Conversion, name: str, rank: int) -> list[int]:
+def per_axis(c: CallConversion, name: str, rank: int) -> list[int]:
     """An attribute with a number of 1 or more for each axis; [] is ones."""
     numbers = c.wholes(name) or [1] * rank
     fits = len(numbers) == rank and min(numbers) >= 1
@@ -48,7 +48,7 @@ def per_axis(c: Conversion, name: str, rank: int) -> list[int]:
     return numbers
 
 
-def window_of(c: Conversion, extents: Sequence[int], size: Sequence[int]) -> Window:
+def window_of(c: CallConversion, extents: Sequence[int], size: Sequence[int]) -> Window:
     """The window of a call over these extents; padding [] is automatic (rule S4)."""
     rank = len(extents)
     stride, dilation = per_axis(c, "stride", rank), per_axis(c, "dilation", rank)
@@ -66,7 +66,7 @@ def window_of(c: Conversion, extents: Sequence[int], size: Sequence[int]) -> Win
     return window
 
 
-def sized(c: Conversion, extents: Sequence[int]) -> list[int]:
+def sized(c: CallConversion, extents: Sequence[int]) -> list[int]:
     """The attribute `size`."""
     size = c.wholes("size")
     fits = len(size) == len(extents) and min(size, default=1) >= 1
@@ -74,7 +74,7 @@ def sized(c: Conversion, extents: Sequence[int]) -> list[int]:
     return size
 
 
-def padded(c: Conversion, tensor: int, pairs: Sequence[Border], border: str, value: float = 0.0) -> int:
+def padded(c: CallConversion, tensor: int, pairs: Sequence[Border], border: str, value: float = 0.0) -> int:
     """A tensor with what a border mode puts around it; 'ignore' has zeros here."""
     shape = c.shape(tensor)
     pairs = tuple(pairs)

@@ -7,14 +7,14 @@ from math import sqrt
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.moves import surrounded_by
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.gathers import from_front
 
 
-def _attention(c: Conversion) -> Sequence[int | None]:
+def _attention(c: NodeConversion) -> Sequence[int | None]:
     """softmax(Q K' * scale + mask) V by heads; several heads of Q may share one of K and V."""
     flat = len(c.shape(c.real("Q"))) == 3
     query = _by_head(c, c.real("Q"), "q_num_heads")
@@ -51,7 +51,7 @@ def _attention(c: Conversion) -> Sequence[int | None]:
     return [made, key, value, (first, capped, scores, shares)[mode]]
 
 
-def _by_head(c: Conversion, x: int, heads: str) -> int:
+def _by_head(c: NodeConversion, x: int, heads: str) -> int:
     """[batch, rows, heads * depth] as [batch, heads, rows, depth]."""
     shape = c.shape(x)
     c.require(len(shape) in (3, 4), f"an input has shape {list(shape)}, must have 3 or 4 axes")
@@ -64,7 +64,7 @@ def _by_head(c: Conversion, x: int, heads: str) -> int:
     return c.transposed(c.reshaped(x, (*shape[:2], count, shape[2] // count)), (0, 2, 1, 3))
 
 
-def _bias(c: Conversion, rows: int, columns: int, before: int, like: int) -> int | None:
+def _bias(c: NodeConversion, rows: int, columns: int, before: int, like: int) -> int | None:
     """What is added to scores: 0, -inf where a key must not be seen, or a number of the mask."""
     bias: int | None = None
     if c.has("attn_mask"):
@@ -94,7 +94,7 @@ def _bias(c: Conversion, rows: int, columns: int, before: int, like: int) -> int
     return c.constant(hidden) if bias is None else c.step("add", [bias, c.constant(hidden)])
 
 
-def _hidden_behind(c: Conversion, rows: int, columns: int, like: int) -> int:
+def _hidden_behind(c: NodeConversion, rows: int, columns: int, like: int) -> int:
     """0 or -inf, [batch, 1, rows, columns], where each batch says how many keys it has, the last rows of which ask."""
     lengths = c.real("nonpad_kv_seqlen")
     lengths = c.reshaped(lengths, (c.shape(lengths)[0], 1, 1, 1))
@@ -113,7 +113,7 @@ def _hidden_behind(c: Conversion, rows: int, columns: int, like: int) -> int:
     return c.nodes("select_v2", [seen, zero, never], [c.like(zero)])[0]
 
 
-def _shares(c: Conversion, scores: int, bias: int | None) -> int:
+def _shares(c: NodeConversion, scores: int, bias: int | None) -> int:
     """Softmax; 0 where a query sees no key."""
     shares = c.step("softmax", [scores], axis=3)
     if bias is None:
@@ -127,17 +127,17 @@ def _shares(c: Conversion, scores: int, bias: int | None) -> int:
     return c.nodes("select_v2", [none, c.scalar(0, shares), shares], [c.like(shares)])[0]
 
 
-def _rotary(c: Conversion) -> Sequence[int]:
+def _rotary(c: NodeConversion) -> Sequence[int]:
     """Pairs of elements turned by the angle of their position: halves of a head, or neighbours (interleaved)."""
     return [_turned(c, "X", c.real("cos_cache"), c.real("sin_cache"))]
 
 
-def _microsoft_rotary(c: Conversion) -> Sequence[int]:
+def _microsoft_rotary(c: NodeConversion) -> Sequence[int]:
     c.require(not c.flag("is_packed_batching"), "npusim has no packed batches")
     return [_turned(c, "input", c.real("cos_cache"), c.real("sin_cache"))]
 
 
-def _turned(c: Conversion, name: str, cosine: int, sine: int) -> int:
+def _turned(c: NodeConversion, name: str, cosine: int, sine: int) -> int:
     x, shape = c.real(name), c.shape(c.real(name))
     c.require(len(shape) in (3, 4), f"the input has shape {list(shape)}, must have 3 or 4 axes")
     if len(shape) == 3:
@@ -169,7 +169,7 @@ def _turned(c: Conversion, name: str, cosine: int, sine: int) -> int:
     return c.reshaped(c.transposed(made, (0, 2, 1, 3)), shape) if len(shape) == 3 else made
 
 
-def _at_positions(c: Conversion, cache: int, batch: int, rows: int, half: int) -> int:
+def _at_positions(c: NodeConversion, cache: int, batch: int, rows: int, half: int) -> int:
     """The row of a cache for each position, [batch or 1, 1, rows, half]."""
     if c.has("position_ids"):
         ids = c.real("position_ids")

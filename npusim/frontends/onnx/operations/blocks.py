@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.gathers import from_front
 from npusim.isa.base.tensor import Array
 
 
-def _matmul_bits(c: Conversion) -> Sequence[int]:
+def _matmul_bits(c: NodeConversion) -> Sequence[int]:
     a = c.real("A")
     dtype = c.builder.type(a).numpy_dtype
     c.require(
@@ -26,7 +26,7 @@ def _matmul_bits(c: Conversion) -> Sequence[int]:
     return [c.node("fully_connected", [a, weights, bias], kind, keep_num_dims=True)]
 
 
-def _unpacked(c: Conversion) -> Any:
+def _unpacked(c: NodeConversion) -> Any:
     """The weights [N, K] that codes in blocks along K stand for, in float32."""
     columns, inner = int(c.attribute("N", 0)), int(c.attribute("K", 0))
     bits, size = int(c.attribute("bits", 4)), int(c.attribute("block_size", 0))
@@ -58,7 +58,7 @@ def _narrow(packed: Any, bits: int, count: int) -> Array:
     return spread[:, :count]
 
 
-def _zeros_of_blocks(c: Conversion, columns: int, blocks: int, bits: int) -> Any:
+def _zeros_of_blocks(c: NodeConversion, columns: int, blocks: int, bits: int) -> Any:
     if not c.has("zero_points"):
         return np.full((columns, blocks), 1 << bits - 1, np.float32)
     zeros = c.value("zero_points")
@@ -70,7 +70,7 @@ def _zeros_of_blocks(c: Conversion, columns: int, blocks: int, bits: int) -> Any
     return zeros.astype(np.float32).reshape(columns, blocks)
 
 
-def _gathered(c: Conversion) -> Sequence[int]:
+def _gathered(c: NodeConversion) -> Sequence[int]:
     """Rows of a table in blocks; whole bytes hold two elements of 4 bits, the first in the lower half."""
     data: Any = c.value("data")
     rank, bits, size = data.ndim, int(c.attribute("bits", 4)), int(c.attribute("block_size", 128))
@@ -96,7 +96,7 @@ def _gathered(c: Conversion) -> Sequence[int]:
     return [c.node("gather", [table, indices], c.plain(scales.dtype.name), axis=axis)]
 
 
-def _spread(c: Conversion, values: Any, shape: Sequence[int], axis: int, size: int, name: str) -> Any:
+def _spread(c: NodeConversion, values: Any, shape: Sequence[int], axis: int, size: int, name: str) -> Any:
     blocks = -(-shape[axis] // size)
     fitting = (*shape[:axis], blocks, *shape[axis + 1 :])
     c.require(values.shape == fitting, f"{name} {list(values.shape)} must be {list(fitting)}")

@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import Network
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 
 MOST_ROUNDS = 1024
 
 
-def _body(c: Conversion, name: str) -> Network:
+def _body(c: NodeConversion, name: str) -> Network:
     body = c.attribute(name)
     if not isinstance(body, Network):
-        raise c.source.fault(f"has no graph {name}")
+        raise c.fault(f"has no graph {name}")
     return body
 
 
-def _branch(c: Conversion) -> Sequence[int]:
+def _branch(c: NodeConversion) -> Sequence[int]:
     """The branch that a constant chooses; of a condition that a run gives both, and one of each result."""
     cond = c.known("cond")
     if cond is not None:
@@ -41,22 +41,22 @@ def _branch(c: Conversion) -> Sequence[int]:
     return made
 
 
-def _truth(c: Conversion, tensor: int, what: str) -> bool:
+def _truth(c: NodeConversion, tensor: int, what: str) -> bool:
     array = c.builder.tensors[tensor].array
     if array is None or array.size != 1:
-        raise c.source.fault(
+        raise c.fault(
             f"{what} follows from data; npusim writes loops out, so how often they turn must be constant"
         )
     return bool(array.reshape(-1)[0])
 
 
-def _round(c: Conversion, rounds: int) -> None:
+def _round(c: NodeConversion, rounds: int) -> None:
     c.require(
         rounds < MOST_ROUNDS, f"turns more than {MOST_ROUNDS} times; npusim writes loops out up to that"
     )
 
 
-def _loop(c: Conversion) -> Sequence[int]:
+def _loop(c: NodeConversion) -> Sequence[int]:
     body = _body(c, "body")
     most = int(c.value("M").reshape(-1)[0]) if c.has("M") else None
     going = not c.has("cond") or _truth(c, c.real("cond"), "cond")
@@ -79,14 +79,14 @@ def _loop(c: Conversion) -> Sequence[int]:
     return [*carried, *(_stacked(c, row, 0) for row in rows)]
 
 
-def _stacked(c: Conversion, rows: Sequence[int], axis: int) -> int:
+def _stacked(c: NodeConversion, rows: Sequence[int], axis: int) -> int:
     c.require(bool(rows), "turns no time, so that nothing says the shape of what it collects")
     kinds = {(c.like(tensor), c.shape(tensor)) for tensor in rows}
     c.require(len(kinds) == 1, "collects tensors of different shapes")
     return c.step("pack", rows, axis=c.axis(axis, len(c.shape(rows[0])) + 1, "scan_output_axes"))
 
 
-def _scan(c: Conversion) -> Sequence[int]:
+def _scan(c: NodeConversion) -> Sequence[int]:
     """States go from round to round, and slices of the scan inputs go in."""
     body, count = _body(c, "body"), int(c.attribute("num_scan_inputs", 0))
     tensors = [c.plainly(tensor) for tensor in c.tensors("initial_state_and_scan_inputs")]
@@ -115,13 +115,13 @@ def _scan(c: Conversion) -> Sequence[int]:
     return [*carried, *stacked]
 
 
-def _said(c: Conversion, name: str, count: int) -> list[int]:
+def _said(c: NodeConversion, name: str, count: int) -> list[int]:
     numbers = [int(number) for number in c.attribute(name) or (0,) * count]
     c.require(len(numbers) == count, f"{name} {numbers} are not {count} numbers")
     return numbers
 
 
-def _slices(c: Conversion, tensor: int, axis: int, backwards: int) -> list[int]:
+def _slices(c: NodeConversion, tensor: int, axis: int, backwards: int) -> list[int]:
     shape = c.shape(tensor)
     axis = c.axis(axis, len(shape), "scan_input_axes")
     length = shape[axis]

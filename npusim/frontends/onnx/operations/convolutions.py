@@ -7,18 +7,18 @@ from math import prod
 from typing import Any
 
 from npusim.frontends.forms import convolutions as forms
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.forms.windows import Window
 from npusim.frontends.onnx.operations.windows import paddings, steps, window_of
 
 
-def _conv(c: Conversion) -> Sequence[int]:
+def _conv(c: NodeConversion) -> Sequence[int]:
     image, weights, bias = c.tensor("X"), c.tensor("W"), c.optional("B")
     return [convolved(c, image, weights, bias)]
 
 
-def convolved(c: Conversion, image: int, weights: int, bias: int | None, **more: Any) -> int:
+def convolved(c: NodeConversion, image: int, weights: int, bias: int | None, **more: Any) -> int:
     """A convolution with the attributes of Conv."""
     groups = int(c.attribute("group", 1))
     forms.check_filter(c, image, weights, groups)
@@ -27,14 +27,14 @@ def convolved(c: Conversion, image: int, weights: int, bias: int | None, **more:
     return forms.convolution(c, image, weights, bias, window, groups, **more)
 
 
-def _check_kernel(c: Conversion, weights: int) -> None:
+def _check_kernel(c: NodeConversion, weights: int) -> None:
     filter_, said = c.shape(weights), c.attribute("kernel_shape")
     c.require(
         said is None or list(said) == list(filter_[2:]), f"kernel_shape {said} is not that of {list(filter_)}"
     )
 
 
-def _transposed(c: Conversion) -> Sequence[int]:
+def _transposed(c: NodeConversion) -> Sequence[int]:
     image, weights, bias = c.tensor("X"), c.tensor("W"), c.optional("B")
     groups = int(c.attribute("group", 1))
     forms.check_transposed_filter(c, image, weights, groups)
@@ -43,7 +43,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
     return [forms.transposed(c, image, weights, bias, window, extents, groups)]
 
 
-def _unwound(c: Conversion, shape: Sequence[int], size: Sequence[int]) -> tuple[list[int], Window]:
+def _unwound(c: NodeConversion, shape: Sequence[int], size: Sequence[int]) -> tuple[list[int], Window]:
     """The extents of the output, and the windows that lead back from it."""
     rank = len(shape)
     stride, dilation = steps(c, "strides", rank), steps(c, "dilations", rank)
@@ -72,7 +72,7 @@ def _unwound(c: Conversion, shape: Sequence[int], size: Sequence[int]) -> tuple[
     return extents, Window(tuple(size), stride, dilation, tuple(padding), tuple(padding))
 
 
-def _deformable(c: Conversion) -> Sequence[int]:
+def _deformable(c: NodeConversion) -> Sequence[int]:
     """Taps are moved by offsets and weighted by a mask, which may be left out."""
     x, weights, offsets = c.real("X"), c.real("W"), c.real("offset")
     shape, filter_ = c.shape(x), c.shape(weights)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 
 
-def _roi_align(c: Conversion) -> Sequence[int]:
+def _roi_align(c: NodeConversion) -> Sequence[int]:
     """Before version 16 of the operation pixels have their centres at whole numbers."""
     x, boxes = c.real("X"), c.real("rois")
     mode = c.attribute("mode", "avg")

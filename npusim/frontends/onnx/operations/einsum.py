@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 
 _DOTS = "..."
 
 
-def _einsum(c: Conversion) -> Sequence[int]:
+def _einsum(c: NodeConversion) -> Sequence[int]:
     """Operands two by two: letters that only one of them has and nobody needs are added up before."""
     tensors = c.tensors("Inputs")
     tensors = [c.as_real(tensor) for tensor in tensors]
@@ -36,7 +36,7 @@ def _einsum(c: Conversion) -> Sequence[int]:
     return [made]
 
 
-def _parsed(c: Conversion, tensors: Sequence[int]) -> tuple[list[str], str]:
+def _parsed(c: NodeConversion, tensors: Sequence[int]) -> tuple[list[str], str]:
     """The letters of each operand and of the result; the axes of an ellipsis are digits."""
     equation = "".join(str(c.attribute("equation", "")).split())
     left, arrow, right = equation.partition("->")
@@ -64,7 +64,7 @@ def _parsed(c: Conversion, tensors: Sequence[int]) -> tuple[list[str], str]:
     return terms, right.replace(_DOTS, digits)
 
 
-def _summed(c: Conversion, term: str, tensor: int, kept: set[str]) -> tuple[str, int]:
+def _summed(c: NodeConversion, term: str, tensor: int, kept: set[str]) -> tuple[str, int]:
     axes = tuple(axis for axis, letter in enumerate(term) if letter not in kept)
     if not axes:
         return term, tensor
@@ -72,7 +72,7 @@ def _summed(c: Conversion, term: str, tensor: int, kept: set[str]) -> tuple[str,
 
 
 def _pair(
-    c: Conversion,
+    c: NodeConversion,
     first: tuple[str, int],
     second: tuple[str, int],
     later: set[str],
@@ -94,7 +94,7 @@ def _pair(
 
 
 def _arranged(
-    c: Conversion,
+    c: NodeConversion,
     term: str,
     tensor: int,
     parts: tuple[list[str], list[str], list[str]],

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.elements import held_type
 from npusim.frontends.forms.elementwise import converted, limited
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import is_element
 
@@ -19,7 +19,7 @@ def binary(name: str, op: str) -> Row:
 
 
 def _comparison(name: str, op: str) -> Row:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         return [c.step(op, [c.real("A"), c.real("B")], "bool")]
 
     return Row(name, "A B", convert, (op, "cast"), groups=False)
@@ -32,7 +32,7 @@ def _logic(name: str, op: str) -> Row:
 def _several(name: str, op: str) -> Row:
     """Two and two; of one it is that one."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         tensors = c.tensors("data_0")
         c.require(bool(tensors), "has no inputs")
         if len(tensors) == 1:
@@ -47,7 +47,7 @@ def _several(name: str, op: str) -> Row:
     return Row(name, "data_0*", convert, (op, "cast", "reshape"))
 
 
-def _mean(c: Conversion) -> Sequence[int]:
+def _mean(c: NodeConversion) -> Sequence[int]:
     tensors = c.tensors("data_0")
     c.require(bool(tensors), "has no inputs")
     total, *others = [c.as_real(tensor) for tensor in tensors]
@@ -56,7 +56,7 @@ def _mean(c: Conversion) -> Sequence[int]:
     return [c.node("div", [total, c.scalar(len(tensors), total)])]
 
 
-def _power(c: Conversion) -> Sequence[int]:
+def _power(c: NodeConversion) -> Sequence[int]:
     """In the element type of the base; powers that are functions of their own are those."""
     base, power = c.real("X"), c.real("Y")
     dtype = c.builder.type(base).dtype
@@ -74,7 +74,7 @@ def _power(c: Conversion) -> Sequence[int]:
     return [c.cast(c.step("pow", [c.cast(tensor, "int64") for tensor in (base, power)]), dtype)]
 
 
-def _remainder(c: Conversion) -> Sequence[int]:
+def _remainder(c: NodeConversion) -> Sequence[int]:
     """With the divisor's sign, or (fmod) the dividend's: what is left of magnitudes."""
     a, b = c.real("A"), c.real("B")
     if not c.flag("fmod"):
@@ -83,26 +83,26 @@ def _remainder(c: Conversion) -> Sequence[int]:
     return [c.node("mul", [c.step("sign", [a]), left])]
 
 
-def _where(c: Conversion) -> Sequence[int]:
+def _where(c: NodeConversion) -> Sequence[int]:
     x, y = c.tensor("X"), c.tensor("Y")
     codes = c.kind().quantization
     if codes is not None:
-        x, y = (c.in_codes(tensor, c.kind()) for tensor in (x, y))
+        x, y = (c.in_type(tensor, c.kind()) for tensor in (x, y))
         return c.nodes("select_v2", [c.real("condition"), x, y], [c.kind()])
     return c.nodes("select_v2", [c.real("condition"), x, y], [c.like(x)])
 
 
-def _cast(c: Conversion) -> Sequence[int]:
+def _cast(c: NodeConversion) -> Sequence[int]:
     dtype, bits = held_type(int(c.attribute("to", 0)))
     c.require(is_element(dtype), f"casts to {dtype}, which npusim lacks")
     return [_narrowed(c, dtype, bits)]
 
 
-def _cast_like(c: Conversion) -> Sequence[int]:
+def _cast_like(c: NodeConversion) -> Sequence[int]:
     return [_narrowed(c, c.builder.type(c.real("target_type")).dtype, c.bits("target_type"))]
 
 
-def _narrowed(c: Conversion, dtype: str, bits: int) -> int:
+def _narrowed(c: NodeConversion, dtype: str, bits: int) -> int:
     """In so many bits of the type (0: all), beyond which whole numbers wrap."""
     if not bits:
         return converted(c, c.real("input"), dtype)
@@ -112,7 +112,7 @@ def _narrowed(c: Conversion, dtype: str, bits: int) -> int:
     return c.cast(c.step("add", [within, c.scalar(least, within)]), dtype)
 
 
-def _clip(c: Conversion) -> Sequence[int]:
+def _clip(c: NodeConversion) -> Sequence[int]:
     """Limits are attributes (before version 11) or inputs; those that are constants are parameters."""
     x = c.tensor("input")
     kind = c.builder.type(x)
@@ -134,12 +134,12 @@ def _clip(c: Conversion) -> Sequence[int]:
     return [c.node("reshape", [x], shape=c.shape(x))]
 
 
-def _is_nan(c: Conversion) -> Sequence[int]:
+def _is_nan(c: NodeConversion) -> Sequence[int]:
     x = c.real("X")
     return [c.step("not_equal", [x, x], "bool")]
 
 
-def _is_infinite(c: Conversion) -> Sequence[int]:
+def _is_infinite(c: NodeConversion) -> Sequence[int]:
     x = c.real("X")
     sides = [
         sign * np.inf

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row, unary
 
 _SAME_NAMES = (
@@ -19,7 +19,7 @@ _SAME_NAMES = (
 def _with(name: str, op: str, domain: str = "", **attributes: float) -> Row:
     """A function with parameters that are attributes of the same names, and their defaults."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         values: dict[str, Any] = {
             key: float(c.attribute(key, default)) for key, default in attributes.items()
         }
@@ -28,7 +28,7 @@ def _with(name: str, op: str, domain: str = "", **attributes: float) -> Row:
     return Row(name, "X", convert, (op,), domain=domain)
 
 
-def _relu(c: Conversion) -> Sequence[int]:
+def _relu(c: NodeConversion) -> Sequence[int]:
     x = c.tensor("X")
     kind = c.builder.type(x)
     if kind.real or kind.quantization is not None:
@@ -36,29 +36,29 @@ def _relu(c: Conversion) -> Sequence[int]:
     return [c.step("maximum", [x, c.scalar(0, x)])]
 
 
-def _gelu(c: Conversion) -> Sequence[int]:
+def _gelu(c: NodeConversion) -> Sequence[int]:
     how = c.attribute("approximate", "none")
     c.require(how in ("none", "tanh"), f"approximate is {how!r}, must be 'none' or 'tanh'")
     return [c.node("gelu", [c.tensor("X")], approximate=how == "tanh")]
 
 
-def _fast_gelu(c: Conversion) -> Sequence[int]:
+def _fast_gelu(c: NodeConversion) -> Sequence[int]:
     x = c.real("X")
     if c.has("bias"):
         x = c.step("add", [x, c.real("bias")])
     return [c.node("gelu", [x], approximate=True)]
 
 
-def _bias_gelu(c: Conversion) -> Sequence[int]:
+def _bias_gelu(c: NodeConversion) -> Sequence[int]:
     return [c.node("gelu", [c.step("add", [c.real("A"), c.real("B")])], approximate=False)]
 
 
-def _softsign(c: Conversion) -> Sequence[int]:
+def _softsign(c: NodeConversion) -> Sequence[int]:
     x = c.real("X")
     return [c.node("div", [x, c.step("add", [c.step("abs", [x]), c.scalar(1, x)])])]
 
 
-def _shrunk(c: Conversion) -> Sequence[int]:
+def _shrunk(c: NodeConversion) -> Sequence[int]:
     """Less a bias beyond a limit on either side, 0 between."""
     x = c.real("input")
     bias, limit = float(c.attribute("bias", 0.0)), float(c.attribute("lambd", 0.5))
@@ -69,15 +69,15 @@ def _shrunk(c: Conversion) -> Sequence[int]:
     return [c.node("add", parts)]
 
 
-def _swish(c: Conversion) -> Sequence[int]:
+def _swish(c: NodeConversion) -> Sequence[int]:
     return [c.node("swish", [c.tensor("X")], beta=float(c.attribute("alpha", 1.0)))]
 
 
-def _quick_gelu(c: Conversion) -> Sequence[int]:
+def _quick_gelu(c: NodeConversion) -> Sequence[int]:
     return [c.node("swish", [c.tensor("X")], beta=float(c.attribute("alpha", 1.702)))]
 
 
-def _dropped(c: Conversion) -> Sequence[int | None]:
+def _dropped(c: NodeConversion) -> Sequence[int | None]:
     """In inference the data as they are; the mask is all true."""
     c.require(
         not c.has("training_mode") or not c.value("training_mode").any(),

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import MOST_CONSTANT, Conversion
+from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.gathers import from_front
 from npusim.frontends.onnx.operations.products import product_in_reals
 
 
-def _attention(c: Conversion) -> Sequence[int | None]:
+def _attention(c: NodeConversion) -> Sequence[int | None]:
     """Queries, keys and values are one product of the input, their columns side by side."""
     x, weights = c.real("input"), c.real("weights")
     _check(c, weights)
@@ -23,13 +24,13 @@ def _attention(c: Conversion) -> Sequence[int | None]:
     return _of_product(c, c.step("fully_connected", [x, turned, None], keep_num_dims=True))
 
 
-def _attention_on_codes(c: Conversion) -> Sequence[int | None]:
+def _attention_on_codes(c: NodeConversion) -> Sequence[int | None]:
     """The same of codes, whose product becomes real numbers."""
     _check(c, c.real("weight"))
     return _of_product(c, product_in_reals(c, ("input", "input"), ("weight", "weight")))
 
 
-def _check(c: Conversion, weights: int) -> None:
+def _check(c: NodeConversion, weights: int) -> None:
     for name in ("past", "past_sequence_length"):
         c.require(not c.has(name), f"npusim has no {name} here")
     c.require(not c.flag("do_rotary"), "npusim has no do_rotary here")
@@ -40,7 +41,7 @@ def _check(c: Conversion, weights: int) -> None:
     )
 
 
-def _of_product(c: Conversion, made: int) -> Sequence[int | None]:
+def _of_product(c: NodeConversion, made: int) -> Sequence[int | None]:
     if c.has("bias"):
         made = c.step("add", [made, c.real("bias")])
     wide = c.shape(made)[2]
@@ -52,7 +53,7 @@ def _of_product(c: Conversion, made: int) -> Sequence[int | None]:
     return [_attended(c, query, key, value, "mask_index"), present]
 
 
-def _multi_head(c: Conversion) -> Sequence[int | None]:
+def _multi_head(c: NodeConversion) -> Sequence[int | None]:
     """Queries, keys and values are inputs; a bias is that of all three, side by side."""
     for name in ("past_sequence_length", "cache_indirection"):
         c.require(not c.has(name), f"npusim has no {name} here")
@@ -77,7 +78,7 @@ def _multi_head(c: Conversion) -> Sequence[int | None]:
     return [_attended(c, query, key, value, "key_padding_mask"), key, value]
 
 
-def _by_head(c: Conversion, x: int) -> int:
+def _by_head(c: NodeConversion, x: int) -> int:
     """[batch, rows, heads * depth] as [batch, heads, rows, depth]; so it may be already."""
     shape, heads = c.shape(x), int(c.attribute("num_heads", 0))
     if len(shape) == 4:
@@ -86,7 +87,7 @@ def _by_head(c: Conversion, x: int) -> int:
     return c.transposed(c.reshaped(x, (*shape[:2], heads, shape[2] // heads)), (0, 2, 1, 3))
 
 
-def _attended(c: Conversion, query: int, key: int, value: int, mask: str) -> int:
+def _attended(c: NodeConversion, query: int, key: int, value: int, mask: str) -> int:
     """softmax(Q K' * scale + masks) V, [batch, rows, heads * depth]."""
     batch, heads, rows, depth = c.shape(query)
     columns = c.shape(key)[2]
@@ -108,7 +109,7 @@ def _attended(c: Conversion, query: int, key: int, value: int, mask: str) -> int
     return c.reshaped(made, (batch, rows, heads * c.shape(value)[3]))
 
 
-def _masked(c: Conversion, name: str, sizes: tuple[int, int, int], like: int) -> int:
+def _masked(c: NodeConversion, name: str, sizes: tuple[int, int, int], like: int) -> int:
     """What is added to scores: a large negative number where a key counts for nothing.
 
     A mask says of each key whether it counts, for all rows or each; or how many keys a batch has.
@@ -128,7 +129,7 @@ def _masked(c: Conversion, name: str, sizes: tuple[int, int, int], like: int) ->
     return c.nodes("select_v2", [seen, nothing, away], [c.like(like)])[0]
 
 
-def _embedded(c: Conversion) -> Sequence[int | None]:
+def _embedded(c: NodeConversion) -> Sequence[int | None]:
     """Rows of tables for words, positions and segments, added and normalised; how many words each batch has."""
     words, table = c.real("input_ids"), c.real("word_embedding")
     c.require(len(c.shape(words)) == 2, f"input_ids has shape {list(c.shape(words))}, must have 2 axes")
@@ -151,7 +152,7 @@ def _embedded(c: Conversion) -> Sequence[int | None]:
     return [made, counts, total]
 
 
-def _chosen(c: Conversion, table: int, indices: int) -> int:
+def _chosen(c: NodeConversion, table: int, indices: int) -> int:
     places = from_front(c, indices, [c.shape(table)[0]])
     return c.nodes("gather", [table, places], [c.like(table)], axis=0)[0]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 
 
-def from_front(c: Conversion, indices: int, extents: Sequence[int]) -> int:
+def from_front(c: NodeConversion, indices: int, extents: Sequence[int]) -> int:
     """Indices below 0, which count from the end, counted from the front.
 
     extents: of the axis that they choose from, or one for each entry of their last axis.
@@ -30,13 +30,13 @@ def from_front(c: Conversion, indices: int, extents: Sequence[int]) -> int:
     return c.nodes("select_v2", [below, moved, indices], [c.like(indices)])[0]
 
 
-def _gather(c: Conversion) -> Sequence[int]:
+def _gather(c: NodeConversion) -> Sequence[int]:
     data, shape = c.tensor("data"), c.shape("data")
     axis = c.axis(int(c.attribute("axis", 0)), len(shape))
     return [c.node("gather", [data, from_front(c, c.real("indices"), [shape[axis]])], axis=axis)]
 
 
-def _gather_nd(c: Conversion) -> Sequence[int]:
+def _gather_nd(c: NodeConversion) -> Sequence[int]:
     """With batches those are the first entries of the indices."""
     data, indices = c.tensor("data"), c.real("indices")
     shape, sizes, batches = c.shape(data), c.shape(indices), int(c.attribute("batch_dims", 0))
@@ -54,7 +54,7 @@ def _gather_nd(c: Conversion) -> Sequence[int]:
     return [c.node("gather_nd", [data, indices])]
 
 
-def _linear(c: Conversion, shape: Sequence[int], indices: int, axis: int) -> int:
+def _linear(c: NodeConversion, shape: Sequence[int], indices: int, axis: int) -> int:
     """The places in a flat tensor that indices along an axis are, one for each of them."""
     sizes = c.shape(indices)
     c.require(
@@ -78,20 +78,20 @@ def _linear(c: Conversion, shape: Sequence[int], indices: int, axis: int) -> int
     return c.step("add", [scaled, c.constant(begin.astype(dtype))])
 
 
-def _gather_elements(c: Conversion) -> Sequence[int]:
+def _gather_elements(c: NodeConversion) -> Sequence[int]:
     data, shape = c.tensor("data"), c.shape("data")
     axis = c.axis(int(c.attribute("axis", 0)), len(shape))
     places = _linear(c, shape, c.real("indices"), axis)
     return [c.node("gather", [c.reshaped(data, (prod(shape),)), places], axis=0)]
 
 
-def _reduction(c: Conversion) -> str:
+def _reduction(c: NodeConversion) -> str:
     how = c.attribute("reduction", "none")
     c.require(how in ("none", "add", "mul", "max", "min"), f"reduction is {how!r}")
     return str(how)
 
 
-def _scatter_nd(c: Conversion) -> Sequence[int]:
+def _scatter_nd(c: NodeConversion) -> Sequence[int]:
     data, indices, updates = c.real("data"), c.real("indices"), c.real("updates")
     shape, sizes = c.shape(data), c.shape(indices)
     c.require(
@@ -104,7 +104,7 @@ def _scatter_nd(c: Conversion) -> Sequence[int]:
     return [c.node("scatter_nd", [data, indices, updates], reduction=_reduction(c))]
 
 
-def _scatter_elements(c: Conversion) -> Sequence[int]:
+def _scatter_elements(c: NodeConversion) -> Sequence[int]:
     data, indices, updates = c.real("data"), c.real("indices"), c.real("updates")
     shape, sizes = c.shape(data), c.shape(indices)
     axis = c.axis(int(c.attribute("axis", 0)), len(shape))

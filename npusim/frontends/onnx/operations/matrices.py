@@ -7,24 +7,24 @@ from math import prod
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.matrices import product
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 
 
-def _matmul(c: Conversion) -> Sequence[int]:
+def _matmul(c: NodeConversion) -> Sequence[int]:
     return [product(c, c.tensor("A"), c.tensor("B"))]
 
 
-def _fused_matmul(c: Conversion) -> Sequence[int]:
+def _fused_matmul(c: NodeConversion) -> Sequence[int]:
     a, b = (_turned(c, c.real(name), f"trans{name}", f"transBatch{name}") for name in ("A", "B"))
     alpha = float(c.attribute("alpha", 1.0))
     made = product(c, a, b)
     return [made if alpha == 1 else c.step("mul", [made, c.scalar(alpha, made)])]
 
 
-def _turned(c: Conversion, tensor: int, swapped: str, batches: str) -> int:
+def _turned(c: NodeConversion, tensor: int, swapped: str, batches: str) -> int:
     rank = len(c.shape(tensor))
     order = list(range(rank))
     if c.flag(batches) and rank > 2:
@@ -34,7 +34,7 @@ def _turned(c: Conversion, tensor: int, swapped: str, batches: str) -> int:
     return c.transposed(tensor, order)
 
 
-def _gemm(c: Conversion) -> Sequence[int]:
+def _gemm(c: NodeConversion) -> Sequence[int]:
     """alpha A' B' + beta C, A' and B' being A and B or transposed; with a constant B a layer with weights and bias."""
     alpha, beta = float(c.attribute("alpha", 1.0)), float(c.attribute("beta", 1.0))
     codes = c.on_codes and alpha == beta == 1
@@ -62,7 +62,7 @@ def _gemm(c: Conversion) -> Sequence[int]:
 
 
 def _added(
-    c: Conversion, made: int, third: int | None, rows: int, columns: int, alpha: float, beta: float
+    c: NodeConversion, made: int, third: int | None, rows: int, columns: int, alpha: float, beta: float
 ) -> int:
     if alpha != 1:
         made = (
@@ -77,13 +77,13 @@ def _added(
     return c.node("add", [made, third])
 
 
-def _whole_gemm(c: Conversion, a: int, b: int, third: int | None, alpha: float, beta: float) -> int:
+def _whole_gemm(c: NodeConversion, a: int, b: int, third: int | None, alpha: float, beta: float) -> int:
     c.require(alpha == beta == 1, "on whole numbers npusim has alpha and beta 1")
     made = product(c, a, c.transposed(b, (1, 0)))
     return made if third is None else c.step("add", [made, third])
 
 
-def _bias(c: Conversion, third: int, columns: int) -> int | None:
+def _bias(c: NodeConversion, third: int, columns: int) -> int | None:
     """C as one number for each column, if that is what it is."""
     shape = c.shape(third)
     held = c.builder.tensors[third]

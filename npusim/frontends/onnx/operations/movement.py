@@ -8,17 +8,17 @@ from math import prod
 import numpy as np
 
 from npusim.frontends.forms import moves
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.reductions import axes_of
 from npusim.kernels.operator.parameters import MOST
 
 
-def _reshape(c: Conversion) -> Sequence[int]:
+def _reshape(c: NodeConversion) -> Sequence[int]:
     return [moves.reshaped_to(c, c.tensor("data"), c.wholes("shape"), zeros=c.flag("allowzero"))]
 
 
-def _flatten(c: Conversion) -> Sequence[int]:
+def _flatten(c: NodeConversion) -> Sequence[int]:
     data, own = c.tensor("input"), c.shape("input")
     axis = int(c.attribute("axis", 1))
     c.require(-len(own) <= axis <= len(own), f"axis is {axis}, must be {-len(own)}..{len(own)}")
@@ -27,18 +27,18 @@ def _flatten(c: Conversion) -> Sequence[int]:
     return [c.node("reshape", [data], shape=sizes)]
 
 
-def _transpose(c: Conversion) -> Sequence[int]:
+def _transpose(c: NodeConversion) -> Sequence[int]:
     data, rank = c.tensor("data"), len(c.shape("data"))
     perm = [int(axis) for axis in c.attribute("perm") or range(rank - 1, -1, -1)]
     c.require(sorted(perm) == list(range(rank)), f"perm {perm} does not name each of {rank} axes once")
     return [c.node("transpose", [data], perm=tuple(perm))]
 
 
-def _identity(c: Conversion) -> Sequence[int]:
+def _identity(c: NodeConversion) -> Sequence[int]:
     return [c.tensor("input")]
 
 
-def _squeeze(c: Conversion) -> Sequence[int]:
+def _squeeze(c: NodeConversion) -> Sequence[int]:
     data, own = c.tensor("data"), c.shape("data")
     said = c.attribute("axes") is not None or c.has("axes")
     axes = axes_of(c, len(own)) if said else [axis for axis, size in enumerate(own) if size == 1]
@@ -48,7 +48,7 @@ def _squeeze(c: Conversion) -> Sequence[int]:
     return [c.node("reshape", [data], shape=shape)]
 
 
-def _unsqueeze(c: Conversion) -> Sequence[int]:
+def _unsqueeze(c: NodeConversion) -> Sequence[int]:
     """Axes are those of the result."""
     data = c.tensor("data")
     said = c.attribute("axes") or c.wholes("axes")
@@ -58,14 +58,14 @@ def _unsqueeze(c: Conversion) -> Sequence[int]:
     return [c.node("reshape", [data], shape=tuple(shape))]
 
 
-def _concat(c: Conversion) -> Sequence[int]:
+def _concat(c: NodeConversion) -> Sequence[int]:
     tensors = c.tensors("inputs")
     c.require(bool(tensors), "has no inputs")
     axis = c.axis(int(c.attribute("axis", 0)), moves.common_rank(c, tensors))
     return [moves.concatenated(c, tensors, axis)]
 
 
-def _split(c: Conversion) -> Sequence[int]:
+def _split(c: NodeConversion) -> Sequence[int]:
     """Into parts of said sizes, or as many of equal size as there are outputs, the last of what is left."""
     data, own = c.tensor("input"), c.shape("input")
     axis, count = c.axis(int(c.attribute("axis", 0)), len(own)), len(c.outputs)
@@ -78,22 +78,22 @@ def _split(c: Conversion) -> Sequence[int]:
     return moves.split(c, data, axis, sizes)
 
 
-def _slice(c: Conversion) -> Sequence[int]:
+def _slice(c: NodeConversion) -> Sequence[int]:
     data, starts, ends = c.tensor("data"), c.wholes("starts"), c.wholes("ends")
     axes = c.wholes("axes") if c.has("axes") else list(range(len(starts)))
     steps = c.wholes("steps") if c.has("steps") else [1] * len(starts)
     return [c.node("strided_slice", [data], **moves.part(c, data, axes, starts, ends, steps))]
 
 
-def _tile(c: Conversion) -> Sequence[int]:
+def _tile(c: NodeConversion) -> Sequence[int]:
     return [moves.tiled(c, c.tensor("input"), c.wholes("repeats"))]
 
 
-def _expand(c: Conversion) -> Sequence[int]:
+def _expand(c: NodeConversion) -> Sequence[int]:
     return [moves.expanded(c, c.tensor("input"), c.wholes("shape"))]
 
 
-def _pad(c: Conversion) -> Sequence[int]:
+def _pad(c: NodeConversion) -> Sequence[int]:
     x, shape, pads = c.tensor("data"), c.shape("data"), c.wholes("pads")
     axes = (
         [c.axis(axis, len(shape), "axes") for axis in c.wholes("axes")]
@@ -111,7 +111,7 @@ def _pad(c: Conversion) -> Sequence[int]:
 
 
 def _blocks(op: str):  # type: ignore[no-untyped-def]
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x, shape = c.tensor("input"), c.shape("input")
         block = int(c.attribute("blocksize", 0))
         c.require(len(shape) == 4 and 0 < block <= MOST, f"input {list(shape)} or blocksize {block} is none")
@@ -130,7 +130,7 @@ def _blocks(op: str):  # type: ignore[no-untyped-def]
     return convert
 
 
-def _apart(c: Conversion, x: int, shape: Sequence[int], block: int) -> int:
+def _apart(c: NodeConversion, x: int, shape: Sequence[int], block: int) -> int:
     """Channels of a block are the outer axis (DCR) or the inner one (CRD)."""
     c.require(shape[1] % block**2 == 0, f"{shape[1]} channels do not fall into blocks of {block} by {block}")
     if c.attribute("mode", "DCR") == "DCR":
@@ -141,7 +141,7 @@ def _apart(c: Conversion, x: int, shape: Sequence[int], block: int) -> int:
     return c.node("depth_to_space", [turned], block_size=block)
 
 
-def _reversed(c: Conversion) -> Sequence[int]:
+def _reversed(c: NodeConversion) -> Sequence[int]:
     """The first elements of each sequence backwards, as many as a constant says: places along its axis."""
     x, lengths = c.real("input"), c.wholes("sequence_lens")
     shape, batch, time = c.shape(x), int(c.attribute("batch_axis", 1)), int(c.attribute("time_axis", 0))

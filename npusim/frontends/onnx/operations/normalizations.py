@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 
 
-def _batch(c: Conversion) -> Sequence[int]:
+def _batch(c: NodeConversion) -> Sequence[int]:
     x, shape = c.tensor("X"), c.shape("X")
     c.require(not c.flag("training_mode"), "npusim infers; training_mode must be 0")
     c.require(len(shape) >= 2, f"the input has shape {list(shape)}, must have 2 axes or more")
@@ -19,11 +19,11 @@ def _batch(c: Conversion) -> Sequence[int]:
     return [c.node("batch_normalization", [x, *vectors], axis=1, epsilon=_epsilon(c))]
 
 
-def _epsilon(c: Conversion, default: float = 1e-5) -> float:
+def _epsilon(c: NodeConversion, default: float = 1e-5) -> float:
     return float(c.attribute("epsilon", default))
 
 
-def _vector(c: Conversion, name: str, shape: Sequence[int], value: float) -> int:
+def _vector(c: NodeConversion, name: str, shape: Sequence[int], value: float) -> int:
     """A scale or bias under a shape; one that is left out, and one that broadcasts, as a constant of it."""
     if not c.has(name):
         return c.filled(tuple(shape), value, "float32")
@@ -39,14 +39,14 @@ def _vector(c: Conversion, name: str, shape: Sequence[int], value: float) -> int
     return c.step("broadcast_to", [tensor], shape=tuple(shape))
 
 
-def _layer(c: Conversion) -> Sequence[int | None]:
+def _layer(c: NodeConversion) -> Sequence[int | None]:
     x, shape = c.tensor("X"), c.shape("X")
     axis = c.axis(int(c.attribute("axis", -1)), len(shape))
     made: list[int | None] = [_normalized(c, x, axis, _epsilon(c), "Scale", "B")]
     return [*made, *_moments(c, c.as_real(x), axis)] if any(c.outputs[1:]) else made
 
 
-def _moments(c: Conversion, x: int, axis: int) -> tuple[int, int]:
+def _moments(c: NodeConversion, x: int, axis: int) -> tuple[int, int]:
     """The mean, and 1 / sqrt(variance + epsilon)."""
     how: dict[str, Any] = {"axes": tuple(range(axis, len(c.shape(x)))), "keep_dims": True}
     mean = c.step("mean", [x], **how)
@@ -54,13 +54,13 @@ def _moments(c: Conversion, x: int, axis: int) -> tuple[int, int]:
     return mean, c.step("rsqrt", [c.step("add", [variance, c.scalar(_epsilon(c), variance)])])
 
 
-def _normalized(c: Conversion, x: int, axis: int, epsilon: float, scale: str, bias: str) -> int:
+def _normalized(c: NodeConversion, x: int, axis: int, epsilon: float, scale: str, bias: str) -> int:
     behind = c.shape(x)[axis:]
     operands = [x, _vector(c, scale, behind, 1.0), _vector(c, bias, behind, 0.0)]
     return c.node("layer_normalization", operands, begin_axis=axis, epsilon=epsilon)
 
 
-def _root_mean_square(c: Conversion) -> Sequence[int | None]:
+def _root_mean_square(c: NodeConversion) -> Sequence[int | None]:
     """scale * x / sqrt(mean(x ** 2) + epsilon)."""
     x = c.real("X")
     axis = c.axis(int(c.attribute("axis", -1)), len(c.shape(x)))
@@ -68,7 +68,7 @@ def _root_mean_square(c: Conversion) -> Sequence[int | None]:
     return [rms_normalized(c, x, axis, _epsilon(c), "scale")]
 
 
-def rms_normalized(c: Conversion, x: int, axis: int, epsilon: float, scale: str) -> int:
+def rms_normalized(c: NodeConversion, x: int, axis: int, epsilon: float, scale: str) -> int:
     """Elements over the root of the mean of their squares, scaled."""
     axes = tuple(range(axis, len(c.shape(x))))
     mean = c.step("mean", [c.step("square", [x])], axes=axes, keep_dims=True)
@@ -77,7 +77,7 @@ def rms_normalized(c: Conversion, x: int, axis: int, epsilon: float, scale: str)
     return c.node("mul", [normal, _vector(c, scale, c.shape(x)[axis:], 1.0)])
 
 
-def _skip(c: Conversion) -> Sequence[int | None]:
+def _skip(c: NodeConversion) -> Sequence[int | None]:
     """The normalization of a sum, which is the fourth output."""
     x, total = c.real("input"), c.step("add", [c.real("input"), c.real("skip")])
     if c.has("bias"):
@@ -91,7 +91,7 @@ def _skip(c: Conversion) -> Sequence[int | None]:
     return [made, None, None, total]
 
 
-def _instance(c: Conversion) -> Sequence[int]:
+def _instance(c: NodeConversion) -> Sequence[int]:
     """Groups of one channel each."""
     x, shape = c.tensor("input"), c.shape("input")
     c.require(len(shape) > 2, f"the input has shape {list(shape)}, must have 3 axes or more")
@@ -99,7 +99,7 @@ def _instance(c: Conversion) -> Sequence[int]:
     return [c.node("group_normalization", operands, axis=1, groups=shape[1], epsilon=_epsilon(c))]
 
 
-def _group(c: Conversion) -> Sequence[int]:
+def _group(c: NodeConversion) -> Sequence[int]:
     """Before version 21 one scale for each group."""
     x, shape, groups = c.tensor("X"), c.shape("X"), int(c.attribute("num_groups", 1))
     c.require(
@@ -121,14 +121,14 @@ _LEAST = 2.0**-149
 """Of float32: it changes no norm but 0, beside which everything is 0."""
 
 
-def _length(c: Conversion) -> Sequence[int]:
+def _length(c: NodeConversion) -> Sequence[int]:
     x = c.real("input")
     axis, p = c.axis(int(c.attribute("axis", -1)), len(c.shape(x))), int(c.attribute("p", 2))
     c.require(p in (1, 2), f"p is {p}, must be 1 or 2")
     return [c.node("lp_normalization", [x], axes=(axis,), p=p, epsilon=_LEAST)]
 
 
-def _response(c: Conversion) -> Sequence[int]:
+def _response(c: NodeConversion) -> Sequence[int]:
     """A window of `size` channels, the middle one rounded down."""
     x, size = c.real("X"), int(c.attribute("size", 1))
     c.require(size > 0, f"size is {size}, must be 1 or more")
@@ -141,7 +141,7 @@ def _response(c: Conversion) -> Sequence[int]:
     return [c.node("local_response_normalization", [x], axis=1, radius=radius, one_more=size % 2 == 0, **how)]
 
 
-def _mean_variance(c: Conversion) -> Sequence[int]:
+def _mean_variance(c: NodeConversion) -> Sequence[int]:
     """(x - mean) / (deviation + 1e-9) over the axes."""
     x = c.real("X")
     rank = len(c.shape(x))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.quantization import dynamically, steps_of
 from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.convolutions import convolved
@@ -32,7 +32,7 @@ _REAL = unshaped("float32")
 # Convolutions
 
 
-def _qlinear_conv(c: Conversion) -> Sequence[int]:
+def _qlinear_conv(c: NodeConversion) -> Sequence[int]:
     image = channels_first(c, codes(c, "x", "x_scale", "x_zero_point"))
     weights = codes(c, "w", "w_scale", "w_zero_point", axis=0)
     bias = _bias(c, c.real("B"), image, weights) if c.has("B") else None
@@ -40,7 +40,7 @@ def _qlinear_conv(c: Conversion) -> Sequence[int]:
     return [channels_as_they_were(c, convolved(c, image, weights, bias, kind=kind, rescale="float32"))]
 
 
-def _bias(c: Conversion, bias: int, x: int, weights: int) -> int:
+def _bias(c: NodeConversion, bias: int, x: int, weights: int) -> int:
     """A bias in steps of the products."""
     own, theirs = c.builder.type(x).quantization, c.builder.type(weights).quantization
     assert own is not None
@@ -50,7 +50,7 @@ def _bias(c: Conversion, bias: int, x: int, weights: int) -> int:
     return c.coded(bias, Quantization(tuple(map(float, scales)), (0,) * scales.size, axis))
 
 
-def _conv_integer(c: Conversion) -> Sequence[int]:
+def _conv_integer(c: NodeConversion) -> Sequence[int]:
     """Zero points that follow from data are taken off the sum: that of the image times the sums of the weights."""
     x, w = c.plainly(c.real("x")), c.plainly(c.real("w"))
     zero: Any = _zero(c, "x_zero_point")
@@ -64,7 +64,7 @@ def _conv_integer(c: Conversion) -> Sequence[int]:
     return [_less(c, sums, _times(c, c.reshaped(_whole(c, zero), ()), behind))]
 
 
-def _weights_seen(c: Conversion, shape: Sequence[int], weights: Any, zero: Any) -> Array:
+def _weights_seen(c: NodeConversion, shape: Sequence[int], weights: Any, zero: Any) -> Array:
     """The sums of those weights that lie on the image, for each window: [1, channels, ...], in int32."""
     window = window_of(c, shape[2:], weights.shape[2:])
     by_channel = zero.reshape(-1, *(1,) * (weights.ndim - 1)).astype(np.int64)
@@ -87,7 +87,7 @@ class _Factor(NamedTuple):
     zero: Array | int
 
 
-def _zero(c: Conversion, name: str) -> Any:
+def _zero(c: NodeConversion, name: str) -> Any:
     """A zero point as an array, or as the tensor that has it."""
     if not c.has(name):
         return np.zeros(1, np.int64)
@@ -101,19 +101,19 @@ def _counted(zero: Any, axis: int | None = None) -> Quantization:
     return Quantization((1.0,) * zeros.size, tuple(map(int, zeros)), axis if zeros.size > 1 else None)
 
 
-def _whole(c: Conversion, tensor: int) -> int:
+def _whole(c: NodeConversion, tensor: int) -> int:
     return tensor if c.builder.type(tensor).dtype == "int32" else c.node("cast", [c.plainly(tensor)], _WHOLE)
 
 
-def _times(c: Conversion, a: int, b: int) -> int:
+def _times(c: NodeConversion, a: int, b: int) -> int:
     return c.node("mul", [a, b], _WHOLE)
 
 
-def _less(c: Conversion, a: int, b: int) -> int:
+def _less(c: NodeConversion, a: int, b: int) -> int:
     return c.node("sub", [a, b], _WHOLE)
 
 
-def _sums(c: Conversion, a: _Factor, b: _Factor, bias: int | None = None) -> int:
+def _sums(c: NodeConversion, a: _Factor, b: _Factor, bias: int | None = None) -> int:
     """The sums of products in int32, [..., rows, columns]; the bias is whole numbers that broadcast with them.
 
     The array takes off one known number of each matrix. Zero points by row or column, and those that follow from
@@ -133,7 +133,7 @@ def _sums(c: Conversion, a: _Factor, b: _Factor, bias: int | None = None) -> int
     return sums
 
 
-def _products(c: Conversion, a: int, first: int, b: int, second: int, bias: int | None) -> int:
+def _products(c: NodeConversion, a: int, first: int, b: int, second: int, bias: int | None) -> int:
     x = c.coded(a, _counted(first))
     layer = _layer(c, b, second)
     biased = bias is not None and c.shape(bias) == c.shape(b)[-1:] and layer
@@ -145,17 +145,17 @@ def _products(c: Conversion, a: int, first: int, b: int, second: int, bias: int 
     return sums if bias is None or biased else c.node("add", [sums, bias], _WHOLE)
 
 
-def _layer(c: Conversion, b: int, zero: Any) -> bool:
+def _layer(c: NodeConversion, b: int, zero: Any) -> bool:
     """Whether a matrix is that of a layer with weights: constant, with the same zero point everywhere."""
     shape = c.shape(b)
     return c.builder.tensors[b].constant and len(shape) == 2 and min(shape) > 0 and np.unique(zero).size == 1
 
 
-def _layered(c: Conversion, x: int, weights: int, bias: int | None, kind: TensorType) -> int:
+def _layered(c: NodeConversion, x: int, weights: int, bias: int | None, kind: TensorType) -> int:
     return c.node("fully_connected", [x, weights, bias], kind, keep_num_dims=True, rescale="float32")
 
 
-def _taken_off(c: Conversion, factor: _Factor, axis: int) -> tuple[int, int | None]:
+def _taken_off(c: NodeConversion, factor: _Factor, axis: int) -> tuple[int, int | None]:
     """What the array takes off, and what is left to take off rows (axis -2) or columns (-1), in int32."""
     zero = factor.zero
     if isinstance(zero, np.ndarray):
@@ -172,14 +172,14 @@ def _taken_off(c: Conversion, factor: _Factor, axis: int) -> tuple[int, int | No
     return 0, c.reshaped(zero, (*shape, 1) if axis == -2 else shape)
 
 
-def _added(c: Conversion, tensor: int, zero: int, axis: int) -> int:
+def _added(c: NodeConversion, tensor: int, zero: int, axis: int) -> int:
     """The sums along an axis, without the zero point."""
     wide, rank = _whole(c, tensor), len(c.shape(tensor))
     sums = c.node("sum", [wide], _WHOLE, axes=(rank + axis,), keep_dims=True)
     return _less(c, sums, c.constant(np.array(zero * c.shape(tensor)[axis], np.int32))) if zero else sums
 
 
-def _factors(c: Conversion, a: int, b: int) -> tuple[int, int, tuple[int, ...]]:
+def _factors(c: NodeConversion, a: int, b: int) -> tuple[int, int, tuple[int, ...]]:
     """Vectors as matrices, and the shape that the product has then."""
     shapes = c.shape(a), c.shape(b)
     c.require(bool(shapes[0]) and bool(shapes[1]), "multiplies matrices or vectors, not scalars")
@@ -191,13 +191,13 @@ def _factors(c: Conversion, a: int, b: int) -> tuple[int, int, tuple[int, ...]]:
     return rows, columns, (*batch, *shapes[0][-2:-1], *(shapes[1][-1:] if len(shapes[1]) > 1 else ()))
 
 
-def _matmul_integer(c: Conversion) -> Sequence[int]:
+def _matmul_integer(c: NodeConversion) -> Sequence[int]:
     a, b, shape = _factors(c, c.plainly(c.real("A")), c.plainly(c.real("B")))
     sums = _sums(c, _Factor(a, _zero(c, "a_zero_point")), _Factor(b, _zero(c, "b_zero_point")))
     return [c.reshaped(sums, shape)]
 
 
-def _scaled_sums(c: Conversion, sums: int, *factors: int) -> int:
+def _scaled_sums(c: NodeConversion, sums: int, *factors: int) -> int:
     """f32(f32(sums) * f32(product of factors)); by known factors sums are codes of theirs."""
     factor = factors[0]
     for other in factors[1:]:
@@ -210,7 +210,7 @@ def _scaled_sums(c: Conversion, sums: int, *factors: int) -> int:
     return c.node("mul", [c.node("cast", [sums], _REAL), factor], _REAL)
 
 
-def _in_codes(c: Conversion, reals: int, kind: TensorType) -> int:
+def _in_codes(c: NodeConversion, reals: int, kind: TensorType) -> int:
     """Reals in steps as codes: rounded, and the zero point added."""
     assert kind.quantization is not None
     steps = replace(kind, quantization=replace(kind.quantization, scales=(1.0,)))
@@ -218,18 +218,18 @@ def _in_codes(c: Conversion, reals: int, kind: TensorType) -> int:
     return c.coded(c.node("quantize", [reals], steps, rescale="float32"), kind.quantization)
 
 
-def _by_column(c: Conversion, name: str) -> int:
+def _by_column(c: NodeConversion, name: str) -> int:
     """A scale in float32: one number, or one for each column."""
     number = c.cast(c.real(name), "float32")
     return c.reshaped(number, ()) if prod(c.shape(number)) == 1 else number
 
 
-def _by_row(c: Conversion, name: str) -> int:
+def _by_row(c: NodeConversion, name: str) -> int:
     number = _by_column(c, name)
     return c.reshaped(number, (*c.shape(number), 1)) if len(c.shape(number)) == 1 else number
 
 
-def _qlinear_matmul(c: Conversion) -> Sequence[int]:
+def _qlinear_matmul(c: NodeConversion) -> Sequence[int]:
     a, b, shape = _factors(c, c.plainly(c.real("a")), c.plainly(c.real("b")))
     scales: Any = [c.known(f"{name}_scale") for name in "aby"]
     zeros = [_zero(c, f"{name}_zero_point") for name in "aby"]
@@ -252,14 +252,14 @@ def _qlinear_matmul(c: Conversion) -> Sequence[int]:
     return [c.coded(made, quantization(c, "y_scale", "y_zero_point")) if one else made]
 
 
-def _columns(c: Conversion, b: int, scales: Any, zeros: Any) -> bool:
+def _columns(c: NodeConversion, b: int, scales: Any, zeros: Any) -> bool:
     """Whether one operator takes these weights: one scale, or one for each column of constant weights."""
     if np.size(scales) == np.size(zeros) == 1:
         return True
     return _layer(c, b, zeros) and np.size(scales) in (1, c.shape(b)[-1])
 
 
-def _qgemm(c: Conversion) -> Sequence[int]:
+def _qgemm(c: NodeConversion) -> Sequence[int]:
     """f32(alpha * a scale) is the scale of a."""
     a, b = (
         c.transposed(c.plainly(c.real(name)), (1, 0) if c.flag(f"trans{name}") else (0, 1)) for name in "AB"
@@ -289,11 +289,11 @@ def _qgemm(c: Conversion) -> Sequence[int]:
     return [_in_codes(c, _scaled_sums(c, sums, c.constant(factor)), kind)]
 
 
-def _matmul_to_float(c: Conversion) -> Sequence[int]:
+def _matmul_to_float(c: NodeConversion) -> Sequence[int]:
     return [_plus_bias(c, product_in_reals(c, ("A", "a"), ("B", "b")))]
 
 
-def product_in_reals(c: Conversion, first: tuple[str, str], second: tuple[str, str]) -> int:
+def product_in_reals(c: NodeConversion, first: tuple[str, str], second: tuple[str, str]) -> int:
     """f32(f32(sum) * f32(sx * sw)) of two inputs, each with what the names of its scale and zero point begin with."""
     a, b, shape = _factors(c, *(c.plainly(c.real(name)) for name, _ in (first, second)))
     left, right = (
@@ -304,11 +304,11 @@ def product_in_reals(c: Conversion, first: tuple[str, str], second: tuple[str, s
     return c.reshaped(_scaled_sums(c, _sums(c, left, right), *scales), shape)
 
 
-def _plus_bias(c: Conversion, reals: int) -> int:
+def _plus_bias(c: NodeConversion, reals: int) -> int:
     return c.node("add", [reals, c.real("bias")], _REAL) if c.has("bias") else reals
 
 
-def _dynamic_matmul(c: Conversion) -> Sequence[int]:
+def _dynamic_matmul(c: NodeConversion) -> Sequence[int]:
     weights = DynamicWeights(c.plainly(c.real("B")), _by_column(c, "b_scale"), _zero(c, "b_zero_point"))
     return [_plus_bias(c, dynamic_product(c, c.real("A"), weights))]
 
@@ -321,7 +321,7 @@ class DynamicWeights(NamedTuple):
     zero: Array | int
 
 
-def dynamic_product(c: Conversion, x: int, weights: DynamicWeights) -> int:
+def dynamic_product(c: NodeConversion, x: int, weights: DynamicWeights) -> int:
     """Reals, quantised by the range that they have, times a matrix: f32(f32(sum) * f32(sx * sw))."""
     codes, scale, zero = dynamically(c, x)
     a, b, shape = _factors(c, codes, weights.codes)

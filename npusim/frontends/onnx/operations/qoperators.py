@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.pools import elements_seen, sums_by_taps
 from npusim.frontends.forms.row import Row
 from npusim.frontends.forms.windows import Window
@@ -27,7 +27,7 @@ from npusim.isa.base.tensor import Quantization, TensorType
 # Of two operands
 
 
-def _added(c: Conversion) -> Sequence[int]:
+def _added(c: NodeConversion) -> Sequence[int]:
     """The sum takes its first operand last: that is the second one where the first is one number in each row."""
     a, b = _pair(c)
     if _repeats(c.shape(a), c.shape(b)) and not _repeats(c.shape(b), c.shape(a)):
@@ -35,17 +35,17 @@ def _added(c: Conversion) -> Sequence[int]:
     return [c.node("add", [a, b], _result(c, a, "C"), rescale="fused")]
 
 
-def _multiplied(c: Conversion) -> Sequence[int]:
+def _multiplied(c: NodeConversion) -> Sequence[int]:
     a, b = _pair(c)
     return [c.node("mul", [a, b], _result(c, a, "C"), rescale="fused")]
 
 
-def _pair(c: Conversion) -> tuple[int, int]:
+def _pair(c: NodeConversion) -> tuple[int, int]:
     first, second = (codes(c, name, f"{name}_scale", f"{name}_zero_point") for name in "AB")
     return first, second
 
 
-def _result(c: Conversion, like: int, name: str) -> TensorType:
+def _result(c: NodeConversion, like: int, name: str) -> TensorType:
     return result(c, like, f"{name}_scale", f"{name}_zero_point")
 
 
@@ -59,7 +59,7 @@ def _repeats(shape: Sequence[int], other: Sequence[int]) -> bool:
     )
 
 
-def _where(c: Conversion) -> Sequence[int]:
+def _where(c: NodeConversion) -> Sequence[int]:
     first = codes(c, "X", "x_scale", "x_zero_point")
     second = codes(c, "Y", "y_scale", "y_zero_point")
     kind = result(c, first, "z_scale", "z_zero_point")
@@ -67,7 +67,7 @@ def _where(c: Conversion) -> Sequence[int]:
     return [c.node("select_v2", [c.real("condition"), *both], kind, rescale="fixed_point")]
 
 
-def _concatenated(c: Conversion) -> Sequence[int]:
+def _concatenated(c: NodeConversion) -> Sequence[int]:
     """Inputs in threes: codes, scale, zero point."""
     tensors = c.tensors("inputs")
     c.require(len(tensors) % 3 == 0, f"has {len(tensors)} inputs behind those of the result, not threes")
@@ -88,10 +88,10 @@ def _concatenated(c: Conversion) -> Sequence[int]:
 # Of one operand
 
 
-def _function(op: str, **attributes: float) -> Callable[[Conversion], Sequence[int]]:
+def _function(op: str, **attributes: float) -> Callable[[NodeConversion], Sequence[int]]:
     """A function of reals, with codes on both sides; attributes with what they are where nothing says them."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x = codes(c, "X", "X_scale", "X_zero_point")
         how = {name: float(c.attribute(name, default)) for name, default in attributes.items()}
         return [c.node(op, [x], _result(c, x, "Y"), rescale="float32", **how)]
@@ -99,7 +99,7 @@ def _function(op: str, **attributes: float) -> Callable[[Conversion], Sequence[i
     return convert
 
 
-def _averaged(c: Conversion) -> Sequence[int]:
+def _averaged(c: NodeConversion) -> Sequence[int]:
     x = channels_first(c, codes(c, "X", "x_scale", "x_zero_point"))
     shape, size = c.shape(x), [int(number) for number in c.attribute("kernel_shape", ())]
     c.require(3 <= len(shape) <= 5, f"the input has shape {list(shape)}; npusim has pools along 1 to 3 axes")
@@ -126,7 +126,7 @@ def _averaged(c: Conversion) -> Sequence[int]:
     return [channels_as_they_were(c, made)]
 
 
-def _averaged_by_taps(c: Conversion, x: int, window: Window, kind: TensorType) -> int:
+def _averaged_by_taps(c: NodeConversion, x: int, window: Window, kind: TensorType) -> int:
     """Averages of float32 numbers, which become codes as those of the operator do: rounded with the zero point."""
     assert kind.quantization is not None
     sums, shape = sums_by_taps(c, c.as_real(x), window), c.shape(x)[2:]
@@ -141,7 +141,7 @@ def _averaged_by_taps(c: Conversion, x: int, window: Window, kind: TensorType) -
     return c.coded(made, kind.quantization)
 
 
-def _largest(c: Conversion) -> Sequence[int]:
+def _largest(c: NodeConversion) -> Sequence[int]:
     """Of images with their channels last."""
     x = c.real("x")
     rank, size = len(c.shape(x)), [int(number) for number in c.attribute("kernel_shape", ())]
@@ -153,14 +153,14 @@ def _largest(c: Conversion) -> Sequence[int]:
     return [c.transposed(c.node("max_pool_2d", [x], **how), (0, 2, 3, 1))]
 
 
-def _averaged_wholly(c: Conversion) -> Sequence[int]:
+def _averaged_wholly(c: NodeConversion) -> Sequence[int]:
     x = channels_first(c, codes(c, "X", "x_scale", "x_zero_point"))
     kind = result(c, x, "y_scale", "y_zero_point")
     axes = tuple(range(2, len(c.shape(x))))
     return [channels_as_they_were(c, c.node("mean", [x], kind, axes=axes, keep_dims=True, rescale="fused"))]
 
 
-def _softmax(c: Conversion) -> Sequence[int]:
+def _softmax(c: NodeConversion) -> Sequence[int]:
     """Before version 13 of the operation all axes from one on are one."""
     x = codes(c, "X", "X_scale", "x_zero_point")
     shape, kind = c.shape(x), result(c, x, "y_scale", "y_zero_point")
@@ -171,7 +171,7 @@ def _softmax(c: Conversion) -> Sequence[int]:
     return [c.reshaped(c.node("softmax", [flat], kind, axis=1, rescale="fused"), shape)]
 
 
-def _row(name: str, inputs: str, convert: Callable[[Conversion], Sequence[int]], *operators: str) -> Row:
+def _row(name: str, inputs: str, convert: Callable[[NodeConversion], Sequence[int]], *operators: str) -> Row:
     return Row(name, inputs, convert, operators, domain=MICROSOFT, groups=False)
 
 

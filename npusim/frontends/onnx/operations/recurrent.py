@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Convert, Row
 from npusim.frontends.onnx.operations.products import DynamicWeights, dynamic_product
 
@@ -28,7 +28,7 @@ class _Reals:
 
     weights: int
 
-    def times(self, c: Conversion, x: int, bias: int | None) -> int:
+    def times(self, c: NodeConversion, x: int, bias: int | None) -> int:
         """[rows, inner] -> [rows, wide]."""
         return c.step("fully_connected", [x, self.weights, bias])
 
@@ -39,7 +39,7 @@ class _Codes:
 
     weights: DynamicWeights
 
-    def times(self, c: Conversion, x: int, bias: int | None) -> int:
+    def times(self, c: NodeConversion, x: int, bias: int | None) -> int:
         """[rows, inner] -> [rows, wide]."""
         product = dynamic_product(c, x, self.weights)
         return product if bias is None else c.step("add", [product, bias])
@@ -55,7 +55,7 @@ class _Cell:
     recurrent: the matrix of hidden states; bias: that of the recurrent part alone, [gates * hidden].
     """
 
-    c: Conversion
+    c: NodeConversion
     gates: int
     hidden: int
     functions: tuple[Function, ...]
@@ -150,7 +150,7 @@ _FUNCTIONS: dict[str, tuple[str, dict[str, float]]] = {
 """Activations of cells by their names in small letters: the operator and its parameters, in their order."""
 
 
-def _functions(c: Conversion, defaults: Sequence[str], directions: int) -> list[Function]:
+def _functions(c: NodeConversion, defaults: Sequence[str], directions: int) -> list[Function]:
     names = [str(name) for name in c.attribute("activations") or list(defaults) * directions]
     count = len(defaults) * directions
     c.require(len(names) == count, f"activations {names} are not {count} names")
@@ -168,7 +168,7 @@ def _functions(c: Conversion, defaults: Sequence[str], directions: int) -> list[
     return functions
 
 
-def _function(c: Conversion, op: str, values: dict[str, float]) -> Function:
+def _function(c: NodeConversion, op: str, values: dict[str, float]) -> Function:
     if op == "softsign":
         return lambda x: c.step("div", [x, c.step("add", [c.step("abs", [x]), c.scalar(1, x)])])
     if op == "affine":
@@ -185,7 +185,7 @@ def _function(c: Conversion, op: str, values: dict[str, float]) -> Function:
 
 
 def _layer(step: Step, gates: int, states: int, defaults: Sequence[str]) -> Convert:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x = c.real("X")
         batch_first = c.flag("layout")
         if batch_first:
@@ -194,7 +194,7 @@ def _layer(step: Step, gates: int, states: int, defaults: Sequence[str]) -> Conv
             c.attribute("direction", "forward")
         )
         if directions is None:
-            raise c.source.fault(f"direction is {c.attribute('direction')!r}")
+            raise c.fault(f"direction is {c.attribute('direction')!r}")
         _check(c, x, gates, len(directions))
         functions = _functions(c, defaults, len(directions))
         rows, lasts = [], []
@@ -213,7 +213,7 @@ def _layer(step: Step, gates: int, states: int, defaults: Sequence[str]) -> Conv
     return convert
 
 
-def _check(c: Conversion, x: int, gates: int, directions: int) -> None:
+def _check(c: NodeConversion, x: int, gates: int, directions: int) -> None:
     shape, hidden = c.shape(x), _hidden(c)
     weights, recurrent = c.shape(c.real("W")), c.shape(c.real("R"))
     sizes = (*shape[2:], gates * hidden), (hidden, gates * hidden)
@@ -230,19 +230,19 @@ def _check(c: Conversion, x: int, gates: int, directions: int) -> None:
     c.require(not c.flag("input_forget"), "npusim has no coupled gates (input_forget)")
 
 
-def _has_codes(c: Conversion) -> bool:
+def _has_codes(c: NodeConversion) -> bool:
     """Whether weights are codes, [directions, inner, wide] instead of [directions, wide, inner]."""
     return c.source.operation == _DYNAMIC
 
 
-def _hidden(c: Conversion) -> int:
+def _hidden(c: NodeConversion) -> int:
     """How many hidden states there are."""
     shapes = [c.shape(c.real(name)) for name in ("X", "W", "R")]
     c.require({len(shape) for shape in shapes} == {3}, "X, W and R must have 3 axes")
     return shapes[2][1 if _has_codes(c) else 2]
 
 
-def _matrix(c: Conversion, name: str, number: int, wide: int, inner: int) -> _Matrix:
+def _matrix(c: NodeConversion, name: str, number: int, wide: int, inner: int) -> _Matrix:
     """The weights of a direction."""
     if not _has_codes(c):
         weights = _one(c, name, number, (wide, inner))
@@ -258,7 +258,7 @@ def _matrix(c: Conversion, name: str, number: int, wide: int, inner: int) -> _Ma
     return _Codes(DynamicWeights(c.constant(codes), numbers, zero))
 
 
-def _one(c: Conversion, name: str, number: int, size: tuple[int, ...]) -> int | None:
+def _one(c: NodeConversion, name: str, number: int, size: tuple[int, ...]) -> int | None:
     """The part of an input that belongs to a direction."""
     if not c.has(name):
         return None
@@ -273,7 +273,7 @@ def _one(c: Conversion, name: str, number: int, size: tuple[int, ...]) -> int | 
 
 
 def _direction(
-    c: Conversion,
+    c: NodeConversion,
     x: int,
     step: Step,
     number: int,
@@ -316,7 +316,7 @@ def _direction(
     return c.step("pack", [rows[at] for at in range(steps)], axis=0), held
 
 
-def _begin(c: Conversion, name: str, number: int, batch: int, hidden: int, batch_first: bool) -> int:
+def _begin(c: NodeConversion, name: str, number: int, batch: int, hidden: int, batch_first: bool) -> int:
     if not c.has(name):
         return c.filled((batch, hidden), 0.0, c.builder.type(c.real("X")).dtype)
     whole = c.real(name)
@@ -328,7 +328,7 @@ def _begin(c: Conversion, name: str, number: int, batch: int, hidden: int, batch
     return c.reshaped(c.nodes("unpack", [whole], [c.like(whole)] * count, axis=0)[number], (batch, hidden))
 
 
-def _goes_on(c: Conversion, at: int, batch: int, steps: int) -> int | None:
+def _goes_on(c: NodeConversion, at: int, batch: int, steps: int) -> int | None:
     """Which sequences have this step, [batch, 1]; None where all have."""
     if not c.has("sequence_lens"):
         return None

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Convert, Row
 from npusim.kernels.graph.builder import unshaped
 
 
-def axes_of(c: Conversion, rank: int, name: str = "axes") -> list[int]:
+def axes_of(c: NodeConversion, rank: int, name: str = "axes") -> list[int]:
     """The axes of a node, an attribute or an input; those that are not said are all."""
     said = c.attribute(name)
     if said is None and c.has(name):
@@ -23,7 +23,7 @@ def axes_of(c: Conversion, rank: int, name: str = "axes") -> list[int]:
     return sorted(axes)
 
 
-def _combined(c: Conversion, rank: int) -> list[int] | None:
+def _combined(c: NodeConversion, rank: int) -> list[int] | None:
     """What a reduction combines; None where it leaves everything as it is."""
     axes = axes_of(c, rank)
     if c.flag("noop_with_empty_axes") and not axes:
@@ -32,7 +32,7 @@ def _combined(c: Conversion, rank: int) -> list[int] | None:
 
 
 def _reduction(name: str, op: str) -> Row:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x = c.tensor("data")
         axes = _combined(c, len(c.shape(x)))
         if axes is None or not c.shape(x):
@@ -45,7 +45,7 @@ def _reduction(name: str, op: str) -> Row:
 def _composed(name: str, before: str, after: str) -> Row:
     """Sums of a function, then a function of the sums."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x = c.real("data")
         axes = _combined(c, len(c.shape(x)))
         terms = c.step(before, [x]) if before else x
@@ -56,7 +56,7 @@ def _composed(name: str, before: str, after: str) -> Row:
     return Row(name, "data axes?", convert, tuple(filter(None, ("sum", before, after, "reshape"))))
 
 
-def _log_sum_exp(c: Conversion) -> Sequence[int]:
+def _log_sum_exp(c: NodeConversion) -> Sequence[int]:
     """Of differences from the largest element, which is added again: nothing overflows."""
     x = c.real("data")
     axes = _combined(c, len(c.shape(x)))
@@ -75,7 +75,7 @@ def _log_sum_exp(c: Conversion) -> Sequence[int]:
 def _position(name: str, op: str) -> Row:
     """The first of equals, or the last: the first from behind."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x, shape = c.real("data"), c.shape(c.real("data"))
         axis = c.axis(int(c.attribute("axis", 0)), len(shape))
         last = c.flag("select_last_index")
@@ -91,7 +91,7 @@ def _position(name: str, op: str) -> Row:
     return Row(name, "data", convert, (op, "reverse_v2", "sub", "reshape"), groups=False)
 
 
-def _top(c: Conversion) -> Sequence[int]:
+def _top(c: NodeConversion) -> Sequence[int]:
     x = c.real("X")
     axis, [k] = c.axis(int(c.attribute("axis", -1)), len(c.shape(x))), c.wholes("K")
     c.require(0 <= k <= c.shape(x)[axis], f"K is {k}, axis {axis} has {c.shape(x)[axis]} elements")
@@ -99,7 +99,7 @@ def _top(c: Conversion) -> Sequence[int]:
     return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **how)
 
 
-def _running(c: Conversion) -> Sequence[int]:
+def _running(c: NodeConversion) -> Sequence[int]:
     x = c.real("x")
     [axis] = c.wholes("axis")
     how: dict[str, Any] = {
@@ -112,7 +112,7 @@ def _running(c: Conversion) -> Sequence[int]:
 def _along(op: str) -> Convert:
     """Before version 13 of the operations along all axes from one on, as if they were one."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x, shape = c.tensor("input"), c.shape("input")
         older = c.opset < 13
         axis = c.axis(int(c.attribute("axis", 1 if older else -1)), max(len(shape), 1))
@@ -124,7 +124,7 @@ def _along(op: str) -> Convert:
     return convert
 
 
-def _hardmax(c: Conversion) -> Sequence[int]:
+def _hardmax(c: NodeConversion) -> Sequence[int]:
     """1 at the first of the largest elements, 0 elsewhere."""
     x, shape = c.real("input"), c.shape(c.real("input"))
     axis = c.axis(int(c.attribute("axis", 1 if c.opset < 13 else -1)), max(len(shape), 1))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms import sampling
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.resize import MOST_SIDE, NEAREST, nearest, weighted
 from npusim.frontends.forms.row import Row
 from npusim.frontends.forms.sampling import Axis
@@ -19,7 +19,7 @@ _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _MOST_TAPS = 4096
 
 
-def _resize(c: Conversion) -> Sequence[int]:
+def _resize(c: NodeConversion) -> Sequence[int]:
     how = c.attribute("coordinate_transformation_mode", "asymmetric" if c.opset < 11 else "half_pixel")
     mode = c.attribute("mode", "nearest")
     c.require(how in sampling.TRANSFORMATIONS, f"coordinate_transformation_mode is {how!r}")
@@ -34,7 +34,7 @@ def _resize(c: Conversion) -> Sequence[int]:
     return [_outside(c, _by_weights(c, x, sides, how, mode), sides, how)]
 
 
-def _axes(c: Conversion, how: str) -> dict[int, Axis]:
+def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
     """The axes that change; sizes or scales say how, of all axes or of those in `axes`."""
     shape = c.shape("X")
     rank = len(shape)
@@ -93,7 +93,7 @@ def _spread(region: Sequence[float], axes: Sequence[int], rank: int) -> list[flo
     return whole
 
 
-def _by_nearest(c: Conversion, x: int, sides: Mapping[int, Axis], how: str) -> int:
+def _by_nearest(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str) -> int:
     rounding = c.attribute("nearest_mode", "round_prefer_floor")
     c.require(rounding in _ROUNDINGS, f"nearest_mode is {rounding!r}")
     chosen = {}
@@ -104,7 +104,7 @@ def _by_nearest(c: Conversion, x: int, sides: Mapping[int, Axis], how: str) -> i
     return nearest(c, x, chosen)
 
 
-def _by_weights(c: Conversion, x: int, sides: Mapping[int, Axis], how: str, mode: str) -> int:
+def _by_weights(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str, mode: str) -> int:
     a, exclude = float(c.attribute("cubic_coeff_a", -0.75)), c.flag("exclude_outside")
     taps = {}
     for axis, side in sides.items():
@@ -121,7 +121,7 @@ def _by_weights(c: Conversion, x: int, sides: Mapping[int, Axis], how: str, mode
     return weighted(c, x, taps, together=mode == "linear" and not c.flag("antialias"))
 
 
-def _outside(c: Conversion, made: int, sides: Mapping[int, Axis], how: str) -> int:
+def _outside(c: NodeConversion, made: int, sides: Mapping[int, Axis], how: str) -> int:
     """What lies outside of a region's tensor has a value of its own."""
     if how != "tf_crop_and_resize":
         return made
@@ -141,7 +141,7 @@ def _outside(c: Conversion, made: int, sides: Mapping[int, Axis], how: str) -> i
 _OUTSIDE = {"zeros": "zeros", "border": "edge", "reflection": "reflection"}
 
 
-def _grid_sample(c: Conversion) -> Sequence[int]:
+def _grid_sample(c: NodeConversion) -> Sequence[int]:
     """Pixels where a grid says, by linear interpolation."""
     x, grid = c.real("X"), c.real("grid")
     mode, outside = c.attribute("mode", "linear"), c.attribute("padding_mode", "zeros")

@@ -7,13 +7,14 @@ from math import ceil, prod
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import MOST_CONSTANT, Conversion
+from npusim.frontends.forms.conversion import MOST_CONSTANT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.tensor import Array
 
 
-def _constant(c: Conversion) -> Sequence[int]:
+def _constant(c: NodeConversion) -> Sequence[int]:
     numbers = {
         "value_float": np.float32,
         "value_int": np.int64,
@@ -28,24 +29,24 @@ def _constant(c: Conversion) -> Sequence[int]:
     return [c.constant(value)]
 
 
-def _shape(c: Conversion) -> Sequence[int]:
+def _shape(c: NodeConversion) -> Sequence[int]:
     own = c.shape(c.real("data"))
     begin, end = int(c.attribute("start", 0)), int(c.attribute("end", len(own)))
     return [c.constant(np.array(own[begin:end], np.int64))]
 
 
-def _size(c: Conversion) -> Sequence[int]:
+def _size(c: NodeConversion) -> Sequence[int]:
     return [c.constant(np.array(prod(c.shape(c.real("data"))), np.int64))]
 
 
-def _filled(c: Conversion) -> Sequence[int]:
+def _filled(c: NodeConversion) -> Sequence[int]:
     value = c.attribute("value")
     number: Array = np.zeros(1, np.float32) if value is None else value
     c.require(isinstance(number, np.ndarray) and number.size == 1, "value is not one number")
     return [c.filled(c.wholes("input"), number.reshape(-1)[0], number.dtype.name)]
 
 
-def _range(c: Conversion) -> Sequence[int]:
+def _range(c: NodeConversion) -> Sequence[int]:
     start, limit, delta = (c.value(name).reshape(-1)[0] for name in ("start", "limit", "delta"))
     c.require(bool(delta != 0), "delta is 0")
     whole = start.dtype.kind in "iu"
@@ -58,7 +59,7 @@ def _range(c: Conversion) -> Sequence[int]:
     return [c.constant((start + np.arange(int(count)).astype(start.dtype) * delta).astype(start.dtype))]
 
 
-def _eye(c: Conversion) -> Sequence[int]:
+def _eye(c: NodeConversion) -> Sequence[int]:
     x = c.real("input")
     shape = c.shape(x)
     c.require(len(shape) == 2, f"the input has shape {list(shape)}, is no matrix")
@@ -80,7 +81,7 @@ def _diagonal(k: int, shape: Sequence[int]) -> int:
     return min(max(k, -shape[0]), shape[1])
 
 
-def _triangle(c: Conversion) -> Sequence[int]:
+def _triangle(c: NodeConversion) -> Sequence[int]:
     """What lies on the other side of a diagonal becomes 0."""
     x = c.real("input")
     shape = c.shape(x)
@@ -92,7 +93,7 @@ def _triangle(c: Conversion) -> Sequence[int]:
     return c.nodes("select_v2", [c.constant(kept), x, c.scalar(0, x)], [c.like(x)])
 
 
-def _one_hot(c: Conversion) -> Sequence[int]:
+def _one_hot(c: NodeConversion) -> Sequence[int]:
     """Indices below 0 count from the end; of those outside there is none."""
     indices, values = c.real("indices"), c.real("values")
     shape = c.shape(indices)
@@ -117,12 +118,12 @@ def _one_hot(c: Conversion) -> Sequence[int]:
     return c.nodes("select_v2", [at, on, off], [c.like(values)])
 
 
-def _not_zero(c: Conversion) -> Sequence[int]:
+def _not_zero(c: NodeConversion) -> Sequence[int]:
     """How many there are follows from data, so these are constants."""
     return [c.constant(np.array(np.nonzero(np.atleast_1d(c.value("X"))), np.int64))]
 
 
-def _compressed(c: Conversion) -> Sequence[int]:
+def _compressed(c: NodeConversion) -> Sequence[int]:
     """The parts along an axis for which a condition holds, which is a constant; without an axis the elements."""
     x, chosen = c.real("input"), np.flatnonzero(c.value("condition"))
     if c.attribute("axis") is None:
@@ -133,7 +134,7 @@ def _compressed(c: Conversion) -> Sequence[int]:
     return c.nodes("gather", [x, c.constant(chosen.astype(np.int64))], [c.like(x)], axis=axis)
 
 
-def _unique(c: Conversion) -> Sequence[int]:
+def _unique(c: NodeConversion) -> Sequence[int]:
     """Of constants: how many there are follows from data."""
     x, axis = c.value("X"), c.attribute("axis")
     axis = None if axis is None else c.axis(int(axis), x.ndim)

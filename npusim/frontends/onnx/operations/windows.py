@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same
 from npusim.kernels.operator.parameters import Border
 
 
-def window_of(c: Conversion, extents: Sequence[int], size: Sequence[int], *, ceil: bool = False) -> Window:
+def window_of(
+    c: NodeConversion, extents: Sequence[int], size: Sequence[int], *, ceil: bool = False
+) -> Window:
     """The window of a node over an image of these extents. Raises GraphError for attributes that are none.
 
     ceil: a last window that is not full counts, if it begins within the image or the padding before it.
@@ -22,7 +24,11 @@ def window_of(c: Conversion, extents: Sequence[int], size: Sequence[int], *, cei
 
 
 def paddings(
-    c: Conversion, extents: Sequence[int], size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+    c: NodeConversion,
+    extents: Sequence[int],
+    size: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
 ) -> tuple[Border, ...]:
     """The attributes `pads` and `auto_pad`."""
     rank = len(extents)
@@ -38,7 +44,7 @@ def paddings(
     return padding if automatic == "SAME_UPPER" else tuple((more, less) for less, more in padding)
 
 
-def steps(c: Conversion, name: str, rank: int) -> tuple[int, ...]:
+def steps(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
     """An attribute with a number of 1 or more for each axis, ones where it is not said."""
     numbers = tuple(int(number) for number in c.attribute(name, ()) or (1,) * rank)
     c.require(

@@ -7,8 +7,8 @@ from itertools import chain
 from math import prod
 from typing import Any
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.matrices import product
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.paddle.operations.row import axis_of, element_type, numbers, op, renamed, without_axes
 from npusim.kernels.graph.builder import unshaped
@@ -17,13 +17,13 @@ _TURNED = (("trans_x", "trans_y"), ("transpose_X", "transpose_Y"))
 """The attributes that exchange the last two axes of a factor, by version of the operator."""
 
 
-def _turned(c: Conversion, name: str, place: int) -> int:
+def _turned(c: NodeConversion, name: str, place: int) -> int:
     tensor, rank = c.tensor(name), len(c.shape(name))
     turn = any(c.flag(names[place]) for names in _TURNED) and rank > 1
     return c.transposed(tensor, (*range(rank - 2), rank - 1, rank - 2)) if turn else tensor
 
 
-def _matmul(c: Conversion) -> Sequence[int]:
+def _matmul(c: NodeConversion) -> Sequence[int]:
     alpha = float(c.attribute("alpha", 1.0))
     made = product(c, _turned(c, "X", 0), _turned(c, "Y", 1), final=alpha == 1)
     return [made if alpha == 1 else c.node("mul", [made, c.scalar(alpha, made)])]
@@ -34,14 +34,14 @@ def _role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return "Gemm", {"transB": int(turned), "alpha": said.get("alpha", 1.0)}
 
 
-def _columns(c: Conversion, tensor: int, count: int, name: str) -> int:
+def _columns(c: NodeConversion, tensor: int, count: int, name: str) -> int:
     """A tensor as a matrix, whose rows are the first `count` axes."""
     shape = c.shape(tensor)
     c.require(0 < count < len(shape), f"{name} is {count}, must be 1..{len(shape) - 1}")
     return c.reshaped(tensor, (prod(shape[:count]), prod(shape[count:])))
 
 
-def _mul(c: Conversion) -> Sequence[int]:
+def _mul(c: NodeConversion) -> Sequence[int]:
     """Of tensors as matrices; the result has the axes of both again."""
     x, y = c.tensor("X"), c.tensor("Y")
     rows, columns = (int(c.attribute(f"{each}_num_col_dims", 1)) for each in "xy")
@@ -50,7 +50,7 @@ def _mul(c: Conversion) -> Sequence[int]:
     return [c.reshaped(made, shape)]
 
 
-def _fully_connected(c: Conversion) -> Sequence[int]:
+def _fully_connected(c: NodeConversion) -> Sequence[int]:
     x, rows, activation = (
         c.real("Input"),
         int(c.attribute("in_num_col_dims", 1)),
@@ -64,7 +64,7 @@ def _fully_connected(c: Conversion) -> Sequence[int]:
     return [c.reshaped(c.node("relu", [made]) if activation else made, shape)]
 
 
-def _unit_length(c: Conversion) -> Sequence[int]:
+def _unit_length(c: NodeConversion) -> Sequence[int]:
     """x / sqrt(sum of squares + epsilon)."""
     x = c.real("X")
     axis = axis_of(c, len(c.shape(x)), default=1)
@@ -86,7 +86,7 @@ _PRODUCTS = "fully_connected batch_matmul transpose reshape mul"
 def _reduction(name: str, operator: str, role: str = "") -> list[Row]:
     """Along some axes or, where none are said, all."""
 
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x, rank = c.tensor("X"), len(c.shape("X"))
         said = [] if c.flag("reduce_all") else numbers(c, "dim")
         axes = sorted({c.axis(axis, rank, "dim") for axis in said}) or range(rank)
@@ -97,7 +97,7 @@ def _reduction(name: str, operator: str, role: str = "") -> list[Row]:
 
 
 def _position(name: str) -> list[Row]:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x = c.reshaped(c.real("X"), (prod(c.shape("X")),)) if c.flag("flatten") else c.real("X")
         shape = c.shape(x)
         axis = axis_of(c, len(shape), default=-1)
@@ -109,7 +109,7 @@ def _position(name: str) -> list[Row]:
     return op(name, "X", convert, f"{name} reshape", groups=False)
 
 
-def _top(c: Conversion) -> Sequence[int]:
+def _top(c: NodeConversion) -> Sequence[int]:
     """The first elements in order, and where they were; of argsort all."""
     x, every = c.real("X"), c.source.operation == "argsort"
     axis = axis_of(c, len(c.shape(x)), default=-1)
@@ -121,7 +121,7 @@ def _top(c: Conversion) -> Sequence[int]:
     return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **how)
 
 
-def _running(c: Conversion) -> Sequence[int]:
+def _running(c: NodeConversion) -> Sequence[int]:
     x = c.reshaped(c.real("X"), (prod(c.shape("X")),)) if c.flag("flatten") else c.real("X")
     how: dict[str, Any] = {name: c.flag(name) for name in ("exclusive", "reverse")}
     return [c.node("cumsum", [x], axis=axis_of(c, len(c.shape(x)), default=-1), **how)]

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.paddle.operations.row import numbers, op
 from npusim.kernels.graph.builder import unshaped
 
 
-def _attributes(c: Conversion, **said: tuple[str, Any]) -> dict[str, Any]:
+def _attributes(c: NodeConversion, **said: tuple[str, Any]) -> dict[str, Any]:
     """Parameters by their names, from attributes: each has a name and the value without it, which gives its kind."""
     return {ours: type(default)(c.attribute(name, default)) for ours, (name, default) in said.items()}
 
 
-def _yolo_box(c: Conversion) -> Sequence[int]:
+def _yolo_box(c: NodeConversion) -> Sequence[int]:
     x, sides = c.real("X"), numbers(c, "anchors")
     c.require(
         len(sides) % 2 == 0 and min(sides, default=0) > 0, f"anchors are {sides}, must be pairs above 0"
@@ -35,7 +35,7 @@ def _yolo_box(c: Conversion) -> Sequence[int]:
     return c.nodes("yolo_box", [x, c.real("ImgSize")], [c.like(x), c.like(x)], **how)
 
 
-def _prior_box(c: Conversion) -> Sequence[int]:
+def _prior_box(c: NodeConversion) -> Sequence[int]:
     images = [c.real("Input"), c.real("Image")]
     c.require(all(len(c.shape(each)) == 4 for each in images), "Input and Image must be [N, C, H, W]")
     how = _attributes(
@@ -57,7 +57,7 @@ def _prior_box(c: Conversion) -> Sequence[int]:
     return c.nodes("prior_box", images, [unshaped("float32")] * 2, **how)
 
 
-def _decoded(c: Conversion) -> Sequence[int]:
+def _decoded(c: NodeConversion) -> Sequence[int]:
     """Boxes (x1, y1, x2, y2) from offsets to prior boxes: of the centre by their size, of the size by its logarithm."""
     how, axis = c.attribute("code_type", "encode_center_size"), int(c.attribute("axis", 0))
     c.require(
@@ -101,7 +101,7 @@ def _decoded(c: Conversion) -> Sequence[int]:
     return [c.node("concatenation", [*firsts, *lasts], axis=2)]
 
 
-def _suppressed(c: Conversion) -> Sequence[int]:
+def _suppressed(c: NodeConversion) -> Sequence[int]:
     """As many rows as there can be, of which those hold a detection that the last output counts."""
     c.require(not c.has("RoisNum"), "npusim has boxes of all classes together, without RoisNum")
     how = _attributes(

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.elementwise import converted, limited
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.paddle.operations.row import channels_first, element_type, op, renamed
 
@@ -17,7 +17,7 @@ _SAME_NAMES = (
 )
 
 
-def _relu6(c: Conversion) -> Sequence[int]:
+def _relu6(c: NodeConversion) -> Sequence[int]:
     return [limited(c, c.tensor("X"), 0.0, float(c.attribute("threshold", 6.0)))]
 
 
@@ -25,7 +25,7 @@ def _relu6_role(said: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
     return "Clip", {"min": 0.0, "max": float(said.get("threshold", 6.0))}
 
 
-def _clip(c: Conversion) -> Sequence[int]:
+def _clip(c: NodeConversion) -> Sequence[int]:
     x, kind = c.tensor("X"), c.builder.type(c.tensor("X"))
     least, most = (
         float(c.value(tensor).reshape(-1)[0] if c.has(tensor) else c.attribute(tensor.lower(), 0.0))
@@ -41,7 +41,7 @@ def _clip_role(said: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
     return "Clip", {name: said[name] for name in ("min", "max") if name in said}
 
 
-def _hard_swish(c: Conversion) -> Sequence[int]:
+def _hard_swish(c: NodeConversion) -> Sequence[int]:
     """x * limited(x + offset, 0, threshold) / scale, which is usually one operator."""
     names = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
     threshold, scale, offset = (float(c.attribute(*each)) for each in names.items())
@@ -52,7 +52,7 @@ def _hard_swish(c: Conversion) -> Sequence[int]:
     return [c.node("div", [c.step("mul", [x, gate]), c.scalar(scale, x)])]
 
 
-def _softplus(c: Conversion) -> Sequence[int]:
+def _softplus(c: NodeConversion) -> Sequence[int]:
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold."""
     beta, threshold, x = float(c.attribute("beta", 1.0)), float(c.attribute("threshold", 20.0)), c.tensor("X")
     c.require(beta > 0, f"beta is {beta}, must be above 0")
@@ -65,18 +65,18 @@ def _softplus(c: Conversion) -> Sequence[int]:
     return c.nodes("select_v2", [above, x, soft], [c.kind()])
 
 
-def _gelu(c: Conversion) -> Sequence[int]:
+def _gelu(c: NodeConversion) -> Sequence[int]:
     return [c.node("gelu", [c.tensor("X")], approximate=c.flag("approximate"))]
 
 
-def _power(c: Conversion) -> Sequence[int]:
+def _power(c: NodeConversion) -> Sequence[int]:
     x, factor = c.tensor("X"), float(c.attribute("factor", 1.0))
     if factor in (2.0, 0.5):
         return [c.node("square" if factor == 2 else "sqrt", [x])]
     return [c.node("pow", [c.as_real(x), c.scalar(factor, c.as_real(x))])]
 
 
-def _round(c: Conversion) -> Sequence[int]:
+def _round(c: NodeConversion) -> Sequence[int]:
     """Halves go away from zero."""
     x = c.real("X")
     size = c.step("floor", [c.step("add", [c.step("abs", [x]), c.scalar(0.5, x)])])
@@ -88,7 +88,7 @@ def _of_one(name: str) -> list[Row]:
     return op(name, "X", lambda c: [c.node(name, [c.tensor("X")])], name, role="Mul")
 
 
-def _scale(c: Conversion) -> Sequence[int]:
+def _scale(c: NodeConversion) -> Sequence[int]:
     """scale * x + bias, or scale * (x + bias); x itself where that changes nothing."""
     x, scale, bias = c.tensor("X"), float(c.attribute("scale", 1.0)), float(c.attribute("bias", 0.0))
     given = c.real("ScaleTensor") if c.has("ScaleTensor") else None
@@ -104,7 +104,7 @@ def _scale(c: Conversion) -> Sequence[int]:
     return [c.node(steps[-1][0], [x, steps[-1][1]])]
 
 
-def _prelu(c: Conversion) -> Sequence[int]:
+def _prelu(c: NodeConversion) -> Sequence[int]:
     """One slope, one for each channel, or one for each element of an image."""
     channels_first(c)
     x, alpha, mode, shape = c.tensor("X"), c.tensor("Alpha"), c.attribute("mode", "all"), c.shape("X")
@@ -115,7 +115,7 @@ def _prelu(c: Conversion) -> Sequence[int]:
     return [c.node("prelu", [x, alpha])]
 
 
-def _aligned(c: Conversion, x: int, y: int) -> int:
+def _aligned(c: NodeConversion, x: int, y: int) -> int:
     """Y with ones behind its sizes, where the attribute `axis` says with which axis of X they begin."""
     axis, own = int(c.attribute("axis", -1)), c.shape(y)
     behind = len(c.shape(x)) - axis - len(own)
@@ -126,7 +126,7 @@ def _aligned(c: Conversion, x: int, y: int) -> int:
 
 
 def _binary(name: str, operator: str, role: str = "") -> list[Row]:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x, y = c.tensor("X"), c.tensor("Y")
         return [c.node(operator, [x, _aligned(c, x, y)])]
 
@@ -134,14 +134,14 @@ def _binary(name: str, operator: str, role: str = "") -> list[Row]:
 
 
 def _comparison(name: str, operator: str) -> list[Row]:
-    def convert(c: Conversion) -> Sequence[int]:
+    def convert(c: NodeConversion) -> Sequence[int]:
         x, y = c.real("X"), c.real("Y")
         return [c.step(operator, [x, _aligned(c, x, y)], "bool")]
 
     return op(name, "X Y", convert, f"{operator} cast", groups=False)
 
 
-def _cast(c: Conversion) -> Sequence[int]:
+def _cast(c: NodeConversion) -> Sequence[int]:
     return [converted(c, c.real("X"), element_type(c, "out_dtype"))]
 
 

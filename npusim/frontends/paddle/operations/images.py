@@ -10,7 +10,7 @@ import numpy as np
 
 from npusim.frontends.forms import convolutions as forms
 from npusim.frontends.forms import sampling
-from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.pools import MOVES, pooled
 from npusim.frontends.forms.resize import MOST_SIDE, NEAREST, nearest, weighted
 from npusim.frontends.forms.row import Row
@@ -21,7 +21,7 @@ from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.parameters import Border
 
 
-def _steps(c: Conversion, name: str, rank: int) -> tuple[int, ...]:
+def _steps(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
     """An attribute with a number of 1 or more for each axis."""
     values = tuple(numbers(c, name)) or (1,) * rank
     fits = len(values) == rank and min(values) > 0
@@ -29,7 +29,9 @@ def _steps(c: Conversion, name: str, rank: int) -> tuple[int, ...]:
     return values
 
 
-def _window(c: Conversion, extents: Sequence[int], size: Sequence[int], *, dilated: bool = False) -> Window:
+def _window(
+    c: NodeConversion, extents: Sequence[int], size: Sequence[int], *, dilated: bool = False
+) -> Window:
     """The window of an operator; with padding SAME it has no dilation, whatever the attribute says."""
     rank, how, said = len(extents), c.attribute("padding_algorithm", "EXPLICIT"), numbers(c, "paddings")
     c.require(how in ("EXPLICIT", "SAME", "VALID"), f"padding_algorithm is {how!r}")
@@ -46,7 +48,7 @@ def _window(c: Conversion, extents: Sequence[int], size: Sequence[int], *, dilat
     return Window(tuple(size), stride, dilation, padding, padding)
 
 
-def _conv(c: Conversion) -> Sequence[int]:
+def _conv(c: NodeConversion) -> Sequence[int]:
     channels_first(c)
     fused = c.flag("fuse_relu") or c.attribute("fuse_activation", "") or c.has("ResidualData")
     c.require(not fused, "was fused for one processor; give the original model")
@@ -57,7 +59,7 @@ def _conv(c: Conversion) -> Sequence[int]:
     return [forms.convolution(c, image, weights, c.optional("Bias"), window, groups)]
 
 
-def _transposed(c: Conversion) -> Sequence[int]:
+def _transposed(c: NodeConversion) -> Sequence[int]:
     """Sizes that the attribute `output_size` says add elements behind; so does `output_padding`."""
     channels_first(c)
     image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
@@ -81,7 +83,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
     return [forms.transposed(c, image, weights, c.optional("Bias"), window, sizes, groups)]
 
 
-def _pool(c: Conversion) -> Sequence[int | None]:
+def _pool(c: NodeConversion) -> Sequence[int | None]:
     """Averages or maxima of windows, of the whole image, or of bins; maxima with their places in the plane."""
     channels_first(c)
     x, size, shape = c.tensor("X"), numbers(c, "ksize"), c.shape("X")
@@ -134,7 +136,7 @@ _TRANSPOSED = "Input Filter Bias? OutputSizeTensor?"
 _POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d adaptive_max_pool_2d {' '.join(MOVES)}"
 
 
-def _sides(c: Conversion) -> dict[int, Axis]:
+def _sides(c: NodeConversion) -> dict[int, Axis]:
     """Height and width, where they change: sizes that tensors or attributes say, else scales."""
     channels_first(c)
     shape, said = c.shape("X"), [int(c.attribute(name, -1)) for name in ("out_h", "out_w")]
@@ -156,7 +158,7 @@ def _sides(c: Conversion) -> dict[int, Axis]:
     return {axis: side for axis, side in sides.items() if side.length != side.size}
 
 
-def _nearest(c: Conversion) -> Sequence[int]:
+def _nearest(c: NodeConversion) -> Sequence[int]:
     """The element at floor(ratio * place), or at the nearest place between corners."""
     corners = c.flag("align_corners", True)
     chosen = {axis: _places(side, corners) for axis, side in _sides(c).items()}
@@ -172,7 +174,7 @@ def _places(side: Axis, corners: bool) -> Places:
     return places
 
 
-def _weighted(c: Conversion) -> Sequence[int]:
+def _weighted(c: NodeConversion) -> Sequence[int]:
     """Of two elements along each axis, or of four (bicubic)."""
     linear, how = c.source.operation.startswith("bilinear"), "half_pixel"
     if c.flag("align_corners", True):

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms import moves
-from npusim.frontends.forms.conversion import MOST_CONSTANT, Conversion
+from npusim.frontends.forms.conversion import MOST_CONSTANT
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
 from npusim.frontends.paddle.operations.row import (
     axis_of,
@@ -24,15 +25,15 @@ from npusim.frontends.paddle.operations.row import (
 from npusim.kernels.graph.builder import unshaped
 
 
-def _under(c: Conversion, x: int, shape: Sequence[int]) -> Sequence[int]:
+def _under(c: NodeConversion, x: int, shape: Sequence[int]) -> Sequence[int]:
     return [c.node("reshape", [x], shape=tuple(shape))]
 
 
-def _reshape(c: Conversion) -> Sequence[int]:
+def _reshape(c: NodeConversion) -> Sequence[int]:
     return [moves.reshaped_to(c, c.tensor("X"), numbers(c, "shape", "Shape", "ShapeTensor"))]
 
 
-def _flatten(c: Conversion) -> Sequence[int]:
+def _flatten(c: NodeConversion) -> Sequence[int]:
     """The axes from a first to a last one become one."""
     own = c.shape("X") or (1,)
     first, last = (c.axis(int(c.attribute(name, 1)), len(own), name) for name in ("start_axis", "stop_axis"))
@@ -40,14 +41,14 @@ def _flatten(c: Conversion) -> Sequence[int]:
     return _under(c, c.tensor("X"), (*own[:first], prod(own[first : last + 1]), *own[last + 1 :]))
 
 
-def _squeeze(c: Conversion) -> Sequence[int]:
+def _squeeze(c: NodeConversion) -> Sequence[int]:
     """Axes of one element go; without `axes` all of these, and axes of more elements stay."""
     own, said = c.shape("X"), numbers(c, "axes", "AxesTensor", "AxesTensorList")
     axes = [c.axis(axis, len(own), "axes") for axis in said] if said else range(len(own))
     return _under(c, c.tensor("X"), [size for at, size in enumerate(own) if size != 1 or at not in axes])
 
 
-def _unsqueeze(c: Conversion) -> Sequence[int]:
+def _unsqueeze(c: NodeConversion) -> Sequence[int]:
     """Axes count as the ones before them have made them."""
     shape = list(c.shape("X"))
     for axis in numbers(c, "axes", "AxesTensor", "AxesTensorList"):
@@ -55,12 +56,12 @@ def _unsqueeze(c: Conversion) -> Sequence[int]:
     return _under(c, c.tensor("X"), shape)
 
 
-def _concat(c: Conversion) -> Sequence[int]:
+def _concat(c: NodeConversion) -> Sequence[int]:
     tensors = c.tensors("X")
     return [moves.concatenated(c, tensors, axis_of(c, moves.common_rank(c, tensors), "AxisTensor"))]
 
 
-def _split(c: Conversion) -> Sequence[int]:
+def _split(c: NodeConversion) -> Sequence[int]:
     x, own, count = c.tensor("X"), c.shape("X"), len(c.outputs)
     axis, sizes = axis_of(c, len(own), "AxisTensor"), numbers(c, "sections", tensors="SectionsTensorList")
     sizes = sizes or [own[axis] // count] * count
@@ -69,7 +70,7 @@ def _split(c: Conversion) -> Sequence[int]:
     return moves.split(c, x, axis, sizes)
 
 
-def _slice(c: Conversion) -> Sequence[int]:
+def _slice(c: NodeConversion) -> Sequence[int]:
     """A part of some axes, of which those of `decrease_axis` go."""
     x, axes = c.tensor("Input"), numbers(c, "axes")
     starts = numbers(c, "starts", "StartsTensor", "StartsTensorList")
@@ -88,17 +89,17 @@ def _slice(c: Conversion) -> Sequence[int]:
     return _under(c, part, without_axes(c, kept)) if gone else [part]
 
 
-def _stack(c: Conversion) -> Sequence[int]:
+def _stack(c: NodeConversion) -> Sequence[int]:
     tensors = c.tensors("X")
     return [c.node("pack", tensors, axis=axis_of(c, len(c.shape(tensors[0])) + 1))]
 
 
-def _unstack(c: Conversion) -> Sequence[int]:
+def _unstack(c: NodeConversion) -> Sequence[int]:
     kinds = [c.kind(place, c.like(c.tensor("X")).dtype) for place in range(len(c.outputs))]
     return c.nodes("unpack", [c.tensor("X")], kinds, axis=axis_of(c, len(c.shape("X"))))
 
 
-def _expand(c: Conversion) -> Sequence[int]:
+def _expand(c: NodeConversion) -> Sequence[int]:
     """To a shape in which -1 keeps an axis."""
     own, said = c.shape("X"), numbers(c, "shape", "Shape", "expand_shapes_tensor")
     before = len(said) - len(own)
@@ -107,13 +108,13 @@ def _expand(c: Conversion) -> Sequence[int]:
     return [moves.expanded(c, c.tensor("X"), sizes)]
 
 
-def _expand_as(c: Conversion) -> Sequence[int]:
+def _expand_as(c: NodeConversion) -> Sequence[int]:
     return [
         moves.expanded(c, c.tensor("X"), c.shape(c.real("Y")) if c.has("Y") else numbers(c, "target_shape"))
     ]
 
 
-def _tile(c: Conversion) -> Sequence[int]:
+def _tile(c: NodeConversion) -> Sequence[int]:
     """Axes that are missing on either side have one element."""
     own, repeats = c.shape("X"), numbers(c, "repeat_times", "RepeatTimes", "repeat_times_tensor")
     rank = max(len(own), len(repeats))
@@ -121,7 +122,7 @@ def _tile(c: Conversion) -> Sequence[int]:
     return [moves.tiled(c, x, [1] * (rank - len(repeats)) + repeats)]
 
 
-def _gather(c: Conversion) -> Sequence[int]:
+def _gather(c: NodeConversion) -> Sequence[int]:
     """Slices of X by one axis of numbers."""
     x, index = c.tensor("X"), c.real("Index")
     axis = (
@@ -134,13 +135,13 @@ def _gather(c: Conversion) -> Sequence[int]:
     return [c.node("gather", [x, c.reshaped(index, (flat,))], axis=axis)]
 
 
-def _rows(c: Conversion) -> Sequence[int]:
+def _rows(c: NodeConversion) -> Sequence[int]:
     """Rows of a table by their numbers."""
     c.require(int(c.attribute("padding_idx", -1)) < 0, "npusim has no padding_idx")
     return [c.node("gather", [c.tensor("W"), c.real("Ids")], axis=0)]
 
 
-def _pad(c: Conversion) -> Sequence[int]:
+def _pad(c: NodeConversion) -> Sequence[int]:
     """All axes, or those behind channels: from the last one on (pad3d) or from the first."""
     channels_first(c)
     name, own, said = c.source.operation, c.shape("X"), numbers(c, "paddings", "Paddings")
@@ -154,12 +155,12 @@ def _pad(c: Conversion) -> Sequence[int]:
     return [moves.padded(c, c.tensor("X"), pairs, mode, number)]
 
 
-def _reverse(c: Conversion) -> Sequence[int]:
+def _reverse(c: NodeConversion) -> Sequence[int]:
     axes = [c.axis(axis, len(c.shape("X"))) for axis in numbers(c, "axis")]
     return [c.node("reverse_v2", [c.tensor("X")], axes=tuple(axes))]
 
 
-def _shuffle(c: Conversion) -> Sequence[int]:
+def _shuffle(c: NodeConversion) -> Sequence[int]:
     """Channels of several groups, one of each after the other."""
     shape, groups = c.shape("X"), int(c.attribute("group", 0)) or int(c.attribute("groups", 1))
     c.require(
@@ -169,7 +170,7 @@ def _shuffle(c: Conversion) -> Sequence[int]:
     return _under(c, c.transposed(apart, (0, 2, 1, 3, 4)), shape)
 
 
-def _dropout(c: Conversion) -> Sequence[int]:
+def _dropout(c: NodeConversion) -> Sequence[int]:
     """In inference the data as they are, or, as older versions train, times what is kept."""
     x, share = c.tensor("X"), float(c.attribute("dropout_prob", 0.5))
     if c.attribute("dropout_implementation", "downgrade_in_infer") == "upscale_in_train" or share == 0:
@@ -185,22 +186,22 @@ _AXES, _SLICES = "X AxesTensor? AxesTensorList*", "StartsTensorList* EndsTensorL
 _PADS = "pad mirror_pad edge_pad gather"
 
 
-def _shape(c: Conversion) -> Sequence[int]:
+def _shape(c: NodeConversion) -> Sequence[int]:
     return [c.constant(np.array(c.shape(c.real("Input")), np.int32))]
 
 
-def _made(c: Conversion, shape: Sequence[int], number: float, dtype: str) -> Sequence[int]:
+def _made(c: NodeConversion, shape: Sequence[int], number: float, dtype: str) -> Sequence[int]:
     c.require(dtype.startswith("float") or bool(np.isfinite(number)), f"{number} is no {dtype}")
     return [c.filled(shape, int(number) if "int" in dtype else number, dtype)]
 
 
-def _filled(c: Conversion) -> Sequence[int]:
+def _filled(c: NodeConversion) -> Sequence[int]:
     """A constant; a text, where there is one, has all digits of its value. One size may be that of another tensor."""
     shape, text = numbers(c, "shape", "ShapeTensor", "ShapeTensorList"), c.attribute("str_value", "")
     try:
         number = float(text) if text else float(c.attribute("value", 0.0))
     except ValueError:
-        raise c.source.fault(f"str_value is {text[:40]!r}, which is no number") from None
+        raise c.fault(f"str_value is {text[:40]!r}, which is no number") from None
     if c.has("ValueTensor"):
         number = float(c.value("ValueTensor").reshape(-1)[0])
     if c.has("Input"):
@@ -210,13 +211,13 @@ def _filled(c: Conversion) -> Sequence[int]:
     return _made(c, shape, number, element_type(c))
 
 
-def _filled_like(c: Conversion) -> Sequence[int]:
+def _filled_like(c: NodeConversion) -> Sequence[int]:
     like, said = c.real("X"), int(c.attribute("dtype", -1))
     dtype = c.builder.type(like).dtype if said == -1 else element_type(c)
     return _made(c, c.shape(like), float(c.attribute("value", 0.0)), dtype)
 
 
-def _values(c: Conversion) -> Sequence[int]:
+def _values(c: NodeConversion) -> Sequence[int]:
     """The numbers of an attribute of the element type's name."""
     dtype, shape = element_type(c), numbers(c, "shape")
     named: list[Any] = [
@@ -230,7 +231,7 @@ def _values(c: Conversion) -> Sequence[int]:
     return [c.constant(np.array(values, np.dtype(dtype)).reshape(shape))]
 
 
-def _grid(c: Conversion) -> Sequence[int]:
+def _grid(c: NodeConversion) -> Sequence[int]:
     """Vectors along an axis each, as large as all of them together."""
     tensors = c.tensors("X")
     sizes = c.small([prod(c.shape(tensor)) for tensor in tensors])
@@ -239,7 +240,7 @@ def _grid(c: Conversion) -> Sequence[int]:
     return [c.step("broadcast_to", [tensor], shape=sizes) for tensor in alone]
 
 
-def _one_hot(c: Conversion) -> Sequence[int]:
+def _one_hot(c: NodeConversion) -> Sequence[int]:
     x, depth = (
         c.real("X"),
         c.wholes("depth_tensor")[0] if c.has("depth_tensor") else int(c.attribute("depth", -1)),

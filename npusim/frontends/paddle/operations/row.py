@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.network import PADDLE
+from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Convert, Role, Row
 from npusim.frontends.onnx.operations.table import row as of_onnx
 from npusim.frontends.paddle.descriptor import ELEMENTS
@@ -50,7 +50,7 @@ def renamed(
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def convert(c: Conversion) -> Sequence[int | None]:
+    def convert(c: NodeConversion) -> Sequence[int | None]:
         channels_first(c)
         node = c.source
         slots = {ours: node.slots[theirs] for ours, theirs in pairs if node.slots.get(theirs)}
@@ -64,7 +64,7 @@ def renamed(
     return op(names, shown, convert, " ".join(entry.operators), out, role, entry.groups)
 
 
-def numbers(c: Conversion, attribute: str, tensor: str = "", tensors: str = "") -> list[int]:
+def numbers(c: NodeConversion, attribute: str, tensor: str = "", tensors: str = "") -> list[int]:
     """Return whole numbers that a list of tensors gives, else a tensor, else an attribute."""
     if tensors and c.has(tensors):
         arrays = [c.builder.tensors[each].array for each in c.tensors(tensors)]
@@ -77,13 +77,13 @@ def numbers(c: Conversion, attribute: str, tensor: str = "", tensors: str = "") 
     )
 
 
-def axis_of(c: Conversion, rank: int, tensor: str = "", default: int = 0) -> int:
+def axis_of(c: NodeConversion, rank: int, tensor: str = "", default: int = 0) -> int:
     """Return the attribute `axis`, or the tensor that replaces it, counted from the front."""
     [axis] = c.wholes(tensor) if tensor and c.has(tensor) else [int(c.attribute("axis", default))]
     return c.axis(axis, rank)
 
 
-def element_type(c: Conversion, name: str = "dtype", default: int = 5) -> str:
+def element_type(c: NodeConversion, name: str = "dtype", default: int = 5) -> str:
     """Return the element type whose number an attribute has; -1 stands for the default."""
     number = int(c.attribute(name, default))
     dtype = ELEMENTS.get(default if number == -1 else number, f"type {number}")
@@ -91,7 +91,7 @@ def element_type(c: Conversion, name: str = "dtype", default: int = 5) -> str:
     return dtype
 
 
-def channels_first(c: Conversion) -> None:
+def channels_first(c: NodeConversion) -> None:
     """Raise GraphError for an operator on images whose channels come last."""
     for name in ("data_format", "data_layout"):
         said = c.attribute(name, "NCHW")
@@ -99,6 +99,6 @@ def channels_first(c: Conversion) -> None:
         c.require(first, f"{name} is {said!r}; npusim has NCHW: export the model with it")
 
 
-def without_axes(c: Conversion, shape: Sequence[int]) -> tuple[int, ...]:
+def without_axes(c: NodeConversion, shape: Sequence[int]) -> tuple[int, ...]:
     """Return a shape of which axes are gone; with none left it has one element in files of older versions."""
     return tuple(shape) if shape or c.opset >= WITH_SCALARS else (1,)

@@ -1,24 +1,21 @@
-"""What `convert` of a row works with: one call of an operation on its way into a graph."""
+"""What adds the nodes of one NNEF call to a graph: its arguments, its results' types, its quantized values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
+from npusim.frontends.forms.conversion import Conversion, Step
 from npusim.frontends.nnef.language import standard
 from npusim.frontends.nnef.language.types import Tensor
 from npusim.frontends.nnef.network import Attribute, Call, Operand
-from npusim.frontends.steps import Steps
-from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.builder import GraphBuilder, unshaped
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.taking import takes
+from npusim.frontends.nnef.places import DocumentError
+from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.operator.parameters import Activation
-from npusim.kernels.table import operator
 
 _CONVERTING = ("quantize", "dequantize")
 """Operators between codes and real numbers."""
@@ -52,7 +49,7 @@ class Surroundings(Protocol):
         """The results of a call that stands in no document, as numbers."""
 
 
-class Conversion(Steps):
+class CallConversion(Conversion):
     """One call on its way into a graph. What an operation cannot take raises DocumentError, at its place."""
 
     def __init__(
@@ -64,6 +61,20 @@ class Conversion(Steps):
         self._around = around
         self._names = (named,) if named is not None else call.result_names()
         self.builder = around.builder
+
+    @property
+    def name(self) -> str:
+        """The name of the nodes."""
+        return self._names[0]
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        """The names of the results."""
+        return self._names
+
+    def fault(self, text: str) -> DocumentError:
+        """Return the error for this call."""
+        return self.call.fault("S1", text)
 
     # What the call says
 
@@ -110,17 +121,13 @@ class Conversion(Steps):
         except OverflowError:
             raise self.call.fault("S1", f"{operand} is beyond the 32 bits of integers") from None
 
-    def kind(self, index: int = 0) -> TensorType:
-        """The type of a result, whose shape its operands say."""
+    def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
+        """Return the type of a result as the document states it, without its shape."""
         return self._around.kind(self._names[index])
 
     def kinds(self) -> list[TensorType]:
         """The types of all results."""
         return [self._around.kind(name) for name in self._names]
-
-    def shape(self, tensor: str | int) -> tuple[int, ...]:
-        """The shape of a tensor, or of an argument."""
-        return self.builder.shape(self.tensor(tensor) if isinstance(tensor, str) else tensor)
 
     def axis(self, axis: int, rank: int, name: str = "axis") -> int:
         """An axis of so many. Raises DocumentError for one that is none."""
@@ -133,29 +140,20 @@ class Conversion(Steps):
         self.require(len(set(axes)) == len(axes), f"{name} {axes} has an axis twice")
         return sorted(self.axis(axis, rank, name) for axis in axes)
 
-    def require(self, holds: bool, text: str) -> None:
-        """Raises DocumentError with a text where something does not hold."""
-        if not holds:
-            raise self.call.fault("S1", text)
-
     # Tensors and nodes
-
-    def constant(self, data: Array, quantization: Quantization | None = None) -> int:
-        """A new constant."""
-        return self.builder.constant(f"{self._names[0]}/constant", np.ascontiguousarray(data), quantization)
 
     def literal(self, value: float, beside: int) -> int:
         """A new constant of one element that broadcasts with a tensor."""
         return self.filled((1,) * len(self.shape(beside)), value)
 
-    def filled(self, shape: Sequence[int], value: float) -> int:
+    def filled(self, shape: Sequence[int], value: Any, dtype: str = "float32") -> int:
         """A new constant that has one number everywhere. Raises DocumentError for one of too many elements."""
         count = prod(shape)
         self.require(
             count <= MOST_ELEMENTS, f"a constant of {count:,} elements is more than {MOST_ELEMENTS:,}"
         )
         with np.errstate(over="ignore"):
-            return self.constant(np.full(shape, value, np.float32))
+            return self.constant(np.full(shape, value, np.dtype(dtype)))
 
     def apply(self, operation: str, *tensors: int, **attributes: Any) -> int:
         """The result, in reals, of another operation with these tensors; attributes not said have their defaults."""
@@ -197,11 +195,15 @@ class Conversion(Steps):
             return tensor
         if kind.quantization is None:
             return self.as_real(tensor) if kind.real else tensor
-        if own.quantization is None:
-            return self._added("quantize", [tensor], [kind], {"saturating": True})[0]
-        if self._takes("quantize", [tensor], [kind], {}):
-            return self._added("quantize", [tensor], [kind], {})[0]
-        return self._added("quantize", [self.as_real(tensor)], [kind], {"saturating": True})[0]
+        again = Step("quantize", [tensor], [kind], {})
+        if own.quantization is not None and self.takes(again):
+            return self.added(again)[0]
+        return self.added(Step("quantize", [self.as_real(tensor)], [kind], {"saturating": True}))[0]
+
+    def takes(self, step: Step) -> bool:
+        """Whether an operator takes these quantized values; beside floats only conversions do."""
+        floats_beside = any(kind is not None and kind.real for kind in self.all_kinds(step))
+        return (step.op in _CONVERTING or not floats_beside) and super().takes(step)
 
     def moved(self, op: str, inputs: Sequence[int], results: int = 1, **parameters: Any) -> list[int]:
         """A node that moves elements: results have the codes of the first input, whatever the document says of them.
@@ -210,68 +212,4 @@ class Conversion(Steps):
         """
         first = self.like(inputs[0])
         alike = [inputs[0], *(self.in_type(tensor, first) for tensor in inputs[1:])]
-        return list(self._added(op, alike, [first] * results, parameters))
-
-    def one(self, op: str, tensor: int, kind: TensorType, **parameters: Any) -> int:
-        """Adds a node of one operand and one result of this type, and returns the result."""
-        return self.nodes(op, [tensor], [kind], **parameters)[0]
-
-    def node(
-        self, op: str, inputs: Sequence[int | None], kind: TensorType | None = None, **parameters: Any
-    ) -> int:
-        """Adds a node with one result (its type not said: the call's) and returns it."""
-        return self.nodes(op, inputs, [kind or self.kind()], **parameters)[0]
-
-    def nodes(
-        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType], **parameters: Any
-    ) -> Sequence[int]:
-        """Adds a node and returns its results.
-
-        Where the operator does not take codes, or none of these scales, its operands become real numbers and its
-        results codes again.
-        """
-        kinds = [None if number is None else self.builder.type(number) for number in inputs]
-        coded = any(kind is not None and kind.quantization is not None for kind in (*kinds, *results))
-        if not coded or self._takes(op, inputs, results, parameters):
-            return self._added(op, inputs, results, parameters)
-        return self.in_reals(op, inputs, results, **parameters)
-
-    def in_reals(
-        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType], **parameters: Any
-    ) -> Sequence[int]:
-        """A node on real numbers between codes."""
-        reals = [None if number is None else self.as_real(number) for number in inputs]
-        wide = [unshaped("float32") if kind.quantization is not None else kind for kind in results]
-        made = self._added(op, reals, wide, parameters)
-        return [self.in_type(number, kind) for number, kind in zip(made, results, strict=True)]
-
-    def _takes(
-        self,
-        op: str,
-        inputs: Sequence[int | None],
-        results: Sequence[TensorType],
-        parameters: Mapping[str, Any],
-    ) -> bool:
-        """Whether an operator takes these codes; beside reals only those that convert do."""
-        kinds = [None if number is None else self.builder.type(number) for number in inputs]
-        reals_beside = any(kind is not None and kind.real for kind in (*kinds, *results))
-        return (op in _CONVERTING or not reals_beside) and takes(op, kinds, results, parameters)
-
-    def _added(
-        self,
-        op: str,
-        inputs: Sequence[int | None],
-        results: Sequence[TensorType],
-        parameters: Mapping[str, Any],
-    ) -> tuple[int, ...]:
-        builder, name = self.builder, self._names[0]
-        outputs = tuple(builder.tensor(name, kind) for kind in results)
-        try:
-            node = builder.add(op, inputs, outputs, operator(op).parameters(**parameters), name=name)
-            call = call_of(builder, node)
-            if all(kind is None or min(kind.shape, default=0) >= 0 for kind in call.inputs):
-                broken = operator(node.op).broken_rule(call)
-                self.require(broken is None, f"{node.op}: {broken}")
-        except GraphError as fault:
-            raise self.call.fault("S1", str(fault)) from None
-        return outputs
+        return list(self.added(Step(op, alike, [first] * results, parameters)))
