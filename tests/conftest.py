@@ -3,131 +3,69 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import NIGHT, QUICK, scaled, some
+
 # No test of random values fails because the computer had other work to do.
-settings.register_profile("npusim", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "npusim", max_examples=scaled(30), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("npusim")
 
 # Before numpy is imported: several test processes share the cores already.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-
-FULL: dict[str, tuple[str, ...]] = {
-    "npusim/verification": ("verification",),
-    "fuzz": ("fuzz",),
-    "isa": (
-        "arithmetic",
-        "assembly",
-        "beats",
-        "codec",
-        "container",
-        "demand",
-        "instructions",
-    ),
-    "kernels": (
-        "extreme_windows",
-        "parameters",
-    ),
-    "litert": (
-        "graphs",
-        "operators",
-        "shapes",
-        "states",
-    ),
-    "npusim/base": ("csv_text",),
-    "npusim/cli": (
-        "cli",
-        "cli_table",
-        "defences",
-    ),
-    "npusim/frontends": (
-        "tflite_corruption",
-        "tflite_reader",
-        "unknown",
-    ),
-    "npusim/frontends/nn_hal": ("every_rule",),
-    "npusim/frontends/nnadapter": ("wrong_calls",),
-    "npusim/hal": (
-        "examples",
-        "control",
-        "garbage",
-        "illegal",
-        "networks",
-        "sizes",
-    ),
-    "npusim/machine": (
-        "banks",
-        "dram",
-        "extreme_hardware",
-    ),
-    "npusim/models": ("builtin_models",),
-    "npusim/nnadapter": (
-        "movement",
-        "operations",
-    ),
-    "npusim/numbers": (
-        "losses",
-        "provenance",
-    ),
-    "npusim/session": (
-        "inputs",
-        "keys",
-        "notebook",
-    ),
-    "npusim/study": (
-        "cli_explore",
-        "cluster",
-        "interrupted",
-        "samplers",
-        "stages",
-        "study",
-        "what_if",
-    ),
-    "reports": (
-        "browser",
-        "folder",
-        "study_page",
-    ),
-    "rtl": (
-        "banks",
-        "mac",
-        "system",
-        "vector",
-        "programs",
-    ),
-    "scheduler": (
-        "last_resort",
-        "memories",
-        "models_golden",
-        "moves",
-        "operators_golden",
-        "products",
-        "search",
-        "sized",
-        "tiling",
-        "synchronise",
-        "weaves",
-        "many_operators",
-        "extremes",
-    ),
-    "": ("docs", "statements"),
-}
-"""Files of tests by folder that take more than 5 s each on two busy cores; `make quick` leaves them out."""
-
-QUICK_ALL_THE_SAME = ("mlperf_kws", "mlperf_resnet8")
-"""Parts of names of tests that `make quick` runs although their file is long: two whole networks, every byte."""
+SLOW_S = 1.0
+"""CPU time that a test without the mark `slow` may take on an idle machine."""
+LIMIT_S = 10.0
+"""CPU time above which such a test fails: a busy machine needs up to twice as long for the same work."""
 
 
-def _is_quick(item: pytest.Item) -> bool:
-    folder = item.path.relative_to(Path(__file__).parent).parent.as_posix()
-    long = item.path.stem.removeprefix("test_") in FULL.get("" if folder == "." else folder, ())
-    return not long or (
-        item.path.stem == "test_models_golden" and any(name in item.name for name in QUICK_ALL_THE_SAME)
-    )
+def _cpu_seconds() -> float:
+    """CPU time of this process and of the child processes that it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that has become too slow for `make quick`, so that it is made smaller or marked."""
+    start = _cpu_seconds()
+    result = yield
+    seconds = _cpu_seconds() - start
+    if seconds > LIMIT_S and not NIGHT and item.get_closest_marker("slow") is None:
+        pytest.fail(
+            f"{item.nodeid} took {seconds:.1f} s of CPU time. A test that needs more than {SLOW_S:g} s is made "
+            "smaller, or gets the mark @pytest.mark.slow and is left out of `make quick`",
+            pytrace=False,
+        )
+    return result
+
+
+def thinned(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests to run: by day as many cases as the mark `cases` says; `make quick` leaves out the slow ones.
+
+    `cases(day, each=NAME)` counts the cases for each value of the parameter NAME.
+    """
+    groups: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        if QUICK and item.get_closest_marker("slow"):
+            continue
+        mark = item.get_closest_marker("cases")
+        each = mark.kwargs.get("each") if mark and not QUICK else None
+        part = str(item.callspec.params[each]) if each else ""  # type: ignore[attr-defined]
+        groups.setdefault((item.nodeid.partition("[")[0], part), []).append(item)
+    chosen = set()
+    for (name, part), same in groups.items():
+        mark = same[0].get_closest_marker("cases")
+        day = mark.args[0] if mark else len(same)
+        chosen.update(id(item) for item in some(same, day, f"{name} {part}"))
+    return [item for item in items if id(item) in chosen]
 
 
 def shared_folder() -> Path | None:
@@ -137,9 +75,12 @@ def shared_folder() -> Path | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks: quick or full. And without the reference material each test that needs it is one that skips."""
-    for item in items:
-        item.add_marker(pytest.mark.quick if _is_quick(item) else pytest.mark.full)
+    """Leave out what another time tries. Without the reference material each test that needs it is one that skips."""
+    kept = thinned(items)
+    if len(kept) < len(items):
+        left = {id(item) for item in kept}
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in left])
+        items[:] = kept
     if shared_folder() is not None:
         return
     cases: dict[str, list[pytest.Item]] = {}

@@ -1,26 +1,59 @@
-"""How many random examples hypothesis tries: few and always the same, or new ones.
+"""How many cases and random examples the tests try: very few in `make quick`, few by day, all by night.
 
-NPUSIM_EXAMPLES says how many new ones; NPUSIM_NIGHT=1 tries ten times as many as by day.
+One place for all of them. The environment says which:
+
+NPUSIM_QUICK=1     `make quick`: no test marked `slow`, two cases of a parametrised one, few random examples
+(nothing)          `make test`: what the mark `cases` at a test says, of tests without it every case
+NPUSIM_NIGHT=1     `make nightly`: every case, ten times as many random examples, new ones each time
+NPUSIM_TURN=K      which of the cases quick and day try: each number another choice, in turn all of them
+NPUSIM_EXAMPLES=N  N new random examples in each random test
 """
 
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Sequence
+from typing import TypeVar
 
 from hypothesis import HealthCheck, settings
 
+T = TypeVar("T")
+
 NIGHT = bool(os.environ.get("NPUSIM_NIGHT"))
 """Whether tests try all that they can, whatever it takes (`make nightly`)."""
+QUICK = bool(os.environ.get("NPUSIM_QUICK")) and not NIGHT
+"""Whether tests try only what takes a minute in all (`make quick`)."""
+TURN = int(os.environ.get("NPUSIM_TURN", "0"))
+WANTED = int(os.environ.get("NPUSIM_EXAMPLES") or 0)
+
+
+def scaled(number: int) -> int:
+    """The number of random examples to try where `number` are tried by day."""
+    return WANTED or (10 * number if NIGHT else max(number // 5, 2) if QUICK else number)
 
 
 def examples(number: int) -> settings:
-    """Settings of a random test: `number` examples by default, no deadline."""
-    wanted = os.environ.get("NPUSIM_EXAMPLES")
+    """Settings of a Hypothesis test: `number` examples by day, the same on every day; new ones by night."""
     return settings(
-        max_examples=int(wanted) if wanted else 10 * number if NIGHT else number,
-        derandomize=not (wanted or NIGHT),
+        max_examples=scaled(number),
+        derandomize=not (WANTED or NIGHT),
         database=None,
         deadline=None,
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )
+
+
+def some(cases: Sequence[T], day: int, name: str) -> list[T]:
+    """The cases to try where `day` of them are tried by day, in their order: all by night, two in `make quick`.
+
+    The choice is random, but the same for the same `name` and turn. Successive turns go through all cases.
+    """
+    count = len(cases) if NIGHT else min(day, 2) if QUICK else day
+    if count >= len(cases):
+        return list(cases)
+    places = list(range(len(cases)))
+    random.Random(name).shuffle(places)
+    chosen = {places[(TURN * count + step) % len(places)] for step in range(count)}
+    return [case for place, case in enumerate(cases) if place in chosen]

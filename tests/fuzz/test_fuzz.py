@@ -13,15 +13,17 @@ import pytest
 if os.name != "posix":
     pytest.skip("cases run in forked processes with POSIX limits", allow_module_level=True)
 
+from ..examples import NIGHT
 from . import child, harness
 from .child import Report
 from .harness import Kind, fuzz
 from .invariants import broken
 from .kinds import KINDS
 
-CASES = 8
+CASES = 8 if NIGHT else 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_few_cases_of_each_kind(name: str, tmp_path: Path) -> None:
     said: list[str] = []
@@ -66,6 +68,7 @@ def test_who_waits_for_ever_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     assert (tally.bad, tally.counts["timeout"]) == (1, 1)
 
 
+@pytest.mark.slow
 def test_who_computes_for_ever_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def work(seed: int, files: Path, report: Report) -> None:
         while True:

@@ -150,6 +150,7 @@ def test_requantise_is_the_same_however_it_is_cut(channels: int, rounding: arith
     assert {-100, 90} < set(found.reshape(-1).tolist())
 
 
+@pytest.mark.slow
 @given(
     MULTIPLIER.filter(bool), st.integers(-20, 5), st.integers(-256, 255), st.sampled_from(["double", "single"]),
     st.integers(0, 1 << 32),

@@ -65,6 +65,7 @@ def test_walks(counts: tuple[int, ...], strides: tuple[int, ...], port: int, exp
     assert walk(counts, strides, port) == expected
 
 
+@pytest.mark.slow
 @given(loops, st.integers(1, 40), st.sampled_from([1, 2, 4, 8, 16, 32]))
 @examples(300)
 def test_beats_byte_by_byte(loops: list[tuple[int, int]], size: int, port: int) -> None:

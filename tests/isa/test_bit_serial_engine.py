@@ -125,11 +125,13 @@ def problems(draw: st.DrawFn) -> Problem:
     return Problem(*sides, depth, inputs, *kernel, across, 1, by_channel, down, 1)
 
 
+@pytest.mark.slow
 @given(BITS, problems())
 def test_every_block_and_step(bits: int, problem: Problem) -> None:
     assert cycles(bits, problem) == walked(bits, problem)
 
 
+@pytest.mark.slow
 @given(BITS, problems(), st.sampled_from([(1, 1), (3, 3), (5, 5), (10, 4)]), st.integers(1, 2), st.booleans())
 def test_what_is_lost_adds_up(
     bits: int, problem: Problem, kernel: tuple[int, int], dilation: int, few_bits: bool
@@ -148,6 +150,7 @@ def test_what_is_lost_adds_up(
     assert used.weight_values >= problem.weights
 
 
+@pytest.mark.slow
 @given(BITS, problems())
 def test_weights_that_are_no_constants_keep_their_bits(bits: int, problem: Problem) -> None:
     """The second factor of a product of activations takes what it takes with eight bits."""

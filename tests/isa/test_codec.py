@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.base.errors import ProgramError
@@ -20,6 +20,7 @@ from npusim.isa.instructions.instruction import Instruction, used_bits
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.table import BY_OPCODE, INSTRUCTIONS, decode, decode_all, encode_all
 from npusim.isa.instructions.word import FIELDS_OFFSET, LARGEST_COUNT, WAITS, WORD_BYTES, Waits
+from tests.examples import examples
 
 rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
 
@@ -37,7 +38,7 @@ any_instruction = st.sampled_from(INSTRUCTIONS).flatmap(instructions_of)
 
 @rows
 def test_every_row_round_trips(row: type[Instruction]) -> None:
-    @settings(max_examples=40)
+    @examples(40)
     @given(instructions_of(row))
     def check(instruction: Instruction) -> None:
         word = instruction.encode()
@@ -47,7 +48,7 @@ def test_every_row_round_trips(row: type[Instruction]) -> None:
     check()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(any_instruction, max_size=12))
 def test_a_program_has_the_words_of_its_instructions(instructions: list[Instruction]) -> None:
     code = encode_all(instructions)
@@ -57,7 +58,7 @@ def test_a_program_has_the_words_of_its_instructions(instructions: list[Instruct
     assert decode_all(code) == instructions
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.binary(min_size=WORD_BYTES, max_size=WORD_BYTES),
     st.sampled_from([*BY_OPCODE, 0, 255]),

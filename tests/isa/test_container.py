@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.base.errors import NpusimError, ProgramError
@@ -30,6 +30,7 @@ from npusim.isa.program import container
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Area, Buffer, Program
 from npusim.session import api
+from tests.examples import examples
 
 from ..graphs import Sketch
 from ..yardstick import cost
@@ -531,7 +532,8 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PATHS = paths(json.loads(SECTIONS["metadata"]))
 
 
-@settings(max_examples=200)
+@pytest.mark.slow
+@examples(200)
 @given(st.lists(st.tuples(st.sampled_from(PATHS), HOSTILE), min_size=1, max_size=3))
 def test_hostile_values_are_refused_or_harmless(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     """A file either gives one line, or a program that executes within its memory."""

@@ -20,9 +20,10 @@ from npusim.isa.instructions.rows import Softmax
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.vector import Lookup, Rescale
 
+from ..examples import NIGHT
 from .samples import CALLS, legal_instructions, tiny_hardware
 
-SAMPLES = 20
+SAMPLES = 20 if NIGHT else 8
 
 MACHINES: Mapping[str, Hardware] = MappingProxyType(
     {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ..clone import Edit, clone, execute, lines_added
 
 ROWS = '''"""A test's unit: it turns bytes around."""
@@ -157,6 +159,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_new_unit_is_rows_a_section_a_line_and_prices(tmp_path: Path) -> None:
     folder = clone(tmp_path, {"isa/instructions/toy.py": ROWS}, EDITS)
     assert lines_added(EDITS) == {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ..clone import clone, execute, lines_added
 
 DOT = '''"""A test's kind of array: every cycle `rows` values of a dot product for each of 2 * `columns` channels."""
@@ -110,6 +112,7 @@ for settings in ({"mac_array.kind": "dote"}, {"mac_array.kind": "dot", "mac_arra
 """
 
 
+@pytest.mark.slow
 def test_a_second_kind_of_array_is_one_file_and_one_line(tmp_path: Path) -> None:
     folder = clone(tmp_path, {"isa/engines/dot.py": DOT}, LINE)
     assert lines_added(LINE) == {"isa/engines/kinds.py": 1}

@@ -109,6 +109,7 @@ def problems(draw: st.DrawFn) -> Problem:
     )
 
 
+@pytest.mark.slow
 @given(problems(), st.integers(1, 4))
 def test_every_element_and_pass(problem: Problem, units: int) -> None:
     """Behind wide ports."""
@@ -118,6 +119,7 @@ def test_every_element_and_pass(problem: Problem, units: int) -> None:
     assert used.cycles == max(walked(problem, units), ports)
 
 
+@pytest.mark.slow
 @given(problems(), st.integers(1, 4))
 def test_what_is_lost_adds_up(problem: Problem, units: int) -> None:
     array = neural_art(units)

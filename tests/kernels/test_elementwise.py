@@ -28,6 +28,8 @@ CASES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("name", CASES)
 def test_reference_gives_the_bytes_of_litert(shared: Path, name: str) -> None:
     stem = shared / "ops_litert_ref" / name

@@ -56,6 +56,7 @@ def direct(code: str, image: Any, filter_size: int, stride: int) -> Any:
     return np.clip(result, 3, 63)
 
 
+@pytest.mark.cases(24)
 @pytest.mark.parametrize("code", ["average", "maximum"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize(("size", "stride"), [((8, 8), 1), ((5, 9), 2), ((1, 7), 3), ((8, 8), 1 << 30)])
@@ -102,6 +103,7 @@ def test_float_pools_see_the_image_only() -> None:
     assert found.ravel().tolist() == [8.0] * 16
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("kind", ["conv", "depthwise"])
 @pytest.mark.parametrize(
@@ -154,6 +156,7 @@ def test_steps_that_litert_refuses(field: str) -> None:
         tflite.parse(model, "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

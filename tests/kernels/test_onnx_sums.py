@@ -132,6 +132,8 @@ PAIRS = (("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8"), ("int8", "uint
 REFUSED = "NOT_IMPLEMENTED"
 
 
+@pytest.mark.slow
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if each != "QGemm"])
 def test_random_nodes(operation: str, pair: tuple[str, str]) -> None:

@@ -53,6 +53,7 @@ def test_reference_gives_the_bytes_of_litert(shared: Path, name: str, dtype: str
         assert np.array_equal(found, expected), case.name
 
 
+@pytest.mark.cases(13)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [(name, dtype) for name in MODELS for dtype in ("int8", "uint8") if (name, dtype) != ("SUM", "int8")],

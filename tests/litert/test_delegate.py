@@ -5,7 +5,6 @@ NPUSIM_EXAMPLES=100 tries that many models of each operator and type.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from npusim.frontends.tflite import reader as tflite
 from npusim.frontends.tflite.export import written
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
+from tests.examples import WANTED
 
 from ..graphs import random_inputs
 from ..npusim.litert.interpreters import interpreter, invoked
@@ -30,7 +30,7 @@ from .test_states import KEEPERS, with_states
 
 pytestmark = needs_litert
 
-SEEDS = int(os.environ.get("NPUSIM_EXAMPLES", "2"))
+SEEDS = WANTED or 2
 
 
 def inputs_for(graph: Graph, seed: int) -> list[Array]:
@@ -46,6 +46,7 @@ def outcome(runner: Any, inputs: Sequence[Array]) -> list[Array] | str:
         return str(refusal)
 
 
+@pytest.mark.cases(30)
 @pytest.mark.parametrize("code", ROWS)
 def test_an_operator_is_a_partition_with_the_bytes_of_litert(code: str) -> None:
     row, tried = ROWS[code], 0

@@ -6,7 +6,6 @@ NPUSIM_EXAMPLES=300 tries that many of each operator, `make nightly` 150.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,13 @@ from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 from npusim.verification.litert import LiteRTError
-from tests.examples import NIGHT
+from tests.examples import NIGHT, WANTED
 
 from .live import by_litert, difference, needs_litert
 from .rows import inputs_of, model
 from .test_operators import MOST_REFUSED, compiled
 
-SEEDS = int(os.environ.get("NPUSIM_EXAMPLES") or (150 if NIGHT else 12))
+SEEDS = WANTED or (150 if NIGHT else 6)
 WHOLE, BOTH = ("dynamic",), ("dynamic", "dynamic int4")
 CODES: dict[str, tuple[str, ...]] = {
     "CONV_2D": BOTH,

@@ -27,6 +27,7 @@ def test_types_are_those_that_run_live() -> None:
     }
 
 
+@pytest.mark.cases(36)
 @needs_litert
 @pytest.mark.parametrize("code", ROWS)
 def test_litert_gives_the_same_for_what_is_written(code: str) -> None:
@@ -52,6 +53,7 @@ def shared_models() -> Iterator[Path]:
     yield from sorted(path for path in SHARED.glob("*.tflite") if path.stem != "tflm_person_detect_int8")
 
 
+@pytest.mark.slow
 @needs_litert
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/models is not there")
 def test_networks_keep_their_bytes_and_cycles(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ NPUSIM_EXAMPLES=5000 tries that many graphs.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -16,12 +15,13 @@ from npusim import models
 from npusim.frontends.tflite import reader as tflite
 from npusim.frontends.tflite.export import written
 from npusim.kernels.graph.graph import Graph
+from tests.examples import NIGHT, WANTED
 
 from ..graphs import random_inputs
 from ..random_graphs import deep_graph, random_graph
 from .live import by_litert, difference, needs_litert
 
-GRAPHS = int(os.environ.get("NPUSIM_EXAMPLES", "60"))
+GRAPHS = WANTED or (60 if NIGHT else 20)
 
 
 def graph_of(grow: Callable[..., Graph], seed: int) -> Graph:
@@ -29,6 +29,7 @@ def graph_of(grow: Callable[..., Graph], seed: int) -> Graph:
     return grow(lambda low, high: int(rng.integers(low, high + 1)), portable=True)
 
 
+@pytest.mark.slow
 @needs_litert
 @pytest.mark.parametrize("grow", [random_graph, deep_graph])
 def test_random_graphs(grow: Callable[..., Graph]) -> None:
@@ -44,6 +45,8 @@ def test_random_graphs(grow: Callable[..., Graph]) -> None:
             assert wrong is None, f"{where}: {wrong}"
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @needs_litert
 @pytest.mark.parametrize("name", models.names())
 def test_built_in_models(name: str) -> None:

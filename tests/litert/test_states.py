@@ -120,6 +120,7 @@ def test_a_state_that_is_an_output_is_the_updated_one() -> None:
     assert set(result.outputs[1].ravel().tolist()) <= set(last.ravel().tolist())
 
 
+@pytest.mark.slow
 def test_states_last_as_long_as_their_program_object() -> None:
     _, program = layer()
     inputs = drawn(program, 0)

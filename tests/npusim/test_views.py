@@ -50,6 +50,7 @@ def test_a_result_is_the_same_data_and_shows_itself(result: npusim.RunResult) ->
     assert type(simulated) is npusim.RunResult
 
 
+@pytest.mark.slow
 def test_what_results_are_compared_to_shows_itself(result: npusim.RunResult) -> None:
     tried = result.what_if(jobs=1)
     assert type(tried) is type(npusim.what_if(result.program, jobs=1)) is npusim.WhatIf
@@ -59,6 +60,7 @@ def test_what_results_are_compared_to_shows_itself(result: npusim.RunResult) -> 
     assert "Comparison" in compared._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_study_shows_itself(tmp_path: Path) -> None:
     space = space_file({"mac_array.rows": [8, 16]}).space
     made = explore([digits()], space, Sampling(kind="grid"), tmp_path / "s")

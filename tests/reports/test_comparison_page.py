@@ -73,6 +73,7 @@ def test_only_tables_scroll_sideways(page: Any, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.slow
 def test_the_whole_run_is_in_the_bars(page: Any) -> None:
     total = page.query_selector("#losses .compared td.n")
     assert total.inner_text().endswith("s")  # clocks differ: times

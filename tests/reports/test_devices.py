@@ -338,6 +338,7 @@ def test_arrows_stay_on_their_device(events: list[dict[str, Any]]) -> None:
         assert tail["ts"] <= heads[number]["ts"] + 1e-3
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("entry", folder.files(), ids=lambda entry: entry.name)
 def test_every_file_of_the_folder_can_be_written(entry: folder.ReportFile, result: RunResult) -> None:
     file = BytesIO()

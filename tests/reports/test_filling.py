@@ -74,6 +74,7 @@ def resnet50() -> RunResult:
     return npusim.run("resnet50", timing_only=True)
 
 
+@pytest.mark.slow
 def test_the_figure_shows_every_cause_as_large_as_it_is(resnet50: RunResult) -> None:
     """Pixels of the PNG: of 35 % painted for a cause of 0.16 % the last one drawn was the reason."""
     image = pytest.importorskip("matplotlib.image", reason="figures need npusim[report]")

@@ -49,6 +49,7 @@ def random_pool(pick: Pick) -> Graph:
     return layer("average_pool_2d", shape, dtype, activation=activation, **window)
 
 
+@pytest.mark.slow
 @given(graphs(random_pool), machines((64, 1, 2, 3, 4, 6, 10)))
 @examples(60)
 def test_random_pools(graph: Graph, chosen: object) -> None:

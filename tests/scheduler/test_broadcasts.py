@@ -69,6 +69,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("op", ["add", "mul", "maximum", "less", "prelu", "squared_difference", "div"])
 @pytest.mark.parametrize(("first", "second"), PATTERNS)
 def test_any_broadcast(op: str, first: Shape, second: Shape) -> None:

@@ -25,6 +25,8 @@ from .test_random_graphs import check, machines
 EDGE = hardware("edge-128")
 
 
+@pytest.mark.cases(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATORS)
 @given(st.data(), machines((64, 1, 2, 4, 8, 16)))
 @examples(40)

@@ -79,6 +79,7 @@ def test_unusual_ends(network: Callable[[], Graph]) -> None:
     check(network(), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "on_host"),
     [

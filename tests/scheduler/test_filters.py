@@ -80,6 +80,7 @@ def random_filters(pick: Pick) -> Graph:
     return with_all_outputs(graph) if pick(0, 1) else graph
 
 
+@pytest.mark.slow
 @given(graphs(random_filters), machines((64, 1, 2, 3, 4, 6, 10)))
 @examples(150)
 def test_random_filters(graph: Graph, chosen: object) -> None:

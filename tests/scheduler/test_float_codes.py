@@ -88,6 +88,7 @@ def random_functions(pick: Pick) -> Graph:
     return sketch.graph([last])
 
 
+@pytest.mark.slow
 @given(graphs(random_functions), st.sampled_from([EDGE, SMALL]))
 @examples(80)
 def test_functions_of_one_operand(graph: Graph, chosen: object) -> None:
@@ -122,6 +123,7 @@ def random_sums(pick: Pick) -> Graph:
     return sketch.graph([sketch.node("softmax", [source], output, rescale=rescale, axis=pick(0, 3))])
 
 
+@pytest.mark.slow
 @given(graphs(random_sums), st.sampled_from([EDGE, SMALL]))
 @examples(150)
 def test_sums(graph: Graph, chosen: object) -> None:
@@ -135,6 +137,7 @@ def on_npu(graph: Graph) -> None:
     assert [layer.unit for layer in layers if layer.unit == "host"] == [], layers
 
 
+@pytest.mark.slow
 @given(graphs(random_pairs), st.sampled_from([EDGE, SMALL]))
 @examples(150)
 def test_two_operands(graph: Graph, chosen: object) -> None:

@@ -56,6 +56,7 @@ def test_every_operator_has_a_row() -> None:
     assert sorted(ROWS) == sorted(NAMES)
 
 
+@pytest.mark.cases(40)
 @pytest.mark.parametrize(("op", "dtype", "hardware"), CASES)
 @given(n=SMALL)
 @examples(2)
@@ -63,6 +64,7 @@ def test_where_the_compiler_puts_it(op: str, dtype: str, hardware: Hardware, n: 
     grows([cost(graph(op, dtype, size), hardware) for size in (n, 2 * n, 8 * n)])
 
 
+@pytest.mark.cases(60)
 @pytest.mark.parametrize(("op", "dtype"), OPERATORS_AND_TYPES)
 @given(n=SMALL)
 @examples(2)

@@ -102,6 +102,7 @@ def test_what_needs_few_bytes_fits_few(draw: Callable[[], Graph], size_kib: int)
     assert compile_graph(draw(), tiny(size_kib)).scratchpad_peak_bytes <= size_kib * 1024
 
 
+@pytest.mark.slow
 def test_resnet_50_fits_64_kib() -> None:
     from npusim import load
 

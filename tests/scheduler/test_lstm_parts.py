@@ -115,6 +115,7 @@ def quantized_16bit_lstm(pick: Pick) -> Graph:
     return cell.graph("quantized_16bit_lstm", [13, 14])
 
 
+@pytest.mark.slow
 @given(graphs(quantized_lstm), machines((2, 3, 4, 6, 16, 64)))
 @examples(60)
 def test_cells_and_sequences(graph: Graph, chosen: object) -> None:
@@ -123,6 +124,7 @@ def test_cells_and_sequences(graph: Graph, chosen: object) -> None:
     check(graph, chosen)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(graphs(quantized_16bit_lstm), machines((2, 3, 4, 6, 16, 64)))
 @examples(40)
 def test_cells_of_16_bits(graph: Graph, chosen: object) -> None:

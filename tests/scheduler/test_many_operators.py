@@ -84,6 +84,7 @@ def long_lives(many: int) -> Callable[[], object]:
     return lambda: fit(network, FAST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [short_lives, never_waited_for, long_lives])
 def test_work_per_operator_does_not_grow_with_their_number(
     work: Callable[[int], Callable[[], object]],

@@ -235,6 +235,7 @@ def test_a_memory_that_follows_the_clock_is_shared_by_cores_of_one() -> None:
         System((slow, fast))
 
 
+@pytest.mark.slow
 def test_memories_work_at_the_same_time() -> None:
     """Weights through one port and feature maps through another take less time than both through one."""
     maps = {"scratchpad__size_kib": 64, "scratchpad__banks": 1}
@@ -325,6 +326,7 @@ def machines(draw: st.DrawFn) -> Hardware:
     return chip(*memories, scratchpad__holds=scratchpad, scratchpad__size_kib=size_kib, scratchpad__banks=1)
 
 
+@pytest.mark.slow
 @given(st.data())
 @examples(60)
 def test_random_networks_on_random_memories(data: st.DataObject) -> None:

@@ -88,6 +88,8 @@ def test_every_golden_model_is_listed(shared: Path) -> None:
     assert {name for name in stored if not name.endswith(".mid")} == set(SMALL_KIB)
 
 
+@pytest.mark.cases(1, each="name")
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [False, True], ids=["edge-128", "small"])
 @pytest.mark.parametrize("name", SMALL_KIB)
 def test_outputs(shared: Path, name: str, small: bool) -> None:
@@ -105,6 +107,8 @@ STORED = [name for name in SMALL_KIB if name not in SLOW]
 """Models whose intermediate tensors are stored."""
 
 
+@pytest.mark.cases(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [False, True], ids=["edge-128", "small"])
 @pytest.mark.parametrize("name", STORED)
 def test_intermediates(shared: Path, name: str, small: bool) -> None:
@@ -121,6 +125,8 @@ def test_intermediates(shared: Path, name: str, small: bool) -> None:
             assert_same(values[int(key[1:])], stored[key], f"{name}: tensor {key[1:]} ({tensor})")
 
 
+@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_intermediates_by_checksum(shared: Path, name: str) -> None:
     import zlib
@@ -141,6 +147,8 @@ def test_intermediates_by_checksum(shared: Path, name: str) -> None:
     assert compared >= len(graph.nodes)
 
 
+@pytest.mark.cases(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORED)
 def test_interpreter_and_timing(shared: Path, name: str) -> None:
     graph = model(shared, name)
@@ -163,6 +171,7 @@ def test_interpreter_and_timing(shared: Path, name: str) -> None:
         np.testing.assert_array_equal(other.trace.ended, timed.trace.ended)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("small", [False, True], ids=["edge-128", "small"])
 @pytest.mark.parametrize("name", STORED)
 def test_no_races(shared: Path, name: str, small: bool) -> None:

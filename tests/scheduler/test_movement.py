@@ -80,6 +80,7 @@ def data(model: Graph, dtype: str) -> list[Any]:
     return found
 
 
+@pytest.mark.cases(80)
 @pytest.mark.parametrize("dtype", names())
 @pytest.mark.parametrize(("op", "shapes", "parameters", "most"), CASES)
 def test_moves_of_every_element_type(

@@ -107,6 +107,7 @@ chips = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(moves, st.sampled_from(SPACES), chips)
 @examples(150)
 def test_every_byte_is_moved_once(move: Move, spaces: tuple[Space, Space], chip: Hardware) -> None:
@@ -131,6 +132,7 @@ def test_every_byte_is_moved_once(move: Move, spaces: tuple[Space, Space], chip:
     np.testing.assert_array_equal(sources[order], expected[0][wanted])
 
 
+@pytest.mark.slow
 @given(moves, st.sampled_from(SPACES), chips)
 @examples(80)
 def test_a_burst_buffer_makes_no_move_slower(move: Move, spaces: tuple[Space, Space], chip: Hardware) -> None:
@@ -138,6 +140,7 @@ def test_a_burst_buffer_makes_no_move_slower(move: Move, spaces: tuple[Space, Sp
     assert cycles(move, spaces, chip) <= cycles(move, spaces, without_buffer(chip)) + 8
 
 
+@pytest.mark.slow
 @given(moves, st.sampled_from(SPACES), st.sampled_from(PRESETS))
 @examples(60)
 def test_a_larger_burst_buffer_makes_no_move_slower(

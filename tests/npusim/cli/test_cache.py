@@ -31,6 +31,7 @@ def numbers(path: Path) -> dict[str, Any]:
     return plain
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "options",
     [

@@ -210,6 +210,8 @@ def test_disasm_of_a_layer(digits: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("words", [("hw", "list"), ("models",), ("ops", "abs"), ("run", "digits_cnn")])
 def test_json_on_standard_output_stands_alone(words: tuple[str, ...], tmp_path: Path) -> None:
     plain = npusim(*words)
@@ -265,6 +267,7 @@ def test_models_and_ops() -> None:
     assert "on the host only." in operators
 
 
+@pytest.mark.slow
 def test_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: Path) -> None:
     """With a small model in place of the reference workloads, which take seconds each."""
     real = api.prepare
@@ -295,6 +298,7 @@ def test_a_search_is_not_slower(tmp_path: Path, digits: Path) -> None:
     assert cycles[1] <= cycles[0]
 
 
+@pytest.mark.slow
 def test_demo_classifies_the_digits() -> None:
     done = npusim("demo")
     assert done.status == 0
@@ -533,6 +537,7 @@ app.main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_ctrl_c_ends_a_real_run() -> None:
     running = subprocess.Popen(
@@ -545,6 +550,7 @@ def test_ctrl_c_ends_a_real_run() -> None:
     assert (running.returncode, out, err) == (130, "", "npusim: interrupted\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_files_are_written_though_stdout_is_full(digits: Path, tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
@@ -556,6 +562,7 @@ def test_files_are_written_though_stdout_is_full(digits: Path, tmp_path: Path) -
     assert json.loads((tmp_path / "r.json").read_text())["cycles"]["total"] > 0
 
 
+@pytest.mark.slow
 def test_names_that_stdout_cannot_encode(digits: Path, tmp_path: Path) -> None:
     path = tmp_path / "mod\u00e9l.tflite"
     path.write_bytes(digits.read_bytes())
@@ -569,6 +576,7 @@ def test_names_that_stdout_cannot_encode(digits: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout[done.stdout.index("\n{") :])["model"] == "mod\u00e9l"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
 def test_a_closed_pipe_is_quiet() -> None:
     running = subprocess.Popen(
@@ -596,11 +604,13 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_help_is_fast() -> None:
     # 8.6 times a Python that does nothing, 0.1 s on a quiet computer.
     assert process_cost("-m", "npusim", "--help") < 12
 
 
+@pytest.mark.slow
 def test_run_imports_only_what_it_uses(digits: Path) -> None:
     code = (
         "import sys; from npusim.cli.app import app\n"

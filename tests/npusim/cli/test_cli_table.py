@@ -24,6 +24,7 @@ def command(*words: str | Path) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_setting_is_a_hardware_file_of_one_line(tmp_path: Path) -> None:
     file = tmp_path / "wide.toml"
     file.write_text('extends = "edge-128"\nmac_array.rows = 32\ntechnology.dram = "psram"\n')
@@ -56,6 +57,7 @@ def test_compile_takes_settings(tmp_path: Path) -> None:
     assert 'compiled for "edge-128, clock_mhz=250", and "edge-128, clock_mhz=300" differs in clock_mhz' in err
 
 
+@pytest.mark.slow
 def test_explore_takes_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s.toml").write_text(

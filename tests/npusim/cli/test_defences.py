@@ -256,6 +256,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.cases(40)
 @pytest.mark.parametrize("slot", READS, ids=repr)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_whatever_is_read_is_a_regular_file_of_bounded_size(slot: Slot, name: str, folder: Path) -> None:
@@ -301,6 +302,8 @@ def _inputs(command: str, folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in sorted(files)}
 
 
+@pytest.mark.slow
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("slot", WRITES, ids=repr)
 def test_an_output_is_no_input_whatever_it_is_called(slot: Slot, folder: Path) -> None:
     if slot.command == "verify":
@@ -316,6 +319,7 @@ def test_an_output_is_no_input_whatever_it_is_called(slot: Slot, folder: Path) -
         (folder / "second").unlink()
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("slot", WRITES, ids=repr)
 def test_outputs_that_cannot_be_written_are_known_before_the_work(
     slot: Slot, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -344,6 +348,8 @@ def test_two_outputs_are_two_files(folder: Path) -> None:
             assert "give each a file of its own" in said
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("slot", FOLDERS, ids=repr)
 def test_folders_are_folders_and_links_in_them_stay(slot: Slot, folder: Path) -> None:
     victim = folder / "victim"
@@ -437,6 +443,7 @@ def shown(*words: str) -> str:
     return str(done.stdout + done.stderr)
 
 
+@pytest.mark.slow
 def test_names_are_shown_not_obeyed(evil: Path) -> None:
     shown("run", "model.tflite", "--hw", "chip.toml")
     assert "INJECTED" in shown("run", "program.npu")
@@ -459,6 +466,7 @@ def test_what_disasm_prints_is_what_it_writes(evil: Path) -> None:
     assert (evil / "again.npu").read_bytes() == (evil / "program.npu").read_bytes()
 
 
+@pytest.mark.slow
 def test_names_of_files_are_shown_not_obeyed(evil: Path) -> None:
     name = EVIL.replace("/", "")
     for command in COMMANDS:
@@ -529,6 +537,7 @@ ALLOWED = {
 PRINT_METHODS = "npusim.cli", "npusim.reports"
 
 
+@pytest.mark.slow
 def test_nobody_reads_writes_or_shows_past_them() -> None:
     # The doors: npusim.isa.base.user_file, npusim.base.{files, terminal, csv_text, npz}.
     found = [

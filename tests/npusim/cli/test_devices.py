@@ -24,6 +24,7 @@ def chip(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_bytes_are_those_of_one_machine_and_pieces_add_up(chip: Path, tmp_path: Path) -> None:
     alone, over, page = tmp_path / "alone.npz", tmp_path / "over.npz", tmp_path / "page"
     assert npusim("run", "digits_cnn", "--seed", "3", "--output", alone).status == 0
@@ -102,6 +103,8 @@ def test_the_partition_is_printed_in_the_format_of_its_file(chip: Path, tmp_path
     assert "digits_cnn on edge-128" in shorter.out
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("way", ["FILE", "BUFFER"])
 def test_lines_of_the_environment_are_forced(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,8 @@ def in_shell(script: str, *words: str, **environment: str) -> subprocess.Complet
     )
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_as_quiet_as_the_null_device(closed: str, tmp_path: Path) -> None:
     done = in_shell(f'"$@" {closed}', "run", "digits_cnn", "--timing-only", "--json", f"{tmp_path}/r.json")
@@ -42,6 +44,7 @@ def test_closed_streams_are_as_quiet_as_the_null_device(closed: str, tmp_path: P
     assert in_shell(f'"$@" {closed}', "hw", "check", "nothing.toml").returncode == 2
 
 
+@pytest.mark.slow
 def test_workers_of_a_search_have_streams_too(tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text('objectives = ["latency", "area"]\n[parameters]\nvector.lanes = [4, 8]\n')
@@ -50,6 +53,7 @@ def test_workers_of_a_search_have_streams_too(tmp_path: Path) -> None:
     assert (tmp_path / "study" / "points.csv").read_text().count("\n") == 3
 
 
+@pytest.mark.slow
 def test_figures_need_no_backend_and_matplotlib_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()  # where matplotlib would keep what it found of fonts
     surroundings = {"MPLBACKEND": "nope", "MPLCONFIGDIR": f"{tmp_path}/file"}
@@ -58,6 +62,7 @@ def test_figures_need_no_backend_and_matplotlib_says_nothing(tmp_path: Path) -> 
     assert (tmp_path / "report" / "roofline.png").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_the_backend_of_a_notebook_stays() -> None:
     code = "from npusim.reports.run.figures import styled; styled(); import matplotlib, os; "
     code += "print(matplotlib.rcParams['backend'], os.environ['MPLBACKEND'])"
@@ -66,6 +71,8 @@ def test_the_backend_of_a_notebook_stays() -> None:
     assert done.stdout == "svg svg\n", done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("option", ["--json", "--report", "--cache"])
 def test_a_folder_that_is_gone_is_named(option: str, tmp_path: Path) -> None:
     script = f'mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone; "$@"'

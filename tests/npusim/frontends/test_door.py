@@ -144,6 +144,7 @@ def test_a_program_of_a_model_without_notes_says_nothing_of_them(tmp_path: Path)
     assert 'id="notes"' not in html.render(result)
 
 
+@pytest.mark.slow
 def test_a_command_says_each_note_once_on_stderr(tmp_path: Path) -> None:
     path = written(tmp_path / "net.tiny", [1, 2, 3, 4], "relu", notes=["odd"])
     for arguments in (

@@ -75,6 +75,7 @@ def refused(run: Callable[[], object], text: str) -> None:
     assert "\n" not in str(fault.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_of_nnef(name: str, tmp_path: Path) -> None:
     text, said = DOCUMENTS[name]
@@ -150,6 +151,7 @@ NAMES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_files_of_onnx(name: str, tmp_path: Path) -> None:
     made, said = onnx_files()[name]
@@ -208,6 +210,7 @@ def test_models_of_the_hal(tmp_path: Path) -> None:
     refused(lambda: npusim.run(tmp_path / "large.hal"), MEMORIES)
 
 
+@pytest.mark.slow
 def test_a_file_may_have_more_operations_for_its_weights(tmp_path: Path) -> None:
     """700 steps of an LSTM are 8,400 operations: as many as a small file may not have, but one with weights may."""
     onnx = pytest.importorskip("onnx")

@@ -29,6 +29,7 @@ def drawn(seed: int) -> Graph:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXACT)
 def test_random_graphs_keep_their_bytes(name: str, tmp_path: Path) -> None:
     target = target_of(name, Path())

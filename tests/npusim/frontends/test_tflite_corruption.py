@@ -77,6 +77,7 @@ def test_every_prefix_is_an_error_or_complete() -> None:
     assert results.count("graph") < len(results) // 20
 
 
+@pytest.mark.slow
 def test_every_single_byte_may_be_wrong() -> None:
     data = bytearray(small_model())
     for at in range(0, len(data), 2):
@@ -164,6 +165,7 @@ def test_rows_beyond_counting() -> None:
         tflite.parse(build.file([0], [0]), "hurt")
 
 
+@pytest.mark.slow
 def test_thousands_of_nodes_with_one_name() -> None:
     """Making names unique must not compare each with all."""
     many = 5000

@@ -161,6 +161,7 @@ def test_options_of_the_detection_operator(shared: Path) -> None:
     }
 
 
+@pytest.mark.cases(36)
 @pytest.mark.parametrize("name", CASES)
 def test_one_operator_files(shared: Path, name: str) -> None:
     """Types and constants of each tensor; parameters that explain the shape or the bytes of the output."""

@@ -85,6 +85,7 @@ def test_they_are_timed_by_their_bytes(file: Path) -> None:
     assert npusim.run(file, unknown="host", effort=3).cycles <= result.cycles
 
 
+@pytest.mark.slow
 def test_they_are_marked_wherever_numbers_stand(file: Path, tmp_path: Path) -> None:
     outputs = {"--json": tmp_path / "r.json", "--csv": tmp_path / "r.csv", "--report": tmp_path / "page"}
     words = [word for pair in outputs.items() for word in pair]
@@ -128,6 +129,7 @@ def test_what_may_be_said(file: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_if_takes_them_too(file: Path) -> None:
     result = npusim.run(file, unknown="host")
     found = npusim.what_if(file, unknown="host", jobs=1)

@@ -233,6 +233,7 @@ def test_a_timeout_is_a_whole_number_of_nanoseconds(device: hal.Device, timeout:
     assert wrong.message.startswith("loopTimeoutDuration: is ")
 
 
+@pytest.mark.slow
 def test_ten_thousand_turns_are_given_up_soon(device: hal.Device) -> None:
     import time
 

@@ -24,6 +24,8 @@ def device() -> hal.Device:
     return hal.Device()
 
 
+@pytest.mark.slow
+@pytest.mark.cases(60)
 @pytest.mark.parametrize("file", FILES or ["absent"])
 def test_every_example_gives_what_its_suite_expects(shared: Path, device: hal.Device, file: str) -> None:
     wrong = [
@@ -35,5 +37,6 @@ def test_every_example_gives_what_its_suite_expects(shared: Path, device: hal.De
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_all_examples_are_there(shared: Path) -> None:
     assert sum(len(examples.load(FOLDER / file)) for file in FILES) == COUNT

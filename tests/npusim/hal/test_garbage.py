@@ -29,6 +29,8 @@ def judge(found: object, place: str) -> bool:
     return True
 
 
+@pytest.mark.slow
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("make", MODELS)
 def test_garbage_in_every_place_of_a_model(make: Callable[[], hal.Model]) -> None:
     refused = 0

@@ -19,6 +19,7 @@ def inputs_of(graph: Graph) -> list[np.ndarray]:
     return [rng.integers(-128, 128, kind.shape).astype(kind.dtype) for kind in kinds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits_cnn", "mobilenet_v2"])
 def test_a_network_gives_the_bytes_cycles_and_energy_of_a_run(name: str) -> None:
     graph = of_one_scale(npusim.load(name))
@@ -32,6 +33,7 @@ def test_a_network_gives_the_bytes_cycles_and_energy_of_a_run(name: str) -> None
     assert [layer.op for layer in done.run.layers] == [layer.op for layer in alone.layers]
 
 
+@pytest.mark.slow
 def test_the_driver_costs_little_beside_a_run() -> None:
     """Preparing and executing MobileNetV2 against loading, compiling and simulating it: 1.2 times at most, of processor
     time, the best of some attempts each; here with room for a machine that does other things."""

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim.hal as hal
 from npusim.hal import ErrorStatus
+from tests.examples import examples
 
 from .breaking import MODEL_BREAKS, REQUEST_BREAKS, Break
 from .random_models import Drawn, Pick, draw
@@ -36,7 +37,8 @@ def of_seed(*seed: int) -> tuple[Drawn, Pick]:
     return draw(pick), pick
 
 
-@settings(max_examples=60)
+@pytest.mark.slow
+@examples(60)
 @given(st.data())
 def test_a_legal_model_is_prepared_and_runs(device: hal.Device, data: st.DataObject) -> None:
     drawn = draw(picker(data))

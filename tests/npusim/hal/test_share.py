@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 import npusim.hal as hal
 from npusim.frontends.tflite import reader as tflite
 from npusim.isa.hardware.file import hardware
 from npusim.scheduler import compile_graph
 from tests.conftest import shared_folder
+from tests.examples import NIGHT, some
 
 from .examples import all_examples, model, operations, request
 
-LEAST_SHARE = 0.85
+LEAST_SHARE = 0.85 if NIGHT else 0.8
+"""By day some of the cases are tried, and their share is less exact."""
 
 
 class Placed(NamedTuple):
@@ -33,7 +36,7 @@ class Placed(NamedTuple):
 def of_examples(shared: Path) -> Iterator[Placed]:
     """The NNAPI examples with a quantized operand that give outputs."""
     device = hal.Device("edge-128")
-    for _, example in all_examples(shared / "nnapi_examples"):
+    for _, example in some(list(all_examples(shared / "nnapi_examples")), 250, "share"):
         graphs = [example["main"], *example.get("referenced", ())]
         kinds = {operand["type"] for graph in graphs for operand in graph["operands"]}
         if example["expectFailure"] or not any("QUANT" in kind for kind in kinds):
@@ -49,10 +52,10 @@ def of_litert(shared: Path) -> Iterator[Placed]:
     machine = hardware("edge-128")
     for file in sorted((shared / "ops_litert_ref").glob("*.npz")):
         with np.load(file) as arrays:
-            for name in sorted(arrays.files):
-                if name.endswith("_model"):
-                    program = compile_graph(tflite.parse(arrays[name].tobytes(), name), machine)
-                    yield Placed(file.stem, tuple(f"{call.op}: {call.reason}" for call in program.host_calls))
+            models = [name for name in sorted(arrays.files) if name.endswith("_model")]
+            for name in some(models, 3, file.stem):
+                program = compile_graph(tflite.parse(arrays[name].tobytes(), name), machine)
+                yield Placed(file.stem, tuple(f"{call.op}: {call.reason}" for call in program.host_calls))
 
 
 def share(cases: list[Placed]) -> float:
@@ -60,6 +63,7 @@ def share(cases: list[Placed]) -> float:
     return sum(not case.host for case in cases) / len(cases)
 
 
+@pytest.mark.slow
 def test_quantized_operations_run_on_the_npu(shared: Path) -> None:
     examples, litert = list(of_examples(shared)), list(of_litert(shared))
     reasons = Counter(reason for case in (*examples, *litert) for reason in case.host)

@@ -21,6 +21,8 @@ DATA = ("lies", "index")
 """What messages have in them where an operation refuses its data, which no longer fit either: a region, a list."""
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("first", range(4))
 def test_other_sizes_are_legal_or_refused(shared: Path, first: int) -> None:
     device, rng = hal.Device(), random.Random(first)

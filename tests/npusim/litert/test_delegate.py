@@ -63,6 +63,7 @@ def compared(model: bytes | str, delegate: npusim.litert.Delegate, invokes: int 
 # Bytes and numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_built_in_model_is_one_partition_with_the_cycles_of_a_run(name: str) -> None:
     delegate = npusim.litert.Delegate(hw="edge-128")
@@ -73,6 +74,7 @@ def test_a_built_in_model_is_one_partition_with_the_cycles_of_a_run(name: str) -
     assert run.outputs[0].dtype == np.int8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "partitions"), BUILT_IN.items())
 def test_convolutions_of_a_built_in_model(name: str, partitions: int) -> None:
     delegate = npusim.litert.Delegate(operators=["CONV_2D"])
@@ -81,6 +83,8 @@ def test_convolutions_of_a_built_in_model(name: str, partitions: int) -> None:
     assert {layer.op for run in delegate.runs for layer in run.layers} == {"conv_2d"}
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", SHARED)
 def test_a_network(shared: Path, name: str) -> None:
     path = str(shared / "models" / name)
@@ -221,6 +225,7 @@ def test_a_device_of_the_hal() -> None:
         npusim.litert.Delegate(hw=closed)
 
 
+@pytest.mark.slow
 def test_devices_of_nnadapter(tmp_path: Path) -> None:
     with nna.Context([nna.Device.acquire("npusim"), nna.Device.acquire("npusim_host")]) as context:
         delegate = npusim.litert.Delegate(hw=context, operators=["CONV_2D", "MAX_POOL_2D"])
@@ -230,6 +235,7 @@ def test_devices_of_nnadapter(tmp_path: Path) -> None:
         assert delegate.report(tmp_path / "page").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_report_is_a_page_of_all_partitions(tmp_path: Path) -> None:
     delegate = npusim.litert.Delegate(operators=["CONV_2D"])
     with pytest.raises(npusim.NpusimError, match="no partition has run yet"):

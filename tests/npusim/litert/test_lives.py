@@ -56,6 +56,8 @@ def output(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @needs_litert
 @pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="the memory of a process is only known on Linux"
@@ -84,6 +86,7 @@ def test_200_invokes_take_no_more_memory_than_50(operators: list[str] | None) ->
     assert steps[2] < 8 << 20, steps
 
 
+@pytest.mark.slow
 @needs_litert
 def test_delegates_and_interpreters_leave_nothing_behind() -> None:
     assert (
@@ -101,6 +104,8 @@ def test_delegates_and_interpreters_leave_nothing_behind() -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @needs_litert
 @pytest.mark.parametrize("operators", [None, ["CONV_2D"]])
 def test_either_may_go_first(operators: list[str] | None) -> None:
@@ -139,6 +144,7 @@ def test_either_may_go_first(operators: list[str] | None) -> None:
     )
 
 
+@pytest.mark.slow
 @needs_litert
 def test_threads_have_their_own_and_pass_them_on() -> None:
     assert (
@@ -164,6 +170,7 @@ def test_threads_have_their_own_and_pass_them_on() -> None:
     )
 
 
+@pytest.mark.slow
 @needs_litert
 def test_both_may_be_alive_when_python_ends() -> None:
     assert (
@@ -179,6 +186,7 @@ def test_both_may_be_alive_when_python_ends() -> None:
     )
 
 
+@pytest.mark.slow
 @needs_litert
 def test_an_interrupt_goes_on_and_a_fault_of_npusim_stays_inside() -> None:
     assert output("""
@@ -210,6 +218,8 @@ def test_an_interrupt_goes_on_and_a_fault_of_npusim_stays_inside() -> None:
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @needs_litert
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C there")
 @pytest.mark.parametrize("call", ["allocate_tensors", "invoke"])
@@ -242,6 +252,7 @@ def test_ctrl_c_is_a_keyboard_interrupt(call: str) -> None:
     )
 
 
+@pytest.mark.slow
 @needs_litert
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="only Linux lets addresses be tried")
 def test_structures_that_are_laid_out_otherwise_are_refused() -> None:

@@ -263,6 +263,7 @@ def _numbers(banks: int) -> list[int]:
     return [bank for bank in range(banks.bit_length()) if banks >> bank & 1]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.one_of(copies(), lookups()), min_size=1, max_size=25),
     st.integers(1, 4),

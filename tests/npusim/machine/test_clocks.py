@@ -79,6 +79,7 @@ def test_ticks_are_the_fewest_that_divide_all_periods(
     assert len({frequency(clock) * tick for clock, tick in zip(clocks, ticks, strict=True)}) == 1
 
 
+@pytest.mark.slow
 @given(st.fractions(0, 40), st.fractions(Fraction(1, 99), 99), st.lists(st.integers(0, 10**12), max_size=9))
 @examples(80)
 def test_times_of_a_core_are_rounded_up_to_the_systems(
@@ -246,6 +247,7 @@ instructions_of = st.lists(st.one_of(copies(), transposes(), lookups()), min_siz
 CLOCKS = (1000.0, 500.0, 750.0, 333.3, 1700.0)
 
 
+@pytest.mark.slow
 @given(
     instructions_of,
     st.sampled_from([0.0, 20.0, 40.0]),
@@ -273,6 +275,7 @@ def test_a_slow_core_beside_a_fast_one_is_a_slow_core_alone(
     assert job.runs[0].cycles == 2 * found.cycles
 
 
+@pytest.mark.slow
 @given(
     st.lists(instructions_of, min_size=1, max_size=3),
     st.lists(st.sampled_from(CLOCKS), min_size=3, max_size=3),

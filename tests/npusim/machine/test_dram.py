@@ -297,6 +297,7 @@ hardwares = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(hardwares, loads, st.sampled_from([0, 5, 42, 300, 10_000]))
 @examples(300)
 def test_stretches_served_in_one_event_equal_single_grants(hardware: Hardware, load: Load, calm: int) -> None:

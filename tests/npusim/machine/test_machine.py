@@ -339,6 +339,7 @@ def same(first: Execution, second: Execution) -> bool:
     )
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.one_of(copies(), transposes(), lookups()), min_size=1, max_size=25),
     hardwares,

@@ -212,6 +212,7 @@ def test_quantization_follows_the_int8_specification(name: str) -> None:
     assert (last.Scale(0), last.ZeroPoint(0)) == (1 / 256, -128)
 
 
+@pytest.mark.slow
 def test_another_process_generates_the_same_bytes() -> None:
     script = "from npusim.models import topologies; from zlib import crc32; print(crc32(topologies.ds_cnn()))"
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
@@ -231,6 +232,7 @@ def test_importing_the_registry_imports_nothing_heavy() -> None:
 # Activations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_activations_use_the_range_of_int8(name: str) -> None:
     interpreter, probabilities = run_litert(
@@ -328,6 +330,7 @@ def test_the_digits_test_set_is_complete_and_small() -> None:
     assert len(path_or_bytes("digits_cnn")) < 100_000
 
 
+@pytest.mark.slow
 def test_the_digits_test_set_is_what_training_holds_out() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn has the images and is not installed")
     images, labels, test_images, test_labels = digits.load_data()
@@ -361,6 +364,7 @@ def test_gradients_agree_with_differences() -> None:
             assert float((gradient * direction).sum()) == pytest.approx(slope, rel=1e-4, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_the_training_script_writes_a_model_and_repeats_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

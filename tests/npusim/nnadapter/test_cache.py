@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim import nnadapter as nna
@@ -22,6 +22,7 @@ from npusim.kernels.operators.elementwise import add
 from npusim.nnadapter import c
 from npusim.nnadapter.cache import checks, container, record
 from npusim.nnadapter.keeping import expectation
+from tests.examples import examples
 
 from .test_cache_container import flipped
 
@@ -285,8 +286,9 @@ def test_programs_of_others(model: nna.Model, blob: bytes) -> None:
         nna.Compilation(None, devices, token="mine", buffer=container.write_cache(forged)).finish()
 
 
+@pytest.mark.slow
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_entries_of_strangers(blob: bytes, draw: st.DataObject) -> None:
     """Whatever entries say, under a right checksum: a compilation that runs, or a refusal."""
     entries = container.read_cache(blob)

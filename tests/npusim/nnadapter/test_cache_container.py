@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.frontends.nnadapter.codes import ResultCode
@@ -22,6 +22,7 @@ from npusim.nnadapter.cache.refusals import (
     CacheRefused,
     Truncated,
 )
+from tests.examples import examples
 
 THREE = {"num_caches": (1).to_bytes(8, "little"), "cache_0_device_name": b"npusim", "model": bytes(range(37))}
 
@@ -73,8 +74,9 @@ def test_checksum_is_castagnolis() -> None:
     assert crc32c(b"") == 0
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=100), st.sampled_from((0, 0, 65530, 65536, 65540, 131071)))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_checksum_bit_by_bit(tail: bytes, before: int) -> None:
     """Against the definition, also where the data is one, two or three blocks long."""
     head = bytes(number * 7 & 0xFF for number in range(before))

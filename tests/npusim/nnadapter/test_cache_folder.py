@@ -42,6 +42,7 @@ def test_kept_and_read_again(tmp_path: Path) -> None:
     assert os.listdir(place) == ["a b-1.ü.nnc"]
 
 
+@pytest.mark.slow
 def test_killed_20_times_while_it_writes(tmp_path: Path) -> None:
     """A writer that is killed at a random moment leaves no file, the old one or the new one, and never a part."""
     moments = random.Random(11)

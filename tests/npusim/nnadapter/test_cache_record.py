@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.frontends.nnadapter.codes import FuseCode, Precision
@@ -31,6 +31,7 @@ from npusim.nnadapter.cache.refusals import (
 )
 from npusim.nnadapter.cache.tokens import token_of
 from npusim.session import api
+from tests.examples import examples
 
 CODES = TensorType("int8", (2, 3), Quantization((0.5,), (-3,)))
 REALS = TensorType("float32", (2, 3))
@@ -237,8 +238,9 @@ def test_values_that_are_there_already() -> None:
         load(record.save(replace(RECORD, gears=(gear,))))
 
 
+@pytest.mark.slow
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_entries_of_strangers(draw: st.DataObject) -> None:
     """A container with a right checksum and anything in an entry is a record or a refusal."""
     entries = container.read_cache(record.save(RECORD))

@@ -42,6 +42,7 @@ MODEL = "ds_cnn"
 DEVICES = ["no_depthwise", "no_dense", "npusim_host"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("mode", ["order", "cost"])
 def test_three_devices_give_the_bytes_of_one(mode: str) -> None:
     model = nna.from_file(MODEL)
@@ -68,6 +69,7 @@ def test_what_pieces_take_is_known_before_a_run() -> None:
     assert compilation.pieces == list(run(compilation).pieces)
 
 
+@pytest.mark.slow
 def test_cost_is_never_slower_than_order() -> None:
     model = nna.from_file(MODEL)
     cycles = {

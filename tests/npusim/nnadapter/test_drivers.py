@@ -335,6 +335,7 @@ def test_builtin_device_cuts_results_off_towards_zero(seed: int) -> None:
     assert not np.array_equal(results["npusim"], wanted)  # it rounds, and -128 is a code
 
 
+@pytest.mark.slow
 def test_builtin_device_on_the_operation_cases(shared: Path) -> None:
     tried = 0
     for case in operations.cases(shared).values():

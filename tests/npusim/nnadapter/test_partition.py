@@ -205,6 +205,7 @@ def machines(draw: st.DrawFn) -> list[Hardware | str]:
     return [*found, "npusim_host"] if draw(st.booleans()) else found
 
 
+@pytest.mark.slow
 @given(graphs(random_graph), machines())
 @examples(12)
 def test_cost_is_never_slower_than_order_and_gives_its_bytes(
@@ -221,6 +222,8 @@ def test_cost_is_never_slower_than_order_and_gives_its_bytes(
     assert by_cost_.cycles <= by_order_.cycles
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("clocks", [(500.0, 500.0, 500.0), (500.0, 650.0, 333.3)])
 def test_a_bench_adds_up_what_the_whole_takes(seed: int, clocks: tuple[float, ...]) -> None:
@@ -312,6 +315,7 @@ def table(made: Compilation) -> list[tuple[str, int]]:
     return [(piece.device, len(piece.operations)) for piece in made.gears[0].pieces]
 
 
+@pytest.mark.slow
 def test_mobilenet_v2_over_three_devices() -> None:
     """An NPU without depthwise convolutions, one without fully connected layers, and the host."""
     graph = npusim.load("mobilenet_v2")
@@ -403,6 +407,7 @@ def nchw_model() -> nna.Model:
     return model
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("partition", ["order", "cost"])
 @pytest.mark.parametrize(
     "lacks",

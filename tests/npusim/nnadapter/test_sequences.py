@@ -6,12 +6,14 @@ import warnings
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim import nnadapter as nna
 from npusim.nnadapter import c
 from npusim.nnadapter.c.functions import ROWS
+from tests.examples import examples
 
 RESULTS = {int(code) for code in nna.ResultCode}
 
@@ -105,7 +107,8 @@ class Caller:
         self.handles += [one.value for one in arguments if isinstance(one, c.Ref) and one.value is not None]
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@examples(150)
 @given(st.data())
 def test_the_c_interface_raises_nothing(data: st.DataObject) -> None:
     caller = Caller(data)
@@ -119,7 +122,8 @@ def test_the_c_interface_raises_nothing(data: st.DataObject) -> None:
             caller.call(name)
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
+@examples(100)
 @given(st.data())
 def test_sequences_that_mostly_lead_somewhere(data: st.DataObject) -> None:
     caller = Caller(data)
@@ -151,7 +155,8 @@ OBJECTS: dict[str, list[str]] = {
 """What can be done with the objects."""
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@examples(150)
 @given(st.data())
 def test_the_objects_raise_nothing_but_their_errors(data: st.DataObject) -> None:
     objects: list[Any] = []

@@ -265,6 +265,7 @@ def test_layers_on_the_host_of_a_device_are_pieces_of_its_own() -> None:
     assert (entered.cycles, entered.handover_cycles) == (0, round(first.host.handover_us * 500))
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 10_000), st.lists(st.sampled_from([500.0, 100.0, 333.3, 1700.0]), min_size=3, max_size=3)
 )

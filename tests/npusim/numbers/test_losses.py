@@ -296,6 +296,7 @@ def _run(model: str, preset: str, changes: tuple[tuple[str, object], ...]) -> tu
     return program, execute(program, data=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "preset", "changes"), RUNS, ids=str)
 def test_losses_of_a_model_add_up(model: str, preset: str, changes: dict[str, object]) -> None:
     program, execution = _run(model, preset, tuple(changes.items()))

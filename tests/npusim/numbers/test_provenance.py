@@ -67,6 +67,7 @@ def test_the_block_says_how_to_have_the_run_again(model: Path, tmp_path: Path) -
     assert str(model.parent) not in json.dumps(found)
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_file_wherever_it_is_written(model: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     there = tmp_path / "elsewhere" / "net.tflite"
@@ -136,6 +137,7 @@ def test_results_from_before_are_compared_too(model: Path, tmp_path: Path) -> No
     assert "\x1b" not in out
 
 
+@pytest.mark.slow
 def test_page_and_figures_say_it(model: Path, tmp_path: Path) -> None:
     found = result(tmp_path, model, "--seed", "5", "--report", tmp_path / "out")["provenance"]
     page = (tmp_path / "out" / "report.html").read_text()

@@ -301,6 +301,7 @@ NOT_COMPARED = {"ELU", "DIV"}
 """LiteRT's reference kernels lack the one, and refuse to divide by the code of zero, which a random divisor has."""
 
 
+@pytest.mark.slow
 @needs_litert
 def test_every_operator_of_floats_is_the_same_in_litert() -> None:
     """The random models in floats that npusim and LiteRT compute live, quantized; some stay in floats."""
@@ -346,6 +347,7 @@ def digits() -> tuple[Graph, Array, Array]:
     return float_twin(graph), reals_of_codes(images.reshape(-1, *kind.shape[1:]), kind), labels
 
 
+@pytest.mark.slow
 def test_a_classifier_classifies_as_before(digits: tuple[Graph, Array, Array], tmp_path: Path) -> None:
     graph, images, labels = digits
     made = npusim.quantize(graph, {"in0": images[:50]}, tmp_path / "digits.tflite")

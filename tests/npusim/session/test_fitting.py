@@ -46,6 +46,7 @@ def test_what_is_named_fits(large: Path, name: str) -> None:
     assert command(*words, *shlex.split(preset))[0] == 0
 
 
+@pytest.mark.slow
 def test_a_public_network_is_told_what_fits(shared: Path) -> None:
     model = shared / "models" / "coral_deeplabv3_mnv2_dm05_pascal_quant.tflite"
     status, said = command("run", model, "--hw", "ethos-u55-128", "--timing-only")

@@ -194,6 +194,8 @@ def _header(dtype: str, shape: tuple[int, ...], version: int = 1) -> bytes:
     return b"\x93NUMPY" + bytes([version, 0]) + size + text
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("begin", "megabytes", "message"),
     [

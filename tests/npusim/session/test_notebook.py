@@ -126,6 +126,7 @@ def maker() -> ModuleType:
     return _maker()
 
 
+@pytest.mark.slow
 def test_the_example_runs_and_shows_what_it_showed(maker: ModuleType, tmp_path: Path) -> None:
     import nbformat
 

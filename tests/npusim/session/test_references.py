@@ -46,6 +46,7 @@ def test_a_decision_costs_the_look_and_the_handover() -> None:
     assert len(done.workloads) == 1
 
 
+@pytest.mark.slow
 def test_a_machine_that_holds_inputs_on_the_chip_has_a_table() -> None:
     """Its maps have as many rows as fit into half of the scratchpad; two programs of a decision do not share that."""
     chip = npusim.hardware("ethos-u55-128")
@@ -55,6 +56,7 @@ def test_a_machine_that_holds_inputs_on_the_chip_has_a_table() -> None:
     assert table.standing.claim("latency") is not None
 
 
+@pytest.mark.slow
 def test_networks_that_a_chip_has_no_room_for_are_left_out() -> None:
     """MobileNet v1 has 4.2 M weights, the L2 of GAP9 1.5 MiB: DS-CNN stands for both networks."""
     table = references.table(npusim.hardware("gap9"))

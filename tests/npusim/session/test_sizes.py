@@ -135,6 +135,7 @@ def test_every_way_to_run_takes_sizes(model: Path, tmp_path: Path) -> None:
     assert command("run", model, *option, "--print-partition")[0] == 0
 
 
+@pytest.mark.slow
 def test_what_if_of_a_result_has_its_sizes(model: Path) -> None:
     result = npusim.run(model, timing_only=True, sizes=SIZES)
     assert result.what_if(jobs=1).latency_ms == result.latency_ms

@@ -42,6 +42,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "chips.toml"
 
 
+@pytest.mark.slow
 def test_a_search_from_the_command_line(space: Path) -> None:
     status, out, err = npusim("explore", space, "-j", "1")
     assert (status, err) == (0, "")
@@ -104,6 +105,7 @@ def test_without_a_model(space: Path) -> None:
     assert npusim("explore", space)[2] == "npusim: no model: name one before the space, or in its [models]\n"
 
 
+@pytest.mark.slow
 def test_models_lie_beside_the_space(space: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = models.path_or_bytes("ds_cnn")
     content = made if isinstance(made, bytes) else Path(made).read_bytes()
@@ -118,6 +120,7 @@ def test_models_lie_beside_the_space(space: Path, monkeypatch: pytest.MonkeyPatc
     assert '"commands":["mine.tflite"]' in Path("chips.study/study.html").read_text()
 
 
+@pytest.mark.slow
 def test_models_of_one_name_are_told_apart(space: Path) -> None:
     made = models.path_or_bytes("digits_cnn")
     content = made if isinstance(made, bytes) else Path(made).read_bytes()

@@ -93,6 +93,7 @@ def study_in(folder: Path, file: SpaceFile, how: Any, **more: Any) -> Study:
     return made
 
 
+@pytest.mark.slow
 def test_workers_come_and_die(cluster: Cluster, tmp_path: Path) -> None:
     file, how = space_file(PARAMETERS), sampling("nsga2", points=60)
     first, second = cluster.worker(), cluster.worker()
@@ -148,6 +149,7 @@ def certificates(folder: Path) -> tuple[Path, Path, Path]:
     return folder / "ca.pem", folder / "me.pem", folder / "me.key"
 
 
+@pytest.mark.slow
 def test_a_cluster_behind_tls(tmp_path: Path) -> None:
     ca, cert, key = certificates(tmp_path)
     words = ("--tls-ca-file", str(ca), "--tls-cert", str(cert), "--tls-key", str(key), "--protocol", "tls")

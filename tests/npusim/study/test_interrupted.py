@@ -63,6 +63,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, st
     return study, out, err
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_leaves_front_page_and_figures(interrupted: tuple[Path, str, str]) -> None:
     study, out, err = interrupted
     kept = points_in(study)
@@ -80,6 +81,7 @@ def test_an_interrupted_search_leaves_front_page_and_figures(interrupted: tuple[
         assert (study / name).stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_study_draws_it_again(interrupted: tuple[Path, str, str]) -> None:
     study, said, _ = interrupted
     drawn = [
@@ -95,6 +97,7 @@ def test_study_draws_it_again(interrupted: tuple[Path, str, str]) -> None:
     assert {file: file.read_bytes() for file in drawn} == before
 
 
+@pytest.mark.slow
 def test_a_study_is_drawn_while_a_search_goes_on(interrupted: tuple[Path, str, str]) -> None:
     study, _, _ = interrupted
     with Folder(study).writing():

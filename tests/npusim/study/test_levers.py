@@ -36,6 +36,8 @@ def _levers(model: str, result: RunResult, how: Compiler = searching.FAST) -> tu
     return found, tried
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("model", "preset"),
     [
@@ -61,6 +63,8 @@ def test_a_line_is_what_set_gives(model: str, preset: str) -> None:
     assert _levers(model, before)[1] == tried  # equal runs have equal answers
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("preset", ["edge-128", "ethos-u55-128", "mobile-1024"])
 def test_no_single_key_is_better_than_the_first_line(preset: str) -> None:
     before = _ran("digits_cnn", preset)
@@ -123,6 +127,7 @@ def test_what_an_operator_lacks_is_given_to_the_machine() -> None:
     assert (dict(best.set), best.cycles) == ({"float32_rescale": True}, int(then.cycles))
 
 
+@pytest.mark.slow
 def test_what_helps_most_of_all_keys_is_among_the_levers() -> None:
     before = _ran("digits_cnn", "gap9")
     every = what_if("digits_cnn", "gap9", jobs=1)
@@ -150,6 +155,7 @@ def test_where_nothing_is_simulated_it_says_why(tmp_path: Path) -> None:
     assert "the program is compiled already; run the model" in " ".join(command("run", file).out.split())
 
 
+@pytest.mark.slow
 def test_operators_that_were_put_on_the_host_stay_there() -> None:
     before = api.run("digits_cnn", host=["max_pool_2d"], timing_only=True)
     _, tried = _levers("digits_cnn", before, Compiler(host=["max_pool_2d"]))
@@ -160,6 +166,7 @@ def test_operators_that_were_put_on_the_host_stay_there() -> None:
         assert int(then.cycles) == lever.cycles
 
 
+@pytest.mark.slow
 def test_a_large_network_is_tried_on_fewer_machines() -> None:
     small, large = _ran("digits_cnn", "edge-128"), _ran("mobilenet_v2", "edge-128")
     assert searching._affordable(small) > 10

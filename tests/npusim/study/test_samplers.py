@@ -49,6 +49,8 @@ def searched(study: Study, kind: str, points: int, seed: int, space: Space | Non
     return list(told.values())
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1, each="kind")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["nsga2", "tpe"])
 def test_a_fifth_of_the_points_finds_the_front(kind: str, seed: int, grid: Study) -> None:
@@ -66,6 +68,7 @@ def test_a_fifth_of_the_points_finds_the_front(kind: str, seed: int, grid: Study
     assert hits[0] > hits[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["random", "nsga2", "tpe"])
 def test_seeds(kind: str, grid: Study) -> None:
     one, again, other = (searched(grid, kind, 60, seed) for seed in (1, 1, 2))
@@ -73,6 +76,7 @@ def test_seeds(kind: str, grid: Study) -> None:
     assert one != other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nsga2", "tpe"])
 def test_limits_and_constraints_lead_the_search(kind: str, grid: Study) -> None:
     fast = np.quantile([record.values["latency_ms"] for record in grid.records], 0.25)

@@ -121,6 +121,7 @@ VALUES: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_cached_equals_cold_for_memories_with_clocks_and_prices_of_their_own() -> None:
     space = space_file(
         {
@@ -151,6 +152,7 @@ def random_space(seed: int, **tables: Any) -> Space:
     return space_file({path: VALUES[path] for path in chosen}, keep=keep, **tables).space
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("programs", ["own", "shared"])
 @pytest.mark.parametrize("seed", range(6))
 def test_cached_equals_cold(seed: int, programs: str) -> None:

@@ -73,6 +73,8 @@ def test_a_grid_is_complete_and_equals_single_runs(grid: Study) -> None:
         }
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("kind", "jobs"), [("grid", 3), ("nsga2", 2)])
 def test_any_number_of_processes_gives_the_same_bytes(kind: str, jobs: int, tmp_path: Path) -> None:
     study_in(tmp_path / "one", kind=kind, points=12)
@@ -81,6 +83,8 @@ def test_any_number_of_processes_gives_the_same_bytes(kind: str, jobs: int, tmp_
     assert {"study.json", "points.jsonl", "points.csv", "front.csv"} <= files_of(tmp_path / "one").keys()
 
 
+@pytest.mark.slow
+@pytest.mark.cases(1, each="kind")
 @pytest.mark.parametrize("kind", ["grid", "random", "nsga2", "tpe"])
 @pytest.mark.parametrize("kept", [0, 1, 7])
 def test_what_is_on_disk_is_not_computed_again(
@@ -147,20 +151,22 @@ def start(space: Path, study: Path, jobs: int = 2, code: str = COMMAND) -> subpr
     )
 
 
-KILLED_SPACE = """
+POINTS = 180 if NIGHT else 60
+KILLED_SPACE = f"""
 [parameters]
 mac_array.rows = [4, 8, 16, 32]
 mac_array.columns = [4, 8, 16]
-scratchpad.size_kib = { from = 16, to = 128, factor = 2 }
+scratchpad.size_kib = {{ from = 16, to = 128, factor = 2 }}
 dram.bandwidth_gb_per_s = [0.5, 1, 2]
 vector.lanes = [2, 4, 8]
 [sampler]
 kind = "nsga2"
-points = 180
+points = {POINTS}
 batch = 10
 """
 
 
+@pytest.mark.slow
 def test_killed_many_times_equals_never_killed(tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text(KILLED_SPACE)
@@ -168,12 +174,12 @@ def test_killed_many_times_equals_never_killed(tmp_path: Path) -> None:
     done = start(space, whole)
     assert done.wait() == 0, done.stderr and done.stderr.read()
     chance = random.Random(4)
-    for kill in range(10 if NIGHT else 3):
+    for kill in range(10 if NIGHT else 2):
         before = count_lines(killed)
         points, pause_s = chance.randrange(1, 9), chance.random() * 0.02
         process = start(space, killed, jobs=1 + kill % 2, code=KILLED.format(points=points, pause_s=pause_s))
         assert process.wait() == -signal.SIGKILL
-        assert before < count_lines(killed) < 180
+        assert before < count_lines(killed) < POINTS
     last = start(space, killed)
     assert last.wait() == 0, last.stderr and last.stderr.read()
     assert files_of(killed) == files_of(whole)
@@ -184,6 +190,7 @@ def count_lines(study: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
+@pytest.mark.slow
 def test_no_worker_outlives_a_killed_search(tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text(KILLED_SPACE.replace('kind = "nsga2"', 'kind = "random"'))
@@ -221,6 +228,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
     space = space_file().space
     study_in(tmp_path / "calm")
@@ -309,6 +317,7 @@ def test_two_searches_do_not_share_a_study(grid: Study) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_infeasible_points_are_kept_with_their_reason(tmp_path: Path) -> None:
     parameters = {"mac_array.rows": [16, 512], "scratchpad.size_kib": [4, 16], "dram.burst_bytes": [32, 48]}
     space = space_file(parameters, limits={"area": "<= 0.5"}).space
@@ -373,6 +382,7 @@ def test_hardware_files_of_the_front_run(grid: Study) -> None:
     assert run.latency_ms == record.values["latency_ms"]
 
 
+@pytest.mark.slow
 def test_every_point_of_a_front_with_data(grid: Study) -> None:
     graph = npusim.load("digits_cnn")
     for record in grid.front:
@@ -430,6 +440,7 @@ def test_a_fault_of_ours_is_a_reason_too(tmp_path: Path, monkeypatch: pytest.Mon
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_objective_that_a_model_does_not_have(jobs: int, tmp_path: Path) -> None:
     space = space_file(objectives=["layers.99.cycles"]).space
@@ -443,6 +454,7 @@ def test_an_objective_that_a_model_does_not_have(jobs: int, tmp_path: Path) -> N
         )
 
 
+@pytest.mark.slow
 def test_the_interface_of_python(tmp_path: Path) -> None:
     from npusim import explore as room
 

@@ -57,6 +57,7 @@ def test_every_number_has_a_factor_or_a_reason_for_none() -> None:
     assert all(2.0 in each.what_if for each in parameters() if each.what_if)
 
 
+@pytest.mark.slow
 def test_all_of_them_are_tried(found: WhatIf) -> None:
     asked = sorted(
         (each.path, factor)
@@ -119,6 +120,7 @@ def test_an_unset_value_has_no_double() -> None:
     assert tried == Variant("host.clock_mhz", None, None, reason="unset")
 
 
+@pytest.mark.slow
 def test_processes_find_the_same(found: WhatIf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "LEAST_PARALLEL_S", 0.0)
     steps: list[tuple[int, int]] = []
@@ -127,6 +129,7 @@ def test_processes_find_the_same(found: WhatIf, monkeypatch: pytest.MonkeyPatch)
     assert steps[-1][0] == steps[-1][1] == len(steps)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_only_time(found: WhatIf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "LEAST_PARALLEL_S", 0.0)
     start = executors._Worker._start
@@ -156,6 +159,7 @@ def test_a_program_runs_as_it_is_on_what_keeps_it_valid(found: WhatIf) -> None:
     assert "as it is" in table.render(as_it_is)
 
 
+@pytest.mark.slow
 def test_results_can_be_asked(found: WhatIf) -> None:
     result = npusim.run("digits_cnn", timing_only=True)
     assert result.what_if(jobs=1).variants == found.variants
@@ -183,6 +187,7 @@ def test_the_hardware_of_a_program_is_its_own() -> None:
         what_if(program, "edge-64")
 
 
+@pytest.mark.slow
 def test_the_command(found: WhatIf, tmp_path: Path) -> None:
     numbers = tmp_path / "r.json"
     done = command("run", "digits_cnn", "--timing-only", "--what-if", "--json", numbers)
@@ -232,6 +237,7 @@ def test_both_directions_of_a_parameter_stand_together(found: WhatIf) -> None:
     assert lines[first + 1].split()[0] == "256"
 
 
+@pytest.mark.slow
 def test_of_blocks_what_an_array_of_blocks_has() -> None:
     found = what_if("digits_cnn", "ethos-u55-128", jobs=1)
     by_path = {(each.parameter, each.after): each for each in found.variants}

@@ -26,6 +26,7 @@ p = max_pool(r, size = [1,1,2,2], stride = [1,1,2,2], padding = [(0,0),(0,0),(0,
 q = clamp(p, 0.1, 0.6); m = mean_reduce(q, axes = [2,3]); y = softmax(m, axes = [1]);"""
 
 
+@pytest.mark.slow
 def test_layers_are_compared_by_the_names_of_the_graph(tmp_path: Path) -> None:
     path = folder(tmp_path / "net", BODY, variables=WEIGHTS)
     found = npusim.verify(path, samples=2)

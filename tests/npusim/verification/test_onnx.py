@@ -258,6 +258,8 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         npusim.verify(path)
 
 
+@pytest.mark.slow
+@pytest.mark.cases(3)
 @pytest.mark.filterwarnings("ignore::npusim.frontends.frontend.ModelWarning")
 @pytest.mark.parametrize(
     "name",

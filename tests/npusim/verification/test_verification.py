@@ -65,6 +65,7 @@ def test_inputs_are_those_of_a_run() -> None:
         npusim.verify(MODEL, samples=0)
 
 
+@pytest.mark.slow
 @needs_litert
 def test_floats_are_close_and_undefined_rows_do_not_count(tmp_path: Path) -> None:
     verdicts = set()

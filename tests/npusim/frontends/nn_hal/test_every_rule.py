@@ -330,6 +330,8 @@ def rules(row: Row) -> list[str]:
     return [text(rule) for rule in (*row.parameters, *row.shapes, *row.quantization)]
 
 
+@pytest.mark.slow
+@pytest.mark.cases(20)
 @pytest.mark.parametrize("row", RULED, ids=lambda row: row.type.name)
 def test_every_rule_is_broken_by_a_call(row: Row) -> None:
     said = set(messages(row))

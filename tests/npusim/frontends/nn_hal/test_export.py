@@ -160,6 +160,7 @@ def test_built_in_models_come_back_with_their_bytes_and_cycles(name: str) -> Non
     assert before.cycles == after.cycles
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="../shared/nnapi_examples is not there")
 def test_models_of_the_hal_come_back() -> None:
     written_count = 0

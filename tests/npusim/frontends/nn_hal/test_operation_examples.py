@@ -13,6 +13,7 @@ needs_examples = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_examples
 @pytest.mark.parametrize("version", VERSIONS)
 def test_models_keep_the_rules(version: str) -> None:

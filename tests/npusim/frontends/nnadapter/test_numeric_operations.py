@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, Callable[[Values], Values]] = {
 }  # fmt: skip
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("hardware", MACHINES, ids=["host", "lanes"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str, hardware: npusim.Hardware | None) -> None:
@@ -70,6 +71,7 @@ ARITHMETIC: dict[str, Callable[[Values, Values], Values]] = {
 }  # fmt: skip
 
 
+@pytest.mark.cases(16)
 @pytest.mark.parametrize("hardware", MACHINES, ids=["host", "lanes"])
 @pytest.mark.parametrize("fuse_code", range(4))
 @pytest.mark.parametrize("name", ARITHMETIC)
@@ -262,6 +264,7 @@ def test_limits_may_be_infinite_and_may_be_computed() -> None:
 CASTS = ("bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64")
 
 
+@pytest.mark.cases(20)
 @pytest.mark.parametrize("before", CASTS)
 @pytest.mark.parametrize("after", CASTS)
 def test_casts(before: str, after: str) -> None:

@@ -268,6 +268,7 @@ def check(error: NNAdapterError) -> None:
     assert len(str(error)) > 10
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @examples(150)
 def test_calls_in_any_order_raise_nothing_but_errors_of_the_door(data: st.DataObject) -> None:
@@ -282,6 +283,7 @@ def test_calls_in_any_order_raise_nothing_but_errors_of_the_door(data: st.DataOb
             assert state(model) == before
 
 
+@pytest.mark.cases(24)
 @pytest.mark.parametrize("kind", OperationType)
 @given(data=st.data())
 @examples(4)

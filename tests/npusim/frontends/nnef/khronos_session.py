@@ -1,7 +1,11 @@
-"""The Khronos runtime in a process of its own, for it may crash: folders by line, a file of outputs in each."""
+"""The Khronos runtime on folders of models, each in a forked process, for it may crash.
+
+python khronos_session.py FOLDER...      writes outputs.npz into each folder that it can execute
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,5 +21,19 @@ def run(folder: Path) -> None:
     np.savez(folder / "outputs.npz", *outputs)
 
 
+def apart(folder: Path) -> None:
+    """Run a model in a child process: a crash or an exception there is a model without outputs."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            run(folder)
+            status = 0
+        finally:
+            os._exit(status)
+    os.waitpid(child, 0)
+
+
 if __name__ == "__main__":
-    run(Path(sys.argv[1]))
+    for name in sys.argv[1:]:
+        apart(Path(name))

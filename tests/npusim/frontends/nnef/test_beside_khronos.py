@@ -153,6 +153,7 @@ LENIENT = {"L2", "G4", "G6", "G7", "C9", "X2", "I6", "I7", "S1", "N", "E6", "P",
 """Rules that the Khronos parser does not hold everywhere: 1. for 1.0, borders, labels, numbers of results, nesting."""
 
 
+@pytest.mark.slow
 def test_both_refuse_the_same_mutants(parser: Parser) -> None:
     chance = random.Random(3)
     element = re.compile(r"\w+|\s+|.", re.DOTALL)
@@ -178,6 +179,7 @@ def test_both_refuse_the_same_mutants(parser: Parser) -> None:
     assert accepted > 40
 
 
+@pytest.mark.slow
 def test_both_refuse_the_documents_that_break_a_rule(parser: Parser) -> None:
     known = {rule for rule, text, _, _ in TABLE if isinstance(parser(text), list)}
     assert known <= LENIENT | {"E8", "E10", "F6", "B2", "L3", "I1", "I4", "C10"}

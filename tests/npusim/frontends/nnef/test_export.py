@@ -95,6 +95,7 @@ ROWS: tuple[tuple[str, tuple[tuple[int, ...], ...], int, dict[str, Any]], ...] =
 )  # fmt: skip
 
 
+@pytest.mark.cases(20)
 @pytest.mark.parametrize(("op", "shapes", "results", "parameters"), ROWS)
 @pytest.mark.parametrize("coded", [True, False])
 def test_operators_come_back(

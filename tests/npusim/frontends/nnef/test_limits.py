@@ -65,6 +65,8 @@ LARGE = (
 )
 
 
+@pytest.mark.slow
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("text", "words"), LARGE, ids=range(len(LARGE)))
 def test_what_is_too_much_is_refused(text: str, words: str) -> None:
     limit = sys.getrecursionlimit()
@@ -101,6 +103,7 @@ def len_of_stack() -> int:
     return count
 
 
+@pytest.mark.slow
 def test_a_long_array_takes_memory_like_its_text() -> None:
     text = flat(f"z = constant(shape = [100000], value = [{'1.5,' * 99_999}1.5]); y = relu(x);")
     tracemalloc.start()
@@ -123,6 +126,7 @@ def network_text(layers: int) -> str:
     return flat("\n".join([*lines, f"y = copy(c{layers});"]))
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_number_of_operations() -> None:
     def seconds(layers: int) -> float:
         begin = time.process_time()
@@ -134,6 +138,7 @@ def test_time_grows_with_the_number_of_operations() -> None:
     assert min(seconds(1667) for _ in range(2)) < 1.5  # 5,000 operations: 0.35 s
 
 
+@pytest.mark.slow
 def test_threads_expand_at_the_same_time() -> None:
     text = own(
         fragment("b = foo(relu(a), n = n - 1) if n != 0 else a;", "a: tensor<scalar>, n: integer"),

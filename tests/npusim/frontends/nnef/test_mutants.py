@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.frontends.nnef import tensor_file
 from npusim.frontends.nnef.document import load, loads
 from npusim.frontends.nnef.places import DocumentError
+from tests.examples import examples
 from tests.npusim.frontends.nnef.documents import flat, fragment, own
 from tests.npusim.frontends.nnef.mutants import CODES, SEEDS, mutant
 from tests.npusim.frontends.nnef.test_container import FILES, tar, written
@@ -83,7 +84,7 @@ def test_mutants_of_archives(tmp_path: Path) -> None:
     assert 10 < read < 390
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.text(st.sampled_from("abx01.,;:=()[]{}<>?+-*/^!&|'\"# \n"), max_size=60),
     st.sampled_from(["1.0;", "1.0"]),
@@ -92,14 +93,14 @@ def test_any_text_after_the_version(text: str, version: str) -> None:
     assert not outcome(f"version {version}\n{text}")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(max_size=40))
 def test_any_text_in_a_body(text: str) -> None:
     outcome(own(fragment(f"b = a; {text}")))
     outcome(flat(f"y = relu(x); {text}"))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_data_file_or_refused(data: bytes) -> None:
     message = refusal(lambda: tensor_file.parse(data, "w.dat"))

@@ -46,6 +46,7 @@ def test_every_standard_operation_has_a_row_or_a_body() -> None:
     assert len(names) == len(ROWS)
 
 
+@pytest.mark.slow
 def test_whole_operations_give_what_their_bodies_give() -> None:
     generator = np.random.default_rng(2)
     compared = 0

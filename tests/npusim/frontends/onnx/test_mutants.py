@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
 from npusim.frontends.forms import conversion
+from tests.examples import examples
 from tests.npusim.frontends.onnx.models import Single, fixed, model_of, scalar, single, written, x
 from tests.npusim.frontends.onnx.mutants import mutant, outcome, seeds
 
@@ -27,7 +28,7 @@ def test_mutants(tmp_path: Path) -> None:
     assert 50 < said.count("") < 200
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.binary(max_size=80))
 def test_any_bytes_are_refused(tmp_path_factory: Any, data: bytes) -> None:
     said = outcome(data, tmp_path_factory.getbasetemp())

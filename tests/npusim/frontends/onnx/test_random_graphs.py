@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
+from tests.examples import examples
 from tests.npusim.frontends.onnx.models import written
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -81,7 +82,7 @@ def graphs(draw: st.DrawFn) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(graphs())
 def test_same_as_onnxruntime(tmp_path_factory: pytest.TempPathFactory, model: Any) -> None:
     path = written(Path(tmp_path_factory.getbasetemp()), model, "random.onnx")

@@ -32,6 +32,8 @@ MODELS = {
 """Whole models, and whether ONNX Runtime's results are theirs or those of the definition."""
 
 
+@pytest.mark.slow
+@pytest.mark.cases(10)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_cases_have_their_bytes(shared: Path, family: str) -> None:
     """Every case, on the machine."""
@@ -43,6 +45,8 @@ def test_cases_have_their_bytes(shared: Path, family: str) -> None:
     assert wrong == {}
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_models_have_their_results(shared: Path, name: str) -> None:
     """Codes are equal, floats nearly so."""

@@ -50,6 +50,8 @@ convolution does.
 """
 
 
+@pytest.mark.slow
+@pytest.mark.cases(20)
 @pytest.mark.parametrize(
     "family",
     [name for name in (families(SHARED) if (SHARED / "onnx").exists() else ()) if name.startswith("qdq.")],
@@ -91,6 +93,8 @@ def same(found: Any, wanted: Any) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.slow
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str) -> None:
     graph, arrays = read(name)

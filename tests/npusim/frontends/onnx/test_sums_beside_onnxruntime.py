@@ -14,6 +14,7 @@ from tests.npusim.frontends.onnx.test_codes_beside_onnxruntime import BYTES, FEW
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 
+@pytest.mark.slow
 @FEW
 @given(SEEDS, BYTES, st.booleans(), st.booleans(), st.sampled_from(["1,1,1", "2,1,2", "1,2,3"]))
 def test_averages_along_three_axes(
@@ -37,6 +38,7 @@ def test_averages_along_three_axes(
         compare(tmp_path, group, constants, x, opset=opset)
 
 
+@pytest.mark.slow
 @FEW
 @given(
     SEEDS,

@@ -188,6 +188,7 @@ def test_broken_file_is_one_line(what: str, tmp_path: Path) -> None:
     assert "\n" not in text
 
 
+@pytest.mark.slow
 def test_command_ends_with_2_and_one_line(tmp_path: Path) -> None:
     path = _alone(tmp_path)
     run = subprocess.run(
