@@ -1,7 +1,8 @@
-"""The operators of npusim: one file each, listed here, read when a model has it."""
+"""The operators of npusim, listed by file; a file is imported when a model has one of its operators."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -14,204 +15,111 @@ from npusim.kernels.operator.operator import Call, Operator, Shapes
 from npusim.kernels.operator.registered import registered
 from npusim.kernels.operator.unknown import unknown_operator
 
-FILES: tuple[str, ...] = (
+FILES: Mapping[str, tuple[str, ...]] = {
     # convolutions and matrix products
-    "convolution.conv_2d",
-    "convolution.depthwise_conv_2d",
-    "convolution.deformable_conv_2d",
-    "convolution.transpose_conv",
-    "convolution.fully_connected",
-    "convolution.batch_matmul",
-    # elementwise
-    "elementwise.add",
-    "elementwise.sub",
-    "elementwise.mul",
-    "elementwise.maximum",
-    "elementwise.minimum",
-    "elementwise.div",
-    "elementwise.floor_div",
-    "elementwise.floor_mod",
-    "elementwise.pow",
-    "elementwise.prelu",
-    "elementwise.squared_difference",
-    "elementwise.add_n",
-    "elementwise.equal",
-    "elementwise.not_equal",
-    "elementwise.greater",
-    "elementwise.greater_equal",
-    "elementwise.less",
-    "elementwise.less_equal",
-    "elementwise.logical_and",
-    "elementwise.logical_or",
-    "elementwise.logical_xor",
-    "elementwise.select",
-    "elementwise.select_v2",
-    "elementwise.cast",
+    "convolution.conv_2d": ("conv_2d",),
+    "convolution.depthwise_conv_2d": ("depthwise_conv_2d",),
+    "convolution.deformable_conv_2d": ("deformable_conv_2d",),
+    "convolution.transpose_conv": ("transpose_conv",),
+    "convolution.fully_connected": ("fully_connected",),
+    "convolution.batch_matmul": ("batch_matmul",),
+    # two operands, element by element
+    "elementwise.sums_and_products": ("add", "sub", "mul", "div", "prelu", "squared_difference"),
+    "elementwise.number_functions": ("floor_div", "floor_mod", "pow", "add_n"),
+    "elementwise.comparing": (
+        *("equal", "not_equal", "greater", "greater_equal", "less", "less_equal"),
+        *("logical_and", "logical_or", "logical_xor"),
+    ),
+    "elementwise.selecting": ("maximum", "minimum", "select", "select_v2"),
+    "elementwise.cast": ("cast",),
     # pools and reductions
-    "pooling.average_pool_2d",
-    "pooling.max_pool_2d",
-    "pooling.l2_pool_2d",
-    "pooling.max_pool_2d_with_positions",
-    "pooling.adaptive_average_pool_2d",
-    "pooling.adaptive_max_pool_2d",
-    "pooling.adaptive_max_pool_2d_with_positions",
-    "reduction.mean",
-    "reduction.sum",
-    "reduction.reduce_max",
-    "reduction.reduce_min",
-    "reduction.reduce_prod",
-    "reduction.reduce_all",
-    "reduction.reduce_any",
-    "reduction.softmax",
-    "reduction.log_softmax",
-    "reduction.arg_max",
-    "reduction.arg_min",
-    "reduction.topk_v2",
-    "reduction.cumsum",
+    "pooling.window_pools": ("average_pool_2d", "max_pool_2d", "l2_pool_2d"),
+    "pooling.adaptive_pools": (
+        *("max_pool_2d_with_positions", "adaptive_average_pool_2d", "adaptive_max_pool_2d"),
+        "adaptive_max_pool_2d_with_positions",
+    ),
+    "reduction.sums_and_means": ("mean", "sum", "reduce_prod"),
+    "reduction.extremes": (
+        *("reduce_max", "reduce_min", "reduce_all", "reduce_any", "arg_max", "arg_min", "topk_v2", "cumsum"),
+    ),
+    "reduction.softmax": ("softmax",),
+    "reduction.log_softmax": ("log_softmax",),
     # normalizations
-    "normalization.l2_normalization",
-    "normalization.local_response_normalization",
-    "normalization.instance_normalization",
-    "normalization.batch_normalization",
-    "normalization.group_normalization",
-    "normalization.layer_normalization",
-    "normalization.lp_normalization",
-    # look-up tables
-    "tables.look_up",
-    "tables.logistic",
-    "tables.tanh",
-    "tables.relu",
-    "tables.relu6",
-    "tables.leaky_relu",
-    "tables.hard_swish",
-    "tables.relu_n1_to_1",
-    "tables.relu_0_to_1",
-    "tables.abs",
-    "tables.neg",
-    "tables.sign",
-    "tables.square",
-    "tables.sqrt",
-    "tables.rsqrt",
-    "tables.exp",
-    "tables.log",
-    "tables.sin",
-    "tables.cos",
-    "tables.tan",
-    "tables.asin",
-    "tables.acos",
-    "tables.atan",
-    "tables.sinh",
-    "tables.cosh",
-    "tables.asinh",
-    "tables.acosh",
-    "tables.atanh",
-    "tables.floor",
-    "tables.ceil",
-    "tables.round",
-    "tables.elu",
-    "tables.gelu",
-    "tables.swish",
-    "tables.softplus",
-    "tables.hard_sigmoid",
-    "tables.erf",
-    "tables.mish",
-    "tables.selu",
-    "tables.celu",
-    "tables.thresholded_relu",
-    "tables.reciprocal",
-    "tables.clip",
-    "tables.logical_not",
+    "normalization.scale_norms": ("l2_normalization", "local_response_normalization", "lp_normalization"),
+    "normalization.moment_norms": (
+        *("instance_normalization", "batch_normalization", "group_normalization", "layer_normalization"),
+    ),
+    # functions of one operand
+    "tables.integer_functions": (
+        *("look_up", "logistic", "tanh", "relu", "relu6", "leaky_relu", "hard_swish", "relu_n1_to_1"),
+        *("relu_0_to_1", "abs", "neg", "sqrt", "rsqrt", "logical_not"),
+    ),
+    "tables.float_functions": (
+        *("sign", "square", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"),
+        *("asinh", "acosh", "atanh", "floor", "ceil", "round", "elu", "gelu", "swish", "softplus"),
+        *("hard_sigmoid", "erf", "mish", "selu", "celu", "thresholded_relu", "reciprocal", "clip"),
+    ),
     # moves and type conversions
-    "movement.quantize",
-    "movement.reshape",
-    "movement.squeeze",
-    "movement.pad",
-    "movement.concatenation",
-    "movement.split",
-    "movement.dequantize",
-    "movement.dynamic_quantize",
-    "movement.row_scales",
-    "movement.transpose",
-    "movement.slice",
-    "movement.strided_slice",
-    "movement.reverse_v2",
-    "movement.tile",
-    "movement.broadcast_to",
-    "movement.fill",
-    "movement.pack",
-    "movement.unpack",
-    "movement.mirror_pad",
-    "movement.edge_pad",
-    "movement.roll",
-    "movement.depth_to_space",
-    "movement.space_to_depth",
-    "movement.batch_to_space_nd",
-    "movement.space_to_batch_nd",
-    "movement.channel_shuffle",
-    "movement.gather",
-    "movement.gather_nd",
-    "movement.scatter_nd",
-    "movement.embedding_lookup",
-    "movement.hashtable_lookup",
+    "movement.value_conversions": ("quantize", "dequantize", "dynamic_quantize", "row_scales"),
+    "movement.reshaping": ("reshape", "squeeze", "tile", "broadcast_to", "fill"),
+    "movement.padding": ("pad", "mirror_pad", "edge_pad"),
+    "movement.joining": ("concatenation", "split", "pack", "unpack"),
+    "movement.slicing": ("slice", "strided_slice", "reverse_v2", "roll"),
+    "movement.permuting": (
+        *("transpose", "depth_to_space", "space_to_depth", "batch_to_space_nd", "space_to_batch_nd"),
+        "channel_shuffle",
+    ),
+    "movement.indexing": ("gather", "gather_nd", "scatter_nd", "embedding_lookup", "hashtable_lookup"),
     # images of other sizes
-    "resize.resize_bilinear",
-    "resize.resize_nearest_neighbor",
-    "resize.grid_sample",
-    "resize.interpolate",
+    "resize.grid_resize": ("resize_bilinear", "resize_nearest_neighbor"),
+    "resize.sampling": ("grid_sample", "interpolate"),
     # sequences
-    "sequence.lstm",
-    "sequence.unidirectional_sequence_lstm",
-    "sequence.bidirectional_sequence_lstm",
-    "sequence.quantized_lstm",
-    "sequence.gate_sums",
-    "sequence.lstm_step",
-    "sequence.quantized_16bit_lstm",
-    "sequence.rnn",
-    "sequence.unidirectional_sequence_rnn",
-    "sequence.bidirectional_sequence_rnn",
-    "sequence.svdf",
+    "sequence.lstm": ("lstm",),
+    "sequence.unidirectional_sequence_lstm": ("unidirectional_sequence_lstm",),
+    "sequence.bidirectional_sequence_lstm": ("bidirectional_sequence_lstm",),
+    "sequence.quantized_lstm": ("quantized_lstm",),
+    "sequence.gate_sums": ("gate_sums",),
+    "sequence.lstm_step": ("lstm_step",),
+    "sequence.quantized_16bit_lstm": ("quantized_16bit_lstm",),
+    "sequence.rnn": ("rnn",),
+    "sequence.unidirectional_sequence_rnn": ("unidirectional_sequence_rnn",),
+    "sequence.bidirectional_sequence_rnn": ("bidirectional_sequence_rnn",),
+    "sequence.svdf": ("svdf",),
     # detection
-    "detection.detection_post_process",
-    "detection.detection_postprocessing",
-    "detection.box_with_nms_limit",
-    "detection.generate_proposals",
-    "detection.axis_aligned_bbox_transform",
-    "detection.roi_align",
-    "detection.roi_pooling",
-    "detection.heatmap_max_keypoint",
-    "detection.multiclass_nms",
-    "detection.yolo_box",
-    "detection.prior_box",
+    "detection.single_shot": ("detection_post_process", "detection_postprocessing"),
+    "detection.proposals": ("box_with_nms_limit", "generate_proposals", "axis_aligned_bbox_transform"),
+    "detection.region_pools": ("roi_align", "roi_pooling", "heatmap_max_keypoint"),
+    "detection.multiclass_nms": ("multiclass_nms",),
+    "detection.anchors": ("yolo_box", "prior_box"),
     # hashes and samples
-    "hashing.lsh_projection",
-    "hashing.random_multinomial",
-)
-"""The file of every operator that npusim knows, grouped by what computes it. Files are called as operators are."""
+    "hashing": ("lsh_projection", "random_multinomial"),
+}
+"""Files by family, each with the operators in its tuple `OPERATORS`. A file is imported when a graph names one."""
 
-_FILE_OF = {file.rpartition(".")[2]: file for file in FILES}
+_FILE_OF = {name: file for file, names in FILES.items() for name in names}
 
 NAMES: tuple[str, ...] = tuple(_FILE_OF)
 """Every operator by its name."""
 
 
-def file_of(name: str) -> str:
-    """The file of an operator, as `FILES` has it. Raises KeyError for a name that it does not have."""
-    return _FILE_OF[name]
+def family(name: str) -> str:
+    """Return the family of an operator, such as "movement". Raises KeyError for a name that npusim does not have."""
+    return _FILE_OF[name].partition(".")[0]
 
 
 @cache
 def _read(name: str) -> Operator:
-    found: Operator = import_module(f"npusim.kernels.operators.{_FILE_OF[name]}").OPERATOR
-    return found
+    rows: tuple[Operator, ...] = import_module(f"npusim.kernels.operators.{_FILE_OF[name]}").OPERATORS
+    return next(row for row in rows if row.name == name)
 
 
 def operators() -> tuple[Operator, ...]:
-    """Every operator: reads all files, which takes a tenth of a second."""
+    """Return every operator. This imports all files, which takes a tenth of a second."""
     return tuple(map(_read, NAMES))
 
 
 def operator(name: str) -> Operator:
-    """The operator called `name`. Raises GraphError with the nearest known name."""
+    """Return the operator called `name`. Raises GraphError with the nearest known name."""
     if name in _FILE_OF:
         return _read(name)
     if name.startswith(UNKNOWN):
@@ -228,12 +136,12 @@ def operator(name: str) -> Operator:
 
 
 def known(name: str) -> bool:
-    """Whether a name is an operator of npusim, one that the user registered, or one that is timed as unknown."""
+    """Return True for an operator of npusim, one that the user registered, or one that is timed as unknown."""
     return name in _FILE_OF or name.startswith(UNKNOWN) or registered(name) is not None
 
 
 def check_lacks(hardware: Hardware) -> None:
-    """Raises HardwareError where a machine lacks operators that npusim does not have, all of them by name."""
+    """Raise HardwareError if `lacks_operators` names operators that npusim does not have; it lists all of them."""
     faults = []
     for name in hardware.lacks_operators:
         if name in _FILE_OF or name == ALL_OPERATORS:
@@ -246,10 +154,10 @@ def check_lacks(hardware: Hardware) -> None:
 
 
 def infer(call: Call, op: str) -> Shapes | None:
-    """The shapes of the outputs of an operator, from its parameters and inputs alone.
+    """Return the shapes of an operator's outputs, from its parameters and inputs alone.
 
-    None for an operator that npusim does not have, and one whose parameters or operands break the rules: when it is
-    compiled, the rule says so.
+    None for an operator that npusim does not have, or whose parameters or operands break its rules. Compilation then
+    reports the broken rule.
     """
     entry = _read(op) if op in _FILE_OF else registered(op)
     if entry is None or type(call.parameters) is not entry.parameters:

@@ -13,7 +13,7 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator.parameters import Parameters
-from npusim.kernels.operators.movement import transpose
+from npusim.kernels.operators.movement.permuting import TransposeParameters
 from npusim.kernels.table import known, operator
 
 Pair = tuple[int, int]
@@ -313,7 +313,7 @@ def with_leading_transpose(graph: Graph) -> Graph:
     n, height, width, depth = kind.shape
     image = Tensor("nchw", replace(kind, shape=(n, depth, height, width)))
     source = len(graph.tensors)
-    turn = Node("to_nhwc", "transpose", (source,), (first,), transpose.Parameters(perm=(0, 2, 3, 1)))
+    turn = Node("to_nhwc", "transpose", (source,), (first,), TransposeParameters(perm=(0, 2, 3, 1)))
     return replace(
         graph, tensors=(*graph.tensors, image), nodes=(turn, *graph.nodes), inputs=(source, *others)
     )

@@ -152,7 +152,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif "/" in block.name:
             (folder / block.name).write_text(block.body, "utf-8")
     table = folder / "kernels" / "table.py"
-    _insert(table, '    "tables.tanh",\n', '    "tables.softsign",\n')
+    _insert(table, "    # moves and type conversions\n", '    "tables.softsign": ("softsign",),\n')
     _insert(folder / "isa" / "instructions" / "table.py", "    rows.Softmax,\n", "    vector.Reverse,\n")
     return folder
 

@@ -135,7 +135,7 @@ def _check_state(before: Tensor, after: Tensor) -> None:
 
 
 def _check_parameters(node: Node) -> None:
-    """They are of the type that the operator has."""
+    """Raise GraphError if the parameters are not of the type that the operator has."""
     if has_its_parameters(node):
         return
     kinds = (type(node.parameters), operator(node.op).parameters)

@@ -8,7 +8,6 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operators.movement import reshape
 from npusim.kernels.table import operator
 
 
@@ -94,7 +93,7 @@ def _nodes(
         for part in found.parts
     ]
     for position, (value, output) in enumerate(copies):
-        shape = reshape.Parameters(shape=graph.tensors[output].type.shape)
+        shape = operator("reshape").parameters(shape=graph.tensors[output].type.shape)
         nodes.append(Node(f"{node.name}/copy_{position}", "reshape", (number[value],), (output,), shape))
     return added, nodes
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from npusim.kernels.operator.parameters import Parameters
-from npusim.kernels.table import FILES
+from npusim.kernels.table import NAMES, family
 
 Order = tuple[int, ...]
 """Axis i of the result is axis order[i] of the operand, as TRANSPOSE has it."""
@@ -50,13 +50,12 @@ SPATIAL: Mapping[str, Spatial] = {
     ),
 }
 
-_BY_ELEMENT = ("tables.", "elementwise.")
+_BY_ELEMENT = ("tables", "elementwise")
 _NOT_BROADCAST = frozenset({"select"})
 """Their operands have different ranks without numpy's rules."""
 
 POINTWISE = frozenset(
-    {file.partition(".")[2] for file in FILES if file.startswith(_BY_ELEMENT)} - _NOT_BROADCAST
-    | {"quantize", "dequantize"}
+    {name for name in NAMES if family(name) in _BY_ELEMENT} - _NOT_BROADCAST | {"quantize", "dequantize"}
 )
 """The operators that compute element by element, in whatever order the elements are; operands broadcast."""
 

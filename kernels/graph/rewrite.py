@@ -10,8 +10,6 @@ from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.expand import expand
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.graph.names import unique
-from npusim.kernels.operators.movement.concatenation import table
-from npusim.kernels.operators.movement.pad import pad_value
 from npusim.kernels.table import operator
 
 
@@ -55,7 +53,9 @@ def _scattered(graph: Graph, node: Node) -> list[int]:
         or prod(call.outputs[0].shape[: call.parameters.axis]) < 2
     ):
         return []
-    return [position for position in range(len(call.inputs)) if table(call, position) is not None]
+    from npusim.kernels.operators.movement.joining import rescaling_table  # only where a graph joins tensors
+
+    return [position for position in range(len(call.inputs)) if rescaling_table(call, position) is not None]
 
 
 def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:
@@ -101,6 +101,8 @@ def _with_padding(graph: Graph, pad: Node, reader: Node, hardware: Hardware) -> 
         return None
     if source is None or not padded.quantized8 or source.quantization != padded.quantization:
         return None
+    from npusim.kernels.operators.movement.padding import pad_value  # only where a graph pads
+
     if pad_value(pad_call) != found.border(reader_call):
         return None
     own = reader_call.parameters.padding

@@ -1,1 +1,1 @@
-"""One file per operator, by family; `npusim.kernels.table` lists them."""
+"""The operators, by family; `npusim.kernels.table` lists them."""

@@ -16,7 +16,7 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check, check_bound
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
 from npusim.kernels.operator.parameters import Activated
-from npusim.kernels.operators.movement import transpose
+from npusim.kernels.operators.movement.permuting import TransposeParameters
 
 CODES = Quantization((0.5,), (0,))
 
@@ -37,7 +37,7 @@ def graph() -> Graph:
     nodes = (
         Node("sum", "add", (0, 1), (2,), Activated()),
         Node("positive", "relu", (2,), (3,)),
-        Node("turned", "transpose", (3,), (4,), transpose.Parameters(perm=(1, 0))),
+        Node("turned", "transpose", (3,), (4,), TransposeParameters(perm=(1, 0))),
     )
     return Graph("net", tensors, nodes, (0, 1), (4,))
 

@@ -71,7 +71,7 @@ FAULTS: list[tuple[Graph, str]] = [
     (with_type(1, replace(EIGHT, shape=(4, 1))),
      'layer "first" (relu): output "y" has shape [4, 1], [1, 4] by its operands and parameters'),
     (graph(nodes=(FIRST, replace(SECOND, op="softmax"))),
-     'layer "second" (softmax): has parameters.Parameters, must have softmax.Parameters'),
+     'layer "second" (softmax): has parameters.Parameters, must have softmax.SoftmaxParameters'),
     (graph(nodes=(FIRST, replace(SECOND, parameters={"alpha": 1.0}))),  # type: ignore[arg-type]
      'layer "second" (relu): has builtins.dict, must have parameters.Parameters'),
     (graph(nodes=(FIRST, replace(SECOND, name="first"))),

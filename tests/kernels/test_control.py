@@ -15,7 +15,8 @@ from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph, Node, State, Tensor
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import Activated
-from npusim.kernels.operators.movement import concatenation, slice
+from npusim.kernels.operators.movement.joining import ConcatenationParameters
+from npusim.kernels.operators.movement.slicing import SliceParameters
 from npusim.scheduler.compile import compile_graph
 
 CODES = TensorType("int8", (1, 4), Quantization((0.5,), (0,)))
@@ -39,7 +40,7 @@ def decision() -> Graph:
 def loop_test() -> Graph:
     """The first of the flags."""
     tensors = (Tensor("x", CODES), Tensor("flags", FLAGS), Tensor("first", FLAG))
-    first = Node("first", "slice", (1,), (2,), slice.Parameters(begin=(0,), size=(1,)))
+    first = Node("first", "slice", (1,), (2,), SliceParameters(begin=(0,), size=(1,)))
     return Graph("test", tensors, (first,), (0, 1), (2,))
 
 
@@ -56,8 +57,8 @@ def turn() -> Graph:
     )
     nodes = (
         Node("add", "add", (0, 2), (4,), Activated()),
-        Node("others", "slice", (1,), (5,), slice.Parameters(begin=(1,), size=(9,))),
-        Node("moved", "concatenation", (5, 3), (6,), concatenation.Parameters(axis=0)),
+        Node("others", "slice", (1,), (5,), SliceParameters(begin=(1,), size=(9,))),
+        Node("moved", "concatenation", (5, 3), (6,), ConcatenationParameters(axis=0)),
     )
     return Graph("turn", tensors, nodes, (0, 1), (4, 6))
 

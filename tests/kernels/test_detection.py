@@ -13,17 +13,19 @@ from npusim.isa.base.errors import GraphError, SimulationError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.detection import detection_post_process
-from npusim.kernels.operators.detection.detection_post_process import Parameters
-from npusim.kernels.operators.reduction.partial_sort import largest
+from npusim.kernels.operators.detection.single_shot import (
+    DETECTION_POST_PROCESS,
+    DetectionPostProcessParameters,
+)
+from npusim.kernels.operators.reduction.extremes import largest
 from npusim.kernels.table import operator
 
 from .calls import call_with, codes, reals, results
 
-DETECTION = detection_post_process.OPERATOR
+DETECTION = DETECTION_POST_PROCESS
 
 
-def output_types(parameters: Parameters) -> tuple[TensorType, ...]:
+def output_types(parameters: DetectionPostProcessParameters) -> tuple[TensorType, ...]:
     """Outputs with the shapes that the parameters give them."""
     return tuple(TensorType("float32", shape) for shape in DETECTION.infer(Call(parameters, (), (), {})))
 
@@ -51,7 +53,7 @@ def test_a_detection_head_gives_the_bytes_of_litert(shared: Path, sample: int) -
 
 # Small vectors
 
-PARAMETERS = detection_post_process.Parameters(
+PARAMETERS = DetectionPostProcessParameters(
     max_detections=3,
     max_classes_per_detection=1,
     nms_score_threshold=0.25,

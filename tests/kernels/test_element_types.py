@@ -22,7 +22,7 @@ from npusim.kernels.operator.activation import REAL_RANGES
 from npusim.kernels.operator.element_types import alike, entries, first_operand, fits, in_words, refusal
 from npusim.kernels.operator.operator import Call, Lowering
 from npusim.kernels.operator.parameters import Activated, Activation
-from npusim.kernels.operators.elementwise import add
+from npusim.kernels.operators.elementwise.sums_and_products import ADD
 from npusim.kernels.table import operator, operators
 from npusim.models.writer import per_tensor
 
@@ -80,7 +80,7 @@ def test_rows_in_words() -> None:
 
 FIRST = Lowering("vector", (rules.eight_bit, rules.same_shape), lambda call, hardware: ())
 SECOND = Lowering("dma", (rules.per_tensor, rules.same_quantization), lambda call, hardware: ())
-TWO_WAYS = replace(add.OPERATOR, lowerings=(FIRST, SECOND))
+TWO_WAYS = replace(ADD, lowerings=(FIRST, SECOND))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.hashing.fingerprint import fingerprint64
+from npusim.kernels.operators.hashing import fingerprint64
 from npusim.kernels.table import operator
 
 from .calls import given

@@ -8,7 +8,7 @@ import pytest
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import Activated
-from npusim.kernels.operators.movement import quantize
+from npusim.kernels.operators.movement.value_conversions import QUANTIZE, QuantizeParameters
 from npusim.kernels.table import operator
 
 FIRST, SECOND, RESULT = Quantization((0.25,), (3,)), Quantization((0.5,), (-7,)), Quantization((1.0,), (10,))
@@ -65,13 +65,13 @@ def test_reals_become_the_nearest_codes_of_their_bits(
 ) -> None:
     reals = np.array([-1e30, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1e30, np.inf, -np.inf, np.nan], np.float32)
     kinds = TensorType("float32", reals.shape), TensorType(dtype, reals.shape, Quantization((1.0,), (4,)))
-    call = Call(quantize.Parameters(rescale="float32", bits=bits), kinds[:1], kinds[1:], {})
-    assert quantize.OPERATOR.broken_rule(call) is None
-    [found] = quantize.OPERATOR.compute(call, [reals])
+    call = Call(QuantizeParameters(rescale="float32", bits=bits), kinds[:1], kinds[1:], {})
+    assert QUANTIZE.broken_rule(call) is None
+    [found] = QUANTIZE.compute(call, [reals])
     assert found.tolist() == [lowest, 2, 2, 4, 4, 6, 6, highest, highest, lowest, lowest]
 
 
 def test_fewer_bits_are_of_float32_only() -> None:
     kinds = TensorType("float32", (1,)), TensorType("int8", (1,), RESULT)
-    call = Call(quantize.Parameters(bits=4), kinds[:1], kinds[1:], {})
-    assert "fewer bits" in (quantize.OPERATOR.broken_rule(call) or "")
+    call = Call(QuantizeParameters(bits=4), kinds[:1], kinds[1:], {})
+    assert "fewer bits" in (QUANTIZE.broken_rule(call) or "")

@@ -14,8 +14,9 @@ from npusim.kernels.graph.layout import NCHW, NHWC, Layout, builder
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d
-from npusim.kernels.operators.movement import concatenation, reshape
-from npusim.kernels.operators.pooling import max_pool_2d
+from npusim.kernels.operators.movement.joining import ConcatenationParameters
+from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.pooling.window_pools import MaxPool2dParameters
 
 CODES = Quantization((0.05,), (3,))
 SAME = ((1, 1), (1, 1))
@@ -59,13 +60,13 @@ def network(layout: Layout) -> Graph:
         [unshaped("int8", CODES)],
         depthwise_conv_2d.Parameters(padding=SAME, depth_multiplier=1),
     )
-    (y,) = make.node("max_pool_2d", (x,), [unshaped("int8", CODES)], max_pool_2d.Parameters(filter=(2, 2)))
+    (y,) = make.node("max_pool_2d", (x,), [unshaped("int8", CODES)], MaxPool2dParameters(filter=(2, 2)))
     channels = layout.image[3]
     (both,) = make.node(
         "concatenation",
         (y, y),
         [unshaped("int8", CODES)],
-        concatenation.Parameters(axis=channels),
+        ConcatenationParameters(axis=channels),
         name="both",
     )
     return make.graph([both, x])
@@ -104,11 +105,11 @@ def test_codes_of_another_scale_stay_where_they_are() -> None:
         "max_pool_2d",
         (make.input("image", TensorType("int8", stored(IMAGE, NCHW, "image").shape, CODES)),),
         [unshaped("int8", CODES)],
-        max_pool_2d.Parameters(filter=(2, 2)),
+        MaxPool2dParameters(filter=(2, 2)),
     )
     other = Quantization((0.5,), (0,))
-    (y,) = make.node("reshape", (x,), [unshaped("int8", other)], reshape.Parameters(shape=make.shape(x)))
-    (z,) = make.node("max_pool_2d", (y,), [unshaped("int8", other)], max_pool_2d.Parameters(filter=(2, 2)))
+    (y,) = make.node("reshape", (x,), [unshaped("int8", other)], ReshapeParameters(shape=make.shape(x)))
+    (z,) = make.node("max_pool_2d", (y,), [unshaped("int8", other)], MaxPool2dParameters(filter=(2, 2)))
     graph = check_bound(make.graph([z]))
     assert [node.op for node in graph.nodes] == [
         *("transpose", "max_pool_2d", "reshape", "max_pool_2d", "transpose")

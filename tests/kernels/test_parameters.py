@@ -19,8 +19,10 @@ from npusim.isa.program.record import codec
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NONE, Activated, Parameters, Unchecked
 from npusim.kernels.operators.convolution import conv_2d, fully_connected
-from npusim.kernels.operators.movement import pad, reshape, strided_slice
-from npusim.kernels.operators.reduction import mean
+from npusim.kernels.operators.movement.padding import PadParameters
+from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.slicing import StridedSliceParameters
+from npusim.kernels.operators.reduction.sums_and_means import MeanParameters
 from npusim.kernels.table import NAMES, operator
 
 
@@ -30,8 +32,8 @@ def test_lists_are_tuples_and_numbers_of_numpy_those_of_python() -> None:
     assert {type(step) for step in window.strides} == {int}
     assert window.padding == ((0, 1), (2, 3))
     assert (window.dilations, window.activation) == ((1, 1), "none")
-    assert pad.Parameters(paddings=(), pad_value=np.float32(0.5)).pad_value == 0.5  # type: ignore[arg-type]
-    assert type(pad.Parameters(paddings=(), pad_value=1 << 60).pad_value) is int
+    assert PadParameters(paddings=(), pad_value=np.float32(0.5)).pad_value == 0.5  # type: ignore[arg-type]
+    assert type(PadParameters(paddings=(), pad_value=1 << 60).pad_value) is int
 
 
 @pytest.mark.parametrize(
@@ -48,13 +50,13 @@ def test_lists_are_tuples_and_numbers_of_numpy_those_of_python() -> None:
         (lambda: conv_2d.Parameters(stride=(1, 1)), "stride: unknown parameter, did you mean strides?"),
         (lambda: Activated(x=1), "x: unknown parameter, known here: activation, rescale"),
         (lambda: Parameters(x=1), "x: unknown parameter, known here: rescale"),
-        (lambda: mean.Parameters(keep_dims=True), "axes: is missing"),
-        (lambda: mean.Parameters(axes=(1,), keep_dims=1), "keep_dims: 1 is not true or false"),
-        (lambda: reshape.Parameters(shape=(-2,)), "shape[0]: -2 is not a whole number from -1 to 2147483647"),
-        (lambda: pad.Parameters(paddings=(), pad_value=float("nan")), "pad_value: nan is not a finite number"),
-        (lambda: pad.Parameters(paddings=(), pad_value=1 << 64),
+        (lambda: MeanParameters(keep_dims=True), "axes: is missing"),
+        (lambda: MeanParameters(axes=(1,), keep_dims=1), "keep_dims: 1 is not true or false"),
+        (lambda: ReshapeParameters(shape=(-2,)), "shape[0]: -2 is not a whole number from -1 to 2147483647"),
+        (lambda: PadParameters(paddings=(), pad_value=float("nan")), "pad_value: nan is not a finite number"),
+        (lambda: PadParameters(paddings=(), pad_value=1 << 64),
          "pad_value: 18446744073709551616 is not a whole number of 64 bits"),
-        (lambda: strided_slice.Parameters(begin=(), size=(), shape="x"), 'shape: "x" is not a list'),
+        (lambda: StridedSliceParameters(begin=(), size=(), shape="x"), 'shape: "x" is not a list'),
     ],
 )  # fmt: skip
 def test_what_a_field_may_not_be_is_refused(make: Callable[[], Parameters], text: str) -> None:
@@ -64,7 +66,7 @@ def test_what_a_field_may_not_be_is_refused(make: Callable[[], Parameters], text
 
 
 def test_parameters_are_values() -> None:
-    one, other = mean.Parameters(axes=(1, 2)), mean.Parameters(axes=[1, 2])  # type: ignore[arg-type]
+    one, other = MeanParameters(axes=(1, 2)), MeanParameters(axes=[1, 2])  # type: ignore[arg-type]
     assert one == other
     assert hash(one) == hash(other)
     assert one != one.changed(keep_dims=True)

@@ -14,9 +14,8 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.operator.operator import Alias, Call
-from npusim.kernels.operators.movement import concatenation
-from npusim.kernels.operators.reduction import softmax
-from npusim.kernels.operators.tables import logistic, relu
+from npusim.kernels.operators.movement.joining import rescaling_table
+from npusim.kernels.operators.reduction.softmax import SOFTMAX, fixed_point_numbers
 from npusim.kernels.table import operator
 
 from .calls import call_with, codes, given, reals, results
@@ -91,17 +90,17 @@ def shares(*shape: int) -> TensorType:
 
 def test_softmax_of_equal_codes_is_uniform() -> None:
     call = call_with([codes(2, 4)], [shares(2, 4)], BETA)
-    assert results(softmax.OPERATOR, call, [[5] * 4, [-128] * 4]) == [[[64 - 128] * 4] * 2]
+    assert results(SOFTMAX, call, [[5] * 4, [-128] * 4]) == [[[64 - 128] * 4] * 2]
 
 
 def test_softmax_counts_a_certain_class_as_255_of_256() -> None:
     call = call_with([codes(1, 2)], [shares(1, 2)], BETA)
-    assert results(softmax.OPERATOR, call, [[127, -128]]) == [[[127, -128]]]
+    assert results(SOFTMAX, call, [[127, -128]]) == [[[127, -128]]]
 
 
 def test_softmax_in_floating_point() -> None:
     call = call_with([reals(1, 2)], [reals(1, 2)], given("softmax", beta=2.0))
-    [[row]] = results(softmax.OPERATOR, call, [[0.0, np.log(2.0)]])
+    [[row]] = results(SOFTMAX, call, [[0.0, np.log(2.0)]])
     assert row == pytest.approx([0.2, 0.8], rel=1e-6)
 
 
@@ -110,7 +109,7 @@ def test_fixed_point_softmax_is_near_the_real_one(scale: float) -> None:
     rng = np.random.default_rng(1)
     values = rng.integers(-128, 128, (20, 10)).astype(np.int8)
     call = call_with([codes(20, 10, scale=scale)], [shares(20, 10)], BETA)
-    [found] = softmax.OPERATOR.reference(call, [values])
+    [found] = SOFTMAX.reference(call, [values])
     exponentials = np.exp(scale * (values.astype(float) - 127))
     expected = 256 * exponentials / exponentials.sum(axis=1, keepdims=True) - 128
     assert np.abs(np.minimum(expected, 127) - found.astype(float)).max() < 0.51
@@ -128,17 +127,19 @@ def test_fixed_point_softmax_is_near_the_real_one(scale: float) -> None:
 )
 def test_softmax_parameters(scale: float, beta: float, expected: tuple[int, int, int]) -> None:
     call = call_with([codes(1, 4, scale=scale)], [shares(1, 4)], given("softmax", beta=beta))
-    assert softmax.fixed_point_numbers(call) == expected
+    assert fixed_point_numbers(call) == expected
 
 
 # Look-up tables
 
 
 def test_a_table_is_in_the_order_of_raw_bytes() -> None:
-    signed = relu.table(call_with([codes(1)], [codes(1)])).tolist()
-    assert signed == [*range(128), *[0] * 128]
-    unsigned = codes(1, dtype="uint8", zero_point=100)
-    assert relu.table(call_with([unsigned], [unsigned])).tolist() == [*[100] * 100, *range(100, 256)]
+    every = np.arange(256, dtype=np.uint8)
+    signed = call_with([codes(256)], [codes(256)])
+    assert results(operator("relu"), signed, every.view(np.int8)) == [[*range(128), *[0] * 128]]
+    kind = codes(256, dtype="uint8", zero_point=100)
+    unsigned = call_with([kind], [kind])
+    assert results(operator("relu"), unsigned, every) == [[*[100] * 100, *range(100, 256)]]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,7 @@ def test_functions_in_floating_point(name: str, parameters: dict[str, Any], expe
 def test_logistic_of_the_largest_arguments_is_quiet() -> None:
     call = call_with([codes(2, scale=100.0)], [codes(2, scale=1 / 256, zero_point=-128)])
     with np.errstate(over="raise", divide="raise", invalid="raise"):
-        assert results(logistic.OPERATOR, call, [-128, 127]) == [[-128, 127]]
+        assert results(operator("logistic"), call, [-128, 127]) == [[-128, 127]]
 
 
 # Moves
@@ -237,8 +238,8 @@ def test_concatenation_rescales_uint8_inputs_of_another_scale() -> None:
     call = call_with([same, other], [joined], given("concatenation", axis=1))
     # 5 * 0.5 = 2.5, half away from zero
     assert results(operator("concatenation"), call, [1, 2], [5, 255]) == [[[1, 2, 13, 138]]]
-    assert concatenation.table(call, 0) is None
-    table = concatenation.table(call, 1)
+    assert rescaling_table(call, 0) is None
+    table = rescaling_table(call, 1)
     assert table is not None
     assert table.tolist()[:4] == [10, 11, 11, 12]
 

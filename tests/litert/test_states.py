@@ -20,8 +20,9 @@ from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.operators.elementwise import add
-from npusim.kernels.operators.movement import reshape, reverse_v2
+from npusim.kernels.operators.elementwise.sums_and_products import ADD
+from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.slicing import ReverseV2Parameters
 from npusim.kernels.table import operator
 from npusim.models.writer import ModelWriter, per_tensor
 from npusim.session import states as held_states
@@ -223,7 +224,7 @@ def test_a_state_has_one_reader() -> None:
     state = graph.states[0].before
     shape = graph.tensors[state].type
     other = replace(graph.tensors[state], name="other")
-    second = Node("second", "reshape", (state,), (len(graph.tensors),), reshape.Parameters(shape=shape.shape))
+    second = Node("second", "reshape", (state,), (len(graph.tensors),), ReshapeParameters(shape=shape.shape))
     shared = replace(graph, tensors=(*graph.tensors, other), nodes=(*graph.nodes, second))
     with pytest.raises(GraphError) as fault:
         npusim.compile(shared)
@@ -244,9 +245,9 @@ def test_a_layer_that_the_npu_could_compute_updates_a_state_on_the_host(axes: tu
     kind = TensorType("float32", (3,)) if axes else TensorType("int8", (3,), per_tensor(1.0, 0))
     state = builder.state("state", kind)
     if axes:
-        [after] = builder.node("reverse_v2", [state], [kind], reverse_v2.Parameters(axes=axes))
+        [after] = builder.node("reverse_v2", [state], [kind], ReverseV2Parameters(axes=axes))
     else:
-        after = builder.node("add", [state, builder.input("x", kind)], [kind], add.OPERATOR.parameters())[0]
+        after = builder.node("add", [state, builder.input("x", kind)], [kind], ADD.parameters())[0]
     builder.keep(state, after)
     program = npusim.compile(builder.graph([after]))
     [call] = program.host_calls

@@ -11,7 +11,7 @@ from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.table import FILES
+from npusim.kernels.table import NAMES, family
 from npusim.scheduler import compile_graph
 
 from ..examples import examples
@@ -64,7 +64,7 @@ def random_pairs(pick: Pick) -> Graph:
 
 
 TABLES: dict[str, dict[str, object]] = {
-    **{file.removeprefix("tables."): {} for file in FILES if file.startswith("tables.")},
+    **{name: {} for name in NAMES if family(name) == "tables"},
     "leaky_relu": {"alpha": 0.1},
     "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
     "clip": {"least": -0.7, "most": 1.3},

@@ -18,7 +18,8 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import NONE, Activated, Parameters
-from npusim.kernels.operators.movement import concatenation, slice
+from npusim.kernels.operators.movement.joining import ConcatenationParameters
+from npusim.kernels.operators.movement.slicing import SliceParameters
 from npusim.numbers.job import JobResult
 from npusim.session.api import compile_program
 
@@ -59,18 +60,18 @@ class Sketch:
         return self.tensor(CODES, np.full((1, 4), value, np.int8))
 
     def flag(self, flags: int, position: int) -> int:
-        return self.node("slice", [flags], [FLAG], parameters=slice.Parameters(begin=(position,), size=(1,)))[
+        return self.node("slice", [flags], [FLAG], parameters=SliceParameters(begin=(position,), size=(1,)))[
             0
         ]
 
     def shifted(self, flags: int) -> int:
         """The flags one place further, the last one not set."""
         others = self.node(
-            "slice", [flags], [replace(FLAGS, shape=(9,))], parameters=slice.Parameters(begin=(1,), size=(9,))
+            "slice", [flags], [replace(FLAGS, shape=(9,))], parameters=SliceParameters(begin=(1,), size=(9,))
         )[0]
         last = self.tensor(FLAG, np.zeros(1, bool))
         return self.node(
-            "concatenation", [others, last], [FLAGS], parameters=concatenation.Parameters(axis=0)
+            "concatenation", [others, last], [FLAGS], parameters=ConcatenationParameters(axis=0)
         )[0]
 
     def graph(self, *outputs: int) -> Graph:

@@ -271,7 +271,7 @@ REFERENCES = with_halves(
 _SHAPES = (_two_operands, _matching, _output_shape)
 _MAC = Lowering("mac", (rules.eight_bit, _sizes_on_npu), _lower)
 
-OPERATOR = Operator(
+BATCH_MATMUL = Operator(
     name="batch_matmul",
     parameters=Parameters,
     types=alike(*REFERENCES),
@@ -303,3 +303,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (BATCH_MATMUL,)

@@ -82,7 +82,7 @@ _MAC = (
 )
 _FITS = convolution.fits_on_npu(channel_axis=0)
 
-OPERATOR = Operator(
+CONV_2D = Operator(
     name="conv_2d",
     parameters=Parameters,
     types=weighted_sum.TYPES,
@@ -111,3 +111,5 @@ OPERATOR = Operator(
         taken=lambda weights: weights,
     ),
 )
+
+OPERATORS = (CONV_2D,)

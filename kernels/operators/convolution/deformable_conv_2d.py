@@ -162,7 +162,7 @@ def _window(call: Call[Parameters]) -> SlidingWindow:
 
 REFERENCES = with_halves({"float32": _reals})
 
-OPERATOR = Operator(
+DEFORMABLE_CONV_2D = Operator(
     name="deformable_conv_2d",
     parameters=Parameters,
     types=alike(*REFERENCES),
@@ -173,3 +173,5 @@ OPERATOR = Operator(
     window=_window,
     on_host="where it reads depends on values",
 )
+
+OPERATORS = (DEFORMABLE_CONV_2D,)

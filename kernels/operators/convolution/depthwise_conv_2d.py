@@ -55,7 +55,7 @@ def _workload(call: Call) -> Workload:
 
 _MAC = Lowering("mac", (*convolution.NPU_RULES, _multiplier_on_npu), lower_depthwise)
 
-OPERATOR = Operator(
+DEPTHWISE_CONV_2D = Operator(
     name="depthwise_conv_2d",
     parameters=Parameters,
     types=weighted_sum.TYPES,
@@ -82,3 +82,5 @@ OPERATOR = Operator(
         depthwise=True,
     ),
 )
+
+OPERATORS = (DEPTHWISE_CONV_2D,)

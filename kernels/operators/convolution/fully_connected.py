@@ -172,7 +172,7 @@ _SHAPES = (weighted_sum.three_operands, _matrix, _output_shape)
 _CONSTANT = Lowering("mac", (*_NPU_RULES, _constant_weights), lower_matrix_product)
 _COMPUTED = Lowering("mac", (*_NPU_RULES, _computed_weights), lower_with_computed_weights)
 
-OPERATOR = Operator(
+FULLY_CONNECTED = Operator(
     name="fully_connected",
     parameters=Parameters,
     types=weighted_sum.TYPES,
@@ -209,3 +209,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (FULLY_CONNECTED,)

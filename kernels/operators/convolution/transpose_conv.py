@@ -163,7 +163,7 @@ _MAC = Lowering(
     lower_transposed,
 )
 
-OPERATOR = Operator(
+TRANSPOSE_CONV = Operator(
     name="transpose_conv",
     parameters=Parameters,
     types=weighted_sum.TYPES,
@@ -188,3 +188,5 @@ OPERATOR = Operator(
     ),
     arithmetics=(Arithmetic(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),),
 )
+
+OPERATORS = (TRANSPOSE_CONV,)

@@ -27,8 +27,8 @@ from npusim.kernels.operators.detection.boxes import (
     Float32Array,
     decreasing,
     filled,
+    in_reals,
 )
-from npusim.kernels.operators.detection.reals import in_reals
 
 _BOXES, _SCORES, _COUNTS = range(3)
 _COLUMNS = 6
@@ -218,7 +218,7 @@ def _outputs(call: Call) -> bool:
     return _infer(call) == tuple(output.shape for output in call.outputs)
 
 
-OPERATOR = Operator(
+MULTICLASS_NMS = Operator(
     name="multiclass_nms",
     parameters=Parameters,
     types=("float32, float32, int32 -> float32, int32", "float16, float16, int32 -> float16, int32"),
@@ -229,3 +229,5 @@ OPERATOR = Operator(
     on_host="the NPU does not sort",
     defined=_defined,
 )
+
+OPERATORS = (MULTICLASS_NMS,)

@@ -15,7 +15,7 @@ from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Values
-from npusim.kernels.operators.movement.reshape import alias
+from npusim.kernels.operators.movement.reshaping import alias
 
 
 class Parameters(parameters.Parameters):
@@ -83,7 +83,7 @@ def _lower(call: Call[Parameters], hardware: Hardware) -> Parts:
 _WHOLE = ("signed", "unsigned")
 _TYPES = "|".join(name for name in names() if not name.startswith("complex"))
 
-OPERATOR = Operator(
+CAST = Operator(
     name="cast",
     parameters=Parameters,
     types=(f"{_TYPES} -> {_TYPES}",),
@@ -94,3 +94,5 @@ OPERATOR = Operator(
     lowerings=(Lowering("dma", (_same_bytes,), lower_copy), Lowering("vector", (_of_bytes,), _lower)),
     alias=_alias,
 )
+
+OPERATORS = (CAST,)

@@ -32,7 +32,7 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import sound_scales
-from npusim.kernels.operators.reduction.exponentials import (
+from npusim.kernels.operators.reduction.softmax import (
     DIFFERENCE_INTEGER_BITS,
     SUM_INTEGER_BITS,
     WithBeta,
@@ -151,7 +151,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
 
 REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_reals, "float32": _reals})
 
-OPERATOR = Operator(
+LOG_SOFTMAX = Operator(
     name="log_softmax",
     parameters=Parameters,
     types=alike(*REFERENCES),
@@ -174,3 +174,5 @@ OPERATOR = Operator(
         real_softmax_lowering(logarithm=True),
     ),
 )
+
+OPERATORS = (LOG_SOFTMAX,)

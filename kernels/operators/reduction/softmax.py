@@ -1,4 +1,4 @@
-"""softmax: exp(beta * x) along an axis, divided by the sum."""
+"""Softmax along one axis, and the exponentials of quantized values that it shares with log_softmax."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from npusim.kernels.lowering.rows import row_work, row_work_by_table, rows_at_on
 from npusim.kernels.lowering.vector import int16_passes, signed
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.axes import an_axis, axis_of
+from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.operator.fused import finish_steps, in_fixed_point, only_codes
@@ -36,21 +36,44 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.rescale import Multiplier, sound_scales
-from npusim.kernels.operators.reduction.exponentials import (
-    DIFFERENCE_INTEGER_BITS,
-    SUM_INTEGER_BITS,
-    WithBeta,
-    positive_beta,
-    real_multiplier,
-    representable_scale,
-    short_axis,
-)
 from npusim.kernels.operators.tables.lookup import Float32Array
+
+DIFFERENCE_INTEGER_BITS = 5  # of x - max(x), scaled by beta and the input scale: 0 down to -32
+SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
+
+
+class WithBeta(Along):
+    """beta: what elements are multiplied by in front of the exponential."""
+
+    beta: float = 1.0
+
+
+def real_multiplier(call: Call[WithBeta]) -> float:
+    """What a difference of codes is worth, times beta, in words with `DIFFERENCE_INTEGER_BITS` integer bits."""
+    scale = quantization(input_type(call)).scale
+    return float(np.float32(call.parameters.beta)) * scale * 2.0 ** (31 - DIFFERENCE_INTEGER_BITS)
+
+
+def positive_beta(call: Call[WithBeta]) -> bool:
+    """beta is a positive number"""
+    return call.parameters.beta > 0
+
+
+def representable_scale(call: Call[WithBeta]) -> bool:
+    """beta times the scale of an 8-bit input is more than 2**-26"""
+    return input_type(call).real or real_multiplier(call) > 1
+
+
+def short_axis(call: Call[WithBeta]) -> bool:
+    """an 8-bit input has at most 4096 elements along the axis, which is what the accumulator holds"""
+    tensor = input_type(call)
+    return tensor.real or tensor.shape[axis_of(call)] <= 1 << SUM_INTEGER_BITS
+
 
 _WORD = FixedPoint(32)
 
 
-class Parameters(WithBeta):
+class SoftmaxParameters(WithBeta):
     """beta: what differences are multiplied by; axis: along which the results add up to 1."""
 
 
@@ -91,7 +114,7 @@ def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
     return np.where(counts, np.minimum(shares, (1 << bits) - 1), 0)
 
 
-def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+def _reals(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     x, axis = input_value(values).astype(np.float32, copy=False), axis_of(call)
     if not x.size:
         return [x]
@@ -101,7 +124,7 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
     return [exponentials / exponentials.sum(axis=axis, keepdims=True)]
 
 
-def _codes(call: Call[Parameters], values: Values) -> list[Array]:
+def _codes(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     codes, output = input_value(values), call.outputs[0]
     if not codes.size:
         return [codes]
@@ -109,7 +132,7 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     return [(shares + quantization(output).zero_point).astype(output.numpy_dtype)]
 
 
-def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
+def _wide_codes(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     """Of int16 values: exponentials and the reciprocal of their sum by interpolated tables, with 15 fractional bits."""
     if not input_value(values).size:
         return [input_value(values)]
@@ -118,13 +141,13 @@ def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
     return [np.ascontiguousarray(np.moveaxis(shares, -1, axis_of(call)).astype(np.int16))]
 
 
-def _int16_scale(call: Call[Parameters]) -> Multiplier:
+def _int16_scale(call: Call[SoftmaxParameters]) -> Multiplier:
     """What takes differences of int16 values to steps of 10 / 65535."""
     beta = float(np.float32(call.parameters.beta))
     return quantize_multiplier(quantization(input_type(call)).scale * beta / (10 / 65535))
 
 
-def _coarse(call: Call[Parameters]) -> bool:
+def _coarse(call: Call[SoftmaxParameters]) -> bool:
     """on the NPU beta times the scale of an int16 input is at least 10/65535"""
     return _int16_scale(call)[1] >= 0
 
@@ -139,7 +162,7 @@ def _lower_int16(call: Call, hardware: Hardware) -> Parts:
     )
 
 
-def _in_reals(call: Call[Parameters], values: Values) -> list[Array]:
+def _in_reals(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     """Exponentials and their sum in float64, one after the other; the quotients are rounded once."""
     x, axis = np.moveaxis(input_value(values).astype(np.float64), axis_of(call), -1), axis_of(call)
     if not x.size:
@@ -150,7 +173,7 @@ def _in_reals(call: Call[Parameters], values: Values) -> list[Array]:
     return [np.ascontiguousarray(np.moveaxis(shares, -1, axis))]
 
 
-def fused_table(call: Call[Parameters]) -> Float32Array:
+def fused_table(call: Call[SoftmaxParameters]) -> Float32Array:
     """The exponentials of QLinearSoftmax, of the codes from 255 below the largest of a row on: [256].
 
     f32(exp((i - 255 + room) * scale)) in float64, where room leaves the sum of a row's in float32; its logarithm is one
@@ -164,13 +187,13 @@ def fused_table(call: Call[Parameters]) -> Float32Array:
     return table
 
 
-def fused_factor(call: Call[Parameters]) -> np.float32:
+def fused_factor(call: Call[SoftmaxParameters]) -> np.float32:
     """floor(f32(1 / output scale)): the largest result in steps of the output."""
     with np.errstate(all="ignore"):
         return np.float32(np.floor(np.float32(1) / np.float32(quantization(call.outputs[0]).scale)))
 
 
-def _fused(call: Call[Parameters], values: Values) -> list[Array]:
+def _fused(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     """QLinearSoftmax: rint(e * factor / sum) + zero, the sum in float32 one after the other, the rest in float64."""
     axis, output = axis_of(call), call.outputs[0]
     codes = np.moveaxis(np.asarray(input_value(values)), axis, -1).astype(np.int64)
@@ -184,21 +207,21 @@ def _fused(call: Call[Parameters], values: Values) -> list[Array]:
     return [np.ascontiguousarray(np.moveaxis(results, -1, axis))]
 
 
-def _reference(call: Call[Parameters], values: Values) -> list[Array]:
+def _reference(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     return (_fused if call.parameters.rescale == "fused" else _FIXED_POINT)(call, values)
 
 
-def _beta_of_one(call: Call[Parameters]) -> bool:
+def _beta_of_one(call: Call[SoftmaxParameters]) -> bool:
     """in float32 beta is 1"""
     return call.parameters.beta == 1
 
 
-def _fused_beta(call: Call[Parameters]) -> bool:
+def _fused_beta(call: Call[SoftmaxParameters]) -> bool:
     """fused, beta is 1"""
     return call.parameters.rescale != "fused" or call.parameters.beta == 1
 
 
-def _lower_float(call: Call[Parameters], hardware: Hardware) -> Parts:
+def _lower_float(call: Call[SoftmaxParameters], hardware: Hardware) -> Parts:
     """In floating point, literal or fused."""
     fused, output = call.parameters.rescale == "fused", call.outputs[0]
     low, high = code_range(output.dtype)
@@ -245,9 +268,9 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
 _FIXED_POINT = by_type(REFERENCES)
 
-OPERATOR = Operator(
+SOFTMAX = Operator(
     name="softmax",
-    parameters=Parameters,
+    parameters=SoftmaxParameters,
     types=(*alike(*REFERENCES), "int8|uint8 -> int16"),
     rules=(
         rules.operands(1),
@@ -282,3 +305,7 @@ OPERATOR = Operator(
     rescales=("fixed_point", "fused"),
     in_reals=_in_reals,
 )
+"""Exp(beta * x) along an axis, divided by the sum."""
+
+
+OPERATORS = (SOFTMAX,)

@@ -152,7 +152,7 @@ _RULES = (
     _auxiliary,
     _shapes,
 )
-OPERATOR = Operator(
+BIDIRECTIONAL_SEQUENCE_LSTM = Operator(
     name="bidirectional_sequence_lstm",
     parameters=Parameters,
     types=alike("float32", "float16"),
@@ -171,3 +171,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (BIDIRECTIONAL_SEQUENCE_LSTM,)

@@ -118,7 +118,7 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
 
 _RULES = (_operands, _auxiliary, _shapes)
 
-OPERATOR = Operator(
+BIDIRECTIONAL_SEQUENCE_RNN = Operator(
     name="bidirectional_sequence_rnn",
     parameters=Parameters,
     types=alike("float32", "float16"),
@@ -137,3 +137,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (BIDIRECTIONAL_SEQUENCE_RNN,)

@@ -84,7 +84,7 @@ def _workload(call: Call) -> Workload:
     return weighted_sum.workload(call, "gemm", input_type(call, 1).shape[1])
 
 
-OPERATOR = Operator(
+GATE_SUMS = Operator(
     name="gate_sums",
     parameters=Parameters,
     types=("int8|uint8, int8|uint8, uint8 -> int16|int32|int8|uint8",),
@@ -94,3 +94,5 @@ OPERATOR = Operator(
     workload=_workload,
     lowerings=(Lowering("mac", (_constants, _rows_on_npu), lower_gate_sums),),
 )
+
+OPERATORS = (GATE_SUMS,)

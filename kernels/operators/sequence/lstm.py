@@ -80,7 +80,7 @@ def _shapes(call: Call) -> bool:
 
 _RULES = (_operand_count, *operands_of_cell(CELL), two_axes, _shapes)
 
-OPERATOR = Operator(
+LSTM = Operator(
     name="lstm",
     parameters=CellParameters,
     types=alike("float32", "float16"),
@@ -97,3 +97,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (LSTM,)

@@ -16,7 +16,8 @@ from npusim.kernels.lowering.cell import Parameters, block_of
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import input_type, known
 from npusim.kernels.operator.operator import Call
-from npusim.kernels.operators.movement import concatenation, reshape
+from npusim.kernels.operators.movement.joining import ConcatenationParameters
+from npusim.kernels.operators.movement.reshaping import ReshapeParameters
 from npusim.kernels.operators.sequence import gate_sums, lstm_integer, lstm_step
 from npusim.kernels.operators.sequence.lstm_cell import Operand, gates_of
 
@@ -41,7 +42,7 @@ def steps(call: Call, count: int, time_major: bool) -> Expansion | None:
     codes = int(Operand.INPUT)
     if len(x.shape) != 2:
         flat = TensorType(x.dtype, (batch * count, x.shape[-1]), x.quantization)
-        (codes,) = found.call("inputs", "reshape", (codes,), (flat,), reshape.Parameters(shape=flat.shape))
+        (codes,) = found.call("inputs", "reshape", (codes,), (flat,), ReshapeParameters(shape=flat.shape))
     order = [cell.gates[gate] for gate in gates_of(call)]
     from_input, from_output = (
         _Product.of(found, [getattr(gate, side) for gate in order]) for side in ("from_input", "from_output")
@@ -126,7 +127,7 @@ def _joined(found: Expansion, call: Call, outputs: list[int], time_major: bool) 
     shape = tuple(1 if at == axis else size for at, size in enumerate(result.shape))
     kind = TensorType(result.dtype, shape, result.quantization)
     parts = [
-        found.call(f"step_{number}/output", "reshape", (each,), (kind,), reshape.Parameters(shape=shape))[0]
+        found.call(f"step_{number}/output", "reshape", (each,), (kind,), ReshapeParameters(shape=shape))[0]
         for number, each in enumerate(outputs)
     ]
-    return found.call("outputs", "concatenation", parts, (result,), concatenation.Parameters(axis=axis))[0]
+    return found.call("outputs", "concatenation", parts, (result,), ConcatenationParameters(axis=axis))[0]

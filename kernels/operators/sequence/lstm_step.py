@@ -125,7 +125,7 @@ def _workload(call: Call) -> Workload:
     return elementwise(call, input_type(call, 2).elements * OPERATIONS_PER_CELL)
 
 
-OPERATOR = Operator(
+LSTM_STEP = Operator(
     name="lstm_step",
     parameters=Parameters,
     types=("int16, int32, int16 -> int8|uint8, int16",),
@@ -135,3 +135,5 @@ OPERATOR = Operator(
     workload=_workload,
     lowerings=(Lowering("vector", (_on_npu,), lower_lstm_step),),
 )
+
+OPERATORS = (LSTM_STEP,)

@@ -23,7 +23,7 @@ from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_b
 from npusim.kernels.operator.operands import elementwise, input_type, input_value, known, quantization
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT
-from npusim.kernels.operators.movement import concatenation
+from npusim.kernels.operators.movement.joining import ConcatenationParameters
 from npusim.kernels.operators.sequence import gate_sums, lstm_parts, lstm_step
 from npusim.kernels.operators.sequence.lstm_rules import OPERATIONS_PER_CELL
 
@@ -150,7 +150,7 @@ def _expand(call: Call) -> Expansion | None:
         "concatenation",
         (_INPUT, _OUTPUT_STATE),
         (replace(output, shape=(batch, inputs)),),
-        concatenation.Parameters(axis=1),
+        ConcatenationParameters(axis=1),
     )
     operands = columns, found.constant(weights), found.constant(lstm_parts.parameters(bias, [_rescale(call)]))
     (sums,) = found.call(
@@ -166,7 +166,7 @@ def _expand(call: Call) -> Expansion | None:
     return found
 
 
-OPERATOR = Operator(
+QUANTIZED_16BIT_LSTM = Operator(
     name="quantized_16bit_lstm",
     types=("uint8*9, int32*4, int16, uint8 -> int16, uint8",),
     rules=(rules.operands(_INPUTS, 2), _shapes, _one_scale, _fixed_scales, _shift),
@@ -176,3 +176,5 @@ OPERATOR = Operator(
     on_host="on the NPU weights and biases are constants",
     expand=_expand,
 )
+
+OPERATORS = (QUANTIZED_16BIT_LSTM,)

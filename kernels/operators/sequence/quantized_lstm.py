@@ -67,7 +67,7 @@ def _expand(call: Call[IntegerParameters]) -> Expansion | None:
     return found
 
 
-OPERATOR = Operator(
+QUANTIZED_LSTM = Operator(
     name="quantized_lstm",
     parameters=IntegerParameters,
     types=_TYPES,
@@ -89,3 +89,5 @@ OPERATOR = Operator(
     on_host="the NPU has cells without peepholes and normalized sums",
     expand=_expand,
 )
+
+OPERATORS = (QUANTIZED_LSTM,)

@@ -17,8 +17,10 @@ from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NONE, Activated, Activation, Parameters
 from npusim.kernels.operators.convolution import fully_connected
-from npusim.kernels.operators.movement import concatenation, reshape, slice
-from npusim.kernels.operators.reduction import mean
+from npusim.kernels.operators.movement.joining import ConcatenationParameters
+from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.slicing import SliceParameters
+from npusim.kernels.operators.reduction.sums_and_means import MeanParameters
 from npusim.kernels.operators.sequence.both_ways import BothWays, Linking
 from npusim.kernels.operators.sequence.recurrence import Function
 
@@ -103,7 +105,7 @@ class RealParts:
 
     def normalized(self, name: str, x: int, shape: Shape, epsilon: float) -> int:
         """Rows of mean 0 and variance 1."""
-        column, rows = (shape[0], 1), mean.Parameters(axes=(1,), keep_dims=True)
+        column, rows = (shape[0], 1), MeanParameters(axes=(1,), keep_dims=True)
         centre = self._add(f"{name}_mean", "mean", [x], column, rows)
         deviations = self.difference(f"{name}_deviations", x, centre, shape)
         squares = self.times(f"{name}_squares", deviations, deviations, shape)
@@ -114,18 +116,18 @@ class RealParts:
 
     def reshaped(self, name: str, x: int, shape: Shape) -> int:
         """The same elements under another shape."""
-        return self._add(name, "reshape", [x], shape, reshape.Parameters(shape=shape))
+        return self._add(name, "reshape", [x], shape, ReshapeParameters(shape=shape))
 
     def summed(self, name: str, x: int, shape: Shape) -> int:
         """x without its last axis, whose elements are added."""
-        axes = mean.Parameters(axes=(len(shape) - 1,), keep_dims=False)
+        axes = MeanParameters(axes=(len(shape) - 1,), keep_dims=False)
         return self._add(name, "sum", [x], shape[:-1], axes)
 
     def part(self, name: str, x: int, axis: int, begin: int, size: int, shape: Shape) -> int:
         """Some elements of x, of `shape`, along an axis."""
         sizes = tuple(size if at == axis else each for at, each in enumerate(shape))
         begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
-        return self._add(name, "slice", [x], sizes, slice.Parameters(begin=begins, size=sizes))
+        return self._add(name, "slice", [x], sizes, SliceParameters(begin=begins, size=sizes))
 
     def step(self, sequence: int, number: int, time_major: bool) -> int:
         """The input of one step, [batch, depth]; `sequence` is an operand of the call."""
@@ -141,13 +143,11 @@ class RealParts:
         parts: list[int | None] = [
             self.reshaped(f"{name}_{number}", output, size) for number, output in enumerate(outputs)
         ]
-        return self._add(name, "concatenation", parts, shape, concatenation.Parameters(axis=axis))
+        return self._add(name, "concatenation", parts, shape, ConcatenationParameters(axis=axis))
 
     def merged(self, name: str, parts: list[int], shape: Shape) -> int:
         """Tensors side by side along the last axis."""
-        return self._add(
-            name, "concatenation", [*parts], shape, concatenation.Parameters(axis=len(shape) - 1)
-        )
+        return self._add(name, "concatenation", [*parts], shape, ConcatenationParameters(axis=len(shape) - 1))
 
 
 def one_way(parts: RealParts, cell: CellInParts, count: int, time_major: bool) -> Expansion:

@@ -55,7 +55,7 @@ def _shapes(call: Call) -> bool:
 
 _RULES = (_operands, _shapes)
 
-OPERATOR = Operator(
+RNN = Operator(
     name="rnn",
     parameters=rnn_cell.CellParameters,
     types=alike("float32", "float16"),
@@ -72,3 +72,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (RNN,)

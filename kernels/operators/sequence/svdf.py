@@ -248,7 +248,7 @@ def _shifts(call: Call) -> bool:
     return input_type(call).real or max(shift for _, shift in _rescales(call)) <= MOST_LEFT
 
 
-OPERATOR = Operator(
+SVDF = Operator(
     name="svdf",
     parameters=Parameters,
     types=(
@@ -276,3 +276,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (SVDF,)

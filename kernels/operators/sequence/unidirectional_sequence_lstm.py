@@ -125,7 +125,7 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
 
 _SIZES = (_next_states, _rank, _shapes)
 
-OPERATOR = Operator(
+UNIDIRECTIONAL_SEQUENCE_LSTM = Operator(
     name="unidirectional_sequence_lstm",
     parameters=Parameters,
     types=_TYPES,
@@ -155,3 +155,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (UNIDIRECTIONAL_SEQUENCE_LSTM,)

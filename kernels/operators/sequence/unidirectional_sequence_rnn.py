@@ -78,7 +78,7 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
 
 _RULES = (_operands, _shapes)
 
-OPERATOR = Operator(
+UNIDIRECTIONAL_SEQUENCE_RNN = Operator(
     name="unidirectional_sequence_rnn",
     parameters=Parameters,
     types=alike("float32", "float16"),
@@ -95,3 +95,5 @@ OPERATOR = Operator(
         ),
     ),
 )
+
+OPERATORS = (UNIDIRECTIONAL_SEQUENCE_RNN,)

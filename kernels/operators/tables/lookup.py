@@ -38,6 +38,7 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Reference, Rule, Values
 from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import sound_scales
 
 Int64Array = NDArray[np.int64]
@@ -60,6 +61,9 @@ Lanes = Callable[[Call], tuple[str, float]]
 """The function of the real lanes that a call is, and its alpha."""
 
 Table = Callable[[Call], Array]
+
+Steps = Callable[[RealSteps, Any], int | None]
+"""Adds a function of operand 0 with these parameters to steps of the lanes. Returns its result's number or None."""
 
 
 def tabulate(codes_of: CodeFunction) -> Table:
@@ -186,7 +190,7 @@ def unary_operator(
     lanes: Lanes | None = None,
     on_host: RealFunction | None = None,
     lane_rules: tuple[Rule, ...] | None = None,
-    expand: Callable[[Call], Expansion | None] | None = None,
+    steps: Steps | None = None,
     once: WideFunction | None = None,
     on_int16: tuple[Lowering, ...] = (),
     interpolates: RealFunction | None = None,
@@ -197,7 +201,7 @@ def unary_operator(
     lanes:   the function of the real lanes and its alpha; that of the operator's name if None.
     on_host: a function of real numbers that the lanes do not have, in place of that.
     lane_rules: which calls the lanes have nevertheless; None where they have none that `on_host` does.
-    expand:  a call on real numbers as simpler ones that the lanes have.
+    steps:   the steps of the lanes that compute the function of float values; None where it has to stay whole.
     on_int16: how the NPU computes int16.
     interpolates: the function that is interpolated for int16, by the reference and the NPU.
     once:    the same in float64, for rescale "float32", which rounds to float32 once; None where `real` does.
@@ -219,7 +223,11 @@ def unary_operator(
     on_lanes = on_real_lanes(lambda call: lower_real_unary(call, *chosen(call)), *(lane_rules or ()))
 
     def in_steps(call: Call) -> Expansion | None:
-        return expand(call) if expand is not None and input_type(call).real else None
+        if steps is None or not input_type(call).real:
+            return None
+        lanes_steps = RealSteps(call)
+        last = steps(lanes_steps, call.parameters)
+        return None if last is None else lanes_steps.result(last)
 
     return Operator(
         name=name,
@@ -235,7 +243,7 @@ def unary_operator(
             *([] if on_host and lane_rules is None else [on_lanes]),
             literal_table_lowering(_of_reals(literal)),
         ),
-        expand=in_steps if expand else None,
+        expand=in_steps if steps else None,
         in_reals=_of_reals(literal),
     )
 
@@ -262,12 +270,19 @@ def rounded_once(function: WideFunction) -> RealFunction:
 
 
 def wide_operator(
-    name: str, function: WideFunction, *own_rules: Rule, parameters: type[Parameters] = Parameters
+    name: str,
+    function: WideFunction,
+    *own_rules: Rule,
+    parameters: type[Parameters] = Parameters,
+    steps: Steps | None = None,
 ) -> Operator:
-    """The operator of a function of float64, rounded to float32 once: a look-up in 8 bits, of reals on the host."""
+    """Return the operator of a function of float64, rounded to float32 once, that the float lanes lack.
+
+    It is a look-up in 8 bits. Float values are computed by the host, or by the lanes in `steps`.
+    """
     real = rounded_once(function)
     table = tabulate_by_value(real)
-    return unary_operator(name, table, *own_rules, parameters=parameters, on_host=real)
+    return unary_operator(name, table, *own_rules, parameters=parameters, on_host=real, steps=steps)
 
 
 def of_whole_numbers(function: Callable[[Any], Any]) -> Reference:

@@ -20,7 +20,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.layouts import SPATIAL
-from npusim.kernels.table import file_of
+from npusim.kernels.table import family
 
 _KEEP_CODES = frozenset({"max_pool_2d", "reduce_max", "reduce_min", "resize_nearest_neighbor"})
 """Operators outside of `movement` whose results have the quantization of their operands, if the scales agree."""
@@ -381,7 +381,7 @@ class NodeConversion(Conversion):
 
 def keeps_codes(op: str) -> bool:
     """Whether the results of an operator have the quantization of its operands."""
-    return op in _KEEP_CODES or file_of(op).startswith("movement.")
+    return op in _KEEP_CODES or family(op) == "movement"
 
 
 def _listed(kinds: Sequence[TensorType | None]) -> str:

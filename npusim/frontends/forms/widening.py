@@ -8,7 +8,7 @@ from typing import Any
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.element_types import fits
-from npusim.kernels.table import file_of, operator
+from npusim.kernels.table import family, operator
 
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "bool": ("uint8", "int32"),
@@ -42,7 +42,7 @@ _NARROW = ("int8", "uint8", "int16", "uint16")
 
 def chooses(op: str) -> bool:
     """Whether the results of an operator are elements of its operands, so that it need not know what they stand for."""
-    return op in _AS_THEY_ARE or file_of(op).startswith("movement.")
+    return op in _AS_THEY_ARE or family(op) == "movement"
 
 
 def wider(op: str, inputs: Sequence[TensorType | None], results: Sequence[TensorType]) -> str | None:
@@ -51,7 +51,7 @@ def wider(op: str, inputs: Sequence[TensorType | None], results: Sequence[Tensor
     All that have the type of the first operand get the other one.
     """
     first = next((kind.dtype for kind in inputs if kind is not None), "")
-    if first not in _WIDER or file_of(op).startswith("movement."):
+    if first not in _WIDER or family(op) == "movement":
         return None
     rows = operator(op).types
     if not (first in _NARROW and op not in _AS_THEY_ARE) and fits(rows, inputs, results):

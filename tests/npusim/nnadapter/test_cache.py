@@ -18,7 +18,7 @@ from npusim import nnadapter as nna
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.operators.elementwise import add
+from npusim.kernels.operators.elementwise.sums_and_products import ADD
 from npusim.nnadapter import c
 from npusim.nnadapter.cache import checks, container, record
 from npusim.nnadapter.keeping import expectation
@@ -383,7 +383,7 @@ def test_values_that_last_from_run_to_run(tmp_path: Path) -> None:
     builder = GraphBuilder("sums")
     kind = TensorType("float32", (4,))
     x, total = builder.input("x", kind), builder.state("total", kind)
-    (after,) = builder.node("add", [x, total], [kind], add.OPERATOR.parameters())
+    (after,) = builder.node("add", [x, total], [kind], ADD.parameters())
     builder.keep(total, after)
     model = nna.from_graph(builder.graph([after]))
     with context(properties="") as devices:

@@ -15,9 +15,13 @@ from npusim.frontends.nn_hal.validate import check_model
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d, transpose_conv
-from npusim.kernels.operators.movement import pad, reshape, split, strided_slice, transpose
-from npusim.kernels.operators.pooling import average_pool_2d
-from npusim.kernels.operators.resize import resize_nearest_neighbor
+from npusim.kernels.operators.movement.joining import SplitParameters
+from npusim.kernels.operators.movement.padding import PadParameters
+from npusim.kernels.operators.movement.permuting import TransposeParameters
+from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.slicing import StridedSliceParameters
+from npusim.kernels.operators.pooling.window_pools import AveragePool2dParameters
+from npusim.kernels.operators.resize.grid_resize import ResizeNearestNeighborParameters
 from tests.npusim.frontends.nn_hal.single import NOTHING, Spec, graph, model, pairs, scalar, tensor, vector
 
 IMAGE = tensor("F32", (1, 5, 7, 2))
@@ -31,7 +35,7 @@ def ops(made: Graph) -> list[str]:
 def test_windows_are_height_before_width() -> None:
     """left, right, top, bottom, stride width, stride height, filter width, filter height."""
     made = graph("AVERAGE_POOL_2D", [IMAGE, 1, 2, 0, 1, 3, 2, 4, 2, 1], [tensor("F32", (1, 3, 3, 2))])
-    assert made.nodes[0].parameters == average_pool_2d.Parameters(
+    assert made.nodes[0].parameters == AveragePool2dParameters(
         filter=(2, 4), strides=(2, 3), padding=((0, 1), (1, 2)), activation="relu"
     )
 
@@ -54,7 +58,7 @@ def test_channels_first_is_turned_on_both_sides() -> None:
     made = graph("CONV_2D", [stored, FILTER, BIAS, 2, 1, 1, 0, True], [tensor("F32", (1, 3, 4, 5))])
     assert ops(made) == ["transpose", "conv_2d", "transpose"]
     first, last = made.nodes[0].parameters, made.nodes[2].parameters
-    assert (first, last) == (transpose.Parameters(perm=(0, 2, 3, 1)), transpose.Parameters(perm=(0, 3, 1, 2)))
+    assert (first, last) == (TransposeParameters(perm=(0, 2, 3, 1)), TransposeParameters(perm=(0, 3, 1, 2)))
     assert made.tensors[made.outputs[0]].type.shape == (1, 3, 4, 5)
 
 
@@ -97,7 +101,7 @@ def test_strided_slices_are_resolved() -> None:
         *(0b010, 0b010, 0b100),
     ]
     made = graph("STRIDED_SLICE", operands, [tensor("F32", (2, 3))])
-    assert made.nodes[0].parameters == strided_slice.Parameters(
+    assert made.nodes[0].parameters == StridedSliceParameters(
         begin=(3, 0, 2), size=(2, 3, 1), strides=(-2, 2, 1), shape=(2, 3)
     )
 
@@ -106,7 +110,7 @@ def test_shrinking_everything_leaves_one_dimension() -> None:
     operands = [tensor("F32", (4,)), vector(-1), vector(4), vector(1), 0, 0, 1]
     assert graph("STRIDED_SLICE", operands, [tensor("F32", (1,))]).nodes[
         0
-    ].parameters == strided_slice.Parameters(begin=(3,), size=(1,), strides=(1,), shape=(1,))
+    ].parameters == StridedSliceParameters(begin=(3,), size=(1,), strides=(1,), shape=(1,))
 
 
 @pytest.mark.parametrize(
@@ -116,35 +120,35 @@ def test_shrinking_everything_leaves_one_dimension() -> None:
 )
 def test_squeeze(axes: Spec, shape: tuple[int, ...]) -> None:
     made = graph("SQUEEZE", [tensor("F32", (1, 3, 1)), axes], [tensor("F32", shape)])
-    assert made.nodes[0].parameters == reshape.Parameters(shape=shape)
+    assert made.nodes[0].parameters == ReshapeParameters(shape=shape)
 
 
 def test_nothing_left_is_one_element() -> None:
     made = graph("SQUEEZE", [tensor("F32", (1, 1)), NOTHING], [tensor("F32", (1,))])
-    assert made.nodes[0].parameters == reshape.Parameters(shape=(1,))
+    assert made.nodes[0].parameters == ReshapeParameters(shape=(1,))
     made = graph("MEAN", [tensor("F32", (2, 3)), vector(0, -1, 1), 0], [tensor("F32", (1,))])
     assert ops(made) == ["mean", "reshape"]
 
 
 def test_an_omitted_permutation_turns_round() -> None:
     made = graph("TRANSPOSE", [tensor("F32", (2, 3, 4)), NOTHING], [tensor("F32", (4, 3, 2))])
-    assert made.nodes[0].parameters == transpose.Parameters(perm=(2, 1, 0))
+    assert made.nodes[0].parameters == TransposeParameters(perm=(2, 1, 0))
 
 
 def test_split_is_of_equal_parts() -> None:
     made = graph("SPLIT", [tensor("F32", (2, 6)), -1, 2], [tensor("F32", (2, 3))] * 2)
-    assert made.nodes[0].parameters == split.Parameters(axis=1, sizes=(3, 3))
+    assert made.nodes[0].parameters == SplitParameters(axis=1, sizes=(3, 3))
 
 
 def test_padding_with_a_code() -> None:
     made = graph("PAD_V2", [tensor("Q8", (2,)), pairs((1, 2)), 9], [tensor("Q8", (5,))])
-    assert made.nodes[0].parameters == pad.Parameters(paddings=((1, 2),), pad_value=9)
+    assert made.nodes[0].parameters == PadParameters(paddings=((1, 2),), pad_value=9)
 
 
 def test_resize_by_scales_rounds_down() -> None:
     """Width comes first: 7 * 0.5 and 5 * 1.5 without their fractions."""
     made = graph("RESIZE_NEAREST_NEIGHBOR", [IMAGE, 0.5, 1.5, False], [tensor("F32", (1, 7, 3, 2))])
-    assert made.nodes[0].parameters == resize_nearest_neighbor.Parameters(size=(7, 3))
+    assert made.nodes[0].parameters == ResizeNearestNeighborParameters(size=(7, 3))
 
 
 def test_the_rank_is_a_constant() -> None:

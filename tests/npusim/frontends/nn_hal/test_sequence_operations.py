@@ -12,7 +12,9 @@ import npusim
 import npusim.hal as hal
 from npusim.frontends.nn_hal.enumerations import HalVersion
 from npusim.isa.base.errors import GraphError
-from npusim.kernels.operators.detection import box_with_nms_limit, detection_postprocessing, roi_align
+from npusim.kernels.operators.detection.proposals import BoxWithNmsLimitParameters
+from npusim.kernels.operators.detection.region_pools import RoiAlignParameters
+from npusim.kernels.operators.detection.single_shot import DetectionPostprocessingParameters
 from npusim.kernels.operators.sequence import svdf
 from tests.npusim.frontends.nn_hal.single import Spec, fault, graph, model, tensor
 
@@ -439,7 +441,7 @@ def test_states_came_in_the_next_version() -> None:
 
 def test_width_stands_behind_height_and_stride_is_of_the_image() -> None:
     inputs, outputs = LEGAL["ROI_ALIGN"]
-    assert graph("ROI_ALIGN", inputs, outputs).nodes[0].parameters == roi_align.Parameters(
+    assert graph("ROI_ALIGN", inputs, outputs).nodes[0].parameters == RoiAlignParameters(
         size=(2, 3), height_stride=2.0, width_stride=4.0, samples=(0, 2)
     )
 
@@ -454,7 +456,7 @@ def test_suppression_has_one_result_more_that_counts() -> None:
     inputs, outputs = LEGAL["BOX_WITH_NMS_LIMIT"]
     [node] = graph("BOX_WITH_NMS_LIMIT", inputs, outputs).nodes
     assert len(node.outputs) == 5
-    assert node.parameters == box_with_nms_limit.Parameters(
+    assert node.parameters == BoxWithNmsLimitParameters(
         score_threshold=0.5,
         most=-1,
         kernel="gaussian",
@@ -467,7 +469,7 @@ def test_suppression_has_one_result_more_that_counts() -> None:
 def test_parameters_that_do_not_count_may_be_anything() -> None:
     inputs, outputs = LEGAL["DETECTION_POSTPROCESSING"]
     parameters = graph("DETECTION_POSTPROCESSING", inputs, outputs).nodes[0].parameters
-    assert parameters == detection_postprocessing.Parameters(
+    assert parameters == DetectionPostprocessingParameters(
         scales=(10.0, 10.0, 5.0, 5.0),
         regular=True,
         max_detections=3,

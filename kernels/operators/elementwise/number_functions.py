@@ -1,0 +1,124 @@
+"""Arithmetic of plain numbers: integers and floats without scales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic.real import BINARY_BY_NAME
+from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.real import real_binary_lowering
+from npusim.kernels.operator import operands, rules
+from npusim.kernels.operator.broadcast import Combine, of_numbers
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.operands import by_type, elementwise, input_value, like_input, with_halves
+from npusim.kernels.operator.operator import Call, Operator, Values
+from npusim.kernels.operators.elementwise.sums_and_products import floored, remainder
+
+
+def numeric_operator(name: str, functions: Mapping[str, Combine]) -> Operator:
+    """The operator with a function for each element type; float16 is that of float32."""
+    references = with_halves({dtype: of_numbers(function) for dtype, function in functions.items()})
+    return Operator(
+        name=name,
+        types=alike(*references),
+        rules=(rules.operands(2), rules.broadcast_shapes),
+        infer=operands.broadcast,
+        reference=by_type(references),
+        workload=elementwise,
+        lowerings=(real_binary_lowering(name),),
+    )
+
+
+FLOOR_DIV = numeric_operator(
+    "floor_div",
+    {
+        **dict.fromkeys(("int8", "int16", "int32", "int64"), floored),
+        "float32": BINARY_BY_NAME["floor_div"].compute,
+    },
+)
+"""The quotient, rounded downwards; operands broadcast."""
+
+
+FLOOR_MOD = numeric_operator(
+    "floor_mod",
+    {
+        **dict.fromkeys(("int8", "int16", "int32", "int64"), remainder),
+        "float32": BINARY_BY_NAME["floor_mod"].compute,
+    },
+)
+"""What is left over by a quotient that is rounded downwards; operands broadcast."""
+
+
+_SMALLEST = -(1 << 31)
+
+
+def _whole(a: Any, b: Any) -> Any:
+    """As LiteRT has it: one exponent for many numbers is a product that wraps.
+
+    Otherwise by way of a real number, toward zero, and what 32 bits cannot hold is -2**31, as the processor converts
+    it. LiteRT refuses exponents below zero.
+    """
+    if b.size == 1 and a.shape != b.shape:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        return np.broadcast_to(_product(a, max(int(b.ravel()[0]), 0)), shape)
+    power = np.power(a.astype(np.float64), b)
+    return np.where(np.abs(power) < -_SMALLEST, np.trunc(power), _SMALLEST).astype(np.int64)
+
+
+def _product(a: Any, times: int) -> Any:
+    """a multiplied `times` times, in 32 bits."""
+    result, square = np.ones_like(a), a
+    while times:
+        if times & 1:
+            result = result * square
+        square = square * square
+        times >>= 1
+    return result
+
+
+def _wide(a: Any, b: Any) -> Any:
+    """In 64 bits, which LiteRT does not have: products that wrap; a power below zero of 1 and -1 alone is not 0."""
+    inverse = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
+    return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))
+
+
+POW = numeric_operator("pow", {"int32": _whole, "int64": _wide, "float32": BINARY_BY_NAME["pow"].compute})
+"""The first operand to the power of the second; operands broadcast."""
+
+
+def _one_shape(call: Call) -> bool:
+    """takes 1 input or more, all there and of the shape of the only output"""
+    shapes = {None if tensor is None else tensor.shape for tensor in call.inputs}
+    return len(call.outputs) == 1 and shapes == {call.outputs[0].shape}
+
+
+def _sum(call: Call, values: Values) -> list[Array]:
+    """From the first to the last."""
+    with np.errstate(all="ignore"):
+        return [np.asarray(reduce(np.add, [input_value(values, i) for i in range(len(values))]))]
+
+
+REFERENCES = with_halves({"int32": _sum, "int64": _sum, "float32": _sum})
+
+ADD_N = Operator(
+    name="add_n",
+    types=alike(*REFERENCES),
+    rules=(_one_shape,),
+    infer=like_input,
+    reference=by_type(REFERENCES),
+    workload=elementwise,
+    on_host="has no quantized form, and instructions take two operands",
+)
+"""Sum of any number of tensors of one shape."""
+
+
+OPERATORS = (
+    FLOOR_DIV,
+    FLOOR_MOD,
+    POW,
+    ADD_N,
+)

@@ -1,1 +1,0 @@
-"""Operators that hash: projections to bits, and samples drawn from seeds."""

@@ -1,0 +1,398 @@
+"""Operators that read or write the elements that a tensor of indices names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.elements import names
+from npusim.isa.base.errors import OperandFault
+from npusim.isa.base.tensor import Array
+from npusim.isa.base.workload import Workload
+from npusim.kernels.lowering.pick import Gathering, lowering
+from npusim.kernels.operator import dynamic_range, parameters, rules
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operands import (
+    elementwise,
+    input_type,
+    input_value,
+    like_input,
+    move,
+    quantization,
+)
+from npusim.kernels.operator.operator import Arithmetic, Call, Operator, Rule, Shapes, Values
+from npusim.kernels.operator.parameters import NONE, Size
+
+VALUES_THEN_INDICES = tuple(f"{name}, int32|int64 -> {name}" for name in names())
+"""Element types of operators that choose among the elements of their first input."""
+
+Limits = Callable[[Call], tuple[int, ...]]
+"""How many there are to choose from: one number for all indices, or one for each entry of the last axis."""
+
+
+def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) -> NDArray[np.int64]:
+    """The indices at an input. Raises OperandFault, saying which, for one outside the limits."""
+    found: NDArray[np.int64] = input_value(values, position).astype(np.int64)
+    if not found.size:
+        return found
+    wrong = (found < 0) | (found >= np.array(limits))
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        limit = limits[place[-1] if len(limits) > 1 else 0]
+        said = f"may be 0..{limit - 1}" if limit else "there is nothing to choose from"
+        raise OperandFault(f"index {found[place]} at {list(place)} of input {position}: {said}")
+    return found
+
+
+def known_indices(position: int, limits: Limits) -> Rule:
+    """The rule that constant indices are in range."""
+
+    def rule(call: Call) -> bool:
+        data = call.constants.get(position)
+        if not isinstance(data, np.ndarray) or not data.size:
+            return True
+        wide: NDArray[np.int64] = data.astype(np.int64)
+        return bool(np.all((wide >= 0) & (wide < np.array(limits(call)))))
+
+    rule.__doc__ = (
+        f"constant indices (input {position}) are 0 or more, and less than the size of what they choose from"
+    )
+    return rule
+
+
+def chosen(call: Call, position: int) -> Workload:
+    """Work of an operator that copies what the indices at an input choose: it reads no more than that."""
+    indices = 0 if position in call.constants else input_type(call, position).size_bytes
+    written = sum(output.size_bytes for output in call.outputs)
+    return replace(move(call), input_bytes=indices + written)
+
+
+class GatherParameters(parameters.Parameters):
+    """axis: of the values, counted from the front; batch_dims: leading axes that values and indices share."""
+
+    axis: Size = 0
+    batch_dims: Size = 0
+
+
+def _gather_limits(call: Call[GatherParameters]) -> tuple[int, ...]:
+    return (input_type(call).shape[call.parameters.axis],)
+
+
+def _gather_reference(call: Call[GatherParameters], values: Values) -> list[Array]:
+    shape, batch_dims, axis = input_type(call).shape, call.parameters.batch_dims, call.parameters.axis
+    batches, between = prod(shape[:batch_dims]), prod(shape[batch_dims:axis])
+    source = input_value(values).reshape(batches, between, shape[axis], prod(shape[axis + 1 :]))
+    indices = checked(call, values, 1, _gather_limits(call)).reshape(batches, 1, -1)
+    rows = np.arange(batches)[:, None, None], np.arange(between)[None, :, None], indices
+    return [np.ascontiguousarray(source[rows]).reshape(call.outputs[0].shape)]
+
+
+def _axes(call: Call[GatherParameters]) -> bool:
+    """axis is an axis of the values, and batch_dims are axes before it that the indices have too"""
+    values, indices = input_type(call).shape, input_type(call, 1).shape
+    axis, batch_dims = call.parameters.axis, call.parameters.batch_dims
+    return batch_dims <= axis < len(values) and values[:batch_dims] == indices[:batch_dims]
+
+
+def _gather_infer(call: Call[GatherParameters]) -> Shapes:
+    values, indices = input_type(call).shape, input_type(call, 1).shape
+    axis, batch_dims = call.parameters.axis, call.parameters.batch_dims
+    return ((*values[:axis], *indices[batch_dims:], *values[axis + 1 :]),)
+
+
+def _gather_gathered_shape(call: Call[GatherParameters]) -> bool:
+    """the output has the shape of the values with that of the indices in the place of the axis"""
+    return _gather_infer(call) == (call.outputs[0].shape,)
+
+
+def _gather_gathering(call: Call[GatherParameters]) -> Gathering:
+    shape, indices = input_type(call).shape, input_type(call, 1).shape
+    axis, batch_dims = call.parameters.axis, call.parameters.batch_dims
+    return Gathering(
+        values=("in", 0),
+        indices=("in", 1),
+        batches=prod(shape[:batch_dims]),
+        repeats=prod(shape[batch_dims:axis]),
+        rows=prod(indices[batch_dims:]),
+        limits=_gather_limits(call),
+        row=prod(shape[axis + 1 :]),
+    )
+
+
+def _gather_workload(call: Call) -> Workload:
+    return chosen(call, 1)
+
+
+GATHER = Operator(
+    name="gather",
+    parameters=GatherParameters,
+    types=VALUES_THEN_INDICES,
+    rules=(rules.operands(2), _axes, _gather_gathered_shape, known_indices(1, _gather_limits)),
+    infer=_gather_infer,
+    reference=_gather_reference,
+    workload=_gather_workload,
+    lowerings=(lowering(_gather_gathering),),
+)
+"""For each index the slice of the values there along one axis; the shape of the indices replaces the axis.
+
+With `batch_dims` the first axes are those of values and indices alike, and each batch has indices of its own.
+"""
+
+
+def _gather_nd_limits(call: Call) -> tuple[int, ...]:
+    return input_type(call).shape[: input_type(call, 1).shape[-1]]
+
+
+def _gather_nd_reference(call: Call, values: Values) -> list[Array]:
+    indices = checked(call, values, 1, _gather_nd_limits(call))
+    found = input_value(values)[tuple(np.moveaxis(indices, -1, 0))]
+    return [np.ascontiguousarray(found).reshape(call.outputs[0].shape)]
+
+
+def _gather_nd_tuples(call: Call) -> bool:
+    """the indices have an axis or more, the last of at most as many entries as the values have axes"""
+    shape = input_type(call, 1).shape
+    return len(shape) > 0 and shape[-1] <= len(input_type(call).shape)
+
+
+def _gather_nd_infer(call: Call) -> Shapes:
+    values, indices = input_type(call).shape, input_type(call, 1).shape
+    return ((*indices[:-1], *values[indices[-1] :]),)
+
+
+def _gather_nd_gathered_shape(call: Call) -> bool:
+    """the output has the axes of the indices but the last, then those of the values that no index counts along"""
+    return _gather_nd_infer(call) == (call.outputs[0].shape,)
+
+
+def _gather_nd_gathering(call: Call) -> Gathering:
+    limits = _gather_nd_limits(call)
+    rows, row = prod(input_type(call, 1).shape[:-1]), prod(input_type(call).shape[len(limits) :])
+    return Gathering(("in", 0), ("in", 1), 1, 1, rows, limits, row)
+
+
+GATHER_ND = Operator(
+    name="gather_nd",
+    types=VALUES_THEN_INDICES,
+    rules=(
+        rules.operands(2),
+        _gather_nd_tuples,
+        _gather_nd_gathered_shape,
+        known_indices(1, _gather_nd_limits),
+    ),
+    infer=_gather_nd_infer,
+    reference=_gather_nd_reference,
+    workload=_gather_workload,
+    lowerings=(lowering(_gather_nd_gathering),),
+)
+"""For each tuple of indices along the last axis the element or slice of the values there."""
+
+
+class ScatterNdParameters(parameters.Parameters):
+    """reduction: how an update and what is there combine; "none": the update takes its place, of several the last."""
+
+    reduction: Literal["none", "add", "mul", "max", "min"] = "none"
+
+
+_COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _scatter_nd_reference(call: Call[ScatterNdParameters], values: Values) -> list[Array]:
+    """One update after the other, in their order."""
+    result: Any = input_value(values).copy()
+    updates: Any = input_value(values, 2)
+    places = tuple(np.moveaxis(checked(call, values, 1, _gather_nd_limits(call)), -1, 0))
+    combine = _COMBINE.get(call.parameters.reduction)
+    with np.errstate(all="ignore"):
+        if combine is None:
+            result[places] = updates
+        else:
+            combine.at(result, places, updates)
+    return [result]
+
+
+def _scatter_nd_tuples(call: Call) -> bool:
+    """indices have an axis or more, the last of 1 to as many entries as the data have axes"""
+    shape = input_type(call, 1).shape
+    return len(shape) > 0 and 1 <= shape[-1] <= len(input_type(call).shape)
+
+
+def _updates(call: Call) -> bool:
+    """updates have the axes of the indices but the last, then those of the data that no index counts along"""
+    data, indices = input_type(call).shape, input_type(call, 1).shape
+    return input_type(call, 2).shape == (*indices[:-1], *data[indices[-1] :])
+
+
+def _numbers(call: Call[ScatterNdParameters]) -> bool:
+    """truths are not combined"""
+    return call.parameters.reduction == "none" or call.outputs[0].dtype != "bool"
+
+
+SCATTER_ND = Operator(
+    name="scatter_nd",
+    parameters=ScatterNdParameters,
+    types=tuple(f"{name}, int32|int64, {name} -> {name}" for name in names()),
+    rules=(
+        rules.operands(3),
+        rules.same_shape,
+        _scatter_nd_tuples,
+        _updates,
+        _numbers,
+        known_indices(1, _gather_nd_limits),
+    ),
+    infer=like_input,
+    reference=_scatter_nd_reference,
+    workload=move,
+    on_host="where it writes depends on values",
+)
+"""A tensor with updates at the places that indices say.
+
+Inputs: data, indices [..., k], of each tuple one place along the first k axes of the data, updates [..., *rest].
+"""
+
+
+def _embedding_limits(call: Call) -> tuple[int, ...]:
+    return (input_type(call, 1).shape[0],)
+
+
+def _embedding_reference(call: Call, values: Values) -> list[Array]:
+    indices = checked(call, values, 0, _embedding_limits(call))
+    return [np.ascontiguousarray(input_value(values, 1)[indices])]
+
+
+def _dynamic_range(call: Call, values: Values) -> list[Array]:
+    """The rows with their scales."""
+    table = input_type(call, 1)
+    scales = dynamic_range.scales_of(table)
+    if len(scales) > 1:
+        scales = scales[input_value(values)]
+    [rows] = _embedding_reference(call, values)
+    return [rows.astype(np.float32) * scales.reshape(-1, *(1,) * (rows.ndim - 1))]
+
+
+def _gathered_first(call: Call) -> Expansion | None:
+    """The rows as they are, and their values then."""
+    table, output = input_type(call, 1), call.outputs[0]
+    if quantization(table).axis is not None:
+        return None
+    parts = Expansion(len(call.inputs))
+    [rows] = parts.call("rows", "embedding_lookup", (0, 1), [replace(table, shape=output.shape)], NONE)
+    parts.results = list(parts.call("values", "dequantize", [rows], [output], NONE))
+    return parts
+
+
+def _rows(call: Call) -> bool:
+    """the indices have one axis, and the table at least one"""
+    return len(input_type(call).shape) == 1 and len(input_type(call, 1).shape) > 0
+
+
+def _embedding_infer(call: Call) -> Shapes:
+    return ((*input_type(call).shape, *input_type(call, 1).shape[1:]),)
+
+
+def _shape(call: Call) -> bool:
+    """the output has a row of the table for each index"""
+    return _embedding_infer(call) == (call.outputs[0].shape,)
+
+
+def _embedding_gathering(call: Call) -> Gathering:
+    rows, row = input_type(call).elements, prod(input_type(call, 1).shape[1:])
+    return Gathering(("in", 1), ("in", 0), 1, 1, rows, _embedding_limits(call), row)
+
+
+def _embedding_workload(call: Call) -> Workload:
+    return chosen(call, 0)
+
+
+_RULES = (rules.operands(2), _rows, _shape, known_indices(0, _embedding_limits))
+
+EMBEDDING_LOOKUP = Operator(
+    name="embedding_lookup",
+    types=tuple(f"int32, {name} -> {name}" for name in names()),
+    rules=_RULES,
+    infer=_embedding_infer,
+    reference=_embedding_reference,
+    workload=_embedding_workload,
+    lowerings=(lowering(_embedding_gathering),),
+    arithmetics=(
+        Arithmetic(
+            ("int32, int8 -> float32",),
+            (*_RULES, dynamic_range.symmetric_weights(0)),
+            _dynamic_range,
+            ("dynamic",),
+            "rows of a table with a scale each become float32 here; with one scale the NPU needs float lanes",
+            _gathered_first,
+        ),
+    ),
+)
+"""Rows of a table, along its first axis, at indices; the indices come first.
+
+With the rescale "dynamic" an int8 table of symmetric values, with one scale or one per row, gives float32 rows.
+"""
+
+
+def _hashtable_reference(call: Call, values: Values) -> list[Array]:
+    wanted, keys, rows = (input_value(values, position) for position in range(3))
+    found = np.zeros(call.outputs[0].shape, rows.dtype)
+    hits = np.isin(wanted, keys)
+    order = np.argsort(keys, kind="stable")  # keys that are computed may be in any order
+    found[hits] = rows[order[np.searchsorted(keys, wanted[hits], sorter=order)]]
+    return [found, hits.astype(np.uint8)]
+
+
+def _lists(call: Call) -> bool:
+    """what is looked up and the keys have one axis, and the values a row for each key"""
+    wanted, keys, values = (input_type(call, position).shape for position in range(3))
+    return len(wanted) == len(keys) == 1 and values[:1] == keys
+
+
+def _ascending(call: Call) -> bool:
+    """constant keys ascend"""
+    keys = call.constants.get(1)
+    return not isinstance(keys, np.ndarray) or bool(np.all(np.diff(keys.astype(np.int64)) >= 0))
+
+
+def _hashtable_infer(call: Call) -> Shapes:
+    wanted = input_type(call).shape
+    return (*wanted, *input_type(call, 2).shape[1:]), wanted
+
+
+def _shapes(call: Call) -> bool:
+    """the outputs have a row of the values, and a number, for each key that is looked up"""
+    return _hashtable_infer(call) == tuple(output.shape for output in call.outputs)
+
+
+def _hashtable_workload(call: Call) -> Workload:
+    """A binary search among the keys for each, then a copy."""
+    steps = max(input_type(call, 1).elements.bit_length(), 1) * input_type(call).elements
+    written = sum(output.size_bytes for output in call.outputs)
+    return replace(elementwise(call, steps), input_bytes=written + input_type(call).size_bytes)
+
+
+HASHTABLE_LOOKUP = Operator(
+    name="hashtable_lookup",
+    types=tuple(f"int32, int32, {name} -> {name}, uint8" for name in names()),
+    rules=(rules.operands(3, 2), _lists, _shapes, _ascending),
+    infer=_hashtable_infer,
+    reference=_hashtable_reference,
+    workload=_hashtable_workload,
+    on_host="a search among keys is control flow, which the NPU has not",
+)
+"""For each looked-up key the row of the values beside that key, and whether there is one.
+
+A key that is not there gives zeros.
+"""
+
+
+OPERATORS = (
+    GATHER,
+    GATHER_ND,
+    SCATTER_ND,
+    EMBEDDING_LOOKUP,
+    HASHTABLE_LOOKUP,
+)

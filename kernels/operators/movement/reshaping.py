@@ -1,0 +1,236 @@
+"""Operators that give the same elements another shape, or repeat them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Annotated
+
+import numpy as np
+
+from npusim.isa.base.plain_values import Between
+from npusim.isa.base.tensor import Array
+from npusim.kernels.lowering.move import (
+    broadcast_loops,
+    few_copies,
+    lower_broadcast,
+    lower_copy,
+    lower_tile,
+    tile_loops,
+)
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.element_types import ANY_ALIKE
+from npusim.kernels.operator.operands import free, input_type, input_value, move
+from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import MOST, Sizes
+
+REST = -1
+"""The size that makes the number of elements the input's."""
+
+
+class ReshapeParameters(parameters.Parameters):
+    """shape: that of the output; one of its sizes may be REST."""
+
+    shape: tuple[Annotated[int, Between(REST, MOST)], ...]
+
+
+def reshape_reference(call: Call, values: Values) -> list[Array]:
+    """The input under the output's shape."""
+    return [input_value(values).reshape(call.outputs[0].shape)]
+
+
+def alias(call: Call) -> tuple[Alias, ...]:
+    """The output is the input."""
+    return (Alias(part=("out", 0), whole=("in", 0), offset_bytes=0),)
+
+
+def _one_rest(call: Call[ReshapeParameters]) -> bool:
+    """at most one size is -1, what is left over, and the others divide the number of elements"""
+    shape = call.parameters.shape
+    if REST not in shape:
+        return True
+    others = prod(size for size in shape if size != REST)
+    return shape.count(REST) == 1 and others > 0 and input_type(call).elements % others == 0
+
+
+def _same_number_of_elements(call: Call) -> bool:
+    """input and output have the same number of elements"""
+    return input_type(call).elements == call.outputs[0].elements
+
+
+def _reshape_infer(call: Call[ReshapeParameters]) -> Shapes:
+    shape = call.parameters.shape
+    if REST not in shape:
+        return (shape,)
+    rest = input_type(call).elements // prod(size for size in shape if size != REST)
+    return (tuple(rest if size == REST else size for size in shape),)
+
+
+def _said_shape(call: Call[ReshapeParameters]) -> bool:
+    """the output has the shape that the parameters say"""
+    return _reshape_infer(call) == (call.outputs[0].shape,)
+
+
+RESHAPE = Operator(
+    name="reshape",
+    parameters=ReshapeParameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), _same_number_of_elements, _one_rest, _said_shape),
+    infer=_reshape_infer,
+    reference=reshape_reference,
+    workload=free,
+    lowerings=(Lowering("dma", (), lower_copy),),
+    alias=alias,
+)
+"""The same elements in the same order under another shape."""
+
+
+class SqueezeParameters(parameters.Parameters):
+    """axes: those to drop, counted from the front; none named are all of one element."""
+
+    axes: Sizes = ()
+
+
+def _axes_of_one(call: Call[SqueezeParameters]) -> bool:
+    """axes are axes of the input, of one element each"""
+    shape = input_type(call).shape
+    return all(axis < len(shape) and shape[axis] == 1 for axis in call.parameters.axes)
+
+
+def _squeeze_infer(call: Call[SqueezeParameters]) -> Shapes:
+    shape, axes = input_type(call).shape, call.parameters.axes
+    gone = axes or [axis for axis, size in enumerate(shape) if size == 1]
+    return (tuple(size for axis, size in enumerate(shape) if axis not in gone),)
+
+
+def _kept_axes(call: Call[SqueezeParameters]) -> bool:
+    """the output has the input's shape without the axes"""
+    return _squeeze_infer(call) == (call.outputs[0].shape,)
+
+
+SQUEEZE = Operator(
+    name="squeeze",
+    parameters=SqueezeParameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), _axes_of_one, _kept_axes),
+    infer=_squeeze_infer,
+    reference=reshape_reference,
+    workload=free,
+    lowerings=(Lowering("dma", (), lower_copy),),
+    alias=alias,
+)
+"""A reshape that drops axes of one element."""
+
+
+class BroadcastToParameters(parameters.Parameters):
+    """shape: that of the output."""
+
+    shape: Sizes
+
+
+def broadcast_to_reference(call: Call[BroadcastToParameters], values: Values) -> list[Array]:
+    """The input under the output's shape."""
+    return [np.ascontiguousarray(np.broadcast_to(input_value(values), call.parameters.shape))]
+
+
+def _fits(call: Call[BroadcastToParameters]) -> bool:
+    """the sizes of the input, counted from the last, are 1 or those of the shape"""
+    own, shape = input_type(call).shape, call.parameters.shape
+    return len(own) <= len(shape) and all(
+        size in (1, wanted) for size, wanted in zip(reversed(own), reversed(shape), strict=False)
+    )
+
+
+def infer(call: Call[BroadcastToParameters]) -> Shapes:
+    """The shape that the parameters say."""
+    return (call.parameters.shape,)
+
+
+def said_shape(call: Call[BroadcastToParameters]) -> bool:
+    """the output has the shape that the parameters say"""
+    return infer(call) == (call.outputs[0].shape,)
+
+
+BROADCAST_TO = Operator(
+    name="broadcast_to",
+    parameters=BroadcastToParameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), _fits, said_shape),
+    infer=infer,
+    reference=broadcast_to_reference,
+    workload=move,
+    lowerings=(Lowering("dma", (few_copies(broadcast_loops),), lower_broadcast),),
+)
+"""The input repeated along axes that it has not, or has one element of."""
+
+
+def _fill_reference(call: Call[BroadcastToParameters], values: Values) -> list[Array]:
+    return [np.full(call.parameters.shape, input_value(values).reshape(()))]
+
+
+def _one_element(call: Call) -> bool:
+    """the input has one element"""
+    return input_type(call).elements == 1 and len(input_type(call).shape) < 2
+
+
+FILL = Operator(
+    name="fill",
+    parameters=BroadcastToParameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), _one_element, said_shape),
+    infer=infer,
+    reference=_fill_reference,
+    workload=move,
+    lowerings=(Lowering("dma", (), lower_broadcast),),
+)
+"""A tensor of one value, which is the only element of the input."""
+
+
+class TileParameters(parameters.Parameters):
+    """multiples: how often along each axis."""
+
+    multiples: Sizes
+
+
+def _tile_reference(call: Call[TileParameters], values: Values) -> list[Array]:
+    return [np.tile(input_value(values), call.parameters.multiples)]
+
+
+def _one_per_axis(call: Call[TileParameters]) -> bool:
+    """multiples has a number for each axis of the input"""
+    return len(call.parameters.multiples) == len(input_type(call).shape)
+
+
+def _tile_infer(call: Call[TileParameters]) -> Shapes:
+    return (
+        tuple(
+            size * times
+            for size, times in zip(input_type(call).shape, call.parameters.multiples, strict=True)
+        ),
+    )
+
+
+def _tiled_shape(call: Call) -> bool:
+    """the output is as long along each axis as the input that many times"""
+    return _tile_infer(call) == (call.outputs[0].shape,)
+
+
+TILE = Operator(
+    name="tile",
+    parameters=TileParameters,
+    types=ANY_ALIKE,
+    rules=(rules.operands(1), _one_per_axis, _tiled_shape),
+    infer=_tile_infer,
+    reference=_tile_reference,
+    workload=move,
+    lowerings=(Lowering("dma", (few_copies(tile_loops),), lower_tile),),
+)
+"""The input repeated multiples[i] times along each axis i."""
+
+
+OPERATORS = (
+    RESHAPE,
+    SQUEEZE,
+    BROADCAST_TO,
+    FILL,
+    TILE,
+)

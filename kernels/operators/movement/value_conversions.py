@@ -1,0 +1,421 @@
+"""Operators that convert between float values and quantized values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Annotated, Any
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
+from npusim.isa.base.plain_values import Between
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.elementwise import MOST_PARTS
+from npusim.kernels.lowering.float_codes import table_lowering
+from npusim.kernels.lowering.real import lower_real_convert, on_real_lanes, real_inputs
+from npusim.kernels.lowering.vector import int16_passes, lower_quantize, lower_table, lower_tables
+from npusim.kernels.lowering.work import Parts
+from npusim.kernels.operator import dynamic_range, parameters, rules
+from npusim.kernels.operator.axes import Reduction
+from npusim.kernels.operator.element_types import fits
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.in_reals import by_element, codes_of_results, reals_of_codes
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    elementwise,
+    input_type,
+    input_value,
+    like_input,
+    quantization,
+)
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.parameters import ByValue
+from npusim.kernels.operator.real_steps import RealSteps
+from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
+
+_BEYOND_CODES = 1 << 20
+"""Steps that lead out of the codes from every zero point, and that 32 bits hold."""
+
+_QUANTIZE_LARGEST = {"float16": 65504.0, "float32": 2.0**127}
+"""Reals about as large as the types hold."""
+
+
+def _quantize_codes(call: Call, values: Values) -> list[Array]:
+    x: Any = input_value(values)
+    ifm, ofm = input_type(call), call.outputs[0]
+    return [
+        requantise(
+            x.astype(np.int32) - quantization(ifm).zero_point,
+            *_multiplier(call),
+            quantization(ofm).zero_point,
+            *code_range(ofm.dtype),
+            ofm.numpy_dtype,
+        )
+    ]
+
+
+class QuantizeParameters(parameters.Parameters):
+    """saturating: reals beyond the codes become the nearest code (NNAdapter); otherwise those that no 32 bits hold
+    in steps become the smallest, as LiteRT has it.
+    truncate: reals are cut off toward zero, and signed codes are not the smallest (NNAdapter's built-in device).
+    bits: how many bits of a byte codes have (ONNX, with rescale "float32"); 0: all of their type.
+    """
+
+    saturating: bool = False
+    truncate: bool = False
+    bits: Annotated[int, Between(0, 7)] = 0
+
+
+def _literal(call: Call[QuantizeParameters], values: Values) -> list[Array]:
+    """Reals, or the reals of codes, divided by the scale and rounded half to even."""
+    reals = reals_of_codes(input_value(values), input_type(call))
+    return [codes_of_results(reals, call.outputs[0], _limits(call))]
+
+
+def _limits(call: Call[QuantizeParameters]) -> tuple[int, int]:
+    """The smallest and the largest code."""
+    low, high = code_range(call.outputs[0].dtype)
+    unused = 8 - call.parameters.bits if call.parameters.bits else 0
+    return low >> unused, high >> unused
+
+
+def _reals(call: Call[QuantizeParameters], values: Values) -> list[Array]:
+    ofm, how = call.outputs[0], call.parameters
+    reals: Any = input_value(values)
+    if not (how.saturating or how.truncate):
+        return [quantize_reals(reals, quantization(ofm), ofm.dtype)]
+    scales, zero_points = by_element(quantization(ofm), reals.ndim)
+    low, high = code_range(ofm.dtype)
+    with np.errstate(all="ignore"):
+        steps = np.asarray(reals / scales).astype(np.float64)
+        steps = np.trunc(steps) if how.truncate else steps
+        steps = np.asarray(np.clip(steps, low - zero_points, high - zero_points))
+    least = -high if how.truncate and low < 0 else low
+    return [clamp(codes_of_reals(steps, zero_points), least, high, ofm.dtype)]
+
+
+def _multiplier(call: Call) -> Multiplier:
+    return quantize_multiplier_of(input_type(call), call.outputs[0])
+
+
+def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
+    """Codes of float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
+    low, high = code_range(dtype)
+    scales, zero_points = by_element(target, reals.ndim)
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite quotient is one that int32 cannot hold
+        steps = np.asarray(reals / scales)
+    return clamp(codes_of_reals(steps, zero_points), low, high, dtype)
+
+
+def _quantize_halves(call: Call[QuantizeParameters], values: Values) -> list[Array]:
+    return _reals(call, [input_value(values).astype(np.float32)])
+
+
+def _scale_per_channel(call: Call) -> bool:
+    """there are as many scales as channels, or one"""
+    scaling, shape = quantization(call.outputs[0]), call.outputs[0].shape
+    return scaling.axis is None or shape[scaling.axis : scaling.axis + 1] == (len(scaling.scales),)
+
+
+def _one_scale(call: Call) -> bool:
+    """on float units there is one scale and zero point, and the codes are int8 or uint8"""
+    return rules.eight_bit_output(call) and quantization(call.outputs[0]).axis is None
+
+
+def _as_litert(call: Call[QuantizeParameters]) -> bool:
+    """on float units what 32 bits do not hold in steps becomes the smallest code (neither saturating nor truncated)"""
+    return not (call.parameters.saturating or call.parameters.truncate)
+
+
+def _quantize_expand(call: Call[QuantizeParameters]) -> Expansion | None:
+    """For lanes of reals, which have the rescaling of LiteRT."""
+    if call.parameters.rescale == "float32":
+        return _literal_steps(call) if input_type(call).dtype == "float32" and _one_scale(call) else None
+    return _limited(call)
+
+
+def _literal_steps(call: Call[QuantizeParameters]) -> Expansion:
+    """Reals to whole steps within the codes, which then are codes that count."""
+    steps, ofm = RealSteps(call), call.outputs[0]
+    scaling = quantization(ofm)
+    number = steps.function("round", steps.pair("div", 0, steps.number(scaling.scale)))
+    if scaling.zero_point:
+        number = steps.pair("add", number, steps.number(scaling.zero_point))
+    low, high = _limits(call)
+    number = steps.pair("minimum", steps.pair("maximum", number, steps.number(low)), steps.number(high))
+    counted = TensorType(ofm.dtype, ofm.shape, Quantization((1.0,), (0,)))
+    return steps.result(steps.step("quantize", [number], ofm.shape, QuantizeParameters(), counted))
+
+
+def _limited(call: Call[QuantizeParameters]) -> Expansion | None:
+    """Reals limited to where 32 bits hold them in steps, which is where nothing is left to saturate."""
+    ofm, ifm = call.outputs[0], input_type(call)
+    if call.parameters.truncate or not (call.parameters.saturating and ifm.real and _one_scale(call)):
+        return None
+    steps = RealSteps(call)
+    limit = quantization(ofm).scale * _BEYOND_CODES
+    if limit >= _QUANTIZE_LARGEST[ifm.dtype]:
+        return None
+    below = steps.pair("minimum", 0, steps.number(limit))
+    inside = steps.pair("maximum", below, steps.number(-limit))
+    return steps.result(steps.step("quantize", [inside], ofm.shape, QuantizeParameters(), ofm))
+
+
+def _scaled(call: Call) -> bool:
+    """whole numbers have one scale and zero point, or those that reals become one for each channel"""
+    tensors = (input_type(call), call.outputs[0])
+    per_channel = input_type(call).real
+    return all(
+        tensor.real or (tensor.quantized and (per_channel or quantization(tensor).axis is None))
+        for tensor in tensors
+    )
+
+
+def _with_int16(call: Call) -> bool:
+    """on the NPU int16 values have zero point 0, become 8-bit or int16 values, or come from such"""
+    kinds = {input_type(call).dtype, call.outputs[0].dtype}
+    return "int16" in kinds and kinds <= {"int8", "uint8", "int16"} and rules.symmetric(call)
+
+
+def _quantize_reference(call: Call[QuantizeParameters], values: Values) -> list[Array]:
+    if call.parameters.rescale == "float32":
+        return _literal(call, values)
+    return _FIXED_POINT(call, values)
+
+
+_FIXED_POINT = by_type(
+    dict.fromkeys(("int8", "uint8", "int16", "int32"), _quantize_codes)
+    | {"float32": _reals, "float16": _quantize_halves}
+)
+
+
+def _known_in_integers(call: Call[QuantizeParameters]) -> bool:
+    """quantized values of uint16, or of fewer bits than their type has, are requantized in float32"""
+    if call.parameters.rescale == "float32":
+        return call.parameters.bits == 0 or call.outputs[0].element.bits == 8
+    return fits(_IN_INTEGERS, call.inputs, call.outputs) and call.parameters.bits == 0
+
+
+_IN_INTEGERS = (
+    "int8|uint8|int16|float32|float16 -> int8|uint8|int16",
+    "float32|float16 -> uint16|int32",
+    "int32 -> int8|int16",
+    "int16 -> int32",
+)
+_ANY = "int8|uint8|int16|uint16|int32"
+
+QUANTIZE = Operator(
+    name="quantize",
+    parameters=QuantizeParameters,
+    types=(f"{_ANY}|float32|float16 -> {_ANY}",),
+    rules=(
+        rules.operands(1),
+        _known_in_integers,
+        _scaled,
+        rules.same_shape,
+        _scale_per_channel,
+        sound_scales,
+        moved_in_32_bits("input scale / output scale", _multiplier),
+    ),
+    infer=like_input,
+    reference=_quantize_reference,
+    workload=elementwise,
+    lowerings=(
+        Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),
+        Lowering("vector", (_with_int16,), lower_quantize, (int16_passes,)),
+        on_real_lanes(lower_real_convert, _one_scale, _as_litert, kind=real_inputs),
+        table_lowering(_literal),
+    ),
+    expand=_quantize_expand,
+    rescales=("fixed_point", "float32"),
+)
+"""Real numbers, or codes of one scale, to codes of another."""
+
+
+def _dequantize_codes(call: Call, values: Values) -> list[Array]:
+    reals = reals_of_codes(input_value(values), input_type(call))
+    with np.errstate(over="ignore"):  # reals beyond the output's type become infinite
+        return [reals.astype(call.outputs[0].numpy_dtype, copy=False)]
+
+
+def _dequantize_halves(call: Call, values: Values) -> list[Array]:
+    return [input_value(values).astype(call.outputs[0].numpy_dtype)]
+
+
+def _scaled_codes(call: Call) -> bool:
+    """whole numbers have a scale and a zero point"""
+    return input_type(call).quantized or input_type(call).real
+
+
+def _bytes(call: Call) -> bool:
+    """the NPU looks the reals of 8-bit codes up"""
+    return input_type(call).quantized8
+
+
+def _few_tables(call: Call) -> bool:
+    """on the NPU codes with a scale per channel are in at most 64 runs of one channel"""
+    tensor, axis = input_type(call), quantization(input_type(call)).axis
+    return axis is None or prod(tensor.shape[: axis + 1]) <= MOST_PARTS
+
+
+def _lower(call: Call, hardware: Hardware) -> Parts:
+    """A look-up in the reals of all codes, of each channel its own."""
+    source, scaling = input_type(call), quantization(input_type(call))
+    every = np.arange(256, dtype=np.uint8).view(source.numpy_dtype)
+    kinds = zip(scaling.scales, scaling.zero_points, strict=True)
+    tables = []
+    for scale, zero_point in kinds:
+        one = replace(source, quantization=Quantization((scale,), (zero_point,)))
+        [table] = _dequantize_codes(replace(call, inputs=(one,)), [every])
+        tables.append(table)
+    return lower_table(call, tables[0]) if scaling.axis is None else lower_tables(call, tables, scaling.axis)
+
+
+REFERENCES = {
+    **dict.fromkeys(("int8", "uint8", "int16", "uint16", "int32"), _dequantize_codes),
+    "float16": _dequantize_halves,
+}
+
+DEQUANTIZE = Operator(
+    name="dequantize",
+    types=tuple(f"{dtype} -> float32|float16" for dtype in REFERENCES),
+    rules=(rules.operands(1), _scaled_codes, rules.same_shape),
+    infer=like_input,
+    reference=by_type(REFERENCES),
+    workload=elementwise,
+    lowerings=(Lowering("vector", (_bytes, _few_tables), _lower),),
+)
+"""Integer codes to the real numbers that they stand for."""
+
+
+_DYNAMIC_LARGEST = 255
+_READINGS = 3
+"""How often every number is read: for the smallest, for the largest, and to become a code."""
+
+
+def _dynamic_reference(call: Call, values: Values) -> list[Array]:
+    x: Any = input_value(values)
+    nothing, most = np.float32(0), np.float32(_DYNAMIC_LARGEST)
+    with np.errstate(all="ignore"):
+        low, high = np.minimum(x.min(), nothing), np.maximum(x.max(), nothing)
+        scale = (high - low) / most if high != low else np.float32(1)
+        zero = np.rint(np.clip((nothing - low) / scale, nothing, most))
+        steps = np.rint(x / scale) + zero
+    codes = np.clip(np.where(np.isnan(steps), nothing, steps), nothing, most)
+    zero_point = np.nan_to_num(zero, posinf=_DYNAMIC_LARGEST)
+    return [codes.astype(np.uint8), np.asarray(scale, np.float32), np.asarray(zero_point, np.uint8)]
+
+
+def _some(call: Call) -> bool:
+    """there are numbers to find the smallest and the largest of"""
+    return input_type(call).elements > 0
+
+
+def _dynamic_shapes(call: Call) -> bool:
+    """codes have the shape of the numbers, scale and zero point are scalars"""
+    return tuple(output.shape for output in call.outputs) == _dynamic_infer(call)
+
+
+def _dynamic_infer(call: Call) -> tuple[tuple[int, ...], ...]:
+    return (input_type(call).shape, (), ())
+
+
+def _workload(call: Call) -> Workload:
+    return elementwise(call, _READINGS * input_type(call).elements)
+
+
+def _dynamic_expand(call: Call) -> Expansion:
+    """Step by step; whole numbers become codes that count."""
+    steps = RealSteps(call)
+    nothing, most = steps.number(0), steps.number(_DYNAMIC_LARGEST)
+    axes = tuple(range(len(input_type(call).shape)))
+    everything = Reduction(axes=axes, keep_dims=False)
+    low = steps.pair("minimum", steps.step("reduce_min", [0], (), everything), nothing)
+    high = steps.pair("maximum", steps.step("reduce_max", [0], (), everything), nothing)
+    extent = steps.pair("sub", high, low)
+    flat = steps.step("equal", [extent, nothing], (), ByValue(), TensorType("bool", ()))
+    quotient = steps.pair("div", extent, most)
+    scale = steps.step("select_v2", [flat, steps.number(1), quotient], ())
+    zero = steps.pair("div", steps.pair("sub", nothing, low), scale)
+    zero = steps.function("round", steps.pair("minimum", steps.pair("maximum", zero, nothing), most))
+    codes = steps.pair("add", steps.function("round", steps.pair("div", 0, scale)), zero)
+    codes = steps.pair("minimum", steps.pair("maximum", codes, nothing), most)
+    counted = Quantization((1.0,), (0,))
+    whole = [
+        steps.step("quantize", [number], shape, QuantizeParameters(), TensorType("uint8", shape, counted))
+        for number, shape in ((codes, input_type(call).shape), (zero, ()))
+    ]
+    return steps.result(whole[0], scale, whole[1])
+
+
+DYNAMIC_QUANTIZE = Operator(
+    name="dynamic_quantize",
+    types=("float32 -> uint8, float32, uint8",),
+    rules=(rules.operands(1, 3), _some, _dynamic_shapes),
+    infer=_dynamic_infer,
+    reference=_dynamic_reference,
+    workload=_workload,
+    expand=_dynamic_expand,
+    on_host="it reads its operand before it knows how to write it",
+)
+"""Real numbers to codes uint8 whose scale and zero point follow from the numbers themselves.
+
+x -> codes, scale [], zero point []. With 0 among them the numbers x span low..high; then
+
+    scale      = f32(f32(high - low) / 255), 1 where all are 0
+    zero point = rint(clamp(f32((0 - low) / scale), 0, 255))
+    codes      = clamp(rint(f32(x / scale)) + zero point, 0, 255)
+
+as ONNX has it (DynamicQuantizeLinear).
+"""
+
+
+_RESULTS = 4
+
+
+def _row_scales_reference(call: Call, values: Values) -> list[Array]:
+    low: Any = input_value(values)
+    found = dynamic_range.asymmetric_scales(low, input_value(values, 1))
+    zero_points = found.zero_points.astype(np.float32)
+    return [found.inverse, found.scales, np.float32(-128) - zero_points, np.float32(127) - zero_points]
+
+
+def _row_scales_infer(call: Call) -> Shapes:
+    return (input_type(call).shape,) * _RESULTS
+
+
+def _row_scales_shapes(call: Call) -> bool:
+    """all operands have one shape"""
+    return input_type(call, 1).shape == input_type(call).shape and _row_scales_infer(call) == tuple(
+        output.shape for output in call.outputs
+    )
+
+
+ROW_SCALES = Operator(
+    name="row_scales",
+    types=("float32 -> float32",),
+    rules=(rules.operands(2, _RESULTS), _row_scales_shapes),
+    infer=_row_scales_infer,
+    reference=_row_scales_reference,
+    workload=elementwise,
+    on_host="zero points follow in float64, which no unit of the NPU has",
+)
+"""How rows of float32 values become int8 values, from their smallest and largest values, 0 included.
+
+low, high [...] -> inverse, scale, least, most [...]. The step of a value x is x * inverse, rounded and limited to least
+and most, and stands for scale. With a zero point z, least is -128 - z and most 127 - z. LiteRT computes z in float64,
+which no unit of the NPU has. So the host computes these few numbers between the steps of a layer that the NPU computes
+(`npusim.kernels.operator.dynamic_range`). No model has this operator.
+"""
+
+
+OPERATORS = (
+    QUANTIZE,
+    DEQUANTIZE,
+    DYNAMIC_QUANTIZE,
+    ROW_SCALES,
+)

@@ -1,0 +1,276 @@
+"""Normalizations by mean and variance: batch, group, instance and layer normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.base.tensor import Array
+from npusim.isa.base.workload import Workload
+from npusim.kernels.operator import parameters, rules
+from npusim.kernels.operator.axes import Along, an_axis, axis_of
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.operands import (
+    by_type,
+    elementwise,
+    input_type,
+    input_value,
+    like_input,
+    with_halves,
+)
+from npusim.kernels.operator.operator import Call, Operator, Rule, Values
+from npusim.kernels.operator.parameters import Count, Parameters, Size
+from npusim.kernels.operator.real_steps import RealSteps
+from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+
+PASSES = 3
+"""Over the elements: for their mean, for their variance, for the result."""
+
+Shape = tuple[int, ...]
+Sizes = Callable[[Call], tuple[Shape, tuple[int, ...]]]
+"""The shape under which a call is normalized, and the axes of it that have a mean and a variance."""
+Aligned = Callable[[Call], Shape]
+"""The shape under which scale and bias broadcast with the input."""
+
+
+def moments_operator(
+    name: str, parameters: type[Parameters], rules: tuple[Rule, ...], sizes: Sizes, aligned: Aligned
+) -> Operator:
+    """The operator on x, scale and bias; `parameters` has `epsilon`, which is added to the variance."""
+
+    def reals(call: Call, values: Values) -> list[Array]:
+        shape, axes = sizes(call)
+        x: NDArray[Any] = input_value(values).astype(np.float64)
+        if not x.size:
+            return [input_value(values)]
+        scale, bias = (input_value(values, i).astype(np.float64).reshape(aligned(call)) for i in (1, 2))
+        with np.errstate(all="ignore"):
+            centred = x.reshape(shape) - x.reshape(shape).mean(axis=axes, keepdims=True)
+            variance = (centred * centred).mean(axis=axes, keepdims=True)
+            normal = (centred / np.sqrt(variance + call.parameters.epsilon)).reshape(x.shape)
+            return [(normal * scale + bias).astype(np.float32)]
+
+    def expand(call: Call) -> Expansion | None:
+        shape, axes = sizes(call)
+        steps = RealSteps(call)
+        x = reshaped(steps, 0, shape)
+        centred = steps.pair("sub", x, steps.reduction("mean", x, axes))
+        variance = steps.reduction("mean", steps.pair("mul", centred, centred), axes)
+        root = steps.function("rsqrt", steps.pair("add", variance, steps.number(call.parameters.epsilon)))
+        normal = reshaped(steps, steps.pair("mul", centred, root), input_type(call).shape)
+        scaled = steps.pair("mul", normal, reshaped(steps, 1, aligned(call)))
+        return steps.result(steps.pair("add", scaled, reshaped(steps, 2, aligned(call))))
+
+    references = with_halves({"float32": reals})
+    return Operator(
+        name=name,
+        parameters=parameters,
+        types=alike(*references),
+        rules=rules,
+        infer=like_input,
+        reference=by_type(references),
+        workload=three_passes,
+        expand=expand,
+        on_host="no unit does it as a whole, and its parts need lanes for reals",
+    )
+
+
+def three_passes(call: Call) -> Workload:
+    """Every element is looked at three times."""
+    return elementwise(call, PASSES * call.outputs[0].elements)
+
+
+def reshaped(steps: RealSteps, x: int, shape: Shape) -> int:
+    """The same elements under another shape."""
+    if steps.shapes[x] == shape:
+        return x
+    return steps.step("reshape", [x], shape, ReshapeParameters(shape=shape))
+
+
+def per_channel(call: Call[Along]) -> bool:
+    """every operand but the first has one number per channel"""
+    channels = (input_type(call).shape[axis_of(call)],)
+    return all(input_type(call, i).shape == channels for i in range(1, len(call.inputs)))
+
+
+def along_channels(call: Call[Along]) -> tuple[int, ...]:
+    """The shape under which such a vector broadcasts with the first operand."""
+    shape, axis = input_type(call).shape, axis_of(call)
+    return (shape[axis],) + (1,) * (len(shape) - 1 - axis)
+
+
+class BatchNormalizationParameters(Along):
+    """Of x, scale, bias, mean and variance: scale * (x - mean) / sqrt(variance + epsilon) + bias.
+
+    axis: that of the channels.
+    """
+
+    epsilon: float = 1e-5
+
+
+def _batch_reals(call: Call[BatchNormalizationParameters], values: Values) -> list[Array]:
+    x = input_value(values).astype(np.float64)
+    scale, bias, mean, variance = (
+        input_value(values, i).astype(np.float64).reshape(along_channels(call)) for i in range(1, 5)
+    )
+    with np.errstate(all="ignore"):
+        normal = (x - mean) / np.sqrt(variance + call.parameters.epsilon)
+        return [(scale * normal + bias).astype(np.float32)]
+
+
+def _expand(call: Call[BatchNormalizationParameters]) -> Expansion:
+    """The factor of each channel first, which is short, then three steps over all elements."""
+    steps = RealSteps(call)
+    scale, bias, mean, variance = (reshaped(steps, i, along_channels(call)) for i in range(1, 5))
+    root = steps.function("rsqrt", steps.pair("add", variance, steps.number(call.parameters.epsilon)))
+    centred = steps.pair("sub", 0, mean)
+    scaled = steps.pair("mul", centred, steps.pair("mul", scale, root))
+    return steps.result(steps.pair("add", scaled, bias))
+
+
+BATCH_REFERENCES = with_halves({"float32": _batch_reals})
+
+BATCH_NORMALIZATION = Operator(
+    name="batch_normalization",
+    parameters=BatchNormalizationParameters,
+    types=alike(*BATCH_REFERENCES),
+    rules=(rules.operands(5), rules.same_shape, an_axis, per_channel),
+    infer=like_input,
+    reference=by_type(BATCH_REFERENCES),
+    workload=elementwise,
+    expand=_expand,
+    on_host="no unit does it as a whole, and its parts need lanes for reals",
+)
+"""Every channel shifted and scaled by a mean and a variance that are operands."""
+
+
+_PASSES = 3
+"""Over the image: for its mean, for its variance, for the result."""
+
+
+class InstanceNormalizationParameters(parameters.Parameters):
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, the variance being that of the elements themselves."""
+
+    gamma: float = 1.0
+    beta: float = 0.0
+    epsilon: float = 0.0
+
+
+def _instance_reals(call: Call[InstanceNormalizationParameters], values: Values) -> list[Array]:
+    x, how = input_value(values).astype(np.float64), call.parameters
+    if not x.size:
+        return [input_value(values)]
+    centred = x - x.mean(axis=(1, 2), keepdims=True)
+    variance = (centred * centred).mean(axis=(1, 2), keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        result = how.gamma * centred / np.sqrt(variance + how.epsilon) + how.beta
+        return [result.astype(np.float32)]
+
+
+def _instance_images(call: Call) -> bool:
+    """the input is [batch, height, width, channels]"""
+    return len(input_type(call).shape) == 4
+
+
+def _workload(call: Call) -> Workload:
+    return elementwise(call, _PASSES * call.outputs[0].elements)
+
+
+INSTANCE_REFERENCES = with_halves({"float32": _instance_reals})
+
+INSTANCE_NORMALIZATION = Operator(
+    name="instance_normalization",
+    parameters=InstanceNormalizationParameters,
+    types=alike(*INSTANCE_REFERENCES),
+    rules=(rules.operands(1), rules.same_shape, _instance_images),
+    infer=like_input,
+    reference=by_type(INSTANCE_REFERENCES),
+    workload=_workload,
+    on_host="has no quantized form, and the vector unit computes on codes",
+)
+"""Every channel of every image brought to one mean and variance."""
+
+
+class GroupNormalizationParameters(Along):
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias, scale and bias per channel.
+
+    axis: that of the channels; the first axis is that of the images. groups: how many, of neighbouring channels.
+    """
+
+    groups: Count = 1
+    epsilon: float = 1e-5
+
+
+def _group_images(call: Call[GroupNormalizationParameters]) -> bool:
+    """the axis of the channels is not the first one"""
+    return axis_of(call) > 0
+
+
+def _whole_groups(call: Call[GroupNormalizationParameters]) -> bool:
+    """groups divides the number of channels"""
+    return input_type(call).shape[axis_of(call)] % call.parameters.groups == 0
+
+
+def _group_sizes(call: Call[GroupNormalizationParameters]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axis of the channels as one of groups and one within a group: all but images and groups are averaged."""
+    shape, axis, groups = input_type(call).shape, axis_of(call), call.parameters.groups
+    grouped = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+    return grouped, tuple(at for at in range(1, len(grouped)) if at != axis)
+
+
+GROUP_NORMALIZATION = moments_operator(
+    "group_normalization",
+    GroupNormalizationParameters,
+    (rules.operands(3), rules.same_shape, an_axis, _group_images, per_channel, _whole_groups),
+    _group_sizes,
+    along_channels,
+)
+"""Channels of every image in groups, each group brought to mean 0 and variance 1, then scaled."""
+
+
+class LayerNormalizationParameters(parameters.Parameters):
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias, over the axes from begin_axis on."""
+
+    begin_axis: Size
+    epsilon: float = 1e-5
+
+
+def _an_axis(call: Call[LayerNormalizationParameters]) -> bool:
+    """begin_axis is an axis of the input"""
+    return call.parameters.begin_axis < len(input_type(call).shape)
+
+
+def _per_element(call: Call[LayerNormalizationParameters]) -> bool:
+    """scale and bias have the input's sizes from begin_axis on"""
+    return all(input_type(call, i).shape == _normalized(call) for i in (1, 2))
+
+
+def _normalized(call: Call[LayerNormalizationParameters]) -> tuple[int, ...]:
+    return input_type(call).shape[call.parameters.begin_axis :]
+
+
+def _layer_sizes(call: Call[LayerNormalizationParameters]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    shape = input_type(call).shape
+    return shape, tuple(range(call.parameters.begin_axis, len(shape)))
+
+
+LAYER_NORMALIZATION = moments_operator(
+    "layer_normalization",
+    LayerNormalizationParameters,
+    (rules.operands(3), rules.same_shape, _an_axis, _per_element),
+    _layer_sizes,
+    _normalized,
+)
+"""All elements behind the first axes brought to mean 0 and variance 1, then scaled."""
+
+
+OPERATORS = (
+    BATCH_NORMALIZATION,
+    INSTANCE_NORMALIZATION,
+    GROUP_NORMALIZATION,
+    LAYER_NORMALIZATION,
+)

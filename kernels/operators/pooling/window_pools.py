@@ -1,0 +1,440 @@
+"""Pools over windows of fixed size: average, maximum and L2 norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.isa.arithmetic.integer import IntArray, clamp, rounding_divide
+from npusim.isa.base.tensor import Array
+from npusim.isa.base.workload import Workload
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.float_codes import (
+    float32_rescale,
+    lower_float_average,
+    lower_largest_code,
+    on_codes,
+)
+from npusim.kernels.lowering.real import lower_real_pool, on_real_lanes
+from npusim.kernels.lowering.vector import int16_passes, lower_average_pool, lower_max_pool
+from npusim.kernels.lowering.work import Parts
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.activation import act_range, activation_in_32_bits, limited
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.fused import fused_average, in_32_bits, in_fixed_point, only_codes
+from npusim.kernels.operator.geometry import (
+    Window,
+    image_ranks,
+    maps_on_npu,
+    padding_on_npu,
+    window_shape,
+)
+from npusim.kernels.operator.geometry import (
+    limited as sizes_limited,
+)
+from npusim.kernels.operator.in_reals import reals_of_codes
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    elementwise,
+    input_type,
+    input_value,
+    quantization,
+    with_halves,
+)
+from npusim.kernels.operator.operator import (
+    FIXED_POINT,
+    ROOM,
+    Call,
+    Lowering,
+    Need,
+    Operator,
+    Rule,
+    Shapes,
+    SlidingWindow,
+    Values,
+    need,
+)
+from npusim.kernels.operator.parameters import NO_BORDERS, Border, Borders, Pair, Rescale
+from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operators.movement.padding import PadParameters
+
+
+class Pooling(Window):
+    """Parameters of a pool: its window, (height, width), and how it moves."""
+
+    filter: Pair
+
+
+def infer(call: Call[Pooling]) -> Shapes:
+    """What filter, strides and padding give."""
+    images, _, _, channels = input_type(call).shape
+    return ((images, *window_shape(call, call.parameters.filter), channels),)
+
+
+def _output_shape(call: Call) -> bool:
+    """the output has the shape that filter, strides and padding give"""
+    return infer(call) == (call.outputs[0].shape,)
+
+
+def _padding_below_filter(call: Call[Pooling]) -> bool:
+    """padding is smaller than the filter, so that every window sees the image"""
+    pairs = zip(call.parameters.padding, call.parameters.filter, strict=True)
+    return all(max(padding) < size for padding, size in pairs)
+
+
+def one_scale(call: Call) -> bool:
+    """8-bit input and output have one zero point and one scale (to 1e-6): pooling does not rescale"""
+    if input_type(call).real:
+        return True
+    ifm, ofm = quantization(input_type(call)), quantization(call.outputs[0])
+    return ifm.zero_point == ofm.zero_point and abs(ifm.scale - ofm.scale) <= 1e-6
+
+
+RULES: tuple[Rule, ...] = (
+    rules.operands(1),
+    rules.per_tensor,
+    image_ranks,
+    _output_shape,
+    _padding_below_filter,
+    sound_scales,
+    in_fixed_point(one_scale),
+    activation_in_32_bits,
+)
+
+NPU_RULES: tuple[Rule, ...] = (
+    rules.eight_bit,
+    sizes_limited(("filter",), 255),
+    sizes_limited(("strides",), 31),
+    padding_on_npu,
+    maps_on_npu,
+)
+
+
+@need(ROOM)
+def rows_fit(call: Call[Pooling], hardware: Hardware) -> bool:
+    """room in the scratchpad for the rows that one row of windows sees"""
+    ifm = input_type(call)
+    rows = int(seen(call, 1)[1].max(initial=0))
+    return rows * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes
+
+
+def npu_lowering(
+    lower: Callable[[Call, Hardware], Parts],
+    *more: Rule,
+    needs: tuple[Need, ...] = (),
+    rescales: tuple[Rescale, ...] = FIXED_POINT,
+) -> Lowering:
+    """A pool of codes on the vector unit."""
+    return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit, *needs), rescales)
+
+
+def on_int16(lower: Callable[[Call, Hardware], Parts], *more: Rule) -> Lowering:
+    """A pool of int16 values on the vector unit."""
+    row = npu_lowering(lower, *more, needs=(int16_passes,))
+    return row._replace(rules=(rules.all_int16, *row.rules[1:]))
+
+
+def combine_windows(values: NDArray[Any], call: Call[Pooling], combine: np.ufunc) -> NDArray[Any]:
+    """Combine the elements of each window that lie in the image, [n, h, w, c] -> [n, rows, columns, c], same dtype.
+
+    First along the height, then along the width. Windows are cut to the image, which may be much smaller than they
+    are; every one sees some of it.
+    """
+    result = values
+    for axis in (1, 2):
+        result = combine_runs(result, axis, *seen(call, axis), combine)
+    return result
+
+
+def combine_runs(
+    values: NDArray[Any], axis: int, first: IntArray, lengths: IntArray, combine: np.ufunc
+) -> NDArray[Any]:
+    """`lengths` elements from `first` on along an axis, combined, for each window.
+
+    By doubling: what 1, 2, 4, ... elements from each position on combine to. The binary digits of a window's length
+    say which of these make it up, so the passes are as many as digits and not as elements.
+    """
+    values = np.moveaxis(values, axis, 0)
+    result, begun = np.empty((len(first), *values.shape[1:]), values.dtype), np.zeros(len(first), bool)
+    position, doubled = first.copy(), values
+    for digit in range(int(lengths.max()).bit_length()):
+        if digit:
+            half = 1 << (digit - 1)
+            doubled = combine(doubled[:-half], doubled[half:])
+        chosen = (lengths >> digit & 1).astype(bool)
+        fresh, more = chosen & ~begun, chosen & begun
+        result[fresh] = doubled[position[fresh]]
+        result[more] = combine(result[more], doubled[position[more]])
+        begun |= chosen
+        position[chosen] += 1 << digit
+    return np.moveaxis(result, 0, axis)
+
+
+def sums_in_order(values: NDArray[np.float32], call: Call[Pooling], by_columns: bool) -> NDArray[np.float32]:
+    """The elements of each window that lie in the image, added up in float32 one after the other: row by row, or each
+    column from the top and then the columns from the left.
+    """
+    images, rows, columns, channels = call.outputs[0].shape
+    result = np.zeros((images, rows, columns, channels), np.float32)
+    down, across = (_taps(call, axis) for axis in (1, 2))
+    if not by_columns:
+        for windows, lines in down:
+            for places, pixels in across:
+                result[np.ix_(np.arange(images), windows, places)] += values[:, lines][:, :, pixels]
+        return result
+    for places, pixels in across:
+        column = np.zeros((images, rows, len(places), channels), np.float32)
+        for windows, lines in down:
+            column[:, windows] += values[:, lines][:, :, pixels]
+        result[:, :, places] += column
+    return result
+
+
+def _taps(call: Call[Pooling], axis: int) -> list[tuple[IntArray, IntArray]]:
+    """For each element of a window along an axis the windows that see it in the image, and where it lies."""
+    window, size = call.parameters, input_type(call).shape[axis]
+    begin = np.arange(call.outputs[0].shape[axis]) * window.strides[axis - 1] - window.padding[axis - 1][0]
+    least, most = max(0, -int(begin.max())), min(window.filter[axis - 1], size - int(begin.min()))
+    found: list[tuple[IntArray, IntArray]] = []
+    for element in range(least, most):
+        places = begin + element
+        seen_by = np.flatnonzero((places >= 0) & (places < size))
+        found.append((seen_by, places[seen_by]))
+    return found
+
+
+def elements_seen(call: Call[Pooling], counted: Borders = NO_BORDERS) -> NDArray[np.int32]:
+    """How many elements of the image and of the borders around it each window sees: [rows, columns, 1]."""
+    rows, columns = (seen(call, axis, counted[axis - 1])[1].astype(np.int32) for axis in (1, 2))
+    elements: NDArray[np.int32] = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
+    return elements
+
+
+def seen(call: Call[Pooling], axis: int, border: Border = (0, 0)) -> tuple[IntArray, IntArray]:
+    """The first element that each window sees along axis 1 (height) or 2 (width), and how many it sees, of the image
+    with a border before and behind.
+    """
+    window = call.parameters
+    first = np.arange(call.outputs[0].shape[axis]) * window.strides[axis - 1]
+    first -= window.padding[axis - 1][0]
+    last = np.minimum(first + window.filter[axis - 1], input_type(call).shape[axis] + border[1])
+    first = np.maximum(first, -border[0])
+    return first, last - first
+
+
+def workload(call: Call[Pooling]) -> Workload:
+    """One elementwise step per element of the image read, windows that overlap counted as often as they do."""
+    images, _, _, channels = input_type(call).shape
+    height, width = (int(seen(call, axis)[1].sum()) for axis in (1, 2))
+    return elementwise(call, images * channels * height * width)
+
+
+def window(call: Call[Pooling]) -> SlidingWindow:
+    """The filter, and its steps."""
+    return SlidingWindow(call.parameters.filter, call.parameters.strides)
+
+
+def on_lanes(name: str, *more: Rule) -> Lowering:
+    """A pool of real numbers on the real lanes: "average", "maximum" or "l2"."""
+    return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:], *more, needs=(rows_fit,))
+
+
+class AveragePool2dParameters(Pooling):
+    """counted: how much of the padding, next to the image, counts as zeros.
+    by_columns: with rescale "float32" the elements of a window are added column by column, as ONNX Runtime does before
+    version 19 of the operator where strides along the width are 1 or 2.
+    """
+
+    counted: Borders = NO_BORDERS
+    by_columns: bool = False
+
+
+def _average_codes(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
+    """Codes are averaged as they are: input and output have one scale and zero point."""
+    image: Any = input_value(values)
+    ofm, counted = call.outputs[0], call.parameters.counted
+    sums, elements = (
+        combine_windows(image.astype(np.int32), call, np.add),
+        elements_seen(call),
+    )
+    if counted != NO_BORDERS:
+        inside, elements = elements, elements_seen(call, counted)
+        sums += (elements - inside) * _zero(call)
+    means = rounding_divide(sums, elements)
+    return [clamp(means, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
+
+
+def _zero(call: Call) -> int:
+    scaled = input_type(call).quantization is not None
+    return quantization(input_type(call)).zero_point if scaled else 0
+
+
+def _average_reals(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
+    sums = combine_windows(input_value(values), call, np.add)
+    sums /= elements_seen(call, call.parameters.counted)
+    return [limited(call.parameters.activation, sums)]
+
+
+def _averages(call: Call[AveragePool2dParameters], image: Array, by_columns: bool) -> NDArray[np.float32]:
+    """In float32, elements one after the other."""
+    with np.errstate(all="ignore"):
+        sums = sums_in_order(image.astype(np.float32, copy=False), call, by_columns)
+        sums /= elements_seen(call, call.parameters.counted).astype(np.float32)
+    return sums
+
+
+def _in_order(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
+    averages = _averages(call, input_value(values), call.parameters.by_columns)
+    return [limited(call.parameters.activation, averages)]
+
+
+def _reference(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
+    if call.parameters.rescale != "fused":
+        return _IN_INTEGERS(call, values)
+    reals = reals_of_codes(input_value(values), input_type(call))
+    return fused_average(call, _averages(call, reals, False))
+
+
+def _counted_padding(call: Call[AveragePool2dParameters]) -> bool:
+    """no more of the padding counts than there is"""
+    how = call.parameters
+    sides = zip(sum(how.counted, ()), sum(how.padding, ()), strict=True)
+    return all(counted <= there for counted, there in sides)
+
+
+def _image_only(call: Call[AveragePool2dParameters]) -> bool:
+    """on the NPU windows count what lies in the image"""
+    return call.parameters.counted == NO_BORDERS
+
+
+def _padded(call: Call[AveragePool2dParameters]) -> Expansion | None:
+    """The padding that counts as zeros around the image, then a pool."""
+    how, image = call.parameters, input_type(call)
+    if how.counted == NO_BORDERS:
+        return None
+    found = Expansion(len(call.inputs))
+    paddings = ((0, 0), *how.counted, (0, 0))
+    shape = tuple(size + sum(border) for size, border in zip(image.shape, paddings, strict=True))
+    (wide,) = found.call("pad", "pad", (0,), [replace(image, shape=shape)], PadParameters(paddings=paddings))
+    left = tuple(
+        (there[0] - counted[0], there[1] - counted[1])
+        for there, counted in zip(how.padding, how.counted, strict=True)
+    )
+    pool = how.changed(padding=left, counted=NO_BORDERS)
+    found.results += found.call("pool", "average_pool_2d", (wide,), call.outputs, pool)
+    return found
+
+
+AVERAGE_REFERENCES = with_halves(
+    {"int8": _average_codes, "uint8": _average_codes, "int16": _average_codes, "float32": _average_reals}
+)
+_IN_INTEGERS = by_type(AVERAGE_REFERENCES)
+
+AVERAGE_POOL_2D = Operator(
+    name="average_pool_2d",
+    parameters=AveragePool2dParameters,
+    types=alike(*AVERAGE_REFERENCES),
+    rules=(*RULES, _counted_padding, only_codes, in_32_bits(sum)),
+    infer=infer,
+    reference=_reference,
+    workload=workload,
+    window=window,
+    expand=_padded,
+    lowerings=(
+        npu_lowering(lower_average_pool, _image_only),
+        on_int16(lower_average_pool, _image_only),
+        on_lanes("average", _image_only),
+        npu_lowering(
+            lower_float_average,
+            on_codes,
+            _image_only,
+            needs=(float32_rescale,),
+            rescales=("float32", "fused"),
+        ),
+    ),
+    rescales=("fixed_point", "fused"),
+    in_reals=_in_order,
+)
+"""The mean of each window of an image; padding is not counted, unless the parameters say so."""
+
+
+MaxPool2dParameters = Pooling
+
+
+def _max_codes(call: Call[MaxPool2dParameters], values: Values) -> list[Array]:
+    ofm = call.outputs[0]
+    largest = combine_windows(input_value(values), call, np.maximum)
+    return [clamp(largest, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
+
+
+def _max_reals(call: Call[MaxPool2dParameters], values: Values) -> list[Array]:
+    return [limited(call.parameters.activation, combine_windows(input_value(values), call, np.maximum))]
+
+
+def _border(call: Call) -> int:
+    """Outside the image nothing counts, which is what the smallest code gives."""
+    return code_range(input_type(call).dtype)[0]
+
+
+MAX_REFERENCES = with_halves(
+    {"int8": _max_codes, "uint8": _max_codes, "int16": _max_codes, "float32": _max_reals}
+)
+
+MAX_POOL_2D = Operator(
+    name="max_pool_2d",
+    parameters=MaxPool2dParameters,
+    types=alike(*MAX_REFERENCES),
+    rules=RULES,
+    infer=infer,
+    reference=by_type(MAX_REFERENCES),
+    workload=workload,
+    window=window,
+    border=_border,
+    lowerings=(
+        npu_lowering(lower_max_pool),
+        on_int16(lower_max_pool),
+        on_lanes("maximum"),
+        npu_lowering(lower_largest_code, rules.same_codes, rescales=("float32",)),
+    ),
+)
+"""The largest value of each window of an image."""
+
+
+L2Pool2dParameters = Pooling
+
+
+def _l2_reals(call: Call[L2Pool2dParameters], values: Values) -> list[Array]:
+    image: Any = input_value(values)
+    with np.errstate(over="ignore"):
+        squares = combine_windows(image * image, call, np.add)
+    squares /= elements_seen(call)
+    return [limited(call.parameters.activation, np.sqrt(squares, out=squares))]
+
+
+L2_REFERENCES = with_halves({"float32": _l2_reals})
+
+L2_POOL_2D = Operator(
+    name="l2_pool_2d",
+    parameters=L2Pool2dParameters,
+    types=alike(*L2_REFERENCES),
+    rules=RULES,
+    infer=infer,
+    reference=by_type(L2_REFERENCES),
+    workload=workload,
+    window=window,
+    lowerings=(on_lanes("l2"),),
+)
+"""The root of the mean square of each window of an image; padding is not counted."""
+
+
+OPERATORS = (
+    AVERAGE_POOL_2D,
+    MAX_POOL_2D,
+    L2_POOL_2D,
+)

@@ -1,9 +1,0 @@
-"""arg_min: the position of the smallest element along one axis, the first one if there are several."""
-
-from __future__ import annotations
-
-import numpy as np
-
-from npusim.kernels.operators.reduction.position import position_operator
-
-OPERATOR = position_operator("arg_min", np.argmin)

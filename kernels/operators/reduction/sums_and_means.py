@@ -1,0 +1,296 @@
+"""Reductions that add or multiply elements over axes: mean, sum and product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier, requantise
+from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.kernels.lowering.reduction import float_sum_lowering, real_reduction_lowering, sum_lowering
+from npusim.kernels.lowering.vector import adjacent_axes, int16_passes, lower_mean
+from npusim.kernels.operator import rules
+from npusim.kernels.operator.axes import (
+    MOST_CODES,
+    REDUCTION_RULES,
+    Reduction,
+    accumulated,
+    all_read,
+    combined,
+    in_order,
+    reduced,
+    wide_sums,
+)
+from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.fused import fused_mean, in_fixed_point, only_codes
+from npusim.kernels.operator.operands import (
+    by_type,
+    code_range,
+    input_type,
+    input_value,
+    quantization,
+    with_halves,
+)
+from npusim.kernels.operator.operator import ROOM, Call, Lowering, Operator, Values, need
+from npusim.kernels.operator.rescale import (
+    Multiplier,
+    mean_multiplier,
+    moved_in_32_bits,
+    quantize_multiplier_of,
+    sound_scales,
+)
+
+MeanParameters = Reduction
+
+
+def _mean_count(call: Call) -> bool:
+    """at most 2**23 elements are averaged"""
+    return combined(call) <= MOST_CODES
+
+
+def _few(call: Call) -> bool:
+    """on the NPU at most 65535 int16 values are averaged"""
+    return combined(call) <= 65535
+
+
+def _some(call: Call) -> bool:
+    """on the NPU at least one element is averaged"""
+    return combined(call) > 0
+
+
+def _some_if_fused(call: Call) -> bool:
+    """fused, at least one element is averaged"""
+    return call.parameters.rescale != "fused" or combined(call) > 0
+
+
+@need(ROOM)
+def _fits(call: Call, hardware: Hardware) -> bool:
+    """room in the scratchpad for the elements of one mean"""
+    return combined(call) * input_type(call).element.bits // 8 < hardware.scratchpad_bytes
+
+
+def _of_nothing(call: Call, values: Values) -> list[Array]:
+    """The mean of no elements is 0, as LiteRT has it."""
+    ofm = call.outputs[0]
+    zero = quantization(ofm).zero_point if ofm.quantized8 else 0
+    return [np.full(ofm.shape, zero, ofm.numpy_dtype)]
+
+
+def _reference(call: Call, values: Values) -> list[Array]:
+    if call.parameters.rescale == "fused":
+        return fused_mean(call, values)
+    return (by_type(MEAN_REFERENCES) if combined(call) else _of_nothing)(call, values)
+
+
+def _mean_in_reals(call: Call[MeanParameters], values: Values) -> list[Array]:
+    """Added up and divided in float64, rounded once."""
+    with np.errstate(all="ignore"):
+        means = wide_sums(call, values) / combined(call)
+        return [means.astype(np.float32).reshape(call.outputs[0].shape)]
+
+
+def _mean_codes(call: Call[MeanParameters], values: Values) -> list[Array]:
+    x: Any = input_value(values)
+    ofm, count = call.outputs[0], combined(call)
+    sums = np.asarray(x.sum(axis=call.parameters.axes, dtype=np.int32))
+    codes = requantise(
+        sums - count * quantization(input_type(call)).zero_point,
+        *_mean_multiplier(call),
+        quantization(ofm).zero_point,
+        *code_range(ofm.dtype),
+        ofm.numpy_dtype,
+    )
+    return [codes.reshape(ofm.shape)]
+
+
+def _reals(call: Call[MeanParameters], values: Values) -> list[Array]:
+    sums = accumulated(call, input_value(values).astype(np.float32, copy=False), np.add)
+    return [sums / np.float32(combined(call))]
+
+
+def _integers(call: Call[MeanParameters], values: Values) -> list[Array]:
+    """Sums of 64 bits, divided toward zero."""
+    x: Any = input_value(values)
+    ofm = call.outputs[0]
+    sums = np.asarray(x.sum(axis=call.parameters.axes, dtype=np.int64))
+    means = np.sign(sums) * (np.abs(sums) // combined(call))
+    return [means.astype(ofm.numpy_dtype).reshape(ofm.shape)]
+
+
+def _mean_multiplier(call: Call) -> Multiplier:
+    return mean_multiplier(input_type(call), call.outputs[0], max(combined(call), 1))
+
+
+MEAN_REFERENCES = with_halves(
+    {
+        "int8": _mean_codes,
+        "uint8": _mean_codes,
+        "int16": _mean_codes,
+        "int32": _integers,
+        "int64": _integers,
+        "float32": _reals,
+    }
+)
+
+MEAN = Operator(
+    name="mean",
+    parameters=MeanParameters,
+    types=alike(*MEAN_REFERENCES),
+    rules=(
+        *REDUCTION_RULES,
+        rules.wide_codes_scaled,
+        _mean_count,
+        sound_scales,
+        in_fixed_point(moved_in_32_bits("input scale / output scale", _mean_multiplier)),
+        only_codes,
+        _some_if_fused,
+    ),
+    infer=reduced,
+    reference=_reference,
+    workload=all_read,
+    lowerings=(
+        Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean, (_fits,)),
+        Lowering("vector", (rules.all_int16, _few, _some, adjacent_axes), lower_mean, (_fits, int16_passes)),
+        sum_lowering(_mean_multiplier),
+        real_reduction_lowering("mean"),
+        float_sum_lowering("mean"),
+        float_sum_lowering("fused_mean"),
+    ),
+    rescales=("fixed_point", "fused"),
+    in_reals=_mean_in_reals,
+)
+"""Mean over some dimensions."""
+
+
+SumParameters = Reduction
+
+
+def _sum_codes(call: Call[SumParameters], values: Values) -> list[Array]:
+    """Of codes less their zero point, rescaled: the rule of LiteRT's kernel for uint8, for int8 too."""
+    ofm, x = call.outputs[0], input_value(values)
+    sums = accumulated(call, x.astype(np.int32), np.add)
+    sums -= combined(call) * quantization(input_type(call)).zero_point
+    zero_point = quantization(ofm).zero_point
+    return [requantise(sums, *_sum_multiplier(call), zero_point, *code_range(ofm.dtype), ofm.numpy_dtype)]
+
+
+def _sum_numbers(call: Call[SumParameters], values: Values) -> list[Array]:
+    """In the type of the operand: whole numbers wrap."""
+    return [accumulated(call, input_value(values), np.add)]
+
+
+def _sum_in_reals(call: Call[SumParameters], values: Values) -> list[Array]:
+    """Added up in float64, rounded once."""
+    with np.errstate(all="ignore"):
+        return [wide_sums(call, values).astype(np.float32).reshape(call.outputs[0].shape)]
+
+
+def _sum_multiplier(call: Call) -> Multiplier:
+    return quantize_multiplier_of(input_type(call), call.outputs[0])
+
+
+def _sum_count(call: Call) -> bool:
+    """of 8-bit codes at most 2**23 are added"""
+    return not input_type(call).quantized8 or combined(call) <= MOST_CODES
+
+
+SUM_REFERENCES = with_halves(
+    {
+        "int8": _sum_codes,
+        "uint8": _sum_codes,
+        "int32": _sum_numbers,
+        "int64": _sum_numbers,
+        "float32": _sum_numbers,
+    }
+)
+
+SUM = Operator(
+    name="sum",
+    parameters=SumParameters,
+    types=alike(*SUM_REFERENCES),
+    rules=(
+        *REDUCTION_RULES,
+        _sum_count,
+        sound_scales,
+        moved_in_32_bits("input scale / output scale", _sum_multiplier),
+    ),
+    infer=reduced,
+    reference=by_type(SUM_REFERENCES),
+    workload=all_read,
+    lowerings=(sum_lowering(_sum_multiplier), real_reduction_lowering("sum"), float_sum_lowering("sum")),
+    in_reals=_sum_in_reals,
+)
+"""Sum over some dimensions."""
+
+
+ReduceProdParameters = Reduction
+
+
+def _product_numbers(call: Call[ReduceProdParameters], values: Values) -> list[Array]:
+    """In the type of the operand: whole numbers wrap, reals beyond float32 become infinite."""
+    return [accumulated(call, input_value(values), np.multiply)]
+
+
+def _product_codes(call: Call[ReduceProdParameters], values: Values) -> list[Array]:
+    """Factor by factor in C order, each scaled by its part of the whole factor: LiteRT's kernel."""
+    ofm, x = call.outputs[0], input_value(values)
+    factors = in_order(call, x).astype(np.int64) - quantization(input_type(call)).zero_point
+    multiplier, shift = _part(call)
+    product = factors[0]
+    for factor in factors[1:]:
+        product = multiply_by_quantized_multiplier(product * factor, multiplier, shift, "reduced").astype(
+            np.int64
+        )
+    last = multiply_by_quantized_multiplier(product, multiplier, shift, "reduced").astype(np.int64)
+    codes = last + quantization(ofm).zero_point
+    return [np.clip(codes, *code_range(ofm.dtype)).astype(ofm.numpy_dtype).reshape(ofm.shape)]
+
+
+def _part(call: Call) -> tuple[int, int]:
+    """input scale / output scale ** (1 / count): as often as there are factors, that is the whole scale."""
+    root = float(quantization(call.outputs[0]).scale ** (1 / combined(call)))
+    return quantize_multiplier(quantization(input_type(call)).scale / root)
+
+
+def _few_bits_left(call: Call) -> bool:
+    """there is one quantized factor or more, and input scale / output scale ** (1 / count) is less than 256"""
+    if input_type(call).dtype not in ("int8", "int16"):
+        return True
+    return combined(call) > 0 and _part(call)[1] <= 8
+
+
+PRODUCT_REFERENCES = with_halves(
+    {
+        "int8": _product_codes,
+        "int16": _product_codes,
+        "int32": _product_numbers,
+        "int64": _product_numbers,
+        "float32": _product_numbers,
+    }
+)
+
+REDUCE_PROD = Operator(
+    name="reduce_prod",
+    parameters=ReduceProdParameters,
+    types=alike(*PRODUCT_REFERENCES),
+    rules=(
+        *REDUCTION_RULES,
+        rules.wide_codes_scaled,
+        sound_scales,
+        _few_bits_left,
+    ),
+    infer=reduced,
+    reference=by_type(PRODUCT_REFERENCES),
+    workload=all_read,
+    lowerings=(real_reduction_lowering("prod"),),
+)
+"""Product over some dimensions."""
+
+
+OPERATORS = (
+    MEAN,
+    SUM,
+    REDUCE_PROD,
+)

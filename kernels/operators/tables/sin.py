@@ -1,7 +1,0 @@
-"""sin: the sine of x in radians, element by element."""
-
-from __future__ import annotations
-
-from npusim.kernels.operators.tables.lookup import real_function, tabulate_real, unary_operator
-
-OPERATOR = unary_operator("sin", tabulate_real(real_function("sin"), ("int8", "uint8")))
