@@ -3,29 +3,102 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
 
 from npusim.base.console import open_standard_streams, say
-from npusim.cli import catalogue as cli_catalogue
-from npusim.cli import compare as cli_compare
-from npusim.cli import convert as cli_convert
-from npusim.cli import program as cli_program
-from npusim.cli import quantize as cli_quantize
-from npusim.cli import run as cli_run
-from npusim.cli import study as cli_explore
-from npusim.cli import verify as cli_verify
-from npusim.cli.base import (
-    EXIT_INTERRUPTED,
-    Guarded,
-    start_lightly,
-)
+from npusim.cli.base import EXIT_INTERRUPTED, Commands, Guarded, start_lightly
 from npusim.isa.base.version import npusim_version
 
+COMMANDS = (
+    (
+        "run",
+        "run",
+        "Compile and execute a model, and print the summary; of several models or machines, a table.",
+    ),
+    (
+        "demo",
+        "run",
+        "Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images.",
+    ),
+    ("compile", "program", "Compile a model to a program that `npusim run` executes."),
+    ("asm", "program", "Turn assembly into a program."),
+    (
+        "disasm",
+        "program",
+        "Print a program as assembly, with the fields by name; `npusim asm` needs all of it.",
+    ),
+    ("convert", "convert", "Write a model in another format, or say which layers it cannot express and why."),
+    (
+        "quantize",
+        "quantize",
+        "Quantize a float network after training, and say what accuracy that costs on the samples.",
+    ),
+    (
+        "capabilities",
+        "catalogue",
+        "Simulate the reference models and print the PerformanceInfo table of the NN HAL driver.",
+    ),
+    ("models", "catalogue", "The built-in models."),
+    (
+        "ops",
+        "catalogue",
+        "The operators: what each model format calls them, which element types run where, and on which conditions.",
+    ),
+    ("schema", "catalogue", "The JSON Schema of the JSON that npusim writes."),
+    ("compare", "compare", "Compare results with the first of them: what changed, layer by layer."),
+    ("explore", "study", "Search a hardware space; the same command goes on where it was interrupted."),
+    (
+        "study",
+        "study",
+        "Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished.",
+    ),
+    (
+        "verify",
+        "verify",
+        "Compare npusim with who else computes the model, layer by layer, and say where the first byte differs.",
+    ),
+    ("hw", "catalogue", "Hardware: presets and files."),
+)
+"""Each command, the module of this package that holds it, and the first paragraph of its help.
+
+The module is imported when the command is called: the options of all commands together take longer to build than a
+small model takes to run.
+"""
+
+
+class Lazy(Guarded):
+    """The commands of `COMMANDS`, each imported when it is called."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings)
+        for name, _, text in COMMANDS:
+            self.add_command(TyperCommand(name, help=text, rich_markup_mode=None))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of the command that is called, the command, and its words."""
+        name, command, words = super().resolve_command(ctx, args)
+        module = next((module for known, module, _ in COMMANDS if known == name), None)
+        if name and module:
+            command = load(module).get_command(ctx, name)
+        return name, command, words
+
+
+def load(module: str) -> TyperGroup:
+    """Return the commands that a module of this package holds."""
+    part = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=False)
+    import_module(f"npusim.cli.{module}").register(part)
+    part.callback()(lambda: None)
+    return typer.main.get_group(part)
+
+
 app = typer.Typer(
-    cls=Guarded,
+    cls=Lazy,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,  # plain help: rich alone would take longer to import than all the rest
     pretty_exceptions_enable=False,
@@ -49,16 +122,6 @@ def options(
     ] = False,
 ) -> None:
     """Options before the command."""
-
-
-cli_run.register(app)
-cli_program.register(app)
-cli_convert.register(app)
-cli_quantize.register(app)
-cli_catalogue.register(app)
-cli_compare.register(app)
-cli_explore.register(app)
-cli_verify.register(app)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from npusim import models
+from npusim.cli import app as cli_app
 from npusim.cli.app import app
 from npusim.cli.base import Progress
 from npusim.frontends.nnadapter.model import Model
@@ -653,3 +654,9 @@ def test_progress_is_silent_elsewhere() -> None:
     with Progress("simulating", file) as step:
         assert step is None
     assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize(("name", "module", "text"), cli_app.COMMANDS)
+def test_the_help_of_each_command_begins_as_the_list_says(name: str, module: str, text: str) -> None:
+    begin, _, _ = (cli_app.load(module).commands[name].help or "").partition("\n\n")
+    assert begin.replace("\n", " ") == text
