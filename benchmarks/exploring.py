@@ -83,7 +83,7 @@ def search(model: str, programs: str, points: int, jobs: int) -> Rate:
     import npusim
     from npusim.study.evaluate import Job, Workload
     from npusim.study.executors import executor
-    from npusim.study.proposals import sampler
+    from npusim.study.samplers import sampler
     from npusim.study.space_file import from_values
 
     varied: dict[str, Any] = OWN if programs == "own" else SHARED

@@ -85,7 +85,7 @@ _OMITTED = "..."
 
 def operators_page() -> str:
     """The operators by element type and unit, their conditions, and the operations of NN HAL and NNAdapter."""
-    from npusim.cli.coverage import coverage, operations, standard
+    from npusim.cli.operators_table import coverage, operations, standard
     from npusim.reports.run.coverage import page
 
     rows = coverage()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from npusim.quantization.quantization import quantize
     from npusim.quantization.result import Quantized
     from npusim.session.api import compile, hardware, load, load_program, save_program
-    from npusim.session.states import reset_states, states
+    from npusim.session.inputs import reset_states, states
     from npusim.verification.verdicts import Verification
     from npusim.verification.verification import verify
     from npusim.views.comparison import Comparison, compare
@@ -80,11 +80,11 @@ _HOMES = {
     "load_program": "npusim.session.api",
     "quantize": "npusim.quantization.quantization",
     "register_operator": "npusim.kernels.operator.registered",
-    "reset_states": "npusim.session.states",
+    "reset_states": "npusim.session.inputs",
     "run": "npusim.views.run",
     "save_program": "npusim.session.api",
     "simulate": "npusim.views.run",
-    "states": "npusim.session.states",
+    "states": "npusim.session.inputs",
     "unregister_operator": "npusim.kernels.operator.registered",
     "verify": "npusim.verification.verification",
     "what_if": "npusim.views.what_if",

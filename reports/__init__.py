@@ -1,7 +1,7 @@
 """Reports: a run result to text, one pure function `render` per file.
 
 To add one, write `reports/run/<name>.py` and a line here: the option of `npusim run` derives from the line. A module
-that also has `render_runs` reports tables of runs (`npusim.numbers.runs.RunTable`). They are imported when they are
+that also has `render_runs` reports tables of runs (`npusim.numbers.variants.RunTable`). They are imported when they are
 used: a run without a trace does not pay for the trace.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
-    from npusim.numbers.runs import RunTable
+    from npusim.numbers.variants import RunTable
 
 
 @dataclass(frozen=True, slots=True)

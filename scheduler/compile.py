@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,14 +24,53 @@ from npusim.kernels.operator.operator import Call, Operator
 from npusim.scheduler.emit.sequence import Buffer, DoesNotFit, Timeline, arrange
 from npusim.scheduler.emit.slots import SlotBuilder
 from npusim.scheduler.emit.synchronise import ordered
-from npusim.scheduler.fit.choices import Choices
+from npusim.scheduler.fit.cuts import FAST, Choices
 from npusim.scheduler.network.network import Network, prepare
 from npusim.scheduler.network.storage import HostStep
 from npusim.scheduler.place.chains import Chain, plan_chains
 from npusim.scheduler.place.layout import MemoryLayout, host_placements
-from npusim.scheduler.place.policies import estimated
 from npusim.scheduler.place.residency import Residents, fit
 from npusim.scheduler.place.weaves import Weave, plan_weaves
+
+_LARGE = (2, 4)
+"""Parts of the scratchpad; storages that are larger go to DRAM, or band by band through a chain."""
+
+_LEAST_GAIN = 0.01
+"""Share of the estimated cycles that makes another policy worth it; estimates are not better than that."""
+
+
+def estimated(network: Network) -> Choices:
+    """The choices of the fast effort: those that evict item by item, unless others are faster by estimate.
+
+    Raises CompileError for a network that does not fit.
+    """
+    residents = fit(network, FAST)
+    if not residents.evicted:
+        return FAST
+    best, least = FAST, _cycles(residents) * (1 - _LEAST_GAIN)
+    for choices in _policies(residents):
+        try:
+            cycles = _cycles(fit(network, choices))
+        except CompileError:
+            continue
+        if cycles < least:
+            best, least = choices, cycles
+    return best
+
+
+def _policies(residents: Residents) -> Iterator[Choices]:
+    for part in _LARGE:
+        yield replace(FAST, evicted=residents.larger_than(residents.capacity_bytes // part))
+    yield replace(FAST, readmit=True)
+
+
+def _cycles(residents: Residents) -> float:
+    """Estimated cycles of all works, in the chains that they would form."""
+    chains = plan_chains(residents, residents.hardware)
+    inside = {index for chain in chains.values() for index in chain.items}
+    alone = sum(residents.cycles(index) for index in range(len(residents.items)) if index not in inside)
+    return alone + sum(chain.cycles for chain in chains.values())
+
 
 _ATTEMPTS = 200
 

@@ -33,7 +33,7 @@ COMMANDS = (
         "program",
         "Print a program as assembly, with the fields by name; `npusim asm` needs all of it.",
     ),
-    ("convert", "convert", "Write a model in another format, or say which layers it cannot express and why."),
+    ("convert", "program", "Write a model in another format, or say which layers it cannot express and why."),
     (
         "quantize",
         "quantize",

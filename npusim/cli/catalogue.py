@@ -57,7 +57,7 @@ def list_hardware(json: JsonOption = None) -> None:
     from npusim.numbers.area import area
     from npusim.reports.words import quantities as show
     from npusim.reports.words.claims import ERRORS, in_columns
-    from npusim.reports.words.text_table import columns
+    from npusim.reports.words.quantities import columns
 
     files.check_outputs({"--json": json}, {})
     presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
@@ -90,9 +90,9 @@ def list_hardware(json: JsonOption = None) -> None:
     )
     say(columns(head, rows, right=(1, 2, 3, 4, 5)))
     if json:
-        from npusim.reports.run import lists_json
+        from npusim.reports.run import coverage as lists
 
-        _write(json, lists_json.presets(presets))
+        _write(json, lists.presets(presets))
 
 
 @hw_app.command("show")
@@ -128,7 +128,7 @@ def models(json: JsonOption = None) -> None:
     from npusim import models as built_in
     from npusim.base import files
     from npusim.reports.words import quantities as show
-    from npusim.reports.words.text_table import columns
+    from npusim.reports.words.quantities import columns
 
     files.check_outputs({"--json": json}, {})
     rows = [
@@ -137,10 +137,10 @@ def models(json: JsonOption = None) -> None:
     ]
     say(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
     if json:
-        from npusim.reports.run import lists_json
+        from npusim.reports.run import coverage as lists
 
         keys = ("name", "description", "macs", "parameters")
-        _write(json, lists_json.models({key: getattr(each, key) for key in keys} for each in built_in.MODELS))
+        _write(json, lists.models({key: getattr(each, key) for key in keys} for each in built_in.MODELS))
 
 
 def operators(
@@ -158,9 +158,9 @@ def operators(
 ) -> None:
     """The operators: what each model format calls them, which element types run where, and on which conditions."""
     from npusim.base import files
-    from npusim.cli.coverage import chosen, coverage, of_onnx, of_paddle, standard
+    from npusim.cli.operators_table import chosen, coverage, of_onnx, of_paddle, standard
     from npusim.isa.base.errors import NpusimError
-    from npusim.reports.run import lists_json
+    from npusim.reports.run import coverage as lists
     from npusim.reports.run.coverage import details, standard_table, table
 
     doors = {"nnadapter": standard, "onnx": of_onnx, "paddle": of_paddle}
@@ -170,11 +170,11 @@ def operators(
     rows, width = coverage(), console().width
     if format:
         operations = doors[format](rows, names or ())
-        text, written = standard_table(operations, width), lists_json.operations(operations)
+        text, written = standard_table(operations, width), lists.operations(operations)
     else:
         wanted = chosen(rows, names) if names else rows
         text = "\n\n".join(map(details, wanted)) if names else table(wanted, width)
-        written = lists_json.operators(wanted)
+        written = lists.operators(wanted)
     say(text)
     if json:
         _write(json, written)

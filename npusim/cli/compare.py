@@ -96,7 +96,7 @@ def _writer(option: str, comparison: Comparison, verdicts: list[Verdict]) -> Wri
 
     def content() -> str:
         if option == "--csv":
-            from npusim.reports.comparison import csv as comparison_csv
+            from npusim.reports.comparison import cells as comparison_csv
 
             return comparison_csv.render(comparison)
         if option == "--html":

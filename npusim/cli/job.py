@@ -69,9 +69,9 @@ def run(executable: Executable, asked: Asked, wall: Mapping[str, float]) -> None
             progress=progress,
         )
     result = replace(result, wall_s=replace(result.wall_s, **wall))
-    from npusim.reports.run import programs, result_json
+    from npusim.reports.run import pieces, result_json
 
-    console().print(programs.summary(result))
+    console().print(pieces.summary(result))
     targets: dict[Path, Writer] = {}
     if asked.json:
         targets[asked.json] = files.text(result_json.render(result))

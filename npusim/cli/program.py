@@ -1,4 +1,4 @@
-"""Commands about programs: compile, asm, disasm."""
+"""Commands that turn models into files: compile, asm, disasm, convert."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from npusim.cli.base import (
     partition_inputs,
     sizes_of,
 )
+from npusim.frontends.targets import summary, target_of
 from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command("compile")(compile_model)
     app.command("asm")(assemble)
     app.command("disasm")(disassemble)
+    app.command("convert")(convert)
 
 
 ProgramFile = Annotated[Path, typer.Option("-o", "--output", metavar="P.npu", help="The program to write.")]
@@ -69,7 +71,7 @@ def compile_model(
             program = compiled(machine, effort=effort, progress=progress)
     api.save_program(program, output)
     from npusim.reports.words import quantities as show
-    from npusim.reports.words.caveats import caveats
+    from npusim.reports.words.claims import caveats
 
     say(
         f"{show.printable(str(output))}: {show.printable(program.name)} for {program.hardware.name}, "
@@ -140,3 +142,39 @@ def _layer_number(program: Program, layer: str) -> int:
     near = nearest(layer, names)
     hint = f"did you mean {near}? " if near else ""
     raise NpusimError(f"--layer {layer}: no layer has this name; {hint}it may also be 0 to {len(names) - 1}")
+
+
+def convert(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model file or a built-in model (npusim models).")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The file to write; for NNEF .tar is not compressed."
+        ),
+    ],
+    format: Annotated[
+        str,
+        typer.Option("--to", metavar="FORMAT", help=f"{summary()}. By default what FILE ends in, or nnef."),
+    ] = "",
+    shape: ShapeOption = None,
+) -> None:
+    """Write a model in another format, or say which layers it cannot express and why."""
+    from npusim.base import files
+    from npusim.reports.words import quantities as show
+    from npusim.session import api
+
+    target = target_of(format, output)
+    files.check_outputs({"-o": output}, {"MODEL": Path(model)})
+    graph = api.load(model, sizes_of(shape))
+    try:
+        content = target.written(graph, output.name)
+    except NpusimError as fault:
+        raise type(fault)(f"{model}: {fault}") from None
+    files.write(output, lambda file: file.write(content))
+    say(
+        f"{show.printable(str(output))}: {show.printable(graph.name)} as {target.title}, {show.size(len(content))}"
+    )
+    if caveat := target.caveats(graph):
+        say(caveat)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from npusim.base.files import Writer
     from npusim.kernels.graph.bind import Sizes
     from npusim.numbers.run import RunResult
-    from npusim.numbers.runs import RunTable
+    from npusim.numbers.variants import RunTable
 
 PAGE = "table.html"
 IN_FOLDER = {"page": PAGE, "--json": "runs.json", "--csv": "runs.csv"}
@@ -138,11 +138,11 @@ def _print(table: RunTable) -> None:
 def _writer(kind: str, table: RunTable, links: Mapping[int, str] = MappingProxyType({})) -> Writer:
     from npusim.base import files
     from npusim.reports import report
-    from npusim.reports.run import run_table_page
+    from npusim.reports.run import run_table
 
     def content() -> str:
         if kind == "page":
-            return run_table_page.render(table, links)
+            return run_table.render(table, links)
         render = report(kind).render_runs
         assert render is not None
         return render(table)

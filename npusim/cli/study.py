@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from npusim.base.console import say
+from npusim.base.console import console, say
 from npusim.cli.base import SetOption, ShapeOption, hardware_inputs, sizes_of
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import printable
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from npusim.kernels.graph.bind import Sizes
-    from npusim.study.evaluate import Workload
+    from npusim.study.evaluate import Record, Workload
     from npusim.study.explore import MakeExecutor
+    from npusim.study.space import Space
     from npusim.study.space_file import SpaceFile
     from npusim.study.study import Study
 
@@ -135,7 +140,7 @@ def explore(
 def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile) -> None:
     """What the search will write into its folder must not be what it reads."""
     from npusim.base import files
-    from npusim.study.tables import names_in
+    from npusim.study.study import names_in
 
     named = {name: Path(name) if models else space.parent / name for name in models or file.models}
     inputs = {"SPACE.toml": space, **named, **hardware_inputs(file.extends, "extends", space.parent)}
@@ -206,7 +211,6 @@ def _beside(folder: Path, name: str) -> str | Path:
 
 
 def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executor: MakeExecutor) -> Study:
-    from npusim.cli.watch import Watch
     from npusim.study import explore as searching
     from npusim.study.folder import Folder
 
@@ -243,8 +247,7 @@ def redraw(
 ) -> None:
     """Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished."""
     from npusim.base import files
-    from npusim.study.study import Study
-    from npusim.study.tables import names_in
+    from npusim.study.study import Study, names_in
 
     study = Study.open(folder)
     files.check_outputs({}, {}, {"DIR": (folder, names_in(folder))})
@@ -267,7 +270,7 @@ def _executor(
 def _finish(study: Study) -> None:
     """The tables, the page, and the summary."""
     from npusim.reports.study import terminal
-    from npusim.study import tables
+    from npusim.study import study as tables
 
     written = tables.write_tables(study)
     text = terminal.summary(study)
@@ -275,7 +278,7 @@ def _finish(study: Study) -> None:
 
 
 def _files(study: Study, written: list[Path]) -> str:
-    from npusim.reports.study.page_files import write_page
+    from npusim.reports.study.page import write_page
 
     names = [path.name for path in written if path.parent == study.path]
     page = write_page(study)
@@ -283,3 +286,94 @@ def _files(study: Study, written: list[Path]) -> str:
     fronts = len(written) - len([path for path in written if path.parent == study.path])
     hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
     return f"{printable(str(study.path))}: {', '.join(names)}{hardware}"
+
+
+class Watch:
+    """A bar on stderr, if that is a terminal: points, points per second, time left, the front so far.
+
+    with Watch(space) as watch:
+        explore(..., watch=watch)
+    """
+
+    INTERVAL_S = 0.2
+
+    def __init__(self, space: Space, file: TextIO, known: int = 0) -> None:
+        self._space, self._file, self._known = space, file, known
+        self._front: list[list[float]] = []
+        self._best: list[float] = []
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._done = 0
+        self._begin = self._next = time.monotonic()
+
+    def __enter__(self) -> Watch:
+        if self._file.isatty():
+            self._bar = _bar(self._file)
+            self._bar.start()
+            self._task = self._bar.add_task("", total=None, state="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, record: Record, total: int) -> None:
+        """A point is known."""
+        if self._bar is None or self._task is None:
+            return
+        self._done += 1
+        self._add(record)
+        now = time.monotonic()
+        if now >= self._next or self._done == total:
+            self._next = now + self.INTERVAL_S
+            self._bar.update(self._task, completed=self._done, total=total, state=self._state(now, total))
+
+    def _add(self, record: Record) -> None:
+        import numpy as np
+
+        from npusim.study import metrics
+
+        space = self._space
+        if record.reason or any(limit.excess(record.values[limit.key]) > 0 for limit in space.limits):
+            return
+        costs = [each.cost(record.values[each.key]) for each in space.objectives]
+        self._best = [min(pair) for pair in zip(self._best or costs, costs, strict=True)]
+        together = np.array([*self._front, costs], np.float64)
+        kept = metrics.front(together)
+        self._front = together[kept].tolist()
+
+    def _state(self, now: float, total: int) -> str:
+        from npusim.reports.words.quantities import digits
+
+        fresh = self._done - self._known
+        rate = fresh / (now - self._begin) if fresh > 0 and now > self._begin else 0.0
+        left = f"{rate:.1f}/s, {_duration((total - self._done) / rate)} left, " if rate else ""
+        goals = zip(self._space.objectives, self._best, strict=False)
+        best = ", ".join(f"{each.key} {digits(each.cost(cost))}" for each, cost in goals)
+        return f"{self._done}/{total} points, {left}{len(self._front)} on the front, best {best}"
+
+
+def _bar(file: TextIO) -> Progress:
+    """A short bar and a line of words, cut where the terminal ends."""
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    words = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    return Progress(
+        BarColumn(bar_width=10),
+        TextColumn("{task.fields[state]}", markup=False, table_column=words),
+        console=console(file),
+        transient=True,
+        expand=True,
+        refresh_per_second=5,
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (
+        f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    )

@@ -22,7 +22,7 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import SCHEMA_VERSION
-from npusim.numbers.runs import is_host_alone
+from npusim.numbers.variants import is_host_alone
 
 LONGEST_VALUE = 40
 OF_AN_NPU = (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from npusim.base import files
 from npusim.frontends.nnadapter.errors import InvalidParameter
 from npusim.isa.base.tensor import Array
-from npusim.numbers.pieces import Boundary
+from npusim.numbers.layers import Boundary
 from npusim.numbers.run import RunResult
 
 

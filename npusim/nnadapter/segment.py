@@ -15,7 +15,7 @@ from npusim.machine.system import System
 from npusim.nnadapter.compiled import CompiledPiece, Crossing
 from npusim.nnadapter.context import Member
 from npusim.scheduler.partition.linked import Part, linked
-from npusim.session import states
+from npusim.session import inputs as states
 from npusim.session.host import host_functions
 
 Values = Mapping[int, Array]

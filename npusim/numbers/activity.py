@@ -3,7 +3,7 @@
 A run is cut wherever an instruction moves on (dispatched, first of its queue, ready, started, set up, ended) or the
 DRAM port changes hands; between two cuts nothing changes. Each stretch has an owner (`timeline.owners`), a
 `Doing`, and per kind of resource the layer that it works for. All of it is numpy over stretches.
-Why a stall lasts is found by following who waits for whom (`npusim.numbers.waiting`).
+Why a stall lasts is found by following who waits for whom (`npusim.numbers.bounds`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from npusim.isa.hardware.units import (
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.program.program import Program
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace
-from npusim.numbers.bounds import busiest_port
+from npusim.numbers.bounds import NOBODY, Flags, Waiting, busiest_port, needs
 from npusim.numbers.causes import ENDS, STALLS
 from npusim.numbers.timeline import Owners, Times, distinct, owners
-from npusim.numbers.waiting import NOBODY, Flags, Waiting, needs
 
 _STALL = -1
 _ELSEWHERE = -2

@@ -9,6 +9,7 @@ over.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,14 +26,11 @@ from npusim.machine.clock import CoreTime
 from npusim.machine.job import Run
 from npusim.numbers import power, timeline
 from npusim.numbers.area import Area, area
-from npusim.numbers.charges import Charges, charges, stage_energy
-from npusim.numbers.energy import sum_of
-from npusim.numbers.layers import share
+from npusim.numbers.energy import Energy, energy, standing_mw, sum_of
+from npusim.numbers.layers import Boundary, Piece, pieces, share
 from npusim.numbers.measure import measure
 from npusim.numbers.performance import performance_info
-from npusim.numbers.pieces import Boundary, Piece, pieces
 from npusim.numbers.power import Amounts, MovingPower, PowerOverTime
-from npusim.numbers.record import groups, numbered, record
 from npusim.numbers.run import (
     DeviceResult,
     DramBytes,
@@ -44,7 +42,54 @@ from npusim.numbers.run import (
     WallTimes,
 )
 from npusim.numbers.stage import Stage
-from npusim.numbers.staged import Same, StagedRun
+from npusim.numbers.staged import Same, StagedRun, groups, numbered, record
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """The energy of a run along its cycles, in pJ: by component, and all of it."""
+
+    by_component: dict[str, timeline.Accumulation]
+    whole: timeline.Accumulation
+
+
+def charges(stages: Sequence[Stage], total: int) -> Charges:
+    """Energy of instructions evenly over their cycles, what belongs to none of them and what the hardware draws in any
+    cycle evenly over the launch (`npusim.numbers.power`).
+    """
+    rows: dict[str, list[tuple[timeline.Times, timeline.Times, Amounts]]] = {}
+    for stage in stages:
+        program, execution = stage.program, stage.execution
+        started, ended = stage.of_run(execution.trace.started), stage.of_run(execution.trace.ended)
+        begin, end = np.array([stage.start_cycle]), np.array([stage.end_cycle])
+        for component, (of_instructions, rest) in power.moving_pj(program, execution).items():
+            row = rows.setdefault(component, [])
+            row += [(started, ended, of_instructions), (begin, end, np.array([rest]))]
+        time_us = program.hardware.us_of_cycles(execution.cycles)
+        for component, milliwatts in standing_mw(program.hardware).items():
+            standing_pj = np.array([milliwatts * time_us * 1e3])  # mW * us = nJ
+            rows.setdefault(component, []).append((begin, end, standing_pj))
+    return Charges(
+        {component: _accumulated(row, total) for component, row in rows.items()},
+        _accumulated([part for row in rows.values() for part in row], total),
+    )
+
+
+def _accumulated(
+    parts: Sequence[tuple[timeline.Times, timeline.Times, Amounts]], total: int
+) -> timeline.Accumulation:
+    started, ended, amounts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return timeline.accumulate(started, ended, amounts, total)
+
+
+def stage_energy(stage: Stage) -> Energy:
+    """The energy of one launch on its hardware."""
+    program, execution = stage.program, stage.execution
+    actions: Counter[str] = Counter()
+    for counts in execution.layer_actions:
+        actions.update(counts)
+    host_uj = float(power.host_work(program, execution).energy_uj.sum())
+    return energy(actions, execution.cycles, program.hardware, host_uj)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -21,9 +21,8 @@ from npusim.machine.job import Part, Run
 from npusim.numbers.energy import energy, sum_of
 from npusim.numbers.measure import measure
 from npusim.numbers.power import host_work
-from npusim.numbers.provenance import Provenance
+from npusim.numbers.provenance import Provenance, Uncertainty
 from npusim.numbers.run import SCHEMA_VERSION, DramBytes, RunEnergy, RunResult, WallTimes
-from npusim.numbers.uncertainty import Uncertainty
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,9 @@ from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
 from npusim.numbers.activity import CAUSE_OF, Activity, PortUse, activity, port_use
-from npusim.numbers.bounds import UNBOUND, LowerBound, compulsory_bytes, needed_cycles
+from npusim.numbers.bounds import NOBODY, UNBOUND, LowerBound, compulsory_bytes, needed_cycles
 from npusim.numbers.causes import CAUSES, FETCH, INSIDE
 from npusim.numbers.timeline import Times
-from npusim.numbers.waiting import NOBODY
 
 _FETCH = len(CAUSE_OF)
 _LOST_IN = (*CAUSE_OF, FETCH.name)

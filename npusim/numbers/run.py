@@ -23,15 +23,13 @@ from npusim.numbers import power, timeline
 from npusim.numbers.area import Area, area
 from npusim.numbers.bounds import LowerBound
 from npusim.numbers.energy import Energy
-from npusim.numbers.layers import LayerResult, layer_results
+from npusim.numbers.layers import LayerResult, Piece, layer_results, pieces
 from npusim.numbers.losses import Accounts, accounts
 from npusim.numbers.performance import PerformanceInfo
-from npusim.numbers.pieces import Piece, pieces
 from npusim.numbers.power import Amounts, MovingPower, PowerOverTime
-from npusim.numbers.provenance import Provenance
+from npusim.numbers.provenance import Provenance, Uncertainty, uncertainty
 from npusim.numbers.stage import Stage
 from npusim.numbers.timeline import BusyCycles, Occupancy
-from npusim.numbers.uncertainty import Uncertainty, uncertainty
 
 if TYPE_CHECKING:
     import pandas

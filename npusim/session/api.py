@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.session.host import host_functions, kind_of_inputs, no_outputs, one_blas_thread
-from npusim.session.opening import is_program, open_model
-from npusim.session.same_hardware import require_same_hardware
+from npusim.session.opening import is_program, open_model, require_same_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -262,8 +261,8 @@ def simulate(
     from npusim.numbers.measure import measure
     from npusim.numbers.provenance import Provenance
     from npusim.numbers.run import WallTimes
+    from npusim.session import inputs as held_states
     from npusim.session import inputs as values
-    from npusim.session import states as held_states
 
     if not isinstance(program, Program):
         from npusim.session.jobs import simulate_executable

@@ -17,7 +17,7 @@ from npusim.machine.system import System
 from npusim.numbers.job import JobResult, measure_job
 from npusim.numbers.provenance import Provenance
 from npusim.numbers.run import WallTimes
-from npusim.session import host, inputs, states
+from npusim.session import host, inputs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -45,16 +45,16 @@ def simulate_executable(
     if not timing_only:
         tensors = [place.tensor for place in executable.inputs]
         values = inputs.draw(tensors, seed) if given is None else inputs.bind(tensors, given)
-        bindings = Bindings(values, states.bound(executable, before), host_functions(executable))
+        bindings = Bindings(values, inputs.bound(executable, before), host_functions(executable))
     system = System((made.hardware,))
     job = system.submit(made, bindings, decisions=decisions or {}, progress=progress)
     with host.one_blas_thread(timing_only):
         system.run()
     run = job.runs[0]
     if before is None and run.states:
-        states.hold(executable, run.states)
+        inputs.hold(executable, run.states)
     return replace(
-        measure_job(made, run, states.names(executable)),
+        measure_job(made, run, inputs.names(executable)),
         wall_s=WallTimes(simulate=time.perf_counter() - begin),
         provenance=Provenance(seed=seed if kind == "random" else None, inputs=kind),
     )

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.isa.base import user_file
-from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.errors import CompileError, NpusimError
 from npusim.isa.base.nearest import nearest
+from npusim.isa.hardware.file import to_flat
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.program.program import Program
 
 if TYPE_CHECKING:
-    from npusim.isa.program.program import Program
     from npusim.kernels.graph.bind import Offered, Sizes
     from npusim.kernels.graph.graph import Graph
 
@@ -66,3 +68,20 @@ def _is_program(file: Path) -> bool:
 def is_program(path: str | Path) -> bool:
     """Whether a path is that of a compiled program."""
     return Path(path).is_file() and _is_program(Path(path))
+
+
+def require_same_hardware(path: str | Path, program: Program, chosen: Hardware | None) -> None:
+    """A program is compiled for its hardware: tiles and addresses of another would be wrong.
+
+    Raises CompileError that names what differs.
+    """
+    if chosen is None or chosen == program.hardware:
+        return
+    mine, other = to_flat(program.hardware), to_flat(chosen)
+    differing = [key for key in dict.fromkeys([*mine, *other]) if mine.get(key) != other.get(key)]
+    numbers = [key for key in differing if key not in ("name", "description")]
+    shown = ", ".join((numbers or differing)[:3]) + (", ..." if len(numbers) > 3 else "")
+    raise CompileError(
+        f'{path}: compiled for "{program.hardware.name}", and "{chosen.name}" differs in {shown}; '
+        "run it without --hw, or compile the model again for the other hardware"
+    )

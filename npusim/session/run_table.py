@@ -20,7 +20,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.bind import Sizes
 from npusim.numbers.run import RunResult
-from npusim.numbers.runs import Run, RunTable
+from npusim.numbers.variants import Run, RunTable
 from npusim.session import api
 from npusim.session.opening import open_model
 from npusim.session.provenance import of_run

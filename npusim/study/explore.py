@@ -9,11 +9,10 @@ from typing import Any
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.version import npusim_version
-from npusim.study.base_hardware import keep_base, read_base
 from npusim.study.evaluate import Job, Record, Workload
 from npusim.study.executors import Executor, executor
-from npusim.study.folder import Folder
-from npusim.study.proposals import proposers, sampler
+from npusim.study.folder import Folder, keep_base, read_base
+from npusim.study.samplers import proposers, sampler
 from npusim.study.space import Space
 from npusim.study.space_file import Sampling
 from npusim.study.study import Study

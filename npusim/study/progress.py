@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from npusim.isa.base.errors import NpusimError
 from npusim.study.evaluate import Record
 from npusim.study.explore import FRUITLESS_BATCHES
-from npusim.study.pareto import Costs
-from npusim.study.proposals import proposers, sampler
+from npusim.study.metrics import Costs
+from npusim.study.samplers import proposers, sampler
 from npusim.study.space_file import Sampling
 
 if TYPE_CHECKING:

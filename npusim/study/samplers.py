@@ -6,14 +6,20 @@ proposes depends on its seed and those records alone: not on who computed them, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.study.evaluate import Record
-from npusim.study.space import Space
+from npusim.study.space import Axis, Space
 from npusim.study.space_file import Sampling
+
+if TYPE_CHECKING:
+    from optuna.study import Study
 
 Told = Mapping[int, Record]
 """Records of the points that were proposed, by number."""
@@ -55,3 +61,157 @@ def random_points(space: Space, seed: int) -> Iterator[int]:
             seen.add(number)
             misses = 0
             yield number
+
+
+BATCH = {"nsga2": 16, "tpe": 16}
+
+# What Optuna is told about a point without a result: it is as far from feasible as can be, and its costs, which
+# are not looked at then, must be finite.
+_NO_RESULT_EXCESS = 1e6
+_NO_RESULT_COST = 1e30
+_EXCESS = "excess"
+
+
+def search(space: Space, sampling: Sampling, told: Told) -> Batches:
+    """Batches that Optuna proposes, the first at random."""
+    study = _study(space, sampling)
+    distributions = {axis.path: _distribution(axis) for axis in space.axes}
+    size = sampling.batch or BATCH[sampling.kind]
+    for point in islice(random_points(space, sampling.seed), size):
+        study.enqueue_trial(_indices(space, point))
+    while True:
+        trials = [study.ask(distributions) for _ in range(size)]
+        points = [space.number([trial.params[axis.path] for axis in space.axes]) for trial in trials]
+        yield [point for point in points if space.admits(point)]
+        for trial, point in zip(trials, points, strict=True):
+            costs, excess = _outcome(space, told.get(point))
+            _set_excess(trial, excess)
+            study.tell(trial, costs)
+
+
+def _indices(space: Space, point: int) -> dict[str, int]:
+    values = space.point(point)
+    return {axis.path: axis.values.index(values[axis.path]) for axis in space.axes}
+
+
+def _outcome(space: Space, record: Record | None) -> tuple[list[float], float]:
+    """Costs by objective, and how far beyond its limits a point is; without a record it is excluded."""
+    if record is None or record.reason:
+        return [_NO_RESULT_COST] * len(space.objectives), _NO_RESULT_EXCESS
+    excess = sum(max(0.0, limit.excess(record.values[limit.key])) for limit in space.limits)
+    return [each.cost(record.values[each.key]) for each in space.objectives], excess
+
+
+def _study(space: Space, sampling: Sampling) -> Study:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        made: Study = optuna.create_study(
+            directions=["minimize"] * len(space.objectives), sampler=_sampler(optuna, space, sampling)
+        )
+    return made
+
+
+def _sampler(optuna: Any, space: Space, sampling: Sampling) -> Any:
+    # Optuna 5 keeps constraints in the trial; before, the sampler is given a function that reads them.
+    limits = {} if hasattr(optuna.Trial, "set_constraint") else {"constraints_func": _constraints}
+    if sampling.kind == "tpe":
+        return optuna.samplers.TPESampler(seed=sampling.seed, multivariate=True, constant_liar=True, **limits)
+    return optuna.samplers.NSGAIISampler(
+        population_size=sampling.batch or BATCH["nsga2"],
+        seed=sampling.seed,
+        child_generation_strategy=_Children(space, sampling.seed),
+        **limits,
+    )
+
+
+def _set_excess(trial: Any, excess: float) -> None:
+    if hasattr(trial, "set_constraint"):
+        trial.set_constraint(_EXCESS, excess)
+    else:
+        trial.set_user_attr(_EXCESS, excess)
+
+
+def _constraints(trial: Any) -> tuple[float, ...]:
+    attributes: Mapping[str, float] = trial.user_attrs
+    return (attributes[_EXCESS],)
+
+
+def _distribution(axis: Axis) -> Any:
+    """Neighbours of a number are alike; of names nothing is known."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    count = len(axis.values)
+    return IntDistribution(0, count - 1) if axis.ordered else CategoricalDistribution(range(count))
+
+
+class _Children:
+    """How NSGA-II makes a new point of two good ones, where every parameter is a short list of values.
+
+    Each value comes from either parent; one in `count` of them changes, to a neighbour or to any other. A child
+    that is excluded, or was made before, is made again: in a finite space known points are the usual case.
+    """
+
+    TRIES = 100
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self._space = space
+        self._random = np.random.default_rng(seed)
+        self._made: set[int] = set()
+
+    def __call__(self, study: Any, search_space: Mapping[str, Any], parents: Sequence[Any]) -> dict[str, int]:
+        """The indices of a new point; `parents` are ordered, the best first."""
+        known = {trial.number: self._indices(trial) for trial in parents}
+        self._made.update(self._space.number(each) for each in known.values())
+        ranked = list(known.values())
+        for _ in range(self.TRIES):
+            child = self._mutated(self._crossed(self._parent(ranked), self._parent(ranked)))
+            point = self._space.number(child)
+            if point not in self._made and self._space.admits(point):
+                break
+        self._made.add(point)
+        named = zip(self._space.axes, child, strict=True)
+        return {axis.path: index for axis, index in named if axis.path in search_space}
+
+    def _indices(self, trial: Any) -> list[int]:
+        return [int(trial.params[axis.path]) for axis in self._space.axes]
+
+    def _parent(self, ranked: Sequence[list[int]]) -> list[int]:
+        """The better of two."""
+        return ranked[int(self._random.integers(len(ranked), size=2).min())]
+
+    def _crossed(self, first: list[int], second: list[int]) -> list[int]:
+        choice = self._random.integers(2, size=len(first)).tolist()
+        return [two if chosen else one for one, two, chosen in zip(first, second, choice, strict=True)]
+
+    def _mutated(self, child: list[int]) -> list[int]:
+        count = len(child)
+        changed = self._random.random(count) < 1 / count
+        return [
+            self._changed(axis, index) if change else index
+            for axis, index, change in zip(self._space.axes, child, changed.tolist(), strict=True)
+        ]
+
+    def _changed(self, axis: Axis, index: int) -> int:
+        last = len(axis.values) - 1
+        if axis.ordered and self._random.random() < 0.5:
+            return int(np.clip(index + self._random.choice((-1, 1)), 0, last))
+        return int(self._random.integers(last + 1))
+
+
+def sampler(sampling: Sampling) -> Sampler:
+    """The sampler of a kind."""
+    if sampling.kind == "grid":
+        return grid
+    if sampling.kind == "random":
+        return random
+    return search
+
+
+def proposers(sampling: Sampling) -> dict[str, str]:
+    """What the proposals of a sampler depend on besides its seed: another Optuna proposes other points."""
+    if sampling.kind in ("grid", "random"):
+        return {}
+    return {"optuna": version("optuna")}

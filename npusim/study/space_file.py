@@ -41,8 +41,17 @@ from npusim.isa.hardware.parameters import parameter, why_unread
 from npusim.session.api import DEFAULT_HARDWARE, schedules_of_effort
 from npusim.study.expression import Expression, ExpressionError, parse
 from npusim.study.metrics import HIGHER_IS_BETTER, LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, full_key
-from npusim.study.ranges import listed_values
-from npusim.study.space import Axis, Goal, InfeasibleError, Limit, Objective, Programs, Space, known_names
+from npusim.study.space import (
+    Axis,
+    Goal,
+    InfeasibleError,
+    Limit,
+    Objective,
+    Programs,
+    Space,
+    known_names,
+    listed_values,
+)
 
 DEFAULT_OBJECTIVES = ["latency_ms", "energy_uj.total", "area_mm2.total"]
 DEFAULT_POINTS = 100

@@ -11,8 +11,7 @@ from npusim.reports.comparison import cells
 from npusim.reports.comparison.terminal import sentence
 from npusim.reports.page.page import page
 from npusim.reports.words import quantities as show
-from npusim.reports.words.layer_names import short_names
-from npusim.reports.words.names import CAUSE_COLOURS, COMPONENT_COLOURS, COMPONENT_NAMES
+from npusim.reports.words.names import CAUSE_COLOURS, COMPONENT_COLOURS, COMPONENT_NAMES, short_names
 
 if TYPE_CHECKING:
     from npusim.comparison.comparison import Comparison

@@ -15,8 +15,7 @@ from npusim.base.console import console
 from npusim.reports.comparison import cells
 from npusim.reports.run.terminal import WIDEST
 from npusim.reports.words import quantities as show
-from npusim.reports.words.layer_names import PLAIN_CUT, short_names
-from npusim.reports.words.names import COMPONENT_NAMES
+from npusim.reports.words.names import COMPONENT_NAMES, PLAIN_CUT, short_names
 
 if TYPE_CHECKING:
     from npusim.comparison.comparison import Comparison

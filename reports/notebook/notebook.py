@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from npusim.reports.comparison import cells
 from npusim.reports.run.what_if import GROUPS, advice, felt, how, per_mm2, percent, value
 from npusim.reports.words import quantities as show
-from npusim.reports.words.layer_names import short_names
-from npusim.reports.words.names import COMPONENT_NAMES, UNIT_NAMES, bound_name, limit_of
+from npusim.reports.words.names import COMPONENT_NAMES, UNIT_NAMES, bound_name, limit_of, short_names
 from npusim.reports.words.reason import ending
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def study(found: Study) -> str:
     """The front, at most `MOST_LAYERS` of its points, and what each parameter explains."""
     from npusim.reports.study import columns as study_columns
     from npusim.reports.study import page as study_page
-    from npusim.reports.study.claims import claims
+    from npusim.reports.study.columns import claims
     from npusim.reports.study.effects import basis
 
     parameters, values = study_columns.parameters(found), study_columns.values(found)

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.units import Unit
 from npusim.numbers.power import CHART_WINDOW, Amounts
-from npusim.reports.run import machines, series
-from npusim.reports.run.filling import Items, patches
+from npusim.reports.run import pieces, series
+from npusim.reports.run.series import Items, patches
 from npusim.reports.words import quantities as show
-from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import (
     CAUSE_COLOURS,
     CAUSE_NAMES,
@@ -38,6 +37,7 @@ from npusim.reports.words.names import (
     bound_style,
     component_names,
     component_style,
+    short_names,
 )
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ def occupancy(result: RunResult) -> Figure:
     end = max(int(result.cycles), int(use.cycles[-1]))
     ms = np.append(use.cycles, end) * result.hardware.us_of_cycles(1) * 1e-3
     _stairs(axes, ms, np.zeros(len(use.sizes)), use.sizes / 1024, COMPONENT_COLOURS["scratchpad"])
-    sizes = {size for _, _, size in machines.scratchpads(result)}
+    sizes = {size for _, _, size in pieces.scratchpads(result)}
     size_kib = max(sizes) / 1024
     _line(axes, size_kib, f"{'size' if len(sizes) == 1 else 'largest'} {show.size(max(sizes))}")
     axes.set(xlabel="ms", ylabel="KiB", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, size_kib * 1.12))

@@ -12,14 +12,14 @@ from npusim.isa.hardware.agreement import Agreement, standing
 from npusim.isa.hardware.parameters import unread
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.causes import CAUSES
-from npusim.numbers.pieces import Boundary
+from npusim.numbers.layers import Boundary
 from npusim.reports.page.page import page
-from npusim.reports.run import html_data, machines, memory_map, pieces, series, what_if
-from npusim.reports.run.methods import METHODS
+from npusim.reports.run import html_data, pieces, series, what_if
+from npusim.reports.run import pieces as machines
+from npusim.reports.run.html_data import METHODS
 from npusim.reports.words import claims
 from npusim.reports.words import quantities as show
-from npusim.reports.words.caveats import caveats
-from npusim.reports.words.layer_names import short_names
+from npusim.reports.words.claims import caveats
 from npusim.reports.words.names import (
     CAUSE_NAMES,
     COMPONENT_NAMES,
@@ -32,6 +32,7 @@ from npusim.reports.words.names import (
     component_style,
     dataflow_name,
     main_name,
+    short_names,
 )
 from npusim.reports.words.reason import ending, host_layers, idlest
 
@@ -105,8 +106,8 @@ def _context(result: RunResult) -> dict[str, Any]:
         "between": _between(result),
         "host_layers": len(host_layers(result)),
         "host_rows": _host_rows(result),
-        "regions": memory_map.regions(result),
-        "dram_used": memory_map.used_bytes(result),
+        "regions": html_data.regions(result),
+        "dram_used": html_data.used_bytes(result),
         "parameters": [
             (name, each, _parameters(each), *_agreement(each)) for name, each in machines.npus(result)
         ],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from npusim.isa.hardware.memories import Space
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.power import CHART_WINDOW
 from npusim.numbers.timeline import Times
-from npusim.reports.run import machines, series
+from npusim.reports.run import pieces, series
 from npusim.reports.words import quantities as show
-from npusim.reports.words.layer_names import short_names
 from npusim.reports.words.names import (
     CAUSE_NAMES,
     TRACK_NAMES,
@@ -20,9 +21,11 @@ from npusim.reports.words.names import (
     component_names,
     component_style,
     main_name,
+    short_names,
 )
 
 if TYPE_CHECKING:
+    from npusim.isa.program.program import Program
     from npusim.numbers.power import Amounts
     from npusim.numbers.run import RunResult
 
@@ -71,7 +74,7 @@ def data(result: RunResult) -> dict[str, Any]:
         "occupancy": {
             "at": _differences(use.cycles),
             "bytes": use.sizes.tolist(),
-            "size": max(hardware.scratchpad_bytes for _, hardware in machines.npus(result)),
+            "size": max(hardware.scratchpad_bytes for _, hardware in pieces.npus(result)),
             "sizes": _sizes(result),
         },
         "buffers": [
@@ -183,3 +186,135 @@ def _differences(values: Times) -> list[int]:
 def _short(values: Amounts) -> list[float]:
     """Milliwatts with four significant digits."""
     return [float(f"{value:.4g}") for value in values.tolist()]
+
+
+class DramRegion(NamedTuple):
+    """A part of the DRAM that a run uses."""
+
+    name: str
+    kind: str
+    address: int
+    size_bytes: int
+
+
+def used_bytes(result: RunResult) -> int:
+    """The DRAM that a run uses, from address 0 on."""
+    return max(stage.base(Space.DRAM) + stage.program.dram_size_bytes for stage in result.stages)
+
+
+def regions(result: RunResult) -> list[DramRegion]:
+    """The DRAM of a run; what is left between is for feature maps, alignment, and what crosses between programs."""
+    known = dict.fromkeys(
+        region for stage in result.stages for region in _known(stage.program, stage.base(Space.DRAM))
+    )
+    found: list[DramRegion] = []
+    at, end = 0, used_bytes(result)
+    for region in sorted((each for each in known if each.size_bytes), key=lambda each: each.address):
+        if region.address > at:
+            found.append(DramRegion("feature maps, alignment", "maps", at, region.address - at))
+        found.append(region)
+        at = max(at, region.address + region.size_bytes)
+    if end > at:
+        found.append(DramRegion("feature maps, alignment", "maps", at, end - at))
+    return found
+
+
+def _known(program: Program, base: int) -> Iterator[DramRegion]:
+    """What a program has in the DRAM, which it sees from address `base` on."""
+    for image in program.images:
+        if image.space == Space.DRAM:
+            spared = program.spared_bytes(Space.DRAM)
+            name = f"constants, addresses of {spared} bytes more than they take" if spared else "constants"
+            yield DramRegion(name, "constants", base + image.address, image.size_bytes)
+    if program.code_space == Space.DRAM:
+        yield DramRegion("instructions", "code", base + program.code_address, program.code_size_bytes)
+    for kind, places in (("input", program.inputs), ("output", program.outputs)):
+        for place in places:
+            if place.space == Space.DRAM:
+                yield DramRegion(place.name, kind, base + place.address, place.type.size_bytes)
+
+
+class Method(NamedTuple):
+    """How a number is made, and the document that says more: its file and its title."""
+
+    number: str
+    how: str
+    document: str
+    title: str
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        "Latency, cycles",
+        "The compiled program runs instruction by instruction on a machine of events: front end, queues, "
+        "completion counts, DMA channels, one DRAM port. Occupancies are closed forms, checked against a "
+        "register-transfer description. Latency is cycles over clock; the driver call is not part of it.",
+        "timing.md",
+        "Timing",
+    ),
+    Method(
+        "Lower bound, lost cycles",
+        "Four times, each as if one resource worked alone and never waited; the largest is the bound. Every "
+        "cycle beyond it is booked on one cause; bound and losses add up to the cycles exactly.",
+        "losses.md",
+        "Where the cycles go",
+    ),
+    Method(
+        "Energy",
+        "Actions that the units counted, times a price list for the process node, plus standing power times "
+        "time. Absolute values within a factor of two; ratios between configurations of one node within 20 to "
+        "30 %.",
+        "energy.md",
+        "Energy",
+    ),
+    Method(
+        "Error of latency and energy",
+        "Presets that are named after chips were run beside what was measured on them, those of the Ethos-U55 beside "
+        "what Vela estimates. The typical error is the "
+        "geometric mean over all networks, no bound; it holds for hardware with all keys of such a preset, and for "
+        "runs of which the host takes a tenth of the time at most, or which a host computes alone.",
+        "silicon.md",
+        "Chips that exist",
+    ),
+    Method(
+        "Power over time",
+        "The energy that a layer causes in a component, spread over its instructions on the units that cause "
+        "it, and averaged over 10 us; the integral is the energy. A peak is the highest average over any window of a "
+        "fixed time, 10 us or 1 ms, inferences one after the other; for a shorter run it is the average.",
+        "energy.md",
+        "Energy",
+    ),
+    Method(
+        "PerformanceInfo",
+        "As the Android NN HAL defines it: time, and energy, of the NPU with its driver call over those of the "
+        "CPU for the same network; smaller is better. The CPU model meets measured networks within 35 %.",
+        "timing.md",
+        "Timing",
+    ),
+    Method(
+        "MAC utilization",
+        "Multiply-accumulates of the layers on the MAC array over cycles times multipliers.",
+        "timing.md",
+        "Timing",
+    ),
+    Method(
+        "DRAM traffic",
+        "Whole bursts through the DRAM port, as the machine moved them: data of the instructions, and the "
+        "instructions themselves.",
+        "timing.md",
+        "Timing",
+    ),
+    Method(
+        "Scratchpad in use",
+        "Buffers from the start of their first instruction to the end of their last. The peak of the program is "
+        "taken in program order, where neighbours overlap by an instruction, so it may be a little higher.",
+        "architecture.md",
+        "Architecture",
+    ),
+    Method(
+        "Hardware",
+        "Every parameter that the simulation knows, with its meaning.",
+        "hardware.md",
+        "Hardware files",
+    ),
+)

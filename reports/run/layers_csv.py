@@ -8,7 +8,7 @@ from npusim.reports.run import run_table, tables
 
 if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
-    from npusim.numbers.runs import RunTable
+    from npusim.numbers.variants import RunTable
 
 
 def render(result: RunResult) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from npusim.numbers.job import JobResult
     from npusim.numbers.run import RunResult
-    from npusim.numbers.runs import RunTable
+    from npusim.numbers.variants import RunTable
 
 
 def render(result: RunResult | JobResult) -> str:

@@ -12,7 +12,7 @@ from npusim.isa.instructions.table import BY_OPCODE
 from npusim.reports.run import series
 
 if TYPE_CHECKING:
-    from npusim.numbers.pieces import Piece
+    from npusim.numbers.layers import Piece
     from npusim.numbers.run import RunResult
 
 Columns = Mapping[str, Sequence[Any]]

@@ -16,20 +16,21 @@ from npusim.isa.hardware.memories import FurtherMemory
 from npusim.isa.hardware.units import WORKERS
 from npusim.numbers.bounds import UNBOUND
 from npusim.numbers.layers import sizes_text
-from npusim.reports.run import machines, pieces
+from npusim.reports.run import pieces
 from npusim.reports.words import quantities as show
-from npusim.reports.words.caveats import caveats
-from npusim.reports.words.claims import of_cpu
-from npusim.reports.words.layer_names import CUT, PLAIN_CUT, short_names
+from npusim.reports.words.claims import caveats, of_cpu
 from npusim.reports.words.names import (
     BOUND_NAMES,
     CAUSE_NAMES,
     COMPONENT_NAMES,
+    CUT,
+    PLAIN_CUT,
     UNIT_NAMES,
     bound_name,
     dataflow_name,
     limit_of,
     main_name,
+    short_names,
 )
 from npusim.reports.words.reason import ending, host_layers, idlest
 
@@ -123,7 +124,7 @@ def _heading(result: RunResult) -> Text:
         (show.printable(result.model), "bold"),
         " on ",
         (show.printable(result.machine_name), "bold"),
-        ("\n" + "\n".join(machines.lines(result)) + "\n", "dim"),
+        ("\n" + "\n".join(pieces.lines(result)) + "\n", "dim"),
     )
 
 
@@ -132,7 +133,7 @@ def _answer(result: RunResult, width: int, cut: str) -> RenderableType:
     bound_ms = hardware.us_of_cycles(bound.cycles) * 1e-3
     reached = bound.cycles / result.cycles if result.cycles else 0.0
     ratios = result.performance_info
-    cpu = machines.cpu(hardware)
+    cpu = pieces.cpu(hardware)
     return _facts(
         [
             (
@@ -173,7 +174,7 @@ def _array(result: RunResult, cut: str) -> Iterable[tuple[str, str, str]]:
     """Yield the line about the utilization of the MAC array; none for a CPU alone."""
     if not result.hardware.is_host_alone:
         least = idlest(result).replace(CUT, cut)
-        words = f"{machines.utilization(result)}; {show.count(result.macs)} MACs"
+        words = f"{pieces.utilization(result)}; {show.count(result.macs)} MACs"
         yield "MAC utilization", show.percent(result.mac_utilization), "\n".join(filter(None, (words, least)))
 
 
@@ -183,7 +184,7 @@ def _area(result: RunResult) -> Iterable[tuple[str, str, str]]:
         yield (
             "Area",
             show.area(result.area.total),
-            f"{machines.nodes(result)}; {show.digits(result.tops.peak)} TOPS at most, "
+            f"{pieces.nodes(result)}; {show.digits(result.tops.peak)} TOPS at most, "
             f"{show.digits(result.tops.reached)} reached",
         )
 
@@ -261,7 +262,7 @@ def _memory(result: RunResult, width: int) -> RenderableType:
             *(_further(result, memory) for memory in hardware.memory),
             *(
                 ("Scratchpad peak", show.size(peak), f"of {show.size(size)}{name and ' on ' + name}")
-                for name, peak, size in machines.scratchpads(result)
+                for name, peak, size in pieces.scratchpads(result)
             ),
         ],
         width,

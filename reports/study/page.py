@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from npusim.base import files
 from npusim.isa.base.version import npusim_version
 from npusim.reports.page.page import page
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study import data as study_data
-from npusim.reports.study.claims import claims
-from npusim.reports.study.columns import Parameter, Value, level
+from npusim.reports.study import figures as study_figures
+from npusim.reports.study.columns import Parameter, Value, claims, level
 from npusim.reports.study.effects import basis, effects
 from npusim.reports.words import quantities as show
-from npusim.study import pareto
+from npusim.study import metrics
 from npusim.study.metrics import COMBINE
 from npusim.study.progress import progress
 from npusim.study.sensitivity import most_by_objective
+from npusim.study.study import FILES, Study
 
 if TYPE_CHECKING:
     from npusim.study.evaluate import Record
-    from npusim.study.study import Study
 
 SCRIPTS = ("page.js", "study.js", "study_kit.js", "study_plots.js", "study_lines.js", "study_table.js")
 MOST_REASONS = 12
@@ -132,7 +134,7 @@ def _picks(study: Study, parameters: Sequence[Parameter], objectives: Sequence[V
     return found
 
 
-def _balanced(costs: pareto.Costs) -> int:
+def _balanced(costs: metrics.Costs) -> int:
     """The point of a front with the least distance to the best of each objective, every range counted as 1."""
     low, high = costs.min(axis=0), costs.max(axis=0)
     scaled = (costs - low) / np.where(high > low, high - low, 1)
@@ -253,3 +255,16 @@ def _listed(values: Sequence[Any]) -> str:
 def _reached(steps: Iterable[Any], share: float = 0.99) -> int | None:
     """The number of points after which most of the final hypervolume was found."""
     return next((step.points for step in steps if step.share >= share), None)
+
+
+PAGE = "study.html"
+
+
+def write_page(study: Study) -> list[Path]:
+    """Write study.html and its figures; returns the files."""
+    figures = study_figures.writers(study)
+    listed = [*FILES, *study_figures.listed(figures)]
+    written = {study.path / PAGE: files.text(render(study, listed))}
+    written |= {study.path / name: write for name, write in figures.items()}
+    files.write_all(written, follow=False)
+    return list(written)

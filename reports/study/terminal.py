@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from npusim.reports.study.claims import claims
+from npusim.reports.study.columns import claims
 from npusim.reports.study.effects import basis, words_of_share
-from npusim.reports.words.quantities import digits, printable
-from npusim.reports.words.text_table import columns
+from npusim.reports.words.quantities import columns, digits, printable
 from npusim.study.metrics import COMBINE
 from npusim.study.sensitivity import ranked
 from npusim.study.study import Study

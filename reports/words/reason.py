@@ -14,8 +14,7 @@ from npusim.isa.hardware.units import WORKERS
 from npusim.isa.program.executable import HANDOVER
 from npusim.numbers.answer import HOST, LEAST_NAMED, WAITS
 from npusim.reports.words import quantities as show
-from npusim.reports.words.layer_names import short_names
-from npusim.reports.words.names import CAUSE_NAMES, bound_name
+from npusim.reports.words.names import CAUSE_NAMES, bound_name, short_names
 
 if TYPE_CHECKING:
     from npusim.numbers.answer import Answer, Lever

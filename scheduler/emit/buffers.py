@@ -12,8 +12,8 @@ from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Piece
 from npusim.kernels.lowering.work import Constants, Move, OperandRef, Rows, Tile, Work
 from npusim.scheduler.emit.sequence import Buffer, Load, Runs
-from npusim.scheduler.fit.packed import block, spared_bytes
-from npusim.scheduler.network.moves import pieces
+from npusim.scheduler.fit.costs import block, spared_bytes
+from npusim.scheduler.network.network import pieces
 from npusim.scheduler.network.storage import Item, Storage, operand_tensor
 from npusim.scheduler.place.chains import Chain
 from npusim.scheduler.place.layout import MemoryLayout

@@ -17,7 +17,7 @@ from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.word import WORD_BYTES
 from npusim.kernels.lowering.work import Move, Pick
 from npusim.scheduler.emit.sequence import strided_copy
-from npusim.scheduler.network.moves import MOST_COUNTS
+from npusim.scheduler.network.network import MOST_COUNTS
 
 
 class Piece(NamedTuple):

@@ -18,7 +18,7 @@ from npusim.isa.instructions.dma import Copy, LoadWeights, Unpack
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 from npusim.scheduler.fit.allocate import Allocator
-from npusim.scheduler.fit.transfers import Transfers
+from npusim.scheduler.fit.costs import Transfers
 
 LOAD_CHANNEL = 0
 

@@ -22,7 +22,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.word import WAITS, Waits
 from npusim.scheduler.emit.sequence import Timeline
-from npusim.scheduler.fit.spans import Spans
+from npusim.scheduler.fit.allocate import Spans
 
 _RECENT = 128
 """So many accesses are looked through one by one; what lies further back is found by its addresses."""

@@ -2,20 +2,144 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from dataclasses import replace
 from functools import cached_property
+from math import ceil
 from typing import NamedTuple
 
+from npusim.isa.arithmetic.packing import GROUP, HEADER_BYTES, Lengths, lengths, pack
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import PortTiming, Space
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Instruction
-from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
+from npusim.isa.program.program import Piece
+from npusim.kernels.lowering.work import Constants, Tile, TileAddresses, Work, Written
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.cuts import Cut, Residency, band_bytes, cuts, finest_channels, streams_rows
-from npusim.scheduler.fit.packed import share, spared_bytes
-from npusim.scheduler.fit.transfers import Transfers
+
+
+class Transfers:
+    """The rates of one machine.
+
+    constants, maps, code: the memories of constants, of feature maps, and of the instructions.
+    cycles_per_byte: of each memory's port, by space, for a long run of bytes: whole cycles per grant, and what each row
+                     is waited for; 0 for the scratchpad, whose bytes pass no port.
+    map_burst_bytes: of the memory of feature maps.
+    gap_cycles:      of each memory: from the start of a load to the first byte that passes; its channel does nothing
+                     else meanwhile.
+    """
+
+    def __init__(self, hardware: Hardware) -> None:
+        dma = hardware.dma
+        self.constants, self.maps, self.code = (
+            hardware.holder(content) for content in ("constants", "activations", "code")
+        )
+        timings = [hardware.port_timing(space) for space in hardware.outer_spaces]
+        self.cycles_per_byte = (0.0, *map(_cycles_per_byte, timings))
+        self.gap_cycles = (0, *(dma.setup_cycles + timing.latency_cycles for timing in timings))
+        self.map_burst_bytes = hardware.port(self.maps).burst_bytes
+        self._port_bytes = dma.port_bytes_per_cycle
+        self._decoded_bytes = min(dma.port_bytes_per_cycle, dma.decoder_bytes_per_cycle)
+
+    def no_bytes(self) -> list[float]:
+        """Bytes by memory, to be added up: none yet."""
+        return [0] * len(self.cycles_per_byte)
+
+    def cycles(self, space: Space, size_bytes: float) -> float:
+        """The time in which bytes pass the port of a memory."""
+        return size_bytes * self.cycles_per_byte[space]
+
+    def together_cycles(self, traffic: list[float]) -> float:
+        """The time in which bytes by memory pass their ports, all at the same time."""
+        return max([size * rate for size, rate in zip(traffic, self.cycles_per_byte, strict=True)])
+
+    def port_cycles(self, size_bytes: float, weights: float = 0) -> float:
+        """The time in which bytes, and packed weights as they unpack, pass the port to the scratchpad."""
+        return size_bytes / self._port_bytes + (weights / self._decoded_bytes if weights else 0)
+
+    def load_cycles(self, space: Space, size_bytes: float, packed_bytes: int = 0, weights: int = 0) -> float:
+        """The time that a load keeps its channel: `packed_bytes` of its bytes unpack to so many weights."""
+        passing = self.port_cycles(size_bytes - packed_bytes, weights)
+        return self.gap_cycles[space] + max(self.cycles(space, size_bytes), passing)
+
+
+def _cycles_per_byte(timing: PortTiming) -> float:
+    grant_cycles = ceil(timing.grant_bytes // timing.burst_bytes * timing.burst_cycles - 1e-9)
+    visit_cycles = grant_cycles * (timing.row_bytes // timing.grant_bytes)
+    return (visit_cycles + timing.exposed_miss_cycles(visit_cycles)) / timing.row_bytes
+
+
+_SAMPLES = 128
+"""Groups of weights that an estimate looks at."""
+
+
+class _Memory:
+    """The lengths of tensors, by identity and zero point; forgotten when the tensor is."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int, bool], Lengths] = {}
+
+    def lengths(self, tensor: Array, zero_point: int, skips: bool) -> Lengths:
+        """`npusim.isa.arithmetic.packing.lengths` of a constant tensor."""
+        key = (id(tensor), zero_point, skips)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = lengths(tensor, zero_point, skips)
+            weakref.finalize(tensor, self._found.pop, key, None)
+        return found
+
+
+_MEMORY = _Memory()
+
+
+def block(constants: Constants, packed: bool, skips: bool = False) -> tuple[Piece, int]:
+    """Constants as they lie in DRAM, and how many of their bytes are packed weights; `skips`: for a decoder that does.
+
+    Weights are packed if they may be and if that makes them shorter; else the number is 0. Those known by their size
+    only count as they are: how short they are when packed depends on their data.
+    """
+    plain, weights, zero_point = constants.plain, constants.weights, constants.zero_point
+    if constants.absent_bytes:
+        return Piece(constants.absent_bytes, None), 0
+    if weights is None:
+        return Piece(len(plain), lambda: plain), 0
+    size = _lengths(constants, skips).packed_bytes() if packed else weights.size
+    if size < weights.size:
+        return Piece(len(plain) + size, lambda: plain + pack(weights, zero_point, skips)), size
+    return Piece(len(plain) + weights.size, lambda: plain + weights.tobytes()), 0
+
+
+def spared_bytes(constants: Constants, hardware: Hardware) -> int:
+    """Bytes of weights beyond `mac_array.weight_bits`: they have addresses, but take no room and no time."""
+    return constants.weight_count - hardware.mac_array.stored_bytes(constants.weight_count)
+
+
+def _lengths(constants: Constants, skips: bool) -> Lengths:
+    """The lengths of the groups of the weights: those of the whole tensor, where the groups are the same."""
+    weights, whole, first = constants.weights, constants.whole, constants.first_weight
+    assert weights is not None
+    if whole is None:
+        return _MEMORY.lengths(weights, constants.zero_point, skips)
+    last = first + weights.size
+    if first % GROUP or (last % GROUP and last < whole.size):
+        return lengths(weights, constants.zero_point, skips)
+    groups = slice(first // GROUP, -(-last // GROUP))
+    return Lengths(*(each[groups] for each in _MEMORY.lengths(whole, constants.zero_point, skips)))
+
+
+def share(constants: Constants, skips: bool = False) -> float:
+    """About how many bytes a packed weight takes, from evenly spread groups; at most 1."""
+    found, weights = _lengths(constants, skips), constants.weights
+    groups = 0 if weights is None else weights.size // GROUP
+    if groups == 0:
+        return min(found.packed_bytes() / max(0 if weights is None else weights.size, 1), 1.0)
+    step = -(-groups // _SAMPLES)
+    chosen = Lengths(*(each[:groups:step] for each in found))
+    return min((chosen.packed_bytes() - HEADER_BYTES) / (len(chosen.low_bytes) * GROUP), 1.0)
 
 
 def sizes(total: int, step: int) -> list[tuple[int, int]]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, TypeVar
 
 from npusim.isa.base.errors import CompileError, GraphError
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.dma import Copy
+from npusim.isa.instructions.gather import Gather, list_bytes
+from npusim.isa.instructions.instruction import layout
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
-from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.graph import Graph, Node, State
 from npusim.kernels.graph.inference import layer_name
 from npusim.kernels.graph.names import quoted
 from npusim.kernels.graph.rewrite import simplify
@@ -18,11 +23,121 @@ from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.element_types import in_words, refusal
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part, Refusal
 from npusim.kernels.table import check_lacks, operator
-from npusim.scheduler.network.memo import Memo
-from npusim.scheduler.network.moves import picks, pieces
-from npusim.scheduler.network.on_the_way import on_the_way
-from npusim.scheduler.network.states import check_states
-from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases
+from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases, on_the_way
+
+Made = TypeVar("Made")
+
+
+class Memo:
+    """Values that passes have made so far, a table for each kind of them; who makes a kind alone knows its keys."""
+
+    def __init__(self) -> None:
+        self._tables: dict[type, dict[Any, Any]] = {}
+
+    def of(self, kind: type[Made]) -> dict[Hashable, Made]:
+        """The table of a kind of value."""
+        return self._tables.setdefault(kind, {})
+
+
+def check_states(graph: Graph) -> None:
+    """Raise GraphError for a state whose next value cannot lie where the state is.
+
+    The layer that gives the next value runs on the host, which reads all operands before it writes one, or copies it
+    there. The only reader of the state is that layer or one before it: with others it would be a question of order,
+    which only operands decide.
+    """
+    for state in graph.states:
+        where = f'{graph.name}: state tensor "{graph.tensors[state.before].name}"'
+        writers = [index for index, node in enumerate(graph.nodes) if state.after in node.outputs]
+        if [other.after for other in graph.states].count(state.after) > 1 or not writers:
+            raise GraphError(
+                f"{where} shares its next value; it must be one of a layer, and of this state only"
+            )
+        _check_readers(graph, state, writers[0], where)
+
+
+def _check_readers(graph: Graph, state: State, writer: int, where: str) -> None:
+    if state.before in graph.outputs:
+        raise GraphError(f"{where} is an output of the model; its next value may be one")
+    readers = [at for at, node in enumerate(graph.nodes) for tensor in node.inputs if tensor == state.before]
+    if len(readers) > 1:
+        names = [f'"{graph.nodes[at].name}"' for at in readers[:3]]
+        several = ", ".join(names) + (", ..." if len(readers) > 3 else "")
+        raise GraphError(
+            f"{where} is read {len(readers)} times, by {several}; it may be read once, by the layer that updates it"
+        )
+    if not readers or readers[0] > writer:
+        raise GraphError(f'{where} must be read by "{graph.nodes[writer].name}", the layer that updates it')
+
+
+MOST_COUNTS = tuple(
+    spec.high + spec.name.startswith("count")  # counts are stored less one
+    for spec in layout(Copy)
+    if spec.name in ("count0", "count1", "count2", "size")
+)
+"""Most repetitions of the four dimensions of a copy, outermost first; the last is contiguous bytes."""
+
+
+_MOST_BATCHES, _MOST_REPEATS, _MOST_ROWS = (
+    next(spec.high + 1 for spec in layout(Gather) if spec.name == name)
+    for name in ("batches", "repeats", "rows")
+)
+
+
+def picks(pick: Pick, hardware: Hardware) -> Iterator[Pick]:
+    """A pick, or several that do the same, each with a list of indices that a burst buffer holds."""
+    room = list_bytes(hardware) // pick.index_bytes
+    if pick.repeats > _MOST_REPEATS or pick.rows > min(room, _MOST_ROWS):
+        for batch in range(pick.batches):
+            for repeat in range(0, pick.repeats, _MOST_REPEATS):
+                for row in range(0, pick.rows, min(room, _MOST_ROWS)):
+                    yield _chosen(pick, (batch, 1), (repeat, _MOST_REPEATS), (row, min(room, _MOST_ROWS)))
+        return
+    at_once = min(room // pick.rows, _MOST_BATCHES) if pick.rows else pick.batches
+    for batch in range(0, pick.batches, at_once):
+        yield _chosen(pick, (batch, at_once), (0, pick.repeats), (0, pick.rows))
+
+
+def _chosen(pick: Pick, batches: tuple[int, int], repeats: tuple[int, int], rows: tuple[int, int]) -> Pick:
+    """From a batch, a repeat and a row on so many of them, or as many as are left."""
+    batch, repeat, row = batches[0], repeats[0], rows[0]
+    table = batch * pick.repeats + repeat
+    return replace(
+        pick,
+        batches=min(batches[1], pick.batches - batch),
+        repeats=min(repeats[1], pick.repeats - repeat),
+        rows=min(rows[1], pick.rows - row),
+        source_offset=pick.source_offset + table * prod(pick.limits) * pick.row_bytes,
+        index_offset=pick.index_offset + (batch * pick.rows + row) * pick.index_bytes,
+        target_offset=pick.target_offset + table * pick.target_stride + row * pick.row_bytes,
+    )
+
+
+def pieces(move: Move) -> Iterator[Move]:
+    """A move, or several that do the same, each with counts that an instruction can encode; none for no bytes."""
+    if 0 in move.counts:
+        return
+    for axis, most in enumerate(MOST_COUNTS[len(MOST_COUNTS) - len(move.counts) :]):
+        count = move.counts[axis]
+        if count > most:
+            for first in range(0, count, most):
+                yield from pieces(_part(move, axis, first, min(most, count - first)))
+            return
+    yield move
+
+
+def _part(move: Move, axis: int, first: int, count: int) -> Move:
+    """`count` repetitions along one axis from `first` on."""
+    inner = axis == len(move.counts) - 1
+    target_stride = 1 if inner else move.target_strides[axis]
+    source_stride = 0 if move.source is None else 1 if inner else move.source_strides[axis]
+    return replace(
+        move,
+        target_offset=move.target_offset + first * target_stride,
+        source_offset=move.source_offset + first * source_stride,
+        counts=(*move.counts[:axis], count, *move.counts[axis + 1 :]),
+    )
+
 
 _MOST_STRIPES = 1024
 """Number of stripes of a tensor between fused layers, of which one must fit the memories. The scheduler tries up to

@@ -16,10 +16,9 @@ from typing import NamedTuple
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.work import Tile, Work
 from npusim.scheduler.fit.allocate import aligned
-from npusim.scheduler.fit.choices import Band
-from npusim.scheduler.fit.cuts import PARTS, Depth, band_bytes, output_bytes
+from npusim.scheduler.fit.costs import Transfers
+from npusim.scheduler.fit.cuts import PARTS, Band, Depth, band_bytes, output_bytes
 from npusim.scheduler.fit.tiling import TileSearch
-from npusim.scheduler.fit.transfers import Transfers
 from npusim.scheduler.place.residency import Residents
 
 LONGEST = 8

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from npusim.isa.base.errors import CompileError
 from npusim.isa.hardware.memories import Space
 from npusim.kernels.lowering.work import Move, Work
-from npusim.scheduler.fit.allocate import aligned
-from npusim.scheduler.fit.choices import Choices
+from npusim.scheduler.fit.allocate import Spans, Sums, aligned
 from npusim.scheduler.fit.costs import TileCosts
-from npusim.scheduler.fit.cuts import SINGLE, Cut, Depth, End, Residency, slices
-from npusim.scheduler.fit.spans import Spans, Sums
+from npusim.scheduler.fit.cuts import SINGLE, Choices, Cut, Depth, End, Residency, slices
 from npusim.scheduler.fit.tiling import TileSearch
 from npusim.scheduler.network.network import Network
 from npusim.scheduler.network.storage import Aliases, Storage, find_storages, operands, share_in_place
@@ -185,7 +183,7 @@ class Residents:
         return max(found, 0)
 
     def _takes_no_time(self, index: int) -> bool:
-        """Whether an item is done on the way (`npusim.scheduler.network.on_the_way`)."""
+        """Whether an item is done on the way (`npusim.scheduler.network.storage`)."""
         body = self.items[index].body
         if isinstance(body, Work):
             return not self._costs(index, body).cycles(body.rows, body.channels)

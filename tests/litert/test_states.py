@@ -25,7 +25,7 @@ from npusim.kernels.operators.movement.reshaping import ReshapeParameters
 from npusim.kernels.operators.movement.slicing import ReverseV2Parameters
 from npusim.kernels.table import operator
 from npusim.models.writer import ModelWriter, per_tensor
-from npusim.session import states as held_states
+from npusim.session import inputs as held_states
 from npusim.session.api import host_functions
 
 from .live import difference, needs_litert

@@ -8,14 +8,14 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from npusim.cli.coverage import chosen, coverage, of_onnx, operations, standard
+from npusim.cli.operators_table import chosen, coverage, of_onnx, operations, standard
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.workload import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.performance import ReferenceRun, capabilities
 from npusim.reports.run import capabilities as report
 from npusim.reports.run.coverage import Coverage, Standard, Way, details, standard_table, table
-from npusim.reports.words.text_table import columns
+from npusim.reports.words.quantities import columns
 
 
 def test_columns_are_aligned() -> None:

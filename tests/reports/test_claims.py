@@ -22,9 +22,9 @@ from npusim.numbers.run import RunResult
 from npusim.reports.comparison import page as comparison_page
 from npusim.reports.comparison import terminal as comparison_terminal
 from npusim.reports.notebook import notebook
-from npusim.reports.run import capabilities, html, run_table, run_table_page, terminal
+from npusim.reports.run import capabilities, html, run_table, terminal
 from npusim.reports.study import page as study_page
-from npusim.reports.study.claims import claims as claims_of_study
+from npusim.reports.study.columns import claims as claims_of_study
 from npusim.reports.study.terminal import summary as study_summary
 from npusim.reports.words import claims
 from npusim.session.run_table import run_table as runs_of
@@ -154,7 +154,7 @@ def test_a_table_of_runs() -> None:
     table = runs_of(["digits_cnn", "ds_cnn"], [hardware(CHIP), hardware(GENERIC)])
     text = run_table.text(table, 200)
     assert text.endswith(f"\n\n{CHIP}: {both(CHIP)}\n{GENERIC}: {IDEALISED}")
-    page = flat(run_table_page.render(table))
+    page = flat(run_table.render(table))
     assert f"{CHIP}: {both(CHIP)}." in page
     head, *rows = run_table.to_csv(table).splitlines()
     claim = standing(hardware(CHIP)).claim("latency")

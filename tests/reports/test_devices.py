@@ -18,7 +18,8 @@ import npusim
 from npusim.numbers.devices import DeviceRun
 from npusim.numbers.run import RunResult
 from npusim.reports import folder, report
-from npusim.reports.run import html, html_data, machines, memory_map, series, tables, terminal
+from npusim.reports.run import html, html_data, series, tables, terminal
+from npusim.reports.run import pieces as machines
 from npusim.reports.run.chrome_trace import PROCESS, SYSTEM
 
 from ..devices import measured
@@ -220,11 +221,11 @@ def test_devices_of_one_peak_share_a_roof() -> None:
 
 
 def test_the_memory_map_covers_what_the_programs_use(result: RunResult) -> None:
-    regions = memory_map.regions(result)
+    regions = html_data.regions(result)
     assert regions[0].address == 0
     for one, other in pairwise(regions):
         assert one.address + one.size_bytes <= other.address
-    assert regions[-1].address + regions[-1].size_bytes == memory_map.used_bytes(result)
+    assert regions[-1].address + regions[-1].size_bytes == html_data.used_bytes(result)
     instructions = sum(region.size_bytes for region in regions if region.kind == "code")
     assert instructions == sum(stage.program.code_size_bytes for stage in result.stages)
 

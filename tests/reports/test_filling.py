@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import npusim
 from npusim.numbers.run import RunResult
 from npusim.reports.run import figures, series
-from npusim.reports.run.filling import Items, cells, covered, patches
+from npusim.reports.run.series import Items, cells, covered, patches
 from npusim.reports.words.names import CAUSE_COLOURS
 
 

@@ -18,8 +18,8 @@ from npusim.numbers.causes import CAUSES
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.page import page
-from npusim.reports.run import html, html_data, memory_map, series
-from npusim.reports.run.methods import METHODS
+from npusim.reports.run import html, html_data, series
+from npusim.reports.run.html_data import METHODS
 from npusim.reports.words import names
 
 from ..npusim.numbers.fake_run import BENCH, BUFFERS, LAYERS, execution, program
@@ -134,7 +134,7 @@ def test_parts_of_host_and_npu_are_the_run(result: RunResult) -> None:
 
 
 def test_regions_cover_the_dram_of_the_program(result: RunResult) -> None:
-    regions = memory_map.regions(result)
+    regions = html_data.regions(result)
     assert [(region.kind, region.address, region.size_bytes) for region in regions] == [
         ("constants", 0, 300), ("maps", 300, 212), ("input", 512, 16), ("maps", 528, 240), ("output", 768, 10),
         ("maps", 778, 246), ("code", 1024, 576), ("maps", 1600, 2496),

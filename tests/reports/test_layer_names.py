@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.reports.words.layer_names import PLAIN_CUT, short_names
-from npusim.reports.words.names import main_name
+from npusim.reports.words.names import PLAIN_CUT, main_name, short_names
 from npusim.reports.words.quantities import printable
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from npusim.numbers.runs import Run, RunTable
-from npusim.reports.run.run_table import QUANTITIES, text
-from npusim.reports.run.run_table_page import DEEPEST, _section, machine_groups, render
+from npusim.numbers.variants import Run, RunTable
+from npusim.reports.run.run_table import DEEPEST, QUANTITIES, _section, machine_groups, render, text
 
 MACHINES = {"gap9": 0.4, "stm32n6": 0.2, "cortex-m7": 8.0, "edge-128": 0.07, "own": 0.02}
 PRESETS = {"own": "edge-128"}

@@ -19,7 +19,7 @@ from npusim.isa.hardware import file as hardware_file
 from npusim.reports.notebook import notebook
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study import data as study_data
-from npusim.reports.study.page_files import write_page
+from npusim.reports.study.page import write_page
 from npusim.study.evaluate import Record
 from npusim.study.executors import executor
 from npusim.study.explore import describe, explore

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from npusim.isa.hardware.file import change
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.fit.allocate import Allocator, aligned
-from npusim.scheduler.fit.busy import Busy
+from npusim.scheduler.fit.allocate import Allocator, Busy, aligned
 from npusim.session.api import hardware, load
 
 from ..examples import examples

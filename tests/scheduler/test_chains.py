@@ -7,7 +7,7 @@ import pytest
 from npusim.isa.hardware.file import change, hardware
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler import prepare, schedule
-from npusim.scheduler.fit.choices import Band, Choices
+from npusim.scheduler.fit.cuts import Band, Choices
 from npusim.scheduler.network.storage import Aliases, find_storages
 from npusim.scheduler.place.chains import links_from
 from npusim.scheduler.place.residency import Residents

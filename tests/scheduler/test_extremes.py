@@ -14,7 +14,7 @@ from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.lowering.work import Move
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.network.moves import pieces
+from npusim.scheduler.network.network import pieces
 from npusim.session.api import host_functions
 
 from ..graphs import Sketch, random_inputs

@@ -18,7 +18,7 @@ from npusim.kernels.graph.rewrite import simplify
 from npusim.scheduler import compile_graph
 from npusim.scheduler.emit.synchronise import Accesses
 from npusim.scheduler.fit.allocate import Allocator
-from npusim.scheduler.fit.choices import FAST
+from npusim.scheduler.fit.cuts import FAST
 from npusim.scheduler.network.network import prepare
 from npusim.scheduler.place.residency import fit
 

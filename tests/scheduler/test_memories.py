@@ -26,7 +26,7 @@ from npusim.isa.text.assembly import assemble, disassemble
 from npusim.kernels.graph.reference import evaluate
 from npusim.machine.system import System, execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.fit.transfers import Transfers
+from npusim.scheduler.fit.costs import Transfers
 from npusim.session.api import host_functions
 
 from ..examples import examples

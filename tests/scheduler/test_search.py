@@ -18,8 +18,7 @@ from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph, prepare, schedule
-from npusim.scheduler.fit.choices import FAST, Band, Choices
-from npusim.scheduler.fit.cuts import SINGLE, Cut
+from npusim.scheduler.fit.cuts import FAST, SINGLE, Band, Choices, Cut
 from npusim.scheduler.search.search import Timing, search
 from npusim.session.api import host_functions
 from npusim.session.tuning import timing

@@ -22,11 +22,10 @@ from npusim.isa.program.program import Blank, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.compile import schedule
+from npusim.scheduler.compile import estimated, schedule
 from npusim.scheduler.fit.costs import TileCosts
 from npusim.scheduler.fit.tiling import TileSearch
 from npusim.scheduler.network.network import prepare
-from npusim.scheduler.place.policies import estimated
 
 from ..decode_step import WEIGHTS, decode_step
 from ..graphs import Sketch

@@ -10,7 +10,7 @@ from npusim.isa.hardware.units import Unit
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.scheduler import prepare, schedule
-from npusim.scheduler.fit.choices import FAST, Choices
+from npusim.scheduler.fit.cuts import FAST, Choices
 
 from ..graphs import Sketch
 from .test_search import check

@@ -27,8 +27,8 @@ from npusim.isa.program.program import Area
 from npusim.kernels.graph.graph import Graph
 from npusim.numbers.job import JobResult
 from npusim.numbers.run import RunResult
-from npusim.reports.run import programs
-from npusim.reports.words.caveats import caveats
+from npusim.reports.run import pieces
+from npusim.reports.words.claims import caveats
 from npusim.scheduler import compile_graph
 
 from ..graphs import Sketch
@@ -167,5 +167,5 @@ def test_a_run_of_several_programs_says_so(tmp_path: Path) -> None:
 def flat(result: JobResult) -> str:
     """What the terminal shows, in one line."""
     shown = Console(width=200, record=True, file=StringIO())
-    shown.print(programs.summary(result))
+    shown.print(pieces.summary(result))
     return " ".join(shown.export_text().split())

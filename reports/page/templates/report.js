@@ -18,7 +18,7 @@
   }
 
   // --- units ---------------------------------------------------------------------------------------------------
-  // Below a pixel per item, pixels are filled in proportion, as `npusim.reports.run.filling` does: of each column every
+  // Below a pixel per item, pixels are filled in proportion, as `npusim.reports.run.series` does: of each column every
   // kind has as many pixels as it has of its time, and what rounding takes is given to the next column of that kind.
   function filled(lane, from, perColumn, columns, rows, paint) {
     const kinds = lane.kinds.length, shares = new Float64Array(columns * kinds), to = from + columns * perColumn;

@@ -7,6 +7,7 @@ then it is fed what it must refuse.
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import os
 import resource
@@ -21,13 +22,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 from typer.utils import get_params_from_function
 
 import npusim
 from npusim import models
-from npusim.cli.app import app
+from npusim.cli.app import COMMANDS as COMMAND_LIST
+from npusim.cli.app import app, load
 from npusim.isa.base.printable import visible
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.text import assembly
@@ -134,14 +135,12 @@ def slots(*ways: str) -> list[Slot]:
 READS, WRITES, FOLDERS = slots("<"), slots(">"), slots("+")
 
 
-def commands(application: typer.Typer = app, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command of the application by name, with its function."""
-    for each in application.registered_commands:
-        assert each.callback is not None
-        yield f"{above}{each.name or each.callback.__name__}", each.callback
-    for group in application.registered_groups:
-        assert group.typer_instance is not None
-        yield from commands(group.typer_instance, f"{above}{group.name} ")
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield every command of the application by name, with its function."""
+    for name, module, _ in COMMAND_LIST:
+        command = load(module).commands[name]
+        for below, each in getattr(command, "commands", {"": command}).items():
+            yield f"{name} {below}".strip(), inspect.unwrap(each.callback)
 
 
 def test_every_parameter_that_names_a_file_is_in_a_command_line_here() -> None:
@@ -388,7 +387,7 @@ def _names(command: str) -> list[str]:
         return list((cli_compare if command == "compare" else cli_table).IN_FOLDER.values())
     if command == "run#cache":
         return []  # a token is computed late; tests/npusim/nnadapter/test_cache_folder.py has links of this name
-    from npusim.study.tables import ALWAYS
+    from npusim.study.study import ALWAYS
 
     return [*ALWAYS, "study.html"]
 

@@ -21,7 +21,7 @@ from npusim.isa.base.errors import NpusimError
 from npusim.numbers.measure import measure
 from npusim.numbers.run import WallTimes
 from npusim.reports.comparison import cells, page, terminal
-from npusim.reports.comparison import csv as comparison_csv
+from npusim.reports.comparison import cells as comparison_csv
 from npusim.reports.comparison.cells import delta, percent, value
 from npusim.reports.notebook import notebook
 

@@ -18,7 +18,7 @@ from npusim.isa.hardware.memories import Dram, PortTiming
 from npusim.isa.instructions.region import Region, Space
 from npusim.machine.port import Grants, MemoryPort, Requester, cut
 from npusim.machine.trace import INSTRUCTION_FETCH
-from npusim.scheduler.fit.transfers import Transfers
+from npusim.scheduler.fit.costs import Transfers
 
 from ...examples import examples
 

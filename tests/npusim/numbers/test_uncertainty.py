@@ -12,8 +12,8 @@ from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.program.program import Program
+from npusim.numbers.provenance import MOST_HOST_SHARE, uncertainty
 from npusim.numbers.run import RunResult
-from npusim.numbers.uncertainty import MOST_HOST_SHARE, uncertainty
 from npusim.session.api import save_program
 
 CHIP, BOTH = "ethos-u55-128", "gap9"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from npusim import models
 from npusim.cli.app import app
-from npusim.cli.watch import Watch
+from npusim.cli.study import Watch
 from npusim.study.evaluate import Record
 
 from .spaces import space_file

@@ -19,8 +19,7 @@ from npusim.study.cluster import DaskCluster, Tls, _connect, tls
 from npusim.study.evaluate import Job, Record
 from npusim.study.explore import explore
 from npusim.study.space_file import SpaceFile
-from npusim.study.study import Study
-from npusim.study.tables import write_tables
+from npusim.study.study import Study, write_tables
 
 from .spaces import digits, sampling, space_file
 

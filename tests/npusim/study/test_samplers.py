@@ -9,9 +9,8 @@ import pytest
 
 from npusim.study.evaluate import Record
 from npusim.study.explore import explore
-from npusim.study.pareto import front, hypervolume
-from npusim.study.proposals import sampler
-from npusim.study.samplers import random_points
+from npusim.study.metrics import front, hypervolume
+from npusim.study.samplers import random_points, sampler
 from npusim.study.space import Space
 from npusim.study.study import Study
 

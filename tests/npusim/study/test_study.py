@@ -25,8 +25,7 @@ from npusim.study.executors import InProcess, LocalProcesses, executor
 from npusim.study.explore import explore
 from npusim.study.folder import Folder, StudyError
 from npusim.study.space_file import SpaceFile
-from npusim.study.study import Study
-from npusim.study.tables import to_parquet, write_tables
+from npusim.study.study import Study, to_parquet, write_tables
 
 from ...examples import NIGHT
 from .spaces import digits, sampling, space_file
