@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from npusim.isa.arithmetic.integer import (
     IntArray,
     multiply_by_quantized_multiplier,
     requantise,
+    rounding_divide_by_power,
 )
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import act_range, activation_in_32_bits, limited
 from npusim.kernels.operator.operands import input_type, input_value, quantization
-from npusim.kernels.operator.operator import Call, Reference, Rule, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Reference, Rule, Values
 from npusim.kernels.operator.parameters import Activated, Activation
 from npusim.kernels.operator.rescale import (
     ADD_LEFT_SHIFT,
@@ -87,3 +89,30 @@ def finish_codes(call: Call[Activated], results: IntArray, multiplier: Multiplie
     ofm = call.outputs[0]
     low, high = act_range(call.parameters.activation, ofm)
     return requantise(results, *multiplier, quantization(ofm).zero_point, low, high, ofm.numpy_dtype)
+
+
+def _places(call: Call) -> list[int]:
+    """Return by how many places each operand is shifted right to reach the scale of the result."""
+    last = frexp(quantization(call.outputs[0]).scale)[1]
+    return [last - frexp(quantization(input_type(call, position)).scale)[1] for position in (0, 1)]
+
+
+def _one_is_shifted(call: Call) -> bool:
+    """power-of-two scales of int16 values: one operand has the scale of the result, the other at most that scale"""
+    return min(_places(call)) == 0
+
+
+def shifted_sum(combine: np.ufunc) -> Arithmetic:
+    """Return the arithmetic that shifts one int16 operand, rounds it half away from zero, and saturates the sum."""
+
+    def reference(call: Call[Activated], values: Values) -> list[Array]:
+        first, second = (
+            rounding_divide_by_power(input_value(values, position).astype(np.int64), min(places, 31))
+            for position, places in enumerate(_places(call))
+        )
+        low, high = act_range(call.parameters.activation, call.outputs[0])
+        return [np.clip(combine(first, second), low, high).astype(np.int16)]
+
+    shape = (rules.operands(2), rules.per_tensor, rules.wide_codes_scaled, rules.broadcast_shapes)
+    why = "one operand is shifted and rounded before the sum (PotScaleInt16)"
+    return Arithmetic(("int16, int16 -> int16",), (*shape, _one_is_shifted), reference, ("power_of_two",), why)

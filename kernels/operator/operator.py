@@ -121,6 +121,7 @@ _REQUANTIZED: Mapping[Rescale, str] = {
     "fixed_point": "in fixed point (as TFLite does)",
     "float32": "in float32 (as ONNX does)",
     "fused": "after one fused float32 computation (as operators of com.microsoft do)",
+    "power_of_two": "by a shift of one int16 operand (as TFLite does with PotScaleInt16)",
     "dynamic": "in float32 after symmetric quantization of the rows at run time (as TFLite does)",
     "dynamic_asymmetric": "in float32 after asymmetric quantization of the rows at run time (as TFLite does)",
 }

@@ -39,7 +39,7 @@ NO_BORDERS: Borders = ((0, 0), (0, 0))
 
 Activation = Literal["none", "relu", "relu6", "relu_n1_to_1"]
 
-Rescale = Literal["fixed_point", "float32", "fused", "dynamic", "dynamic_asymmetric"]
+Rescale = Literal["fixed_point", "float32", "fused", "dynamic", "dynamic_asymmetric", "power_of_two"]
 """How codes become the codes of a result.
 
 fixed_point: by integer multipliers and shifts, as TFLite's kernels do.
@@ -49,6 +49,8 @@ float32:     as ONNX writes it: codes become float32, the operator computes on t
 fused:       as the operators of com.microsoft do, where they differ from that.
 dynamic, dynamic_asymmetric: float32 activations meet 8-bit weights: rows of activations are quantized at run time, with
              zero point 0 or with one of their own, as LiteRT does (`npusim.kernels.operator.dynamic_range`).
+power_of_two: by a shift of one int16 operand, whose scale and that of the result are powers of two, as LiteRT adds and
+             subtracts where PotScaleInt16 is set.
 """
 
 DYNAMIC_RANGE: tuple[Rescale, ...] = ("dynamic", "dynamic_asymmetric")

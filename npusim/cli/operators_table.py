@@ -141,7 +141,11 @@ def _covered(entry: Operator) -> Coverage:
         ways = tuple(
             Way(way.unit, ("any",) if way.types == types else way.types, way.conditions) for way in ways
         )
-    mixed = tuple(Way(HOST, (MIXED,), (row.on_host,)) for row in entry.arithmetics if row.on_host)
+    mixed = tuple(
+        Way(HOST, (MIXED if "int8" in row.types[0] else row.types[0].partition(",")[0],), (row.on_host,))
+        for row in entry.arithmetics
+        if row.on_host
+    )
     return Coverage(entry.name, _names(entry.name), shown, ways, left, mixed)
 
 

@@ -256,6 +256,20 @@ def test_codes_of_16_bits() -> None:
     )
 
 
+def test_int16_operands_with_power_of_two_scales_are_shifted_before_they_are_added() -> None:
+    """By 2 places: 6 becomes 1.5, rounded to 2, and -6 to -2. Without the shift sums are rounded once."""
+    by_shift = given("add", rescale="power_of_two")
+    for op, expected in (("add", [12, 8, 32767, -32768]), ("sub", [-8, -12, -32734, 32735])):
+        call = call_with([wide(4, scale=0.25), wide(4)], [wide(4)], by_shift)
+        values = [np.array([6, -6, 130, -130], np.int16), np.array([10, 10, 32767, -32768], np.int16)]
+        assert operator(op).broken_rule(call) is None
+        assert operator(op).compute(call, values)[0].tolist() == expected
+    apart = call_with([wide(4, scale=0.25), wide(4, scale=0.5)], [wide(4)], by_shift)
+    assert str(operator("add").broken_rule(apart)).startswith(
+        "power-of-two scales of int16 values: one operand has"
+    )
+
+
 def test_a_quotient_by_the_zero_point_is_zero() -> None:
     kind = codes(2, scale=0.1, zero_point=7)
     assert results(operator("div"), call_with([kind] * 2, [kind], given("div")), [27, 9], [7, 9]) == [[7, 17]]

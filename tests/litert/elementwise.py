@@ -38,8 +38,14 @@ def arithmetic(options: str) -> Draw:
 
     def draw(sample: Sample) -> list[int]:
         first_shape, second_shape = _broadcast(sample)
-        a = sample.input(first_shape)
-        scale = sample.near(sample.scale_of(a))
+        # LiteRT adds and subtracts int16 values whose scales are powers of two by a shift of one of them.
+        by_shift = sample.dtype == "int16" and sample.code != "MUL" and sample.chance(3)
+        if by_shift and sample.code == "ADD":
+            second_shape = first_shape  # LiteRT aborts where other shapes would broadcast
+        result = 2.0 ** sample.pick(-20, -12) if by_shift else 0.0
+        places = sample.one([(0, 0), (0, sample.pick(1, 6)), (sample.pick(1, 6), 0)]) if by_shift else (0, 0)
+        a = sample.input(first_shape, result / 2 ** places[0] if by_shift else None)
+        scale = result / 2 ** places[1] if by_shift else sample.near(sample.scale_of(a))
         b = (
             sample.constant(second_shape, sample.quantization(scale), sample.dtype)
             if sample.chance(3)
@@ -47,13 +53,13 @@ def arithmetic(options: str) -> Draw:
         )
         product = sample.code == "MUL"
         scales = sample.scale_of(a), sample.scale_of(b)
-        result = scales[0] * scales[1] * 60 if product else max(scales)
+        result = result or sample.near(scales[0] * scales[1] * 60 if product else max(scales))
         shape = np.broadcast_shapes(first_shape, second_shape)
         return [
             sample.writer.operator(
                 sample.code,
                 (a, b),
-                sample.type(shape, sample.near(result)),
+                sample.type(shape, result),
                 options=options,
                 fields={"FusedActivationFunction": ACTIVATION_CODES[sample.activation()]},
             )

@@ -82,11 +82,12 @@ def test_machine_gives_the_bytes_of_litert(code: str) -> None:
             types = [graph.tensors[index].type for index in graph.inputs]
             inputs = inputs_of([(each.dtype, each.shape) for each in types], seed)
             program = compiled(graph, small=seed % 2 == 1)
+            if program is None:  # LiteRT need not refuse such a model: it may abort the process
+                refused += 1
+                continue
             try:
                 expected = row.defined(by_litert(data, inputs, row.optimized))
             except LiteRTError:
-                expected = []
-            if program is None or not expected:
                 refused += 1
                 continue
             outputs = execute(program, inputs, host_functions=host_functions(program)).outputs

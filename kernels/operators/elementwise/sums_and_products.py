@@ -86,6 +86,7 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
             literal_binary_lowering(name),
             *([FUSED_SUM] if name == "add" else []),
         ),
+        arithmetics=(broadcast.shifted_sum(combine),),
         rescales=("fixed_point", "fused") if name == "add" else ("fixed_point",),
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, log2
 
 from npusim.frontends.tflite import movement, recurrent, windows
 from npusim.frontends.tflite.layer import Layer, Parameters
@@ -53,6 +53,19 @@ class Translation:
 
 
 # Functions of single elements, of rows and of neighbourhoods
+
+
+def _sum(layer: Layer) -> Parameters:
+    """By default LiteRT shifts int16 operands with power-of-two scales; with equal scales that changes nothing."""
+    kinds = [layer.input(0), layer.input(1), *layer.outputs]
+    scales = {kind.quantization.scale for kind in kinds if kind.dtype == "int16" and kind.quantization}
+    by_shift = len(scales) > 1 and layer.flag("PotScaleInt16") and all(map(_power_of_two, scales))
+    return {**layer.activation(), **({"rescale": "power_of_two"} if by_shift else {})}
+
+
+def _power_of_two(scale: float) -> bool:
+    """Whether a scale is a power of two to a thousandth of its logarithm, which is LiteRT's test."""
+    return scale > 0 and abs(log2(scale) - round(log2(scale))) < 1e-3
 
 
 def _softmax(layer: Layer) -> Parameters:
@@ -187,7 +200,7 @@ OPERATORS: dict[str, Translation] = {
     **_plain(2, "LESS_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "NOT_EQUAL", "POW", "PRELU"),
     **_plain(2, "SQUARED_DIFFERENCE"),
     **_plain(3, "SELECT", "SELECT_V2"),
-    "ADD": Translation("add", 2, 2, Layer.activation, "AddOptions"),
+    "ADD": Translation("add", 2, 2, _sum, "AddOptions"),
     "ADD_N": Translation("add_n", 1, None),
     "ARG_MAX": Translation("arg_max", 2, 2, _position, "ArgMaxOptions", keeps=(0,)),
     "ARG_MIN": Translation("arg_min", 2, 2, _position, "ArgMinOptions", keeps=(0,)),
@@ -278,7 +291,7 @@ OPERATORS: dict[str, Translation] = {
     "SVDF": Translation("svdf", 3, 5, recurrent.svdf, "SVDFOptions"),
     "SQUEEZE": Translation("squeeze", 1, 1, movement.squeeze, "SqueezeOptions"),
     "STRIDED_SLICE": Translation("strided_slice", 4, 4, strided_slice, "StridedSliceOptions", keeps=(0,)),
-    "SUB": Translation("sub", 2, 2, Layer.activation, "SubOptions"),
+    "SUB": Translation("sub", 2, 2, _sum, "SubOptions"),
     "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
     "TILE": Translation("tile", 2, 2, movement.tile, keeps=(0,)),
     "TOPK_V2": Translation("topk_v2", 2, 2, _top, "TopKV2Options", keeps=(0,), results=2),

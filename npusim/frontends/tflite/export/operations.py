@@ -87,6 +87,7 @@ def options_of(how: Parameters, names: tuple[str, ...]) -> dict[str, Any]:
     values = {name: value for name, value in values.items() if not isinstance(value, tuple | str)}
     if hasattr(how, "activation"):
         values["FusedActivationFunction"] = _FUNCTIONS[how.activation]
+    values["PotScaleInt16"] = how.rescale == "power_of_two"
     values["AsymmetricQuantizeInputs"] = how.rescale == "dynamic_asymmetric"
     return {name: value for name, value in values.items() if name in names}
 
