@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from npusim.quantization.result import Quantized
 
 MOST_LAYERS = 6
-OUTSIDE = {"float": False, "int8": True}
+OUTSIDE = ("float", "int8", "int16")
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +46,7 @@ def quantize(
             "--output",
             metavar="FILE",
             help="The file to write, in the format that its suffix names. [default: the model's name with the scheme, "
-            "as ONNX of an ONNX file with the scheme int8, else as .tflite]",
+            "as ONNX of an ONNX file unless the scheme is dynamic, else as .tflite]",
             show_default=False,
         ),
     ] = None,
@@ -54,13 +54,14 @@ def quantize(
         str,
         typer.Option(
             "--scheme",
-            metavar="int8|dynamic",
-            help="What becomes int8: weights and activations, or weights only (TFLite's dynamic range).",
+            metavar="int8|int16x8|dynamic",
+            help="int8 weights with int8 activations, with int16 activations (TFLite's 16x8), or with float32 "
+            "activations (TFLite's dynamic range).",
         ),
     ] = "int8",
     outside: Annotated[
         str,
-        typer.Option("--io", metavar="float|int8", help="What inputs and outputs become."),
+        typer.Option("--io", metavar="float|int8|int16", help="What inputs and outputs become."),
     ] = "float",
     every_channel: Annotated[
         bool,
@@ -92,8 +93,10 @@ def quantize(
         raise NpusimError(
             f"--data: --scheme {scheme} needs samples, --data F.npz; --scheme dynamic needs none"
         )
-    if OUTSIDE[outside] and scheme == "dynamic":
-        raise NpusimError("--io int8: is not for --scheme dynamic, whose activations are float32")
+    activations = quantization.ACTIVATIONS.get(scheme)
+    dtype = activations.dtype if activations else "float32"
+    if outside not in ("float", dtype):
+        raise NpusimError(f"--io {outside}: is not for --scheme {scheme}, whose activations are {dtype}")
     output = output or _beside(Path(model), scheme)
     files.check_outputs(
         {"-o": output, "--json": json}, {"MODEL": Path(model)} | ({"--data": data} if data else {})
@@ -104,7 +107,7 @@ def quantize(
             data,
             output,
             sizes=sizes_of(shape),
-            codes_outside=OUTSIDE[outside],
+            codes_outside=outside != "float",
             every_channel=every_channel,
             form=form,  # type: ignore[arg-type]
             scheme=scheme,
@@ -113,7 +116,9 @@ def quantize(
     try:
         open_sizes = shape or () if found.graph is None else ()
         *said, following = lines(found, output, open_sizes, scheme)
-        conversion = "" if OUTSIDE[outside] or scheme == "dynamic" else _conversion(output, open_sizes)
+        conversion = (
+            "" if outside != "float" or scheme == "dynamic" else _conversion(output, open_sizes, scheme)
+        )
         for line in (*said, *([conversion] if conversion else []), following):
             say(line)
     finally:
@@ -125,7 +130,7 @@ def quantize(
 
 def _beside(model: Path, scheme: str) -> Path:
     """The file that is written where none is named: in the folder where the command runs."""
-    suffix = ".onnx" if model.suffix.lower() == ".onnx" and scheme == "int8" else ".tflite"
+    suffix = ".onnx" if model.suffix.lower() == ".onnx" and scheme != "dynamic" else ".tflite"
     return Path(f"{model.name.partition('.')[0]}_{scheme}{suffix}")
 
 
@@ -138,9 +143,11 @@ def lines(found: Quantized, output: Path, shapes: Sequence[str], scheme: str = "
     before, after = found.constant_bytes
     in_codes = found.layers - len(found.in_floats)
     file = show.printable(str(output))
-    how, computing = (
-        ("with int8 weights", "have int8 weights") if scheme == "dynamic" else ("in int8", "compute in int8")
-    )
+    how, computing = {
+        "int8": ("in int8", "compute in int8"),
+        "int16x8": ("with int16 activations and int8 weights", "compute in int16"),
+        "dynamic": ("with int8 weights", "have int8 weights"),
+    }[scheme]
     yield f"{file}: {show.printable(found.model)} {how} as {found.form}, {show.size(found.file_bytes or 0)}"
     yield f"  constants  {show.size(before)} in floats, {show.size(after)} now"
     yield f"  layers     {in_codes} of {found.layers} {computing}"
@@ -155,7 +162,7 @@ def lines(found: Quantized, output: Path, shapes: Sequence[str], scheme: str = "
     yield f"next: npusim run {quote(file)}{options}"
 
 
-def _conversion(output: Path, shapes: Sequence[str]) -> str:
+def _conversion(output: Path, shapes: Sequence[str], scheme: str) -> str:
     """How long a run converts float inputs and outputs; empty where it does not, or where the file does not run."""
     from npusim.reports.words import quantities as show
     from npusim.session import api
@@ -177,7 +184,7 @@ def _conversion(output: Path, shapes: Sequence[str]) -> str:
     return (
         f"  outside    float32 inputs and outputs: converting them takes {show.time(taken_ms)} of the "
         f"{show.time(run.latency_ms)} of a run on {api.DEFAULT_HARDWARE} ({show.percent(taken_ms / run.latency_ms)}); "
-        "--io int8 leaves it out"
+        f"--io {scheme.removesuffix('x8')} leaves it out"
     )
 
 

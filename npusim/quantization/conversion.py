@@ -1,4 +1,4 @@
-"""A float graph as one of int8 codes: what computes in codes does, and between the two stand conversions."""
+"""Convert a float graph to int8 or int16 activations, with conversions around the layers that stay in floats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import known, operator
 from npusim.quantization.groups import real_results, reals_of, schemes
 from npusim.quantization.ranges import Range
-from npusim.quantization.rules import NOT_INT8, RULES, Way
+from npusim.quantization.rules import INT8, Activations, Way
 from npusim.quantization.scales import codes, symmetric, wide_enough
 
 _WEIGHTS, _BIAS = 1, 2
@@ -29,12 +29,13 @@ BY_TENSOR = ("fully_connected",)
 class Options(NamedTuple):
     """How a network is to be quantized.
 
-    codes_outside: inputs and outputs become int8; otherwise they stay float32.
+    codes_outside: inputs and outputs are quantized; otherwise they stay float32.
     every_channel: fully connected layers have a scale per unit too.
     """
 
     codes_outside: bool = False
     every_channel: bool = False
+    activations: Activations = INT8
 
 
 class InFloats(NamedTuple):
@@ -48,15 +49,15 @@ class InFloats(NamedTuple):
 def quantized(
     graph: Graph, ranges: Mapping[int, Range], options: Options
 ) -> tuple[Graph, tuple[InFloats, ...]]:
-    """The graph in int8 codes, and the layers that stayed in floats.
+    """The quantized graph, and the layers that stayed in floats.
 
     graph:  bound, of float32, without states and decisions.
     ranges: of its tensors that are computed or given, by number.
     """
-    reasons = {node.name: _refusal(graph, node) for node in graph.nodes}
+    reasons = {node.name: _refusal(graph, node, options.activations) for node in graph.nodes}
     while True:
         in_codes = {name: not reason for name, reason in reasons.items()}
-        made = _Conversion(graph, in_codes, schemes(graph, in_codes, ranges), options)
+        made = _Conversion(graph, in_codes, schemes(graph, in_codes, ranges, options.activations), options)
         result = made.graph()
         broken = made.broken()
         if not broken:
@@ -70,17 +71,17 @@ def quantized(
     return check_bound(result), tuple(kept)
 
 
-def _refusal(graph: Graph, node: Node) -> str:
+def _refusal(graph: Graph, node: Node, activations: Activations) -> str:
     """Why a node stays as it is; empty where nothing is known against codes."""
     if not reals_of(graph, node):
         return "computes no reals"
-    if node.op not in RULES:
-        return NOT_INT8
+    if node.op not in activations.rules:
+        return activations.float_only
     given = [graph.tensors[number] for number in node.inputs if number is not None]
     for held in given:
         if held.array is not None and held.array.dtype.kind == "f" and not np.isfinite(held.array).all():
             return f"its constant {quoted(held.name)} is not finite everywhere, so it has no range"
-    if RULES[node.op].way is Way.WEIGHTED and any(held.array is None for held in given[1:]):
+    if activations.rules[node.op].way is Way.WEIGHTED and any(held.array is None for held in given[1:]):
         return "its weights or its bias are computed"
     return ""
 
@@ -96,6 +97,7 @@ class _Conversion:
         options: Options,
     ) -> None:
         self._graph, self._in_codes, self._schemes, self._options = graph, in_codes, found, options
+        self._to = options.activations
         self._builder = GraphBuilder(graph.name)
         self._reals: dict[int, int] = {}
         self._codes: dict[tuple[int, Quantization], int] = {}
@@ -129,7 +131,9 @@ class _Conversion:
         if scheme is None or not self._options.codes_outside:
             self._reals[number] = self._builder.input(tensor.name, tensor.type)
         else:
-            self._codes[number, scheme] = self._builder.input(tensor.name, _coded(tensor.type, scheme))
+            self._codes[number, scheme] = self._builder.input(
+                tensor.name, _coded(tensor.type, scheme, self._to.dtype)
+            )
 
     def _output(self, number: int) -> int:
         tensor, scheme = self._graph.tensors[number], self._schemes.get(number)
@@ -170,9 +174,9 @@ class _Conversion:
         if (number, scheme) in self._codes:
             return self._codes[number, scheme]
         tensor, own = self._graph.tensors[number], self._schemes.get(number)
-        kind = _coded(tensor.type, scheme)
+        kind = _coded(tensor.type, scheme, self._to.dtype)
         if tensor.array is not None:
-            data = codes(tensor.array, scheme, "int8")
+            data = codes(tensor.array, scheme, self._to.dtype)
             made = self._builder.tensor(tensor.name, kind, data)
         else:
             rescaled = own is not None and (number, own) in self._codes
@@ -191,14 +195,14 @@ class _Conversion:
         self._builder.add(node.op, operands, results, node.parameters, name=node.name)
 
     def _node_in_codes(self, node: Node) -> None:
-        rule = RULES[node.op]
+        rule = self._to.rules[node.op]
         results = []
         for number in node.outputs:
             tensor, scheme = self._graph.tensors[number], self._schemes.get(number)
             if scheme is None:
                 results.append(self._real(number))
                 continue
-            made = self._builder.tensor(tensor.name, _coded(tensor.type, scheme))
+            made = self._builder.tensor(tensor.name, _coded(tensor.type, scheme, self._to.dtype))
             self._codes[number, scheme] = made
             results.append(made)
         parameters = node.parameters
@@ -207,8 +211,11 @@ class _Conversion:
         else:
             shared = next((self._schemes[number] for number in real_results(self._graph, node)), None)
             alike = shared if rule.way is Way.ALIKE else None
-            operands = [self._operand(number, alike) for number in node.inputs]
-            parameters = _in_codes(parameters, alike)
+            operands = [
+                self._int8_constant(number) if position == rule.int8_operand else self._operand(number, alike)
+                for position, number in enumerate(node.inputs)
+            ]
+            parameters = _in_codes(parameters, alike, self._to.dtype)
         self._made[node.name] = self._builder.add(node.op, operands, results, parameters, name=node.name)
 
     def _operand(self, number: int | None, shared: Quantization | None) -> int | None:
@@ -218,6 +225,13 @@ class _Conversion:
         if number not in self._schemes:
             return self._real(number)
         return self._code(number, shared or self._schemes[number])
+
+    def _int8_constant(self, number: int | None) -> int | None:
+        """A constant as symmetric int8 values; one that is computed as any other operand."""
+        if number is None or (held := self._graph.tensors[number]).array is None:
+            return self._operand(number, None)
+        scheme = Quantization(tuple(symmetric(held.array, None).tolist()), (0,))
+        return self._builder.constant(held.name, codes(held.array, scheme, "int8"), scheme)
 
     def _weighted(self, node: Node) -> list[int | None]:
         """Operands of a weighted sum: codes, weights with their scales, the bias in steps of the products."""
@@ -230,8 +244,8 @@ class _Conversion:
         held = None if bias is None else self._graph.tensors[bias].array
         assert tensor.array is not None
         by_channel = node.op not in BY_TENSOR or self._options.every_channel
-        axis = RULES[node.op].axis if by_channel else None
-        scales = wide_enough(symmetric(tensor.array, axis), scheme.scale, held)
+        axis = self._to.rules[node.op].axis if by_channel else None
+        scales = wide_enough(symmetric(tensor.array, axis), scheme.scale, held, self._to.bias)
         # One scale is one of the whole tensor, also where there is one channel.
         of_weights = Quantization(
             tuple(scales.tolist()), (0,) * len(scales), axis if len(scales) > 1 else None
@@ -249,16 +263,16 @@ class _Conversion:
         scales = tuple(np.float32(steps).astype(np.float64).reshape(-1).tolist())
         flat: Array = values.reshape(-1)
         scheme = Quantization(scales, (0,) * len(scales), 0 if len(scales) > 1 else None)
-        return self._builder.constant(name, codes(flat, scheme, "int32"), scheme)
+        return self._builder.constant(name, codes(flat, scheme, self._to.bias), scheme)
 
 
-def _in_codes(parameters: Parameters, scheme: Quantization | None) -> Parameters:
+def _in_codes(parameters: Parameters, scheme: Quantization | None, dtype: str) -> Parameters:
     """Parameters of a node in codes: what borders hold is a real beside reals, and a code beside codes."""
     value = getattr(parameters, "pad_value", None)
     if value is None or scheme is None:
         return parameters
-    return parameters.changed(pad_value=int(codes(np.array(value, np.float64), scheme, "int8")))
+    return parameters.changed(pad_value=int(codes(np.array(value, np.float64), scheme, dtype)))
 
 
-def _coded(kind: TensorType, scheme: Quantization) -> TensorType:
-    return replace(kind, dtype="int8", quantization=scheme)
+def _coded(kind: TensorType, scheme: Quantization, dtype: str) -> TensorType:
+    return replace(kind, dtype=dtype, quantization=scheme)

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.quantization.ranges import Range, range_of
-from npusim.quantization.rules import RULES, Way
-from npusim.quantization.scales import asymmetric
+from npusim.quantization.rules import RULES, Activations, Way
 
 
 def reals_of(graph: Graph, node: Node) -> list[int]:
@@ -31,16 +30,16 @@ def real_results(graph: Graph, node: Node) -> list[int]:
 
 
 def schemes(
-    graph: Graph, in_codes: Mapping[str, bool], ranges: Mapping[int, Range]
+    graph: Graph, in_codes: Mapping[str, bool], ranges: Mapping[int, Range], activations: Activations
 ) -> dict[int, Quantization]:
     """The codes of every float32 tensor that a node in codes takes or gives, weights and biases aside.
 
     in_codes: by the name of a node, whether it computes in codes.
     """
-    groups = _Groups(graph, ranges)
+    groups = _Groups(graph, ranges, activations)
     nodes = [node for node in graph.nodes if in_codes[node.name]]
     for node in nodes:
-        rule = RULES[node.op]
+        rule = activations.rules[node.op]
         if rule.fixed is not None:
             groups.fix(node.outputs[0], rule.fixed)
     alike = [node for node in nodes if RULES[node.op].way is Way.ALIKE]
@@ -72,8 +71,8 @@ def _ties(graph: Graph, node: Node) -> Iterator[tuple[int, int]]:
 class _Groups:
     """Tensors by group: a forest in which every tensor leads to the one that stands for its group."""
 
-    def __init__(self, graph: Graph, ranges: Mapping[int, Range]) -> None:
-        self._graph, self._measured = graph, ranges
+    def __init__(self, graph: Graph, ranges: Mapping[int, Range], activations: Activations) -> None:
+        self._graph, self._measured, self._activations = graph, ranges, activations
         self._above: dict[int, int] = {}
         self._ranges: dict[int, Range] = {}
         self._fixed: dict[int, Quantization] = {}
@@ -97,7 +96,7 @@ class _Groups:
     def scheme(self, tensor: int) -> Quantization:
         """The codes of a tensor."""
         top = self._top(tensor)
-        return self._fixed.get(top) or asymmetric(self._range(top))
+        return self._fixed.get(top) or self._activations.scheme(self._range(top))
 
     def _top(self, tensor: int) -> int:
         while tensor in self._above:

@@ -1,4 +1,4 @@
-"""Files of ONNX to int8 by ONNX Runtime's own quantizer, and its two networks beside one another."""
+"""Quantize ONNX files by ONNX Runtime's own quantizer, and compare its network with the float one."""
 
 from __future__ import annotations
 
@@ -40,11 +40,18 @@ def quantized_file(
     form: str,
     sizes: Sizes | None,
     progress: Progress | None,
+    scheme: str = "int8",
 ) -> Quantized:
-    """Write the int8 twin of a float ONNX file: static, weights by channel, activations and weights signed.
+    """Write a float ONNX file quantized: static, weights by channel, activations and weights signed.
 
-    form: "qdq", or "qoperator". Raises NpusimError where ONNX Runtime is not installed, or refuses the model.
+    form: "qdq", or "qoperator". scheme: "int8", or "int16x8" for int16 activations, which QDQ has only.
+
+    Raises NpusimError where ONNX Runtime is not installed, or refuses the model.
     """
+    if scheme != "int8" and form != "qdq":
+        raise NpusimError(
+            f"form {form}: ONNX has no QOperator with int16 values; --scheme {scheme} takes qdq"
+        )
     for package in ("onnx", "onnxruntime"):
         if find_spec(package) is None:
             raise extras.missing("quantizing an ONNX file", "onnx")
@@ -55,7 +62,7 @@ def quantized_file(
         drawn = sampling.read(data, _placements(path, floats, sizes))
         keys = [each.name for each in floats.get_inputs()]
         feeds = [dict(zip(keys, sample, strict=True)) for sample in drawn]
-        made = _quantized(path, Path(name), form, feeds)
+        made = _quantized(path, Path(name), form, feeds, scheme)
         codes, outputs = _session(made), [each.name for each in floats.get_outputs()]
         found: list[list[Array]] = []
         wanted: list[list[Array]] = []
@@ -80,7 +87,9 @@ def quantized_file(
     )
 
 
-def _quantized(path: Path, folder: Path, form: str, feeds: Sequence[Mapping[str, Array]]) -> Path:
+def _quantized(
+    path: Path, folder: Path, form: str, feeds: Sequence[Mapping[str, Array]], scheme: str
+) -> Path:
     """The file that ONNX Runtime's quantizer writes. Raises NpusimError for what it refuses, in its own words."""
     from onnxruntime import quantization
 
@@ -102,9 +111,12 @@ def _quantized(path: Path, folder: Path, form: str, feeds: Sequence[Mapping[str,
             if form == "qdq"
             else quantization.QuantFormat.QOperator,
             per_channel=True,
-            activation_type=quantization.QuantType.QInt8,
+            activation_type=quantization.QuantType.QInt8
+            if scheme == "int8"
+            else quantization.QuantType.QInt16,
             weight_type=quantization.QuantType.QInt8,
             calibrate_method=quantization.CalibrationMethod.MinMax,
+            extra_options={} if scheme == "int8" else {"ActivationSymmetric": True},
         )
     except Exception as fault:  # it has no errors of its own
         raise NpusimError(f"{path}: ONNX Runtime does not quantize it: {_line(fault)}") from None

@@ -1,4 +1,4 @@
-"""A float network, a file or a graph, quantized to int8 or with int8 weights only, and what that costs."""
+"""Quantize a float network, a file or a graph, and measure what that costs in accuracy."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from npusim.quantization.loss import losses
 from npusim.quantization.preparation import prepared
 from npusim.quantization.ranges import measured
 from npusim.quantization.result import Progress, Quantized
+from npusim.quantization.rules import INT8, INT16
 from npusim.quantization.scales import codes
 from npusim.session.api import load
 from npusim.session.host import one_blas_thread
@@ -30,8 +31,10 @@ from npusim.session.host import one_blas_thread
 Form = Literal["qdq", "qoperator"]
 FORMS: tuple[Form, ...] = ("qdq", "qoperator")
 
-Scheme = Literal["int8", "dynamic"]
-SCHEMES: tuple[Scheme, ...] = ("int8", "dynamic")
+Scheme = Literal["int8", "int16x8", "dynamic"]
+SCHEMES: tuple[Scheme, ...] = ("int8", "int16x8", "dynamic")
+ACTIVATIONS = {"int8": INT8, "int16x8": INT16}
+"""How the schemes that need samples quantize activations."""
 
 ONNX_SUFFIX = ".onnx"
 
@@ -50,17 +53,17 @@ def quantize(
 ) -> Quantized:
     """Quantize a float network to int8 after training: static, weights by channel, ranges from the samples' extremes.
 
-    With the scheme "dynamic" only weights become int8, and activations are quantized at run time (dynamic range
-    quantization of TFLite).
+    With the scheme "int16x8" activations become int16 beside int8 weights and int64 biases. With the scheme "dynamic"
+    only weights become int8, and activations are quantized at run time (dynamic range quantization of TFLite).
 
     model:         a model file, a built-in model, or a Graph, of float32.
     data:          an npz file with samples of every input by its name, or a mapping of arrays; the first axis counts
                    the samples. With the scheme "dynamic" they only say what it costs, and may be left out.
     output:        the file to write, in the format that its suffix names; None: none is written.
     sizes:         that the model leaves open, as for `npusim.load`.
-    codes_outside: inputs and outputs become int8; they stay float32 otherwise.
+    codes_outside: inputs and outputs become int8 or int16; they stay float32 otherwise.
     every_channel: fully connected layers have a scale per unit too.
-    scheme:        "int8" for weights and activations, "dynamic" for weights.
+    scheme:        "int8" for weights and activations, "int16x8" for int16 activations, "dynamic" for weights only.
     form:          of an ONNX file that becomes an ONNX file, which ONNX Runtime's quantizer does: "qdq", "qoperator".
     progress:      called with (steps done, all).
 
@@ -73,7 +76,7 @@ def quantize(
         raise NpusimError(f"scheme {scheme!r}: may be {', '.join(SCHEMES)}")
     if scheme == "dynamic" and codes_outside:
         raise NpusimError("codes_outside: is not for the scheme dynamic, whose activations are float32")
-    if data is None and scheme == "int8":
+    if data is None and scheme != "dynamic":
         raise NpusimError(
             f"data: the scheme {scheme} needs samples, an npz file or arrays by input; dynamic needs none"
         )
@@ -87,12 +90,13 @@ def quantize(
         assert data is not None
         from npusim.quantization.onnx import quantized_file
 
-        return quantized_file(Path(model), data, target, form, sizes, progress)
+        return quantized_file(Path(model), data, target, form, sizes, progress, scheme)
     if form != FORMS[0]:
         raise NpusimError(f"form {form}: is of ONNX files that become ONNX files")
     graph = model if isinstance(model, Graph) else load(model, sizes)
     try:
-        made = _of_graph(graph, data, Options(codes_outside, every_channel), scheme, progress)
+        options = Options(codes_outside, every_channel, ACTIVATIONS.get(scheme, INT8))
+        made = _of_graph(graph, data, options, scheme, progress)
         if target is None:
             return made
         written = target_of("", target)

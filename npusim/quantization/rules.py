@@ -1,16 +1,19 @@
-"""How operators stand to codes of 8 bits, as TFLite's quantization after training has it: a row per operator.
+"""How TFLite's quantization after training treats each operator, with int8 and with int16 activations.
 
-Listed are those that LiteRT computes in int8; any other stays in floats. Source: the TFLite 8-bit quantization
-specification (which tensors share a scale, which scales are fixed, which axis weights are scaled along).
+Listed are the operators that LiteRT computes in int8 or int16; any other stays in floats. Sources: the TFLite 8-bit
+quantization specification (which tensors share a scale, which scales are fixed, which axis weights are scaled along),
+and for int16 the operator properties of TFLite's converter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from npusim.isa.base.tensor import Quantization
+from npusim.quantization.ranges import Range
+from npusim.quantization.scales import asymmetric, symmetric_int16
 
 
 class Way(Enum):
@@ -28,11 +31,13 @@ class Rule:
 
     fixed: the codes of the result, where they are fixed.
     axis:  of the weights: along which it has the channels of the result.
+    int8_operand: the position of an operand that is int8 beside int16 activations too.
     """
 
     way: Way
     fixed: Quantization | None = None
     axis: int = 0
+    int8_operand: int | None = None
 
 
 def _fixed(scale: float, zero_point: int) -> Rule:
@@ -70,3 +75,46 @@ RULES: Mapping[str, Rule] = {
 
 NOT_INT8 = "TFLite computes it in floats only"
 """Why an operator without a rule stays as it is."""
+
+_INT8_ONLY = (
+    *(
+        "squared_difference",
+        "relu_n1_to_1",
+        "relu_0_to_1",
+        "elu",
+        "hard_swish",
+        "l2_normalization",
+        "log_softmax",
+    ),
+    *("arg_max", "arg_min", "space_to_depth", "depth_to_space", "sqrt", "rsqrt"),
+)
+_UP_TO_1 = _fixed(1 / 32768, 0)
+RULES_INT16: Mapping[str, Rule] = {
+    **{op: rule for op, rule in RULES.items() if op not in _INT8_ONLY},
+    **dict.fromkeys(("softmax", "logistic", "tanh"), _UP_TO_1),
+    "prelu": Rule(Way.OWN, int8_operand=1),
+}
+"""The rules with int16 activations: symmetric, beside int8 weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """How values that depend on the inputs are quantized.
+
+    dtype:      their element type; `bias` is that of biases beside them.
+    rules:      by the name of the operator.
+    scheme:     the quantization of a range.
+    float_only: why an operator without a rule stays as it is.
+    """
+
+    dtype: str
+    bias: str
+    rules: Mapping[str, Rule]
+    scheme: Callable[[Range], Quantization]
+    float_only: str
+
+
+INT8 = Activations("int8", "int32", RULES, asymmetric, NOT_INT8)
+INT16 = Activations(
+    "int16", "int64", RULES_INT16, symmetric_int16, "LiteRT does not compute it with int16 values"
+)

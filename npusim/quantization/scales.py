@@ -11,9 +11,12 @@ from npusim.isa.base.tensor import Array, Quantization
 from npusim.quantization.ranges import Range
 
 LEAST, MOST = -128, 127
+LARGEST_INT16 = 32767
+"""int16 activations are symmetric: -32768 is left out."""
 LARGEST_WEIGHT = 127
 """Weights are symmetric: -128 is left out."""
-_LARGEST_BIAS = 2**31 - 1
+_LARGEST_BIAS = {"int32": 2**31 - 1, "int64": 2**47 - 1}
+"""LiteRT's requantization of 64-bit sums takes sums below 2**47."""
 
 
 def asymmetric(found: Range) -> Quantization:
@@ -24,6 +27,12 @@ def asymmetric(found: Range) -> Quantization:
         return Quantization((1.0,), (0,))
     point = min(max(int(_rounded(LEAST - least / scale)), LEAST), MOST)
     return Quantization((scale,), (point,))
+
+
+def symmetric_int16(found: Range) -> Quantization:
+    """Return the int16 quantization of a range, with zero point 0."""
+    scale = float(np.float32(max(-found.least, found.most) / LARGEST_INT16))
+    return Quantization((scale or 1.0,), (0,))
 
 
 def symmetric(weights: Array, axis: int | None) -> NDArray[np.float64]:
@@ -38,12 +47,16 @@ def symmetric(weights: Array, axis: int | None) -> NDArray[np.float64]:
     return scales.astype(np.float32).astype(np.float64)
 
 
-def wide_enough(weights: NDArray[np.float64], of_input: float, bias: Array | None) -> NDArray[np.float64]:
-    """Scales of weights, larger where the bias would not fit 32 bits with them."""
+def wide_enough(
+    weights: NDArray[np.float64], of_input: float, bias: Array | None, dtype: str
+) -> NDArray[np.float64]:
+    """Return scales of weights, larger where the bias would not fit its element type with them."""
     if bias is None:
         return weights
     largest: Any = np.abs(bias.reshape(-1).astype(np.float64))
-    least = (largest if len(weights) > 1 else largest.max(initial=0.0)) / (of_input * _LARGEST_BIAS / 2)
+    least = (largest if len(weights) > 1 else largest.max(initial=0.0)) / (
+        of_input * _LARGEST_BIAS[dtype] / 2
+    )
     wide: NDArray[np.float64] = np.maximum(weights, least).astype(np.float32).astype(np.float64)
     return wide
 

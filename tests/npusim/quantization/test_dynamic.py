@@ -13,7 +13,7 @@ from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base.errors import GraphError, NpusimError
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
-from npusim.quantization.quantization import quantize
+from npusim.quantization.quantization import SCHEMES, quantize
 
 from ...litert.live import by_litert, difference, needs_litert
 from .test_quantization import Net, command
@@ -84,7 +84,8 @@ def test_samples_say_what_it_costs(network: Graph) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"scheme": "int16"}, "scheme 'int16': may be int8, dynamic"),
+        ({"scheme": "int16"}, "scheme 'int16': may be int8, int16x8, dynamic"),
+        ({"scheme": "int16x8"}, "data: the scheme int16x8 needs samples"),
         ({}, "data: the scheme int8 needs samples, an npz file or arrays by input; dynamic needs none"),
         ({"scheme": "dynamic", "codes_outside": True}, "codes_outside: is not for the scheme dynamic"),
         ({"scheme": "dynamic", "output": "net.onnx"}, "net.onnx: ONNX has no dynamic range operators"),
@@ -99,9 +100,9 @@ def test_what_does_not_go_together_is_refused(network: Graph, arguments: dict[st
 def test_a_quantized_network_is_refused(network: Graph) -> None:
     made = quantize(network, scheme="dynamic").graph
     assert made is not None
-    for scheme in ("int8", "dynamic"):
+    for scheme in SCHEMES:
         with pytest.raises(NpusimError, match=r"has int8 weights \(dynamic range\): it is quantized already"):
-            quantize(made, {"x": reals(2, 1, 8, 8, 4)}, scheme=scheme)  # type: ignore[arg-type]
+            quantize(made, {"x": reals(2, 1, 8, 8, 4)}, scheme=scheme)
 
 
 @pytest.mark.parametrize("name", ["onnx", "nnef", "hal"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.kernels.table import operator
 from npusim.quantization.loss import losses
-from npusim.quantization.quantization import quantize
+from npusim.quantization.quantization import ACTIVATIONS, SCHEMES, Scheme, quantize
 from npusim.quantization.ranges import Range
 from npusim.quantization.result import Quantized
-from npusim.quantization.rules import NOT_INT8, RULES, Way
+from npusim.quantization.rules import INT16, NOT_INT8, RULES, RULES_INT16, Rule, Way
 from npusim.quantization.scales import asymmetric, codes, symmetric
 
+from ...examples import NIGHT
 from ...json_documents import faults
 from ...litert.live import by_litert, difference, needs_litert
 from ...litert.rows import ROWS, model
@@ -114,15 +116,16 @@ def test_codes_of_weights() -> None:
     assert codes(np.array([0.5, -0.5, 1.5, 900], np.float32), half, "int8").tolist() == [4, 2, 5, 127]
 
 
-def test_every_operator_that_becomes_codes_is_one_of_litert() -> None:
-    """The rows beside which npusim is compared with LiteRT live take int8 for each of them."""
+@pytest.mark.parametrize(("dtype", "table"), [("int8", RULES), ("int16", RULES_INT16)])
+def test_every_operator_that_becomes_codes_is_one_of_litert(dtype: str, table: Mapping[str, Rule]) -> None:
+    """The rows beside which npusim is compared with LiteRT live take the element type for each of them."""
     from npusim.frontends.tflite.operators import OPERATORS
 
-    for op, rule in RULES.items():
+    for op, rule in table.items():
         kinds = [kind for kind, row in OPERATORS.items() if row.op == op and kind in ROWS]
-        assert any("int8" in ROWS[kind].dtypes for kind in kinds), op
+        assert any(dtype in ROWS[kind].dtypes for kind in kinds), op
         assert (rule.way is Way.FIXED) == (rule.fixed is not None)
-        assert any("int8" in row.partition(" -> ")[0] for row in operator(op).types), op
+        assert any(dtype in row.partition(" -> ")[0] for row in operator(op).types), op
 
 
 # Which tensors share codes
@@ -273,7 +276,8 @@ def test_ends_are_reals_or_codes_and_keep_their_names() -> None:
 
 
 @needs_litert
-def test_random_networks_are_the_same_in_litert() -> None:
+@pytest.mark.parametrize(("kind", "noise_db"), [("int8", 20), ("int16x8", 30)])
+def test_random_networks_are_the_same_in_litert(kind: Scheme, noise_db: int) -> None:
     """Random networks in codes, as reals, quantized again: LiteRT computes the same bytes of the file."""
     compared = 0
     for seed in range(30):
@@ -281,18 +285,18 @@ def test_random_networks_are_the_same_in_litert() -> None:
         if any(one.op == "quantize" for one in graph.nodes):
             continue  # of which reals have none
         twin = float_twin(graph)
-        kinds = [twin.tensors[number].type for number in twin.inputs]
+        types = [twin.tensors[number].type for number in twin.inputs]
         rng = np.random.default_rng(seed)
         data = {
-            f"in{i}": rng.uniform(-4, 4, (3, *kind.shape)).astype(np.float32) for i, kind in enumerate(kinds)
+            f"in{i}": rng.uniform(-4, 4, (3, *each.shape)).astype(np.float32) for i, each in enumerate(types)
         }
-        made = quantize(twin, data)
+        made = quantize(twin, data, scheme=kind)
         assert made.graph is not None
         sample = [values[0] for values in data.values()]
         ours = evaluate(made.graph, sample)
         found = by_litert(written(made.graph), sample)
         assert difference([ours[number] for number in made.graph.outputs], found) is None, seed
-        assert all(loss.snr_db > 20 for loss in made.losses), seed
+        assert all(loss.snr_db > noise_db for loss in made.losses), seed
         compared += 1
     assert compared > 20
 
@@ -303,13 +307,15 @@ NOT_COMPARED = {"ELU", "DIV"}
 
 @pytest.mark.slow
 @needs_litert
-def test_every_operator_of_floats_is_the_same_in_litert() -> None:
+@pytest.mark.parametrize("kind", SCHEMES[:2])
+def test_every_operator_of_floats_is_the_same_in_litert(kind: Scheme) -> None:
     """The random models in floats that npusim and LiteRT compute live, quantized; some stay in floats."""
+    rules = ACTIVATIONS[kind].rules
     in_codes = set()
     for code, row in ROWS.items():
         if "float32" not in row.dtypes or code in NOT_COMPARED:
             continue
-        for seed in range(2):
+        for seed in range(5 if NIGHT else 2):
             graph = check(tflite.parse(model(code, "float32", seed), code))
             if graph.states or not any(
                 graph.tensors[number].type.dtype == "float32" for one in graph.nodes for number in one.outputs
@@ -318,24 +324,21 @@ def test_every_operator_of_floats_is_the_same_in_litert() -> None:
             rng = np.random.default_rng(seed)
             data: dict[str, Any] = {}
             for position, number in enumerate(graph.inputs):
-                kind = graph.tensors[number].type
-                drawn = (
-                    rng.uniform(0.1, 2, (3, *kind.shape))
-                    if kind.real
-                    else rng.integers(0, 2, (3, *kind.shape))
-                )
-                data[f"in{position}"] = drawn.astype(kind.dtype)
-            made = quantize(graph, data)
+                held = graph.tensors[number].type
+                shape = (3, *held.shape)
+                drawn = rng.uniform(0.1, 2, shape) if held.real else rng.integers(0, 2, shape)
+                data[f"in{position}"] = drawn.astype(held.dtype)
+            made = quantize(graph, data, scheme=kind)
             assert made.graph is not None
             if made.in_floats:
-                assert all(layer.op not in RULES for layer in made.in_floats), code
+                assert all(layer.op not in rules for layer in made.in_floats), code
                 continue
             sample = [values[0] for values in data.values()]
             ours = evaluate(made.graph, sample)
             found = by_litert(written(made.graph), sample)
             assert difference([ours[number] for number in made.graph.outputs], found) is None, (code, seed)
             in_codes.add(code)
-    assert len(in_codes) > 50
+    assert len(in_codes) > {"int8": 60, "int16x8": 50}[kind]
 
 
 @pytest.fixture(scope="module")
@@ -448,6 +451,32 @@ def test_the_command_says_what_it_costs_and_what_to_run_next(net: Path) -> None:
     assert again.tensors[again.inputs[0]].type.dtype == "int8"
 
 
+def test_int16_activations_are_symmetric_beside_int8_weights(
+    net: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(net)
+    words = ("quantize", "net.tflite", "--data", "samples.npz", "--scheme", "int16x8")
+    status, said, _ = command(*words)
+    assert status == 0
+    lines = said.splitlines()
+    assert lines[0].startswith(
+        "net_int16x8.tflite: net with int16 activations and int8 weights as TensorFlow Lite"
+    )
+    assert lines[2] == "  layers     3 of 4 compute in int16"
+    assert lines[3] == f'  in floats  sin "waves": {INT16.float_only}'
+    assert lines[5].endswith("--io int16 leaves it out")
+    graph = npusim.load("net_int16x8.tflite")
+    [conv] = [each for each in graph.nodes if each.op == "conv_2d"]
+    kinds = [graph.tensors[number or 0].type for number in (*conv.inputs, *conv.outputs)]
+    assert [kind.dtype for kind in kinds] == ["int16", "int8", "int64", "int16"]
+    assert all(kind.quantization and set(kind.quantization.zero_points) == {0} for kind in kinds)
+    assert len(kinds[1].quantization.scales) == 3  # type: ignore[union-attr]
+    status, said, _ = command(*words, "--io", "int16", "-o", "coded.tflite")
+    assert status == 0
+    coded = npusim.load("coded.tflite")
+    assert {coded.tensors[number].type.dtype for number in (*coded.inputs, *coded.outputs)} == {"int16"}
+
+
 def test_a_file_that_is_not_named_is_called_after_the_model(
     net: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -460,7 +489,9 @@ def test_a_file_that_is_not_named_is_called_after_the_model(
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (["--io", "half"], "--io half: may be float, int8"),
+        (["--io", "half"], "--io half: may be float, int8, int16"),
+        (["--io", "int16"], "--io int16: is not for --scheme int8, whose activations are int8"),
+        (["--scheme", "int16"], "--scheme int16: may be int8, int16x8, dynamic"),
         (["--form", "q"], "--form q: may be qdq, qoperator"),
         (["--form", "qoperator"], "form qoperator: is of ONNX files that become ONNX files"),
         (["--shape", "y=1"], 'no input and no size is named "y"; there are "x"'),
