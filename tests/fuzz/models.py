@@ -23,7 +23,7 @@ from npusim.frontends.tflite.export.conversion import subgraphs_of
 from npusim.frontends.tflite.export.rewrites import expressible
 from npusim.frontends.tflite.flatbuffer import FileSubgraph, FileTensor, serialize
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.operators.elementwise.comparison import ByValue
+from npusim.kernels.operator.parameters import ByValue
 from npusim.kernels.table import operator
 from npusim.verification.litert import LiteRTError, Session, installed
 
