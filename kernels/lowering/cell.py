@@ -123,7 +123,7 @@ def _stage(call: Call) -> OutputStage:
     return OutputStage(bias, (numbers.multiplier, numbers.shift), low, high, "double")
 
 
-class Parameters(NamedTuple):
+class StageParameters(NamedTuple):
     """What the output stage reads for each unit."""
 
     bias: NDArray[np.int32]
@@ -131,13 +131,13 @@ class Parameters(NamedTuple):
     shift: NDArray[np.int8]
 
 
-def parameters_of(block: Array, units: int) -> Parameters:
+def parameters_of(block: Array, units: int) -> StageParameters:
     """A block of parameters as the output stage reads it: biases, multipliers, shifts."""
     words = block[: 8 * units].view("<i4")
-    return Parameters(words[:units], words[units:], block[8 * units :].view(np.int8))
+    return StageParameters(words[:units], words[units:], block[8 * units :].view(np.int8))
 
 
-def block_of(parameters: Parameters) -> Array:
+def block_of(parameters: StageParameters) -> Array:
     """The block of parameters."""
     raw = [
         parameters.bias.astype("<i4"),

@@ -1,18 +1,20 @@
-"""What float and integer LSTM cells share: operand positions, sizes, the walk over the sequence."""
+"""The LSTM cell as data: operands, parameters, sizes, the equations of a step, and the rules of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import parameters
-from npusim.kernels.operator.operands import input_type, input_value
-from npusim.kernels.operator.operator import Call, Values
+from npusim.kernels.operator.operands import elementwise, input_type, input_value
+from npusim.kernels.operator.operator import Call, Rule, Values
 from npusim.kernels.operators.sequence.recurrence import Numbers, by_steps, in_layout
 
 GATES = ("input", "forget", "cell", "output")
@@ -42,7 +44,7 @@ class IntegerParameters(CellParameters):
     intermediates: tuple[tuple[float, Code] | None, ...] = ()
 
 
-class Parameters(IntegerParameters):
+class LstmParameters(IntegerParameters):
     """Of a layer over a sequence; time_major: the input is [steps, batch, ...] instead of [batch, steps, ...]."""
 
     time_major: bool = False
@@ -101,6 +103,45 @@ CELL = Layout(
 """Of a layer of one direction, and of a single step."""
 
 
+V = TypeVar("V")
+
+
+class LstmArithmetic(Protocol[V]):
+    """How one arithmetic computes the terms of the LSTM equations."""
+
+    @property
+    def coupled(self) -> bool:
+        """True if the cell has no input gate; it is 1 - forget gate then."""
+
+    def opened(self, gate: str, sums: V) -> V:
+        """Return the logistic function of the sums of a gate."""
+
+    def complement(self, forget: V) -> V:
+        """Return 1 - forget gate."""
+
+    def candidate(self, sums: V) -> V:
+        """Return the activation of the sums of the cell gate."""
+
+    def mixed(self, forget: V, state: V, admitted: V, candidate: V) -> V:
+        """Return forget * state + admitted * candidate, clipped."""
+
+    def shown(self, gate: V, state: V) -> V:
+        """Return gate * activation(state)."""
+
+
+def equations(cell: LstmArithmetic[V], sums: Callable[[str, V], V], state: V) -> tuple[V, V]:
+    """Return output and next state of an LSTM cell before its projection.
+
+    `sums` gives the sums of a gate, whose peephole sees the state passed with it: the next one for the output gate.
+    All arithmetics share this: float32, dynamic range, 16-bit words, and layers that are unrolled into operators.
+    """
+    forget = cell.opened("forget", sums("forget", state))
+    candidate = cell.candidate(sums("cell", state))
+    admitted = cell.complement(forget) if cell.coupled else cell.opened("input", sums("input", state))
+    state = cell.mixed(forget, state, admitted, candidate)
+    return cell.shown(cell.opened("output", sums("output", state)), state), state
+
+
 class Sizes(NamedTuple):
     """The sizes of a layer; `outputs` equals `cells` unless there is a projection."""
 
@@ -111,7 +152,7 @@ class Sizes(NamedTuple):
     outputs: int
 
 
-def sizes_of(call: Call[Parameters]) -> Sizes:
+def sizes_of(call: Call[LstmParameters]) -> Sizes:
     """The sizes that input and weights say."""
     first, second, inputs = input_type(call, Operand.INPUT).shape
     batch, steps = (second, first) if call.parameters.time_major else (first, second)
@@ -150,7 +191,7 @@ Step = Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers]]
 
 
 def walk(
-    call: Call[Parameters], values: Values, output_state: Numbers, cell_state: Numbers, step: Step
+    call: Call[LstmParameters], values: Values, output_state: Numbers, cell_state: Numbers, step: Step
 ) -> list[Array]:
     """Take the cell through the sequence: the outputs of all its steps, in the layout of the input; then its states."""
     sequence = by_steps(input_value(values, Operand.INPUT), call.parameters.time_major)
@@ -168,3 +209,115 @@ def _as_stored(call: Call, *states: Numbers) -> Iterator[Array]:
         tensor = operand(call, position)
         if tensor is not None:
             yield state.astype(tensor.numpy_dtype).reshape(tensor.shape)
+
+
+OPERATIONS_PER_CELL = 9  # three logistic functions, two functions of the cell, three products, one sum
+
+
+def given(call: Call, positions: Sequence[int]) -> list[TensorType]:
+    """The types of those of the operands that are there."""
+    return [tensor for position in positions if (tensor := operand(call, position)) is not None]
+
+
+def weights_of_cell(layout: Layout) -> tuple[int, ...]:
+    """The positions of the matrices of a cell."""
+    groups = (layout.input_weights, layout.recurrent_weights)
+    return (*(first + gate for first in groups for gate in range(len(GATES))), layout.projection_weights)
+
+
+def gates_at(call: Call, layout: Layout) -> range:
+    """The numbers of the gates that have weights: all four, or all but the input gate."""
+    return range(0 if present(call, layout.input_weights) else 1, len(GATES))
+
+
+def sizes_at(call: Call, layout: Layout) -> tuple[int, int]:
+    """Cells and outputs of a cell."""
+    cells, outputs = input_type(call, layout.recurrent_weights + len(GATES) - 1).shape
+    return cells, outputs
+
+
+def macs_per_step(call: Call, layout: Layout, inputs: int, auxiliary: int = 0) -> int:
+    """Multiply-accumulates of a step of one sequence, from sizes of input and auxiliary input."""
+    cells, outputs = sizes_at(call, layout)
+    macs = len(gates_at(call, layout)) * cells * (inputs + auxiliary + outputs)
+    return macs + (cells * outputs if present(call, layout.projection_weights) else 0)
+
+
+def work_of_step(call: Call) -> Workload:
+    """The work of one step of a batch, of an operator that is one cell and one step."""
+    batch, inputs = input_type(call).shape
+    cells, outputs = sizes_at(call, CELL)
+    work = elementwise(call, batch * cells * OPERATIONS_PER_CELL)
+    macs = batch * macs_per_step(call, CELL, inputs)
+    return replace(work, kind="gemm", macs=macs, inner_k=inputs + outputs)
+
+
+def two_axes(call: Call) -> bool:
+    """the input has two axes"""
+    return len(input_type(call).shape) == 2
+
+
+def normalized(call: Call, layout: Layout) -> bool:
+    """Whether the sums of the gates are normalized."""
+    return present(call, layout.layer_norm + len(GATES) - 1)
+
+
+def operands_of_cell(layout: Layout) -> tuple[Rule, ...]:
+    """The rules of which operands of a cell are there: they come before those of its sizes."""
+
+    def needed(call: Call) -> bool:
+        """input, states, and weights and bias of the forget, cell and output gates are there"""
+        groups = (layout.input_weights, layout.recurrent_weights, layout.biases)
+        gates = [first + gate for gate in range(1, len(GATES)) for first in groups]
+        return all(
+            present(call, position) for position in (0, layout.output_state, layout.cell_state, *gates)
+        )
+
+    def input_gate(call: Call) -> bool:
+        """weights and bias of the input gate are all there or all absent"""
+        groups = (layout.input_weights, layout.recurrent_weights, layout.biases)
+        return len({present(call, group) for group in groups}) == 1
+
+    def peepholes(call: Call) -> bool:
+        """the gates have peephole weights or none has"""
+        gates = [GATES.index(name) for name in PEEPHOLE_GATES]
+        found = [present(call, layout.peepholes + index) for index in range(len(gates))]
+        return (
+            len({there for gate, there in zip(gates, found, strict=True) if gate in gates_at(call, layout)})
+            == 1
+        )
+
+    def projection(call: Call) -> bool:
+        """a projection bias comes with projection weights"""
+        return present(call, layout.projection_weights) or not present(call, layout.projection_bias)
+
+    def layer_norm(call: Call) -> bool:
+        """the gates have weights of layer normalization or none has"""
+        return len({present(call, layout.layer_norm + gate) for gate in gates_at(call, layout)}) == 1
+
+    def ranks(call: Call) -> bool:
+        """weights have two axes"""
+        return all(len(tensor.shape) == 2 for tensor in given(call, weights_of_cell(layout)))
+
+    return (needed, input_gate, peepholes, projection, layer_norm, ranks)
+
+
+def sizes_fit(call: Call, layout: Layout, batch: int, inputs: int) -> bool:
+    """Whether weights, biases and states of a cell have the sizes that go with its input."""
+    cells, outputs = sizes_at(call, layout)
+    four = range(len(GATES))
+    expected: dict[tuple[int, ...], list[int]] = {}
+    for shape, positions in (
+        ((cells, inputs), [layout.input_weights + gate for gate in four]),
+        ((cells, outputs), [layout.recurrent_weights + gate for gate in four]),
+        ((cells,), [layout.peepholes + gate for gate in range(len(PEEPHOLE_GATES))]),
+        ((cells,), [first + gate for first in (layout.biases, layout.layer_norm) for gate in four]),
+        ((outputs, cells), [layout.projection_weights]),
+        ((outputs,), [layout.projection_bias]),
+    ):
+        expected.setdefault(shape, []).extend(positions)
+    if not all(tensor.shape == shape for shape, group in expected.items() for tensor in given(call, group)):
+        return False
+    states = [tensor.elements for tensor in given(call, (layout.output_state, layout.cell_state))]
+    projected = present(call, layout.projection_weights)
+    return states == [batch * outputs, batch * cells] and (projected or outputs == cells)

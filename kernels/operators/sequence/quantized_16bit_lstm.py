@@ -19,22 +19,25 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.base.workload import Workload
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.fixed_point import Int64Array
 from npusim.kernels.operator.operands import elementwise, input_type, input_value, known, quantization
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.movement.joining import ConcatenationParameters
-from npusim.kernels.operators.sequence import gate_sums, lstm_parts, lstm_step
-from npusim.kernels.operators.sequence.lstm_rules import OPERATIONS_PER_CELL
+from npusim.kernels.operators.sequence.integer_steps import (
+    GateSumsParameters,
+    stage_parameters,
+)
+from npusim.kernels.operators.sequence.lstm_cell import GATES, OPERATIONS_PER_CELL, equations
+from npusim.kernels.operators.sequence.word_cell import WordCell, step_parameters
 
 _INPUT, _INPUT_WEIGHTS, _RECURRENT_WEIGHTS, _BIAS, _CELL_STATE, _OUTPUT_STATE = 0, 1, 5, 9, 13, 14
 _INPUTS = 15
-_GATES = 4
-_FORGET, _CELL, _OUTPUT = 1, 2, 3
-_SUM_INTEGER_BITS, _STATE_INTEGER_BITS = 3, 4
+_GATES = len(GATES)
 _SUMS_PER_ONE = 4096
 _ZERO = 128
-_WORD = FixedPoint(16)
+_CELL = WordCell(False, 4, 0, (0, 0), _ZERO, 0, 255, halves_up=True)
+"""A cell state with 4 integer bits, and an output of uint8 around 128."""
 
 
 def _infer(call: Call) -> Shapes:
@@ -45,15 +48,10 @@ def _infer(call: Call) -> Shapes:
 def _reference(call: Call, values: Values) -> list[Array]:
     x, h = (input_value(values, position).astype(np.int64) for position in (_INPUT, _OUTPUT_STATE))
     columns = np.concatenate([x, h], axis=1) - _ZERO
-    sums = [_sums(call, values, gate, columns) for gate in range(_GATES)]
-    admitted, kept, shown = (_WORD.logistic(sums[gate], _SUM_INTEGER_BITS) for gate in (0, _FORGET, _OUTPUT))
-    candidate = _WORD.tanh(sums[_CELL], _SUM_INTEGER_BITS)
+    sums = {gate: _sums(call, values, number, columns) for number, gate in enumerate(GATES)}
     before = input_value(values, _CELL_STATE).astype(np.int64)
-    change = divide_by_power(_WORD.multiply(admitted, candidate), _STATE_INTEGER_BITS)
-    state = np.clip(change + _WORD.multiply(kept, before), -32768, 32767)
-    output = _WORD.multiply(shown, _WORD.tanh(state, _STATE_INTEGER_BITS))
-    codes = np.clip(divide_by_power(output, 8), -128, 127) + _ZERO
-    return [state.astype(np.int16), codes.astype(np.uint8)]
+    output, state = equations(_CELL, lambda gate, state: sums[gate], before)
+    return [state.astype(np.int16), output.astype(np.uint8)]
 
 
 def _sums(call: Call, values: Values, gate: int, columns: Int64Array) -> Int64Array:
@@ -152,15 +150,15 @@ def _expand(call: Call) -> Expansion | None:
         (replace(output, shape=(batch, inputs)),),
         ConcatenationParameters(axis=1),
     )
-    operands = columns, found.constant(weights), found.constant(lstm_parts.parameters(bias, [_rescale(call)]))
+    operands = columns, found.constant(weights), found.constant(stage_parameters(bias, [_rescale(call)]))
     (sums,) = found.call(
         "sums",
         "gate_sums",
         operands,
         (TensorType("int16", (batch, _GATES * cells)),),
-        gate_sums.Parameters(weight_zero=zero),
+        GateSumsParameters(weight_zero=zero),
     )
-    step = lstm_step.Parameters(halves_up=True, state_integer_bits=_STATE_INTEGER_BITS, zero=_ZERO)
+    step = step_parameters(_CELL)
     codes, after = found.call("cells", "lstm_step", (sums, None, _CELL_STATE), (output, state), step)
     found.results = [after, codes]
     return found

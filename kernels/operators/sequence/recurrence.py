@@ -1,12 +1,17 @@
-"""What layers that go through a sequence share: functions of cells, and the order of steps."""
+"""Sequences of recurrent layers: the order of steps, one cell or two, and the activation functions of cells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from npusim.isa.base.tensor import Array
+from npusim.kernels.operator import parameters
+from npusim.kernels.operator.operands import input_type, input_value
+from npusim.kernels.operator.operator import Call, Shapes, Values
 
 Numbers = NDArray[Any]
 
@@ -68,3 +73,86 @@ def in_layout(outputs: list[Numbers], shape: tuple[int, ...], time_major: bool) 
     if not outputs:
         return np.zeros(shape, np.float32)
     return np.ascontiguousarray(np.stack(outputs, axis=0 if time_major else 1))
+
+
+_FORWARD, _BACKWARD = 0, 1
+
+
+class BothWays(parameters.Parameters):
+    """time_major: sequences are [steps, batch, ...] instead of [batch, steps, ...].
+
+    merge_outputs: one output, of the depth of both, instead of two.
+    """
+
+    time_major: bool = False
+    merge_outputs: bool = False
+
+
+class Linking(NamedTuple):
+    """Which operands say how the cells are linked to an auxiliary sequence: it, and one of its weights."""
+
+    auxiliary: int
+    weights: int
+
+    def given(self, call: Call) -> bool:
+        """Whether there is an auxiliary sequence."""
+        return call.inputs[self.auxiliary] is not None
+
+    def crossed(self, call: Call) -> bool:
+        """Whether both cells read the auxiliary sequence beside the input, through weights of its own."""
+        return self.given(call) and call.inputs[self.weights] is not None
+
+    def source(self, call: Call, direction: int) -> int:
+        """The position of the sequence that a cell reads as its input."""
+        parallel = self.given(call) and not self.crossed(call)
+        return self.auxiliary if parallel and direction == _BACKWARD else 0
+
+    def inputs(self, call: Call, direction: int) -> int:
+        """The depth of the sequence that a cell reads as its input."""
+        return input_type(call, self.source(call, direction)).shape[-1]
+
+
+Run = Callable[[int, Numbers, Numbers | None], tuple[list[Numbers], list[Numbers]]]
+"""(direction, input by steps, auxiliary input by steps) -> outputs of the steps, states at the end."""
+
+
+def run_both_ways(call: Call[BothWays], values: Values, linking: Linking, run: Run) -> list[Array]:
+    """The outputs in the layout of the input, and then the states at the end if the call asks for them."""
+    time_major = call.parameters.time_major
+    outputs: list[Numbers] = []
+    states: list[Numbers] = []
+    for direction in (_FORWARD, _BACKWARD):
+        order = slice(None, None, -1 if direction == _BACKWARD else 1)
+        steps = by_steps(input_value(values, linking.source(call, direction)), time_major)[order]
+        auxiliary = None
+        if linking.crossed(call):
+            auxiliary = by_steps(input_value(values, linking.auxiliary), time_major)[order]
+        results, after = run(direction, steps, auxiliary)
+        shape = (*input_type(call).shape[:2], after[0].shape[-1])
+        outputs.append(in_layout(results[order], shape, time_major))
+        states += after
+    if call.parameters.merge_outputs:
+        outputs = [np.concatenate(outputs, axis=-1)]
+    stored = [
+        state.reshape(tensor.shape)
+        for state, tensor in zip(states, call.outputs[len(outputs) :], strict=False)
+    ]
+    return [*outputs, *stored]
+
+
+def infer_both_ways(call: Call[BothWays], depths: Sequence[int], states: Sequence[tuple[int, ...]]) -> Shapes:
+    """The shapes of the outputs, from their depths and the shapes of the states."""
+    steps = input_type(call).shape[:2]
+    merged = [sum(depths)] if call.parameters.merge_outputs else list(depths)
+    return (*((*steps, depth) for depth in merged), *states)[: len(call.outputs)]
+
+
+def sequences_fit(call: Call[BothWays], linking: Linking) -> bool:
+    """Whether input and auxiliary input are sequences of as many steps and batches."""
+    shape = input_type(call).shape
+    if len(shape) != 3:
+        return False
+    if not linking.given(call):
+        return True
+    auxiliary = input_type(call, linking.auxiliary).shape
+    return len(auxiliary) == 3 and auxiliary[:2] == shape[:2]

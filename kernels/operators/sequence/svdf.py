@@ -38,14 +38,15 @@ from npusim.kernels.operator.operands import (
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count
 from npusim.kernels.operator.rescale import MOST_LEFT
-from npusim.kernels.operators.sequence import litert_functions, rnn_cell
-from npusim.kernels.operators.sequence.real_parts import RealParts
+from npusim.kernels.operators.sequence import litert_functions
+from npusim.kernels.operators.sequence.basic_rnn import RnnCellParameters
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated
+from npusim.kernels.operators.sequence.unrolled import RealParts
 
 _INPUT, _FEATURE_WEIGHTS, _TIME_WEIGHTS, _BIAS, _STATE = range(5)
 
 
-class Parameters(rnn_cell.CellParameters):
+class Parameters(RnnCellParameters):
     """rank: filters per unit.
 
     shift: whether the memory moves on one column before the newest is written, as in TFLite, or after the result is

@@ -1,8 +1,4 @@
-"""Recurrent layers of reals as simpler operators: matrix products, sums, products and functions of elements.
-
-A machine with lanes for reals does them one by one. Sums are added in another order than in a layer's own reference,
-and halves are rounded between the parts.
-"""
+"""Recurrent layers of floats as simpler operators, step by step: products, sums and functions of elements."""
 
 from __future__ import annotations
 
@@ -21,8 +17,17 @@ from npusim.kernels.operators.movement.joining import ConcatenationParameters
 from npusim.kernels.operators.movement.reshaping import ReshapeParameters
 from npusim.kernels.operators.movement.slicing import SliceParameters
 from npusim.kernels.operators.reduction.sums_and_means import MeanParameters
-from npusim.kernels.operators.sequence.both_ways import BothWays, Linking
-from npusim.kernels.operators.sequence.recurrence import Function
+from npusim.kernels.operators.sequence.lstm_cell import (
+    CELL,
+    GATES,
+    LAYER_NORM_EPSILON,
+    PEEPHOLE_GATES,
+    CellParameters,
+    Layout,
+    equations,
+    sizes_at,
+)
+from npusim.kernels.operators.sequence.recurrence import BothWays, Function, Linking
 
 MOST_STEPS = 64
 """Longer sequences stay one layer: each step is up to forty."""
@@ -186,3 +191,120 @@ def both_ways(
         results = [parts.merged("merged", results, call.outputs[0].shape)]
     parts.found.results = [*results, *(state for cell in cells for state in cell.states)]
     return parts.found
+
+
+class LstmParts:
+    """A cell and its states, taken from step to step."""
+
+    def __init__(self, parts: RealParts, layout: Layout, batch: int) -> None:
+        self.parts, self.layout = parts, layout
+        self.chosen: CellParameters = parts.call.parameters
+        cells, outputs = sizes_at(parts.call, layout)
+        self.batch, self.shape, self.output_shape = batch, (batch, cells), (batch, outputs)
+        self.output = self._state("output_state", layout.output_state, self.output_shape)
+        self.state = self._state("cell_state", layout.cell_state, self.shape)
+
+    def _state(self, name: str, position: int, shape: tuple[int, int]) -> int:
+        given = input_type(self.parts.call, position).shape
+        return position if given == shape else self.parts.reshaped(name, position, shape)
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """Of output and cell."""
+        return self.output, self.state
+
+    def step(self, x: int, auxiliary: int | None = None) -> None:
+        """The next output and state."""
+
+        def sums(gate: str, state: int) -> int:
+            return self._sums(gate, x, auxiliary, state)
+
+        hidden, self.state = equations(self, sums, self.state)
+        self.output = self._projected(hidden)
+
+    @property
+    def coupled(self) -> bool:
+        """True if the input gate is 1 - forget gate."""
+        return not self.parts.has(self.layout.input_weights)
+
+    def opened(self, gate: str, sums: int) -> int:
+        """Add the logistic function of the sums of a gate."""
+        return self.parts.function(gate, sums, self.shape, "sigmoid")
+
+    def complement(self, forget: int) -> int:
+        """Add 1 - forget gate."""
+        return self.parts.difference("input", self.parts.constant(1.0), forget, self.shape)
+
+    def candidate(self, sums: int) -> int:
+        """Add the activation of the sums of the cell gate."""
+        return self.parts.function("candidate", sums, self.shape, self.chosen.activation)
+
+    def mixed(self, forget: int, state: int, admitted: int, candidate: int) -> int:
+        """Add the next cell state, clipped."""
+        parts, shape = self.parts, self.shape
+        kept = parts.times("kept", forget, state, shape)
+        total = parts.sum("state", kept, parts.times("change", admitted, candidate, shape), shape)
+        return parts.limited("state", total, shape, self.chosen.cell_clip)
+
+    def shown(self, gate: int, state: int) -> int:
+        """Add the output before the projection."""
+        activated = self.parts.function("activated", state, self.shape, self.chosen.activation)
+        return self.parts.times("hidden", gate, activated, self.shape)
+
+    def _sums(self, gate: str, x: int, auxiliary: int | None, state: int) -> int:
+        """What the function of a gate is taken of."""
+        parts, layout, shape, number = self.parts, self.layout, self.shape, GATES.index(gate)
+        normalized = parts.has(layout.layer_norm + number)
+        bias = layout.biases + number
+        first = layout.input_weights + number
+        total = parts.product(f"{gate}_input", x, self.batch, first, None if normalized else bias)
+        recurrent = parts.product(
+            f"{gate}_recurrent", self.output, self.batch, layout.recurrent_weights + number
+        )
+        total = parts.sum(f"{gate}_sums", total, recurrent, shape)
+        if auxiliary is not None and layout.auxiliary_weights is not None:
+            linked = parts.product(
+                f"{gate}_auxiliary", auxiliary, self.batch, layout.auxiliary_weights + number
+            )
+            total = parts.sum(f"{gate}_linked", total, linked, shape)
+        if gate in PEEPHOLE_GATES:
+            peephole = layout.peepholes + PEEPHOLE_GATES.index(gate)
+            if parts.has(peephole):
+                seen = parts.times(f"{gate}_peephole", state, peephole, shape)
+                total = parts.sum(f"{gate}_seen", total, seen, shape)
+        if not normalized:
+            return total
+        total = parts.normalized(gate, total, shape, LAYER_NORM_EPSILON)
+        weighted = parts.times(f"{gate}_weighted", total, layout.layer_norm + number, shape)
+        return parts.sum(f"{gate}_biased", weighted, bias, shape)
+
+    def _projected(self, hidden: int) -> int:
+        parts, layout = self.parts, self.layout
+        if not parts.has(layout.projection_weights):
+            return hidden
+        bias = layout.projection_bias if parts.has(layout.projection_bias) else None
+        output = parts.product("projection", hidden, self.batch, layout.projection_weights, bias)
+        return parts.limited("projection", output, self.output_shape, self.chosen.proj_clip)
+
+
+def lstm_in_one_step(call: Call[CellParameters]) -> Expansion:
+    """An lstm."""
+    parts = RealParts(call)
+    cell = LstmParts(parts, CELL, input_type(call).shape[0])
+    cell.step(0)
+    results = [cell.output, *cell.states]
+    if len(call.outputs) > len(results):
+        zeros = parts.found.constant(np.zeros(call.outputs[-1].shape, parts.dtype))
+        results.append(parts.reshaped("scratch", zeros, call.outputs[-1].shape))
+    parts.found.results = results
+    return parts.found
+
+
+def lstm_over_sequence(
+    call: Call[CellParameters], batch: int, count: int, time_major: bool
+) -> Expansion | None:
+    """A unidirectional_sequence_lstm of `count` steps."""
+    if not 0 < count <= MOST_STEPS:
+        return None
+    parts = RealParts(call)
+    return one_way(parts, LstmParts(parts, CELL, batch), count, time_major)

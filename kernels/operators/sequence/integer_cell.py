@@ -1,14 +1,7 @@
-"""The LSTM cell in integers, bit for bit LiteRT's 8x8->16 kernel.
-
-Inputs, outputs and weights are int8 (weights without zero point), biases int32, all else int16: the sums of a
-gate have 12 fraction bits and saturate after each addend, gates have 15 fraction bits, and the scale of the cell
-state is a power of two. Sums that are normalized have a scale of their own before, and take the bias after it.
-"""
+"""The LSTM cell in integers, bit for bit LiteRT's 8x8->16 kernel, and the rules of its scales."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from math import log2
 from typing import Any, NamedTuple
 
@@ -16,28 +9,34 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
 from npusim.isa.base.tensor import Array
-from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
+from npusim.kernels.operator.fixed_point import Int64Array
 from npusim.kernels.operator.inverse_root import inverse_root
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Values
+from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.sequence.lstm_cell import (
+    CELL,
     GATES,
     PEEPHOLES,
+    CellParameters,
     IntegerParameters,
     Operand,
+    equations,
+    gates_at,
     gates_of,
+    given,
     initial_state,
     present,
     sizes_of,
     walk,
     weights_of,
+    weights_of_cell,
 )
 from npusim.kernels.operators.sequence.recurrence import Numbers
+from npusim.kernels.operators.sequence.word_cell import WordCell
 
-_SUM_INTEGER_BITS = 3
 _SUM_FRACTION_BITS = 12
 _SUM_SCALE = np.float32(2.0**-_SUM_FRACTION_BITS)
-_WORD = FixedPoint(16)
 
 HIDDEN = 4
 """Index in the parameter `intermediates` of the quantization of o tanh(c)."""
@@ -103,29 +102,33 @@ class Gate(NamedTuple):
         return total if self.layer_norm is None else self.layer_norm.of(total)
 
 
-def reference(call: Call, values: Values) -> list[Array]:
+def integer_reference(call: Call, values: Values) -> list[Array]:
     """All outputs of the sequence, then the states at its end."""
-    cell = Cell(call, values)
+    cell = IntegerCell(call, values)
     sizes, zero = sizes_of(call), quantization(input_type(call, Operand.OUTPUT_STATE)).zero_point
     output_state = initial_state(values, Operand.OUTPUT_STATE, (sizes.batch, sizes.outputs), zero)
     cell_state = initial_state(values, Operand.CELL_STATE, (sizes.batch, sizes.cells), 0)
     return walk(call, values, output_state, cell_state.astype(np.int64), cell.step)
 
 
-class Cell:
+class IntegerCell:
     """A call's weights and multipliers, ready to take steps."""
 
     def __init__(self, call: Call[IntegerParameters], values: Values) -> None:
         self.gates = {gate: _gate(call, values, gate) for gate in gates_of(call)}
-        self.state_exponent = state_exponent(call)
         state_scale = quantization(input_type(call, Operand.CELL_STATE)).scale
-        self.cell_limit = _limit(call.parameters.cell_clip, state_scale, 32767)
-        hidden_scale, self.hidden_zero = _hidden(call)
-        self.hidden_rescale = _hidden_rescale(call)
+        hidden_scale, hidden_zero = _hidden(call)
+        projected = present(call, Operand.PROJECTION_WEIGHTS)
+        self.words = WordCell(
+            coupled="input" not in self.gates,
+            state_integer_bits=15 + state_exponent(call),
+            limit=_limit(call.parameters.cell_clip, state_scale, 32767),
+            output_rescale=_hidden_rescale(call),
+            # LiteRT projects values that stand for scale * (value + zero point)
+            zero=-hidden_zero if projected else hidden_zero,
+        )
         self.projection: Addend | None = None
-        if present(call, Operand.PROJECTION_WEIGHTS):
-            # LiteRT projects codes that stand for scale * (code + zero point)
-            self.hidden_zero = -self.hidden_zero
+        if projected:
             state = quantization(input_type(call, Operand.OUTPUT_STATE))
             weights, bias = Operand.PROJECTION_WEIGHTS, Operand.PROJECTION_BIAS
             self.projection = _addend(
@@ -134,7 +137,7 @@ class Cell:
                 weights,
                 bias if present(call, bias) else None,
                 np.float32(hidden_scale),
-                self.hidden_zero,
+                self.words.zero,
                 np.float32(state.scale),
             )
             self.output_zero = state.zero_point
@@ -142,20 +145,13 @@ class Cell:
             self.output_limit = _limit(call.parameters.proj_clip, output_scale, 127)
 
     def step(self, x: Numbers, output_state: Numbers, cell_state: Int64Array) -> tuple[Numbers, Numbers]:
-        """One step for int8 codes [batch, ...]."""
-        operands = x, output_state, cell_state
-        forget = _logistic(self.gates["forget"].sums(*operands))
-        candidate = _tanh(self.gates["cell"].sums(*operands), _SUM_INTEGER_BITS)
-        gate = self.gates.get("input")
-        admitted = _WORD.one - forget if gate is None else _logistic(gate.sums(*operands))
-        kept = divide_by_power(forget * cell_state, 15)
-        cell_state = _saturate(kept + divide_by_power(admitted * candidate, 30 + self.state_exponent))
-        if self.cell_limit:
-            cell_state = np.clip(cell_state, -self.cell_limit, self.cell_limit)
-        shown = _logistic(self.gates["output"].sums(x, output_state, cell_state))
-        activated = _tanh(cell_state, 15 + self.state_exponent)
-        hidden = _rescale(shown * activated, self.hidden_rescale) + self.hidden_zero
-        return self._projected(np.clip(hidden, -128, 127)), cell_state
+        """Return output and cell state after a step for int8 values [batch, ...]."""
+
+        def sums(gate: str, state: Int64Array) -> Int64Array:
+            return self.gates[gate].sums(x, output_state, state)
+
+        hidden, cell_state = equations(self.words, sums, cell_state)
+        return self._projected(hidden), cell_state
 
     def _projected(self, hidden: Int64Array) -> Int64Array:
         if self.projection is None:
@@ -297,15 +293,57 @@ def _saturate(values: Int64Array) -> Int64Array:
     return np.clip(values, -32768, 32767)
 
 
-def _logistic(sums: Int64Array) -> Int64Array:
-    return _table(_WORD.logistic, _SUM_INTEGER_BITS)[sums + 32768]
+_EXPONENT_TOLERANCE = 1e-3
+"""How far LiteRT lets the logarithm of a scale be from a whole number that it takes it for."""
 
 
-def _tanh(words: Int64Array, integer_bits: int) -> Int64Array:
-    return _table(_WORD.tanh, integer_bits)[words + 32768]
+def tanh_activation(call: Call[CellParameters]) -> bool:
+    """in integers the activation is tanh"""
+    return input_type(call).real or call.parameters.activation == "tanh"
 
 
-@cache
-def _table(function: Callable[[Int64Array, int], Int64Array], integer_bits: int) -> Int64Array:
-    """The function of all 16-bit words, from -32768 up."""
-    return function(np.arange(-32768, 32768), integer_bits)
+def scales_of_operands(call: Call) -> bool:
+    """in integers every operand but the biases has one scale, and weights have no zero point"""
+    if input_type(call).real:
+        return True
+    factors = (
+        *weights_of_cell(CELL),
+        *PEEPHOLES.values(),
+        *range(Operand.LAYER_NORM, Operand.LAYER_NORM + 4),
+    )
+    weights = given(call, factors)
+    others = given(call, (Operand.INPUT, Operand.OUTPUT_STATE, Operand.CELL_STATE))
+    tensors = [*weights, *others, call.outputs[0]]
+    if any(tensor.quantization is None or tensor.quantization.axis is not None for tensor in tensors):
+        return False
+    return all(tensor.quantization is not None and tensor.quantization.zero_point == 0 for tensor in weights)
+
+
+def cell_scale(call: Call) -> bool:
+    """in integers the scale of the cell state is a power of two from 2**-15 to 2**-9, without zero point"""
+    found = input_type(call, Operand.CELL_STATE).quantization
+    if input_type(call).real or found is None:
+        return input_type(call).real
+    exponent = log2(found.scale)
+    near = abs(exponent - round(exponent)) < _EXPONENT_TOLERANCE
+    return near and round(exponent) in range(-15, -8) and found.zero_point == 0
+
+
+def hidden_scale(call: Call[IntegerParameters]) -> bool:
+    """in integers the fifth of the intermediates is the [scale, zero point] of o tanh(c)"""
+    if input_type(call).real:
+        return True
+    intermediates = call.parameters.intermediates
+    return len(intermediates) == 5 and intermediates[HIDDEN] is not None
+
+
+def sum_scales(call: Call[IntegerParameters]) -> bool:
+    """in integers the first four intermediates are the [scale, zero point] of the sums that are normalized"""
+    if input_type(call).real or not present(call, weights_of("output", Operand.LAYER_NORM)):
+        return True
+    return all(call.parameters.intermediates[gate] is not None for gate in gates_at(call, CELL))
+
+
+def shifts_in_32_bits(call: Call) -> bool:
+    """in integers products of scales are less than 2**31 times the scale of their sum: C leaves more undefined"""
+    return input_type(call).real or largest_shift(call) <= MOST_LEFT
