@@ -217,8 +217,6 @@ class MacInstruction(Instruction):
         code_low, code_high = CODES[self._ofm_signed]
         if not self.int16 and not code_low <= self.low <= self.high <= code_high:
             found.append(f"clamp {self.low}..{self.high} does not lie in {code_low}..{code_high}")
-        if self.int16 and self.rescale:
-            found.append(f"rescale {RESCALES[1]} with an int16 feature map; it may be {RESCALES[0]}")
         for name, signed in (("ifm_zero", self.signed), ("weight_zero", self.weights_signed)):
             (code_low, code_high), zero = CODES[signed], getattr(self, name)
             if not code_low <= zero <= code_high:

@@ -40,14 +40,15 @@ class Finish(NamedTuple):
         scales, behind = channels if per_channel else 1, size * channels
         accumulators += np.frombuffer(block, f"<i{size}", channels)
         clamp = self.zero_point, self.low, self.high, self.dtype
+        if size > BIAS_BYTES:
+            place = behind + scales * (FLOAT32_BYTES if self.in_float32 else FIXED_POINT_BYTES)
+            low, high = np.frombuffer(block, "<i2", 2, place).tolist()
+            clamp = self.zero_point, low, high, self.dtype
         if self.in_float32:
             return requantise_in_float32(accumulators, np.frombuffer(block, "<f4", scales, behind), *clamp)
         multiplier = np.frombuffer(block, "<i4", scales, behind)
         shift = np.frombuffer(block, np.int8, scales, behind + 4 * scales).astype(np.int64)
         rounding: Rounding = "single" if self.single_rounding else "double"
-        if size > BIAS_BYTES:
-            low, high = np.frombuffer(block, "<i2", 2, behind + FIXED_POINT_BYTES * scales).tolist()
-            clamp = self.zero_point, low, high, self.dtype
         return requantise(accumulators, multiplier, shift, *clamp, rounding)
 
 

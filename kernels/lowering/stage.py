@@ -106,7 +106,9 @@ def output_stage(call: Call, multipliers: Multipliers, rounding: Rounding) -> Ou
         return OutputStage(values, _ONE, 0, 0, "single", result_bytes=4)
     if call.parameters.rescale == "float32":
         bounds = float32_bounds(activation_of(call), call.outputs[0])
-        return OutputStage(values, (_shared(float32_scales(*maps))[0],), *bounds, "double")
+        return OutputStage(
+            values, (_shared(float32_scales(*maps))[0],), *bounds, "double", 2 if int16 else 1, int16
+        )
     multiplier, shift = _shared(*multipliers(*maps))
     bounds = act_range(activation_of(call), call.outputs[0])
     if accumulator_bits(call) == 64 and rounding == "double":  # the reference's rounding "reduced"
@@ -147,6 +149,7 @@ def common_fields(call: Call, stage: OutputStage, hardware: Hardware) -> dict[st
             "rounding": int(stage.rounding == "single"),
             "per_channel": int(stage.per_channel),
             "int16": 1,
+            "rescale": int(stage.in_float32),
             "few_bits": int(few_bits(call, hardware)),
         }
     words = stage.result_bytes > 1

@@ -100,6 +100,7 @@ CONV_2D = Operator(
         exact_sum.on_npu(_MAC[0], _FITS),
         exact_sum.on_npu(_MAC[1], _FITS, exact_sum.codes_only),
         exact_sum.on_npu(_MAC[2], _FITS),
+        *(exact_sum.on_int16(row, convolution.products) for row in _MAC),
         on_float_columns(lower_real_convolution, *convolution.NPU_RULES[1:], _one_group),
         on_float_columns(lower_real_groups, *convolution.NPU_RULES[1:]),
     ),

@@ -71,6 +71,7 @@ DEPTHWISE_CONV_2D = Operator(
         _MAC,
         weighted_sum.on_int16(_MAC, convolution.wide_sums_fit(3)),
         exact_sum.on_npu(_MAC, convolution.fits_on_npu(channel_axis=3), exact_sum.codes_only),
+        exact_sum.on_int16(_MAC, convolution.products),
         on_float_columns(lower_real_depthwise, *convolution.NPU_RULES[1:], _multiplier_on_npu),
     ),
     arithmetics=convolution.arithmetics(

@@ -39,7 +39,13 @@ from npusim.kernels.operator.in_reals import by_element
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import ROOM, Call, Lowering, Rule, Values, need
 from npusim.kernels.operator.rescale import float32_scales, products_of_scales
-from npusim.kernels.operators.convolution.weighted_sum import BIAS, WEIGHTS, bias_per_channel
+from npusim.kernels.operators.convolution.weighted_sum import (
+    BIAS,
+    WEIGHTS,
+    array_passes,
+    bias_per_channel,
+    wide_maps,
+)
 
 _CODES = "int8|uint8|int16|uint16"
 PRODUCT_TYPES = (f"{_CODES}, {_CODES} -> {_CODES}|int32|float32",)
@@ -247,6 +253,31 @@ def on_npu(row: Lowering, fits: Rule, *rules: Rule) -> Lowering:
     return row._replace(
         rules=(codes_on_npu, *row.rules[1:], *rules, one_weight_zero, fits),
         needs=(*row.needs, float32_rescale),
+        rescales=("float32",),
+    )
+
+
+def _int16_on_npu(call: Call) -> bool:
+    """on the NPU int16 feature maps and results have zero point 0, beside constant 8-bit weights and bias"""
+    maps = input_type(call), call.outputs[0]
+    return wide_maps(call) and all(
+        kind.dtype == "int16" and not quantization(kind).zero_point for kind in maps
+    )
+
+
+def _sums_in_47_bits(inner: Callable[[Call], int]) -> Rule:
+    def rule(call: Call) -> bool:
+        """on the NPU sums of int16 values with weights stay below 2**47"""
+        return largest_sum(call, inner(call)) < 1 << 47
+
+    return rule
+
+
+def on_int16(row: Lowering, inner: Callable[[Call], int]) -> Lowering:
+    """Return the way of fixed point, for int16 feature maps and the rescale in float32."""
+    return row._replace(
+        rules=(_int16_on_npu, *row.rules[1:], one_weight_zero, _sums_in_47_bits(inner)),
+        needs=(*row.needs, array_passes, float32_rescale),
         rescales=("float32",),
     )
 

@@ -196,6 +196,7 @@ FULLY_CONNECTED = Operator(
         _COMPUTED,
         weighted_sum.on_int16(_CONSTANT, weighted_sum.wide_sums_fit(0, _multipliers)),
         exact_sum.on_npu(_CONSTANT, _FITS),
+        exact_sum.on_int16(_CONSTANT, _products),
         exact_sum.with_room(exact_sum.on_npu(_COMPUTED, _FITS)),
         on_float_columns(lower_real_product, *_NPU_RULES[1:]),
     ),

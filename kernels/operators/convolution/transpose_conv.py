@@ -185,6 +185,7 @@ TRANSPOSE_CONV = Operator(
         _MAC,
         weighted_sum.on_int16(_MAC, weighted_sum.wide_sums_fit(0, _multipliers)),
         exact_sum.on_npu(_MAC, _FITS),
+        exact_sum.on_int16(_MAC, _products),
     ),
     arithmetics=(Arithmetic(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),),
 )

@@ -133,14 +133,14 @@ def wide_sums_fit(channel_axis: int, multipliers: Multipliers) -> Rule:
 
 
 @need("mac_array.int16_passes")
-def _passes(call: Call, hardware: Hardware) -> bool:
+def array_passes(call: Call, hardware: Hardware) -> bool:
     """passes for int16 feature maps (mac_array.int16_passes)"""
     return hardware.mac_array.int16_passes > 0
 
 
 def on_int16(row: Lowering, *rules: Rule) -> Lowering:
     """The same way for int16 feature maps: its first rule, which types it takes, is another."""
-    return row._replace(rules=(wide_maps, *row.rules[1:], *rules), needs=(*row.needs, _passes))
+    return row._replace(rules=(wide_maps, *row.rules[1:], *rules), needs=(*row.needs, array_passes))
 
 
 def bias_value(values: Values) -> Any:
