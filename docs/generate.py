@@ -344,7 +344,7 @@ NN HAL, and why, stands in [hal.md](hal.md#departures).
 
 def with_rules(text: str) -> str:
     """A document with the rules of the HAL written anew, from the docstrings of their checks."""
-    from npusim.frontends.nn_hal.rules.table import texts
+    from npusim.frontends.nn_hal.validate import texts
 
     return _with_part(text, "rules", _table(("id", "rule"), [*texts()]))
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         OperandType,
         OperationType,
     )
+    from npusim.frontends.nn_hal.fault import HalError, Result
     from npusim.frontends.nn_hal.file import load, save
-    from npusim.frontends.nn_hal.result import HalError, Result
     from npusim.frontends.nn_hal.structs import (
         Capabilities,
         DataLocation,
@@ -83,7 +83,7 @@ _HOMES = {
         *("OperandLifeTime", "OperandType", "OperationType"),
     ),
     f"{_ROOM}.file": ("load", "save"),
-    f"{_ROOM}.result": ("HalError", "Result"),
+    f"{_ROOM}.fault": ("HalError", "Result"),
     f"{_ROOM}.structs": (
         *(
             "Capabilities",

@@ -10,15 +10,11 @@ from typing import Any, Self
 
 from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.enumerations import DeviceStatus, ErrorStatus, OperationType
-from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.fault import Fault, Refused, Result, Rule
 from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.conversion import Refused
 from npusim.frontends.nn_hal.operations.parts import unsupported
-from npusim.frontends.nn_hal.result import Result
-from npusim.frontends.nn_hal.rules.rule import Rule
-from npusim.frontends.nn_hal.rules.table import FORM, RULES
 from npusim.frontends.nn_hal.structs import Capabilities
-from npusim.frontends.nn_hal.validate import check_model
+from npusim.frontends.nn_hal.validate import FORM, RULES, check_model
 from npusim.hal.prepared import PreparedModel, refusing
 from npusim.hal.stage import Target
 from npusim.isa.base.errors import NpusimError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel
-from npusim.frontends.nn_hal.operations.conversion import tensor_type
+from npusim.frontends.nn_hal.operations.call import tensor_type
 from npusim.isa.base.tensor import Array, TensorType
 
 Role = Literal["main", "branch", "test", "turn"]

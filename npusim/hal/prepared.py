@@ -20,15 +20,12 @@ import numpy as np
 from npusim.frontends.nn_hal import reading
 from npusim.frontends.nn_hal.checked import CheckedArgument, CheckedModel, CheckedOperand, CheckedRequest
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, LoopTimeoutDurationNs
-from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.fault import Fault, Refused, Result
 from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.call import Known
-from npusim.frontends.nn_hal.operations.conversion import Refused, tensor_type
+from npusim.frontends.nn_hal.operations.call import Known, tensor_type
 from npusim.frontends.nn_hal.request import check_request, reader_in_need
-from npusim.frontends.nn_hal.result import Result
-from npusim.frontends.nn_hal.rules.operations import RULES as OPERATIONS
 from npusim.frontends.nn_hal.structs import OutputShape
-from npusim.frontends.nn_hal.validate import faults
+from npusim.frontends.nn_hal.validate import OPERATIONS, faults
 from npusim.hal.execution import Execution, timing
 from npusim.hal.frames import Frame, Frames, Ground, Value, form_of, replaced, values_of
 from npusim.hal.glue import look, transfer

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperand, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, OperationType
-from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.call import Argument, Call, Known
-from npusim.frontends.nn_hal.operations.conversion import Needs, Refused
+from npusim.frontends.nn_hal.operations.call import Argument, Call, Known, Needs
 from npusim.frontends.nn_hal.operations.parts import GraphParts
 from npusim.hal.frames import Frame, Frames, Ground, Role, Value, replaced, values_of
 from npusim.kernels.graph.builder import GraphBuilder

@@ -70,7 +70,7 @@ class Text:
 
 
 def _hal() -> set[str]:
-    from npusim.frontends.nn_hal.rules.table import texts
+    from npusim.frontends.nn_hal.validate import texts
 
     return {name for names, _ in texts() for name in names.split()}
 

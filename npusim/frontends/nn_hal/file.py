@@ -23,9 +23,8 @@ from npusim.frontends.nn_hal.enumerations import (
     OperandType,
     OperationType,
 )
-from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.fault import Fault, HalError
 from npusim.frontends.nn_hal.reading import Broken
-from npusim.frontends.nn_hal.result import HalError
 from npusim.frontends.nn_hal.structs import (
     DataLocation,
     ExtensionNameAndPrefix,

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import OperandLifeTime, OperationType
-from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.file import MAGIC, loads
-from npusim.frontends.nn_hal.operations.call import Argument, Known
-from npusim.frontends.nn_hal.operations.conversion import Needs, Refused, tensor_type
+from npusim.frontends.nn_hal.operations.call import Argument, Known, Needs, tensor_type
 from npusim.frontends.nn_hal.operations.parts import GraphParts
 from npusim.frontends.nn_hal.request import reader_in_need
 from npusim.frontends.nn_hal.validate import check_model

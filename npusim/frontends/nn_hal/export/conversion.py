@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType
-from npusim.frontends.nn_hal.export.operations import Said, said
+from npusim.frontends.nn_hal.export.operations import Wording, wording
 from npusim.frontends.nn_hal.operand_types import row_of
 from npusim.frontends.nn_hal.operations.signature import TENSORS, Slot, form
 from npusim.frontends.nn_hal.operations.table import row
@@ -146,7 +146,7 @@ class _Writing:
     # Operations
 
     def node(self, node: Node) -> None:
-        words = said(node.op, call_of(self.graph, node))
+        words = wording(node.op, call_of(self.graph, node))
         entry = row(words.type)
         assert entry is not None, words.type
         signature = form(entry.forms[words.form])
@@ -163,7 +163,7 @@ class _Writing:
         outputs = [self.result(node, words, place) for place in order]
         self.operations.append(Operation(words.type, inputs, outputs))
 
-    def argument(self, slot: Slot, node: Node, words: Said, operands: Iterator[int | None]) -> list[int]:
+    def argument(self, slot: Slot, node: Node, words: Wording, operands: Iterator[int | None]) -> list[int]:
         """The operands of an argument: said, or as a parameter is called, or else the next inputs of the node."""
         if slot.name in words.values:
             return [self.value(slot, words.values[slot.name], node)]
@@ -206,7 +206,7 @@ class _Writing:
         first, second = (np.float32(scaling.scale) for scaling in scalings if scaling is not None)
         return float(first * second)
 
-    def result(self, node: Node, words: Said, place: int) -> int:
+    def result(self, node: Node, words: Wording, place: int) -> int:
         """A result of the node; -1 for one that nobody reads."""
         if place >= len(node.outputs):
             raise GraphError(f"NNAPI's {words.type.name} gives its state, too")
@@ -216,7 +216,7 @@ class _Writing:
         return self.operand(Operand(tensor_type(kind), list(words.scratch)))
 
 
-def _omitted(slot: Slot, words: Said, main: TensorType) -> OperandType:
+def _omitted(slot: Slot, words: Wording, main: TensorType) -> OperandType:
     """The type of an operand that has no value."""
     if slot.kind in TENSORS:
         return TENSORS[slot.kind]

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperand, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
+from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations.signature import Binding, Slot
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.kernels.graph.graph import UNRANKED
 
 Size = int | None
 """A size of a tensor, None while it is not known."""
@@ -94,6 +96,35 @@ class Argument:
         return self.known.value(self.operand.index)
 
 
+class Needs(Exception):
+    """A node cannot be made before the value or sizes of an operand are known: an input's are in the request."""
+
+    def __init__(self, argument: Argument) -> None:
+        super().__init__(f"{argument.place}: operands[{argument.operand.index}] must be known")
+        self.operand = argument.operand.index
+
+
+def quantization_of(operand: CheckedOperand) -> Quantization | None:
+    """Return the quantization of an operand; None if its elements are plain numbers, as those of TENSOR_INT32 are.
+
+    The scale of a bias is left out: it follows from the scales of input and weights.
+    """
+    if operand.channels is not None:
+        scales = operand.channels.scales
+        return Quantization(scales, (0,) * len(scales), operand.channels.axis)
+    if operand.row.scaling != "one":
+        return None
+    return Quantization((operand.scale,), (operand.zero_point,))
+
+
+def tensor_type(operand: CheckedOperand, shape: tuple[int, ...] = UNRANKED) -> TensorType:
+    """Return the tensor type of an operand, by default without a shape, which a result gets from its operands."""
+    name = operand.row.element
+    if name is None:
+        raise Refused(Fault(operand.place, f"{operand.type.name} is no tensor that an operation computes on"))
+    return TensorType(name, shape, quantization_of(operand))
+
+
 class Call:
     """An operation with its arguments by the names that its row gives them."""
 
@@ -105,12 +136,13 @@ class Call:
         binding: Binding,
         referenced: Sequence[CheckedGraph] = (),
     ) -> None:
-        """`referenced` are the graphs that IF and WHILE refer to."""
+        """`referenced` are the graphs that IF and WHILE refer to. `slots` are all inputs that such a call may have."""
         self.operation = operation
         self.place = operation.place
         self.version = version
         self.referenced = referenced
-        self._defaults = {slot.name: slot.default for slot in binding.form.inputs.every}
+        self.slots = binding.form.inputs.every
+        self._defaults = {slot.name: slot.default for slot in self.slots}
         self.inputs = self._arguments("inputs", operation.inputs, binding.inputs, known)
         self.outputs = self._arguments("outputs", operation.outputs, binding.outputs, known)
         self._by_name: dict[str, list[Argument]] = {}

@@ -15,17 +15,10 @@ from collections.abc import Sequence
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType, OperationType
-from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.call import Argument, Call, Known
-from npusim.frontends.nn_hal.operations.conversion import (
-    Conversion,
-    Needs,
-    Refused,
-    quantization_of,
-    tensor_type,
-)
-from npusim.frontends.nn_hal.operations.row import Convert, Row
+from npusim.frontends.nn_hal.operations.call import Argument, Call, Known, Needs, quantization_of, tensor_type
+from npusim.frontends.nn_hal.operations.row import Conversion, Row
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import UNRANKED, Node
@@ -90,11 +83,11 @@ class GraphParts:
         """
         call = checked_call(operation, self.known, self._version, self._referenced)
         row = row_of(operation)
-        if row.convert is None or not row.supported:
+        if not row.supported:
             raise Refused(_not_computed(operation))
         before = len(self.builder.tensors), len(self.builder.nodes), len(self.builder.inputs)
         try:
-            outputs = self._converted(call, row, row.convert, before[1])
+            outputs = self._converted(call, row, before[1])
         except (Refused, Needs):
             self._forget(*before)
             raise
@@ -109,8 +102,8 @@ class GraphParts:
                 self.known.shapes[operand] = (None, *others)
                 del self._tensors[operand]
 
-    def _converted(self, call: Call, row: Row, convert: Convert, first_node: int) -> Sequence[int]:
-        outputs = convert(Conversion(call, self))
+    def _converted(self, call: Call, row: Row, first_node: int) -> Sequence[int]:
+        outputs = row.converted(Conversion(call, row, self))
         for node in self.builder.nodes[first_node:]:
             _require_sound(self.builder, node, call)
         for argument, tensor in zip(call.outputs, outputs, strict=False):

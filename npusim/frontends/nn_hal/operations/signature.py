@@ -35,6 +35,9 @@ TENSORS = {
 }
 """Tensor types by the names that signatures have for them."""
 
+SCALARS = ("i", "f", "h", "b", "s")
+"""The kinds of scalar arguments."""
+
 _KINDS = {
     "i": OperandType.INT32,
     "f": OperandType.FLOAT32,

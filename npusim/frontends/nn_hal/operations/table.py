@@ -4,38 +4,30 @@ from __future__ import annotations
 
 from npusim.frontends.nn_hal.enumerations import EXTENSIONS, OperationType
 from npusim.frontends.nn_hal.operations import (
-    control,
-    convolutions,
-    detection,
-    elementwise,
-    hashing,
-    lookups,
-    lstms,
-    movement,
-    recurrent,
-    reductions,
-    resizes,
-    shapes,
-    windows,
+    along_axes,
+    elements,
+    lstm_rows,
+    rearrangements,
+    recurrent_rows,
+    regions_of_interest,
+    reshaping,
+    selections,
+    sliding_windows,
 )
 from npusim.frontends.nn_hal.operations.row import Row
 
 OPERATIONS: tuple[Row, ...] = tuple(
     sorted(
         (
-            *convolutions.ROWS,
-            *windows.ROWS,
-            *elementwise.ROWS,
-            *reductions.ROWS,
-            *resizes.ROWS,
-            *shapes.ROWS,
-            *movement.ROWS,
-            *lookups.ROWS,
-            *lstms.ROWS,
-            *recurrent.ROWS,
-            *detection.ROWS,
-            *hashing.ROWS,
-            *control.ROWS,
+            *sliding_windows.ROWS,
+            *elements.ROWS,
+            *along_axes.ROWS,
+            *selections.ROWS,
+            *reshaping.ROWS,
+            *rearrangements.ROWS,
+            *lstm_rows.ROWS,
+            *recurrent_rows.ROWS,
+            *regions_of_interest.ROWS,
         ),
         key=lambda row: row.type,
     )
@@ -47,4 +39,4 @@ _BY_TYPE = {row.type: row for row in OPERATIONS}
 
 def row(type_: OperationType) -> Row | None:
     """Return the row of an operation, also of an extension; None if npusim does not have it."""
-    return _BY_TYPE.get(type_) if type_ < EXTENSIONS else control.of_vendor(type_)
+    return _BY_TYPE.get(type_) if type_ < EXTENSIONS else selections.of_vendor(type_)

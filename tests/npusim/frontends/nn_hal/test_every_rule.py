@@ -14,8 +14,7 @@ from npusim.frontends.nn_hal.operand_types import row_of
 from npusim.frontends.nn_hal.operations.call import Known
 from npusim.frontends.nn_hal.operations.row import Row, text
 from npusim.frontends.nn_hal.operations.table import OPERATIONS
-from npusim.frontends.nn_hal.rules.table import FORM
-from npusim.frontends.nn_hal.validate import check_model
+from npusim.frontends.nn_hal.validate import FORM, check_model
 from tests.npusim.frontends.nn_hal.calls import (
     BIAS,
     CALLS,

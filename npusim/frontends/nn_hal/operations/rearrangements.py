@@ -1,4 +1,4 @@
-"""Operations that move elements: borders, blocks, slices, repetitions, rows at indices."""
+"""Operations that move elements: borders, blocks of images, slices, repetitions, orders."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from typing import NamedTuple
 from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion
-from npusim.frontends.nn_hal.operations.row import Row
+from npusim.frontends.nn_hal.operations.constraints import (
+    at_least,
+    axis_of,
+    elements_at_least,
+    entry_per_dimension,
+    rank_of,
+)
+from npusim.frontends.nn_hal.operations.reshaping import move
+from npusim.frontends.nn_hal.operations.row import Choice, Conversion, Row
 
+_T = OperationType
 _ALL = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"
 _SINCE_1_1 = "F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3"
+_SINCE_1_2 = "F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3"
 _WHOLE_TOO = "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
 _SINCE_7 = "F16@7 F32@7 I32@7 Q8@7 Q8S@7"
-_MOST_RANK = 4
-_ALIKE = (constraints.same_quantization("input", "output"),)
+_RANKS = rank_of("input", 1, 4)
 
 
 # Borders
@@ -33,32 +41,12 @@ def _padded(call: Call) -> str | None:
     return None if constraints.may_equal(padded, call.shape("output")) else "output"
 
 
-_PADDED = (
-    constraints.pair_per_dimension("paddings", "input"),
-    _padded,
-)
-_NOT_NEGATIVE = constraints.elements_at_least(0, "paddings")
-
-
-def _pad(c: Conversion) -> Sequence[int]:
-    return c.node("pad", [c.tensor("input")], paddings=c.pairs("paddings"))
-
-
 def _code(call: Call) -> str | None:
     """the value for an 8-bit tensor is one of its codes"""
     value, low = call.number("value"), call["input"].operand.row.zero_points[0]
     if value is None or call.type("input") not in constraints.QUANTIZED:
         return None
     return None if low <= value <= low + 255 else "value"
-
-
-def _pad_with_value(c: Conversion) -> Sequence[int]:
-    quantized = c.call.type("input") in constraints.QUANTIZED
-    value = c.whole("value") if quantized else c.real("value")
-    return c.node("pad", [c.tensor("input")], paddings=c.pairs("paddings"), pad_value=value)
-
-
-_MIRROR_MODES = ("reflect", "symmetric")
 
 
 def _mirrored(call: Call) -> str | None:
@@ -69,11 +57,6 @@ def _mirrored(call: Call) -> str | None:
     room = [None if size is None else size - 1 + mode for size in sizes for _ in range(2)]
     pairs = zip(paddings, room, strict=False)
     return None if all(most is None or padding <= most for padding, most in pairs) else "paddings"
-
-
-def _mirror_pad(c: Conversion) -> Sequence[int]:
-    mode = _MIRROR_MODES[c.whole("mode")]
-    return c.node("mirror_pad", [c.tensor("input")], paddings=c.pairs("paddings"), mode=mode)
 
 
 # Blocks of images
@@ -94,23 +77,12 @@ def _block_divides_image(call: Call) -> str | None:
     return None if all(size is None or size % block == 0 for size in image[1:3]) else "input"
 
 
-def _block(c: Conversion) -> Sequence[int]:
-    op = c.call.operation.type.name.lower()
-    return [c.stored(c.node(op, [c.image()], block_size=c.whole("block_size"))[0])]
-
-
 def _block_divides_batch(call: Call) -> str | None:
     """the batch of the input is divisible by the number of pixels of a block"""
     block, batch = call.wholes("block_shape"), call.size("input", 0)
     if block is None or batch is None or min(block) < 1:
         return None
     return None if batch % prod(block) == 0 else "input"
-
-
-def _batch_to_space(c: Conversion) -> Sequence[int]:
-    crops = ((0, 0), (0, 0))
-    block = tuple(c.wholes("block_shape"))
-    return [c.stored(c.node("batch_to_space_nd", [c.image()], block_shape=block, crops=crops)[0])]
 
 
 def _block_divides_padded(call: Call) -> str | None:
@@ -124,11 +96,6 @@ def _block_divides_padded(call: Call) -> str | None:
         for size, before, after, step in padded
     )
     return None if all(fits) else "input"
-
-
-def _space_to_batch(c: Conversion) -> Sequence[int]:
-    block, paddings = tuple(c.wholes("block_shape")), c.pairs("paddings")
-    return [c.stored(c.node("space_to_batch_nd", [c.image()], block_shape=block, paddings=paddings)[0])]
 
 
 def _two_blocks(call: Call) -> str | None:
@@ -158,12 +125,11 @@ def _slice_inside(call: Call) -> str | None:
 
 
 def _slice(c: Conversion) -> Sequence[int]:
-    begins, sizes = c.wholes("begin"), c.shape("input")
     counts = [
         size - begin if count < 0 else count
-        for begin, count, size in zip(begins, c.wholes("size"), sizes, strict=True)
+        for begin, count, size in zip(c.wholes("begin"), c.wholes("size"), c.shape("input"), strict=True)
     ]
-    return c.node("slice", [c.tensor("input")], begin=tuple(begins), size=tuple(counts))
+    return c.add(size=tuple(counts))
 
 
 class _Range(NamedTuple):
@@ -175,18 +141,18 @@ class _Range(NamedTuple):
 
 
 def _ranges(call: Call) -> list[_Range] | None:
-    """What a strided slice takes of each axis, by Python's rules for slices; None while that is not known."""
+    """Return what a strided slice takes of each axis, by Python's rules for slices; None while it is not known."""
     begins, ends, steps = (call.wholes(name) for name in ("begin", "end", "strides"))
     masks = call.whole("begin_mask"), call.whole("end_mask")
     sizes = call.shape("input")
     if begins is None or ends is None or steps is None or None in masks or sizes is None or None in sizes:
         return None
-    found = []
+    ranges = []
     for axis, (size, begin, end, step) in enumerate(zip(sizes, begins, ends, steps, strict=True)):
         from_, to = (None if _bit(mask, axis) else at for mask, at in zip(masks, (begin, end), strict=True))
         first, last, _ = slice(from_, to, step).indices(size or 0)
-        found.append(_Range(first, len(range(first, last, step)), step))
-    return found
+        ranges.append(_Range(first, len(range(first, last, step)), step))
+    return ranges
 
 
 def _bit(mask: int | None, position: int) -> bool:
@@ -215,9 +181,8 @@ def _strided_slice(c: Conversion) -> Sequence[int]:
     mask, _ = c.whole("shrink_axis_mask"), c.shape("input")
     ranges = _ranges(c.call) or []
     kept = tuple(taken.elements for axis, taken in enumerate(ranges) if not _bit(mask, axis))
-    return c.node(
-        "strided_slice",
-        [c.tensor("input")],
+    return c.add(
+        inputs=[c.tensor("input")],
         begin=tuple(taken.first if taken.elements else 0 for taken in ranges),
         size=tuple(taken.elements for taken in ranges),
         strides=tuple(taken.step for taken in ranges),
@@ -225,16 +190,7 @@ def _strided_slice(c: Conversion) -> Sequence[int]:
     )
 
 
-# Repetition and order
-
-
-def _tile(c: Conversion) -> Sequence[int]:
-    return c.node("tile", [c.tensor("input")], multiples=tuple(c.wholes("multiples")))
-
-
-def _reverse(c: Conversion) -> Sequence[int]:
-    (axis,) = c.wholes("axis")
-    return c.node("reverse_v2", [c.tensor("input")], axes=(axis % len(c.shape("input")),))
+# Order
 
 
 def _one_axis(call: Call) -> str | None:
@@ -249,156 +205,125 @@ def _groups_divide(call: Call) -> str | None:
     return None if size is None or not groups or size % groups == 0 else "input"
 
 
-def _channel_shuffle(c: Conversion) -> Sequence[int]:
-    groups, axis = c.whole("groups"), c.axis("axis", "input")
-    return c.node("channel_shuffle", [c.tensor("input")], groups=groups, axis=axis)
+# Rows
 
-
+_PADDED = (constraints.pair_per_dimension("paddings", "input"), _padded)
+_NOT_NEGATIVE = elements_at_least(0, "paddings")
+_MODES = constraints.one_of("mode", 0, 1, "0 (reflect) or 1 (symmetric)")
+_IMAGE = rank_of("input", 4)
+_BLOCK = "input:T block_size:i | nchw:b=0 @1.2 > output:T"
 _STRIDED = "input:T begin:I32 end:I32 strides:I32 begin_mask:i end_mask:i shrink_axis_mask:i > output:T"
+_BOUNDS = tuple(entry_per_dimension(name, "input") for name in ("begin", "end", "strides"))
 
 _BORDERS = (
-    Row(
-        OperationType.PAD,
-        ("input:T paddings:I32 > output:T",),
-        f"T: {_SINCE_1_1}",
+    move(
+        _T.PAD,
+        "input:T paddings:I32 > output:T",
+        _SINCE_1_1,
+        "pad",
         (_NOT_NEGATIVE,),
-        (constraints.rank_of("input", 1, _MOST_RANK), *_PADDED),
-        _ALIKE,
-        _pad,
-        ("pad",),
+        (_RANKS, *_PADDED),
     ),
-    Row(
-        OperationType.PAD_V2,
-        ("input:T paddings:I32 value:V > output:T",),
+    move(
+        _T.PAD_V2,
+        "input:T paddings:I32 value:V > output:T",
         "T V: F16,h@1.2 F32,f@1.2 Q8,i@1.2 Q8S,i@1.3",
+        "pad",
         (_NOT_NEGATIVE, _code),
-        (constraints.rank_of("input", 1, _MOST_RANK), *_PADDED),
-        _ALIKE,
-        _pad_with_value,
-        ("pad",),
+        (_RANKS, *_PADDED),
+        words={"pad_value": "value"},
     ),
-    Row(
-        OperationType.MIRROR_PAD,
-        ("input:T paddings:I32 mode:i > output:T",),
-        f"T: {_SINCE_7}",
-        (_NOT_NEGATIVE, constraints.one_of("mode", 0, 1, "0 (reflect) or 1 (symmetric)"), _mirrored),
+    move(
+        _T.MIRROR_PAD,
+        "input:T paddings:I32 mode:i > output:T",
+        _SINCE_7,
+        "mirror_pad",
+        (_NOT_NEGATIVE, _MODES, _mirrored),
         _PADDED,
-        _ALIKE,
-        _mirror_pad,
-        ("mirror_pad",),
+        words={"mode": Choice("mode", {0: "reflect", 1: "symmetric"})},
     ),
 )
 
 _BLOCKS = (
-    Row(
-        OperationType.DEPTH_TO_SPACE,
-        ("input:T block_size:i | nchw:b=0 @1.2 > output:T",),
-        f"T: {_ALL}",
-        (constraints.at_least(1, "block_size"),),
-        (constraints.rank_of("input", 4), _block_divides_depth),
-        _ALIKE,
-        _block,
-        ("depth_to_space", "transpose"),
+    move(
+        _T.DEPTH_TO_SPACE,
+        _BLOCK,
+        _ALL,
+        "depth_to_space",
+        (at_least(1, "block_size"),),
+        (_IMAGE, _block_divides_depth),
     ),
-    Row(
-        OperationType.SPACE_TO_DEPTH,
-        ("input:T block_size:i | nchw:b=0 @1.2 > output:T",),
-        f"T: {_ALL}",
-        (constraints.at_least(1, "block_size"),),
-        (constraints.rank_of("input", 4), _block_divides_image),
-        _ALIKE,
-        _block,
-        ("space_to_depth", "transpose"),
+    move(
+        _T.SPACE_TO_DEPTH,
+        _BLOCK,
+        _ALL,
+        "space_to_depth",
+        (at_least(1, "block_size"),),
+        (_IMAGE, _block_divides_image),
     ),
-    Row(
-        OperationType.BATCH_TO_SPACE_ND,
-        ("input:T block_shape:I32 | nchw:b=0 @1.2 > output:T",),
-        f"T: {_SINCE_1_1}",
-        (constraints.elements_at_least(1, "block_shape"),),
-        (constraints.rank_of("input", 4), _two_blocks, _block_divides_batch),
-        _ALIKE,
-        _batch_to_space,
-        ("batch_to_space_nd", "transpose"),
+    move(
+        _T.BATCH_TO_SPACE_ND,
+        "input:T block_shape:I32 | nchw:b=0 @1.2 > output:T",
+        _SINCE_1_1,
+        "batch_to_space_nd",
+        (elements_at_least(1, "block_shape"),),
+        (_IMAGE, _two_blocks, _block_divides_batch),
+        fixed={"crops": ((0, 0), (0, 0))},
     ),
-    Row(
-        OperationType.SPACE_TO_BATCH_ND,
-        ("input:T block_shape:I32 paddings:I32 | nchw:b=0 @1.2 > output:T",),
-        f"T: {_SINCE_1_1}",
-        (constraints.elements_at_least(1, "block_shape"), _NOT_NEGATIVE),
-        (constraints.rank_of("input", 4), _two_blocks, _two_pairs, _block_divides_padded),
-        _ALIKE,
-        _space_to_batch,
-        ("space_to_batch_nd", "transpose"),
+    move(
+        _T.SPACE_TO_BATCH_ND,
+        "input:T block_shape:I32 paddings:I32 | nchw:b=0 @1.2 > output:T",
+        _SINCE_1_1,
+        "space_to_batch_nd",
+        (elements_at_least(1, "block_shape"), _NOT_NEGATIVE),
+        (_IMAGE, _two_blocks, _two_pairs, _block_divides_padded),
     ),
 )
 
-_SLICES = (
-    Row(
-        OperationType.SLICE,
-        ("input:T begin:I32 size:I32 > output:T",),
-        f"T: {_WHOLE_TOO}",
+_PARTS = (
+    move(
+        _T.SLICE,
+        "input:T begin:I32 size:I32 > output:T",
+        _WHOLE_TOO,
+        "slice",
         (_slice_inside,),
-        (
-            constraints.entry_per_dimension("begin", "input"),
-            constraints.entry_per_dimension("size", "input"),
-        ),
-        _ALIKE,
-        _slice,
-        ("slice",),
+        (entry_per_dimension("begin", "input"), entry_per_dimension("size", "input")),
+        convert=_slice,
     ),
-    Row(
-        OperationType.STRIDED_SLICE,
-        (_STRIDED,),
-        f"T: {_SINCE_1_1}",
+    move(
+        _T.STRIDED_SLICE,
+        _STRIDED,
+        _SINCE_1_1,
+        "strided_slice",
         (_steps,),
-        (
-            constraints.rank_of("input", 1, _MOST_RANK),
-            constraints.entry_per_dimension("begin", "input"),
-            constraints.entry_per_dimension("end", "input"),
-            constraints.entry_per_dimension("strides", "input"),
-            _shrunk,
-        ),
-        _ALIKE,
-        _strided_slice,
-        ("strided_slice",),
+        (_RANKS, *_BOUNDS, _shrunk),
+        convert=_strided_slice,
     ),
-)
-
-_ORDERS = (
-    Row(
-        OperationType.TILE,
-        ("input:T multiples:I32 > output:T",),
-        f"T: {_WHOLE_TOO}",
-        (constraints.elements_at_least(0, "multiples"),),
-        (constraints.entry_per_dimension("multiples", "input"),),
-        _ALIKE,
-        _tile,
-        ("tile",),
+    move(
+        _T.TILE,
+        "input:T multiples:I32 > output:T",
+        _WHOLE_TOO,
+        "tile",
+        (elements_at_least(0, "multiples"),),
+        (entry_per_dimension("multiples", "input"),),
     ),
-    Row(
-        OperationType.REVERSE,
-        ("input:T axis:I32 > output:T",),
-        f"T: {_SINCE_7}",
+    move(
+        _T.REVERSE,
+        "input:T axis:I32 > output:T",
+        _SINCE_7,
+        "reverse_v2",
         (constraints.axes_of("axis", "input"),),
         (_one_axis, constraints.same_shape("input", "output")),
-        _ALIKE,
-        _reverse,
-        ("reverse_v2",),
+        words={"axes": "axis"},
     ),
-    Row(
-        OperationType.CHANNEL_SHUFFLE,
-        ("input:T groups:i axis:i > output:T",),
-        "T: F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3",
-        (constraints.at_least(1, "groups"), constraints.axis_of("axis", "input")),
-        (
-            constraints.rank_of("input", 1, _MOST_RANK),
-            constraints.same_shape("input", "output"),
-            _groups_divide,
-        ),
-        _ALIKE,
-        _channel_shuffle,
-        ("channel_shuffle",),
+    move(
+        _T.CHANNEL_SHUFFLE,
+        "input:T groups:i axis:i > output:T",
+        _SINCE_1_2,
+        "channel_shuffle",
+        (at_least(1, "groups"), axis_of("axis", "input")),
+        (_RANKS, constraints.same_shape("input", "output"), _groups_divide),
     ),
 )
 
-ROWS: tuple[Row, ...] = (*_BORDERS, *_BLOCKS, *_SLICES, *_ORDERS)
+ROWS: tuple[Row, ...] = (*_BORDERS, *_BLOCKS, *_PARTS)

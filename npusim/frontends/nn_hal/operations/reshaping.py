@@ -1,26 +1,37 @@
-"""Operations that keep elements and change shapes: reshape, transpose, join, split, fill."""
+"""Operations that keep all elements and change shapes: reshape, transpose, join, split, fill."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call, Size
-from npusim.frontends.nn_hal.operations.conversion import Conversion
-from npusim.frontends.nn_hal.operations.row import Row
+from npusim.frontends.nn_hal.operations.constraints import (
+    axis_of,
+    elements_at_least,
+    entry_per_dimension,
+    rank_of,
+)
+from npusim.frontends.nn_hal.operations.row import Conversion, Row, Rule
 
+_T = OperationType
 _ALL = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"
+_SINCE_1_1 = "F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3"
 _WHOLE_TOO = "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
-_MOST_RANK = 4
-_ALIKE = (constraints.same_quantization("input", "output"),)
+_ANY_TENSOR = "F16@1.3 F32@1.3 I32@1.3 Q8@1.3 Q16S@1.3 B8@1.3 Q8C@1.3 Q16A@1.3 Q8SY@1.3 Q8S@1.3"
+_RANKS = rank_of("input", 1, 4)
+_OF_INPUTS = constraints.same_quantization("output", "inputs")
+_OF_INPUTS_BELOW_1_2 = constraints.same_quantization("output", "inputs", until=HalVersion.V1_2)
 _REST = -1
+"""The size in a new shape that follows from the others."""
 
 
-# Other shapes
+# Shapes
 
 
 def _one_rest(call: Call) -> str | None:
@@ -41,12 +52,12 @@ def _as_many_elements(call: Call) -> str | None:
 
 
 def _reshape(c: Conversion) -> Sequence[int]:
-    """0 elements and a size of -1 leave that size 0."""
+    """Resolve a size of -1. For a tensor without elements it becomes 0."""
     sizes, elements = c.wholes("shape"), prod(c.shape("input"))
     if _REST in sizes:
         others = prod(size for size in sizes if size != _REST)
         sizes[sizes.index(_REST)] = elements // others if others else 0
-    return c.node("reshape", [c.tensor("input")], shape=tuple(sizes))
+    return c.add(inputs=[c.tensor("input")], shape=tuple(sizes))
 
 
 def _ones(call: Call) -> str | None:
@@ -58,18 +69,18 @@ def _ones(call: Call) -> str | None:
 
 
 def _squeeze(c: Conversion) -> Sequence[int]:
-    """Without dimensions left it is one element all the same."""
+    """Drop axes of one element. If none is left, one dimension of one element remains."""
     sizes = c.shape("input")
     gone = [axis for axis, size in enumerate(sizes) if size == 1]
     if c.has("axes"):
         gone = [axis % len(sizes) for axis in c.wholes("axes")]
     kept = tuple(size for axis, size in enumerate(sizes) if axis not in gone)
-    return c.node("reshape", [c.tensor("input")], shape=kept or (1,))
+    return c.add(inputs=[c.tensor("input")], shape=kept or (1,))
 
 
 def _expand_dims(c: Conversion) -> Sequence[int]:
     sizes, axis = c.shape("input"), c.axis("axis", "input", 1)
-    return c.node("reshape", [c.tensor("input")], shape=(*sizes[:axis], 1, *sizes[axis:]))
+    return c.add(shape=(*sizes[:axis], 1, *sizes[axis:]))
 
 
 def _permutation(call: Call) -> str | None:
@@ -81,13 +92,20 @@ def _permutation(call: Call) -> str | None:
 
 
 def _transpose(c: Conversion) -> Sequence[int]:
+    """Without a permutation the order of the axes is reversed."""
     order = tuple(reversed(range(len(c.shape("input")))))
-    if c.has("permutation"):
-        order = tuple(c.wholes("permutation"))
-    return c.node("transpose", [c.tensor("input")], perm=order)
+    return c.add(perm=tuple(c.wholes("permutation")) if c.has("permutation") else order)
 
 
-# Joined and split
+def _fill(c: Conversion) -> Sequence[int]:
+    return c.add(inputs=[c.tensor("value")], shape=tuple(c.wholes("sizes")))
+
+
+def _rank(c: Conversion) -> Sequence[int]:
+    return [c.constant("output", np.array(len(c.shape("input")), np.int32))]
+
+
+# Joined and split tensors
 
 
 def _joined(call: Call) -> str | None:
@@ -113,10 +131,6 @@ def _joined(call: Call) -> str | None:
     return None if constraints.may_equal(tuple(sizes), call.shape("output")) else "output"
 
 
-def _concatenation(c: Conversion) -> Sequence[int]:
-    return c.node("concatenation", c.tensors("inputs"), axis=c.axis("axis", "inputs"))
-
-
 def _equal_shapes(call: Call) -> str | None:
     """inputs have equal dimensions"""
     first, *others = (argument.shape for argument in call.all("inputs"))
@@ -124,7 +138,7 @@ def _equal_shapes(call: Call) -> str | None:
 
 
 def _pack(c: Conversion) -> Sequence[int]:
-    return c.node("pack", c.tensors("inputs"), axis=c.axis("axis", "inputs", 1))
+    return c.add(axis=c.axis("axis", "inputs", 1))
 
 
 def _count(call: Call) -> str | None:
@@ -141,115 +155,101 @@ def _divisible(call: Call) -> str | None:
 
 def _split(c: Conversion) -> Sequence[int]:
     axis, count = c.axis("axis", "input"), len(c.call.outputs)
-    each = c.shape("input")[axis] // count
-    results = [c.result_of(output) for output in c.call.outputs]
-    return c.node("split", [c.tensor("input")], *results, axis=axis, sizes=(each,) * count)
+    return c.add(sizes=(c.shape("input")[axis] // count,) * count)
 
 
-# Made of little
+# Rows
 
 
-def _fill(c: Conversion) -> Sequence[int]:
-    return c.node("fill", [c.tensor("value")], shape=tuple(c.wholes("sizes")))
+def move(
+    type_: OperationType,
+    form: str,
+    types: str,
+    op: str,
+    parameters: tuple[Rule, ...] = (),
+    shapes: tuple[Rule, ...] = (),
+    **more: Any,
+) -> Row:
+    """Return the row of a move of elements from `input` to `output`, which have one scale and zero point."""
+    types = types if ":" in types else f"T: {types}"
+    more = {"quantization": (constraints.same_quantization("input", "output"),)} | more
+    return Row(type_, (form,), types, op, parameters, shapes, **more)
 
-
-def _rank(c: Conversion) -> Sequence[int]:
-    return [c.constant("output", np.array(len(c.shape("input")), np.int32))]
-
-
-_ANY_TENSOR = "F16@1.3 F32@1.3 I32@1.3 Q8@1.3 Q16S@1.3 B8@1.3 Q8C@1.3 Q16A@1.3 Q8SY@1.3 Q8S@1.3"
 
 ROWS: tuple[Row, ...] = (
-    Row(
-        OperationType.RESHAPE,
-        ("input:T shape:I32 > output:T",),
-        f"T: {_ALL} I32@6",
+    move(
+        _T.RESHAPE,
+        "input:T shape:I32 > output:T",
+        f"{_ALL} I32@6",
+        "reshape",
         (_one_rest,),
-        (
-            constraints.rank_of("input", 1, _MOST_RANK),
-            constraints.rank_of("shape", 1),
-            constraints.rank_of("output", 1, _MOST_RANK),
-            _as_many_elements,
-        ),
-        _ALIKE,
-        _reshape,
-        ("reshape",),
+        (_RANKS, rank_of("shape", 1), rank_of("output", 1, 4), _as_many_elements),
+        convert=_reshape,
     ),
-    Row(
-        OperationType.SQUEEZE,
-        ("input:T axes:I32? > output:T",),
-        "T: F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3",
+    move(
+        _T.SQUEEZE,
+        "input:T axes:I32? > output:T",
+        _SINCE_1_1,
+        "reshape",
         (constraints.axes_of("axes", "input"),),
-        (constraints.rank_of("input", 1, _MOST_RANK), constraints.rank_of("axes", 1), _ones),
-        _ALIKE,
-        _squeeze,
-        ("reshape",),
+        (_RANKS, rank_of("axes", 1), _ones),
+        convert=_squeeze,
     ),
-    Row(
-        OperationType.EXPAND_DIMS,
-        ("input:T axis:i > output:T",),
-        f"T: {_WHOLE_TOO}",
-        (constraints.axis_of("axis", "input", 1),),
-        quantization=_ALIKE,
+    move(
+        _T.EXPAND_DIMS,
+        "input:T axis:i > output:T",
+        _WHOLE_TOO,
+        "reshape",
+        (axis_of("axis", "input", 1),),
         convert=_expand_dims,
-        operators=("reshape",),
     ),
-    Row(
-        OperationType.TRANSPOSE,
-        ("input:T permutation:I32? > output:T",),
-        "T: F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3",
+    move(
+        _T.TRANSPOSE,
+        "input:T permutation:I32? > output:T",
+        _SINCE_1_1,
+        "transpose",
         (_permutation,),
-        (
-            constraints.rank_of("input", 1, _MOST_RANK),
-            constraints.entry_per_dimension("permutation", "input"),
-        ),
-        _ALIKE,
-        _transpose,
-        ("transpose",),
+        (_RANKS, entry_per_dimension("permutation", "input")),
+        words={"perm": "permutation"},
+        convert=_transpose,
     ),
-    Row(
-        OperationType.CONCATENATION,
-        ("inputs:T+ axis:i > output:T",),
-        f"T: {_ALL}",
-        (constraints.axis_of("axis", "inputs", negative=False),),
-        (constraints.rank_of("inputs", 1, _MOST_RANK), _joined),
-        (constraints.same_quantization("output", "inputs", until=HalVersion.V1_2),),
-        _concatenation,
-        ("concatenation",),
+    move(
+        _T.CONCATENATION,
+        "inputs:T+ axis:i > output:T",
+        _ALL,
+        "concatenation",
+        (axis_of("axis", "inputs", negative=False),),
+        (rank_of("inputs", 1, 4), _joined),
+        quantization=(_OF_INPUTS_BELOW_1_2,),
     ),
-    Row(
-        OperationType.PACK,
-        ("axis:i inputs:T+ > output:T",),
-        "T: F16@6 F32@6 I32@6 Q8@6 Q8S@6",
-        (constraints.axis_of("axis", "inputs", 1, negative=False),),
+    move(
+        _T.PACK,
+        "axis:i inputs:T+ > output:T",
+        "F16@6 F32@6 I32@6 Q8@6 Q8S@6",
+        "pack",
+        (axis_of("axis", "inputs", 1, negative=False),),
         (_equal_shapes,),
-        (constraints.same_quantization("output", "inputs"),),
-        _pack,
-        ("pack",),
+        quantization=(_OF_INPUTS,),
+        convert=_pack,
     ),
-    Row(
-        OperationType.SPLIT,
-        ("input:T axis:i count:i > output:T+",),
-        f"T: {_WHOLE_TOO}",
-        (constraints.axis_of("axis", "input"), _count),
+    move(
+        _T.SPLIT,
+        "input:T axis:i count:i > output:T+",
+        _WHOLE_TOO,
+        "split",
+        (axis_of("axis", "input"), _count),
         (_divisible,),
-        _ALIKE,
-        _split,
-        ("split",),
+        convert=_split,
     ),
-    Row(
-        OperationType.FILL,
-        ("sizes:I32 value:V > output:T",),
+    move(
+        _T.FILL,
+        "sizes:I32 value:V > output:T",
         "T V: F16,h@1.3 F32,f@1.3 I32,i@1.3",
-        (constraints.elements_at_least(0, "sizes"),),
-        (constraints.rank_of("sizes", 1),),
+        "fill",
+        (elements_at_least(0, "sizes"),),
+        (rank_of("sizes", 1),),
+        quantization=(),
         convert=_fill,
-        operators=("fill",),
     ),
-    Row(
-        OperationType.RANK,
-        ("input:T > output:i",),
-        f"T: {_ANY_TENSOR}",
-        convert=_rank,
-    ),
+    move(_T.RANK, "input:T > output:i", _ANY_TENSOR, "", quantization=(), convert=_rank),
 )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion
-from npusim.frontends.nn_hal.operations.dimensions import dimensions
-from npusim.frontends.nn_hal.operations.lstms import merged
+from npusim.frontends.nn_hal.operations.constraints import dimensions
+from npusim.frontends.nn_hal.operations.lstm_rows import merged
 from npusim.frontends.nn_hal.operations.row import Row
 
+_T = OperationType
 _TYPES = "T: F32@1.0 F16@1.2"
 _LATER_TYPES = "T: F32@1.2 F16@1.2"
 _SIZES = {
@@ -21,21 +19,8 @@ _SIZES = {
     "bias": "units",
 }
 _OPERANDS = ("input", "weights", "recurrent", "bias", "state")
+_CELL = " ".join(f"{name}:T" for name in _OPERANDS)
 _LINKS = ("auxiliary", "fw_auxiliary_weights", "bw_auxiliary_weights")
-
-
-def _rnn(c: Conversion) -> Sequence[int]:
-    operands = [c.tensor(name) for name in _OPERANDS]
-    results = c.result("output"), c.result("state_out")
-    output, state = c.node("rnn", operands, *results, activation=c.activation())
-    return [state, output]
-
-
-def _sequence_rnn(c: Conversion) -> Sequence[int]:
-    operands = [c.tensor(name) for name in _OPERANDS]
-    results = [c.result_of(output) for output in c.call.outputs]
-    flags = {"activation": c.activation(), "time_major": c.flag("time_major")}
-    return c.node("unidirectional_sequence_rnn", operands, *results, **flags)
 
 
 # Both directions
@@ -70,14 +55,6 @@ def _depth(call: Call) -> str | None:
         return None
     wanted = sum(size or 0 for size in units) if merge else units[0]
     return None if depth == wanted else "output"
-
-
-def _bidirectional_rnn(c: Conversion) -> Sequence[int]:
-    cells = [f"{way}_{name}" for way in ("fw", "bw") for name in _OPERANDS[1:]]
-    operands = [c.tensor(name) for name in ("input", *cells, *_LINKS)]
-    results = [c.result_of(output) for output in c.call.outputs]
-    flags = {name: c.flag(name) for name in ("time_major", "merge_outputs")}
-    return c.node("bidirectional_sequence_rnn", operands, *results, activation=c.activation(), **flags)
 
 
 _WAYS = " ".join(f"{way}_{name}:T" for way in ("fw", "bw") for name in _OPERANDS[1:])
@@ -140,85 +117,62 @@ def _without_newest(call: Call) -> str:
     return "types.hal writes memory_size - 1, drivers have memory_size"
 
 
-def _svdf(c: Conversion) -> Sequence[int]:
-    operands = [c.tensor(name) for name in ("input", "weights_feature", "weights_time", "bias", "state")]
-    results = c.result("output"), c.result("state_out")
-    parameters = {"rank": c.whole("rank"), "activation": c.activation(), "shift": "after"}
-    output, state = c.node("svdf", operands, *results, **parameters)
-    return [state, output]
-
+_SVDF_SIZES = {
+    "input": "batch inputs",
+    "weights_feature": "filters inputs",
+    "weights_time": "filters memory_size",
+    "bias": "units",
+    "output": "batch units",
+}
 
 ROWS: tuple[Row, ...] = (
     Row(
-        OperationType.RNN,
-        (f"{' '.join(f'{name}:T' for name in _OPERANDS)} activation:i?=0 > state_out:T output:T",),
+        _T.RNN,
+        (f"{_CELL} activation:i?=0 > state_out:T output:T",),
         _TYPES,
+        "rnn",
         (constraints.activation,),
         dimensions(_SIZES | {"input": "batch inputs", "state_out": "batch units", "output": "batch units"}),
-        (),
-        _rnn,
-        ("rnn",),
+        order=(1, 0),
     ),
     Row(
-        OperationType.UNIDIRECTIONAL_SEQUENCE_RNN,
-        (
-            f"{' '.join(f'{name}:T' for name in _OPERANDS)} activation:i time_major:i > "
-            "output:T | state_out:T @1.3",
-        ),
+        _T.UNIDIRECTIONAL_SEQUENCE_RNN,
+        (f"{_CELL} activation:i time_major:i > output:T | state_out:T @1.3",),
         _LATER_TYPES,
+        "unidirectional_sequence_rnn",
         (constraints.activation, constraints.one_of("time_major", 0, 1, "0 or 1")),
         dimensions(
             _SIZES
             | {"input": "steps batch inputs", "output": "steps batch units", "state_out": "batch units"},
             ("input", "output"),
         ),
-        (),
-        _sequence_rnn,
-        ("unidirectional_sequence_rnn",),
     ),
     Row(
-        OperationType.BIDIRECTIONAL_SEQUENCE_RNN,
+        _T.BIDIRECTIONAL_SEQUENCE_RNN,
         (
             f"{_BOTH} > output:T | backward:T @1.2 | {_STATES_OUT} @1.3",
             f"@1.3 {_BOTH} > output:T {_STATES_OUT}",
         ),
         _LATER_TYPES,
+        "bidirectional_sequence_rnn",
         (constraints.activation, merged),
         (
             *dimensions(_BOTH_SIZES, ("input", "auxiliary", "output", "backward")),
-            _linked,
-            _backward_inputs,
-            _depth,
+            *(_linked, _backward_inputs, _depth),
         ),
-        (),
-        _bidirectional_rnn,
-        ("bidirectional_sequence_rnn",),
     ),
     Row(
-        OperationType.SVDF,
+        _T.SVDF,
         (
             "input:T weights_feature:T weights_time:T bias:T? state:T rank:i activation:i?=0 > "
             "state_out:T output:T",
         ),
         _TYPES,
+        "svdf",
         (constraints.at_least(1, "rank"), constraints.activation),
-        (
-            *dimensions(
-                {
-                    "input": "batch inputs",
-                    "weights_feature": "filters inputs",
-                    "weights_time": "filters memory_size",
-                    "bias": "units",
-                    "output": "batch units",
-                }
-            ),
-            _filters,
-            _units,
-            _memory,
-        ),
-        (),
-        _svdf,
-        ("svdf",),
+        (*dimensions(_SVDF_SIZES), _filters, _units, _memory),
+        fixed={"shift": "after"},
+        order=(1, 0),
         other=_without_newest,
     ),
 )

@@ -2,111 +2,167 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import inf
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.cell_arguments import (
-    BACKWARD,
-    FORWARD,
-    GATES,
-    ONE,
-    PEEPHOLES,
-    first_omitted,
-    listed,
-    there,
-    together,
-)
-from npusim.frontends.nn_hal.operations.conversion import Conversion
-from npusim.frontends.nn_hal.operations.dimensions import dimensions
-from npusim.frontends.nn_hal.operations.row import Row
+from npusim.frontends.nn_hal.operations.constraints import dimensions
+from npusim.frontends.nn_hal.operations.row import Choice, Conversion, Row, Rule, Words
+
+_T = OperationType
+GATES = ("input", "forget", "cell", "output")
+PEEPHOLES = ("input", "forget", "output")
+
+
+class CellArguments(NamedTuple):
+    """The names of a cell's arguments; `prefix` tells the two cells of a bidirectional layer apart."""
+
+    prefix: str = ""
+
+    def input_weights(self, gate: str) -> str:
+        return f"{self.prefix}input_to_{gate}"
+
+    def recurrent_weights(self, gate: str) -> str:
+        return f"{self.prefix}recurrent_to_{gate}"
+
+    def peephole(self, gate: str) -> str:
+        return f"{self.prefix}cell_to_{gate}"
+
+    def bias(self, gate: str) -> str:
+        return f"{self.prefix}{gate}_bias"
+
+    def norm(self, gate: str) -> str:
+        return f"{self.prefix}{gate}_norm"
+
+    def auxiliary(self, gate: str) -> str:
+        return f"{self.prefix}auxiliary_to_{gate}"
+
+    @property
+    def projection(self) -> tuple[str, str]:
+        return f"{self.prefix}projection", f"{self.prefix}projection_bias"
+
+    @property
+    def states(self) -> tuple[str, str]:
+        return f"{self.prefix}output_state", f"{self.prefix}cell_state"
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """The input weights and recurrent weights of all gates."""
+        return (*map(self.input_weights, GATES), *map(self.recurrent_weights, GATES))
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """All arguments but input, states and layer normalization, in the order of every operation."""
+        return (
+            *self.matrices,
+            *map(self.peephole, PEEPHOLES),
+            *map(self.bias, GATES),
+            *self.projection,
+        )
+
+    @property
+    def norms(self) -> tuple[str, ...]:
+        return tuple(map(self.norm, GATES))
+
+    @property
+    def auxiliaries(self) -> tuple[str, ...]:
+        return tuple(map(self.auxiliary, GATES))
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Those of `weights` that may be omitted."""
+        first = (self.input_weights("input"), self.recurrent_weights("input"), self.bias("input"))
+        return (*first, *map(self.peephole, PEEPHOLES), *self.projection)
+
+    def sizes(self) -> dict[str, str]:
+        """Return the sizes, by name, of all arguments but input, auxiliary input and its weights."""
+        batch, p = "batch", self.prefix
+        units, outputs, inputs = f"{p}units", f"{p}outputs", f"{p}inputs"
+        said = {self.states[0]: f"{batch} {outputs}", self.states[1]: f"{batch} {units}"}
+        said |= {
+            self.input_weights(gate): f"{units} {inputs}" for gate in ("forget", "cell", "output", "input")
+        }
+        said |= {self.recurrent_weights(gate): f"{units} {outputs}" for gate in GATES}
+        said |= dict.fromkeys((*map(self.peephole, PEEPHOLES), *map(self.bias, GATES), *self.norms), units)
+        return said | {self.projection[0]: f"{outputs} {units}", self.projection[1]: outputs}
+
+
+ONE, FORWARD, BACKWARD = CellArguments(), CellArguments("fw_"), CellArguments("bw_")
+
+
+def listed(names: Iterable[str], kinds: Mapping[str, str], optional: Sequence[str] = ()) -> str:
+    """Return arguments as signatures write them; those that `kinds` does not have are of kind T."""
+    return " ".join(f"{name}:{kinds.get(name, 'T')}{'?' if name in optional else ''}" for name in names)
+
+
+# Which arguments are there together
+
+
+def there(call: Call, names: Iterable[str]) -> set[bool]:
+    """Return whether arguments have values: one answer, or both. Arguments that only the request decides give none."""
+    found = [argument for name in names for argument in call.all(name)]
+    return {not argument.omitted for argument in found if argument.omitted or not argument.undecided}
+
+
+def first_omitted(call: Call, names: Iterable[str]) -> str | None:
+    """Return the first of the arguments that is omitted; None if all have values."""
+    return next((name for name in names for one in call.all(name) if one.omitted), None)
+
+
+def together(names: CellArguments) -> tuple[Rule, ...]:
+    """Return the rules of which optional arguments of a cell have values together."""
+
+    def gate(call: Call) -> str | None:
+        group = (names.input_weights("input"), names.recurrent_weights("input"), names.bias("input"))
+        return first_omitted(call, group) if len(there(call, group)) > 1 else None
+
+    def peepholes(call: Call) -> str | None:
+        group = (names.peephole("forget"), names.peephole("output"))
+        if len(there(call, group)) > 1:
+            return first_omitted(call, group)
+        given, coupled = there(call, group), there(call, [names.input_weights("input")]) == {False}
+        first = there(call, [names.peephole("input")])
+        wanted = given if not coupled else {False}
+        return names.peephole("input") if first and wanted and first != wanted else None
+
+    def projection(call: Call) -> str | None:
+        weights, bias = names.projection
+        return bias if there(call, [bias]) == {True} and there(call, [weights]) == {False} else None
+
+    def norms(call: Call) -> str | None:
+        group = names.norms[1:]
+        if len(there(call, group)) > 1:
+            return first_omitted(call, group)
+        first, given = there(call, names.norms[:1]), there(call, group)
+        coupled = there(call, [names.input_weights("input")]) == {False}
+        wanted = {False} if coupled else given
+        return names.norms[0] if first and wanted and first != wanted else None
+
+    gate.__doc__ = (
+        "input weights, recurrent weights and bias of the input gate all have values or none of them has"
+    )
+    peepholes.__doc__ = (
+        "all cell_to weights have values or none has; cell_to_input only beside input gate weights"
+    )
+    projection.__doc__ = "a projection bias has a value only beside projection weights"
+    norms.__doc__ = "all norm weights have values or none has; input_norm only beside input gate weights"
+    return gate, peepholes, projection, norms
+
+
+# Rules of operations
 
 _FUNCTIONS = {0: "none", 1: "relu", 3: "relu6", 4: "tanh", 6: "sigmoid"}
+_WORDS: dict[str, Words] = {"activation": Choice("activation", _FUNCTIONS)}
 _STATE_SCALE = 2.0**-11
 _CODES = {OperandType.TENSOR_QUANT8_ASYMM: (1 / 128, 128)}
 _STATES = {OperandType.TENSOR_QUANT16_SYMM: (_STATE_SCALE, 0)}
 
 
-# Parameters
-
-
 def _function(call: Call) -> str | None:
     """the activation is 0 (none), 1 (relu), 3 (relu6), 4 (tanh) or 6 (sigmoid)"""
     return None if call.whole("activation") in (None, *_FUNCTIONS) else "activation"
-
-
-def _clips(c: Conversion) -> dict[str, float]:
-    """The largest values; 0 for none, as for what is no limit."""
-    clips = {name: c.real(name) if c.has(name) else 0.0 for name in ("cell_clip", "proj_clip")}
-    return {name: clip if 0 < clip < inf else 0.0 for name, clip in clips.items()}
-
-
-def _of_cell(c: Conversion) -> dict[str, object]:
-    return {"activation": _FUNCTIONS[c.whole("activation")], **_clips(c)}
-
-
-def _tensors(c: Conversion, *names: Iterable[str]) -> list[int | None]:
-    return [c.tensor(name) for group in names for name in group]
-
-
-# Conversions
-
-
-def _lstm(c: Conversion) -> Sequence[int]:
-    inputs = _tensors(c, ("input",), ONE.weights, ONE.states, ONE.norms)
-    results = [c.result(name) for name in ("output", "output_state_out", "cell_state_out", "scratch")]
-    output, output_state, cell_state, scratch = c.node("lstm", inputs, *results, **_of_cell(c))
-    return [scratch, output_state, cell_state, output]
-
-
-def _sequence_lstm(c: Conversion) -> Sequence[int]:
-    inputs = _tensors(c, ("input",), ONE.weights, ONE.states, ONE.norms)
-    results = [c.result_of(output) for output in c.call.outputs]
-    parameters = _of_cell(c) | {"time_major": c.flag("time_major")}
-    return c.node("unidirectional_sequence_lstm", inputs, *results, **parameters)
-
-
-def _bidirectional_lstm(c: Conversion) -> Sequence[int]:
-    inputs = _tensors(
-        c,
-        ("input",),
-        FORWARD.weights,
-        BACKWARD.weights,
-        FORWARD.states,
-        BACKWARD.states,
-        ("auxiliary",),
-        FORWARD.auxiliaries,
-        BACKWARD.auxiliaries,
-        FORWARD.norms,
-        BACKWARD.norms,
-    )
-    results = [c.result_of(output) for output in c.call.outputs]
-    flags = {name: c.flag(name) for name in ("time_major", "merge_outputs")}
-    return c.node("bidirectional_sequence_lstm", inputs, *results, **_of_cell(c), **flags)
-
-
-def _quantized_lstm(c: Conversion) -> Sequence[int]:
-    inputs = _tensors(c, ("input",), ONE.weights, ONE.states, ONE.norms)
-    sums = [(c.real(f"{gate}_scale"), 0) for gate in GATES]
-    results = [c.result(name) for name in ("output_state_out", "cell_state_out", "output")]
-    return c.node(
-        "quantized_lstm",
-        inputs,
-        *results,
-        intermediates=[*sums, (c.real("hidden_scale"), c.whole("hidden_zero_point"))],
-        **_clips(c),
-    )
-
-
-def _quantized_16bit_lstm(c: Conversion) -> Sequence[int]:
-    return c.node(
-        "quantized_16bit_lstm",
-        [c.tensor(argument.name) for argument in c.call.inputs],
-        c.result("cell_state_out"),
-        c.result("output"),
-    )
 
 
 # Two directions
@@ -260,25 +316,36 @@ _STEP_SIZES = {
     "output": "batch outputs",
 }
 
+
+def _quantized_lstm(c: Conversion) -> Sequence[int]:
+    """Add the cell with the scales of its sums, and the scale and zero point of the hidden state."""
+    sums = [(c.real(f"{gate}_scale"), 0) for gate in GATES]
+    return c.add(intermediates=[*sums, (c.real("hidden_scale"), c.whole("hidden_zero_point"))])
+
+
+_SCALES = (*(f"{gate}_scale" for gate in GATES), "hidden_scale")
+_FLOATS = "T: F32@1.2 F16@1.2"
+
 ROWS: tuple[Row, ...] = (
     Row(
-        OperationType.LSTM,
+        _T.LSTM,
         (f"{_LSTM_INPUTS} {_CELL} | {_NORMS} @1.2 > scratch:T output_state_out:T cell_state_out:T output:T",),
         "T: F32@1.0 F16@1.2",
+        "lstm",
         (_function,),
         (*dimensions(_STEP_SIZES), *together(ONE), _scratch),
-        (),
-        _lstm,
-        ("lstm",),
+        words=_WORDS,
+        order=(3, 1, 2, 0),
         other=_exchanged,
     ),
     Row(
-        OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM,
+        _T.UNIDIRECTIONAL_SEQUENCE_LSTM,
         (
             f"{_LSTM_INPUTS} {_CELL} time_major:b {_NORMS} > "
             "output:T | output_state_out:T cell_state_out:T @1.3",
         ),
-        "T: F32@1.2 F16@1.2",
+        _FLOATS,
+        "unidirectional_sequence_lstm",
         (_function,),
         (
             *dimensions(
@@ -287,38 +354,32 @@ ROWS: tuple[Row, ...] = (
             ),
             *together(ONE),
         ),
-        (),
-        _sequence_lstm,
-        ("unidirectional_sequence_lstm",),
+        words=_WORDS,
     ),
     Row(
-        OperationType.BIDIRECTIONAL_SEQUENCE_LSTM,
+        _T.BIDIRECTIONAL_SEQUENCE_LSTM,
         (
             f"{_bidirectional_inputs()} > output:T | backward:T @1.2 | {_STATES_OUT} @1.3",
             f"@1.3 {_bidirectional_inputs()} > output:T {_STATES_OUT}",
         ),
-        "T: F32@1.2 F16@1.2",
+        _FLOATS,
+        "bidirectional_sequence_lstm",
         (_function, merged),
         (
             *dimensions(_BIDIRECTIONAL_SIZES, ("input", "auxiliary", "output", "backward")),
-            *together(FORWARD),
-            *together(BACKWARD),
-            _linked,
-            _backward_inputs,
-            _merged_depth,
-            _forward_depth,
+            *(*together(FORWARD), *together(BACKWARD)),
+            *(_linked, _backward_inputs, _merged_depth, _forward_depth),
         ),
-        (),
-        _bidirectional_lstm,
-        ("bidirectional_sequence_lstm",),
+        words=_WORDS,
     ),
     Row(
-        OperationType.QUANTIZED_16BIT_LSTM,
+        _T.QUANTIZED_16BIT_LSTM,
         (
             f"input:T {listed(ONE.matrices, {})} {listed(_16BIT_BIASES, dict.fromkeys(_16BIT_BIASES, 'I32'))} "
             "cell_state:Q16S output_state:T > cell_state_out:Q16S output:T",
         ),
         "T: Q8@1.2",
+        "quantized_16bit_lstm",
         (),
         dimensions({name: sizes for name, sizes in _STEP_SIZES.items() if "projection" not in name}),
         (
@@ -326,11 +387,9 @@ ROWS: tuple[Row, ...] = (
             *(constraints.prescribed(name, _STATES) for name in ("cell_state", "cell_state_out")),
             _one_weight_scale,
         ),
-        _quantized_16bit_lstm,
-        ("quantized_16bit_lstm",),
     ),
     Row(
-        OperationType.QUANTIZED_LSTM,
+        _T.QUANTIZED_LSTM,
         (
             f"input:T {listed(ONE.weights, _QUANTIZED_KINDS, ONE.optional)} "
             f"{listed(ONE.states, _QUANTIZED_KINDS)} {listed(ONE.norms, _QUANTIZED_KINDS, ONE.norms)} "
@@ -339,13 +398,10 @@ ROWS: tuple[Row, ...] = (
             "output_state_out:T cell_state_out:Q16S output:T",
         ),
         "T: Q8S@1.3",
-        (
-            constraints.positive(*(f"{gate}_scale" for gate in GATES), "hidden_scale"),
-            constraints.finite(*(f"{gate}_scale" for gate in GATES), "hidden_scale"),
-        ),
+        "quantized_lstm",
+        (constraints.positive(*_SCALES), constraints.finite(*_SCALES)),
         (*dimensions(_STEP_SIZES), *together(ONE)),
         (_one_state_scale,),
-        _quantized_lstm,
-        ("quantized_lstm",),
+        convert=_quantized_lstm,
     ),
 )

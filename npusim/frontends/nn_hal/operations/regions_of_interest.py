@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.call import Call
-from npusim.frontends.nn_hal.operations.conversion import Conversion
-from npusim.frontends.nn_hal.operations.dimensions import dimensions
-from npusim.frontends.nn_hal.operations.row import Row, Rule
+from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive, rank_of
+from npusim.frontends.nn_hal.operations.row import Choice, Conversion, Row, Rule, Words
 
-_KERNELS = ("hard", "linear", "gaussian")
+_T = OperationType
+_KERNELS = Choice("kernel", {0: "hard", 1: "linear", 2: "gaussian"})
 _EIGHTHS = {OperandType.TENSOR_QUANT16_ASYMM: (0.125, 0), OperandType.TENSOR_QUANT16_SYMM: (0.125, 0)}
 _WITH_BOXES = "F16,F16@1.2 F32,F32@1.2 Q8,Q16A@1.2 Q8S,Q16A@1.3"
 
@@ -37,46 +37,16 @@ def _inside(images: str, of: str) -> Rule:
 # Boxes
 
 
-def _transform(c: Conversion) -> Sequence[int]:
-    return c.node(
-        "axis_aligned_bbox_transform", [c.tensor(name) for name in ("boxes", "deltas", "images", "sizes")]
-    )
-
-
 def _suppression(c: Conversion) -> Sequence[int]:
-    names = ("scores_out", "boxes_out", "classes", "images_out")
-    reals = ("score_threshold", "iou_threshold", "nms_score_threshold")
-    kernel = _KERNELS[c.whole("kernel")]
-    return c.node(
-        "box_with_nms_limit",
-        [c.tensor(name) for name in ("scores", "boxes", "images")],
-        *map(c.result, names),
-        c.count(),
-        kernel=kernel,
-        most=c.whole("max_boxes"),
-        sigma=c.real("sigma") if kernel == "gaussian" else 1.0,
-        **{name: c.real(name) for name in reals},
-    )
+    """Only the gaussian kernel has a sigma; 1 stands for one that is not used."""
+    is_gaussian = _KERNELS.values[c.whole("kernel")] == "gaussian"
+    return c.add(sigma=c.real("sigma") if is_gaussian else 1.0)
 
 
 def _sigma(call: Call) -> str | None:
     """sigma of the gaussian kernel is above 0"""
     sigma = call.number("sigma")
     return "sigma" if call.whole("kernel") == 2 and sigma is not None and not sigma > 0 else None
-
-
-def _proposals(c: Conversion) -> Sequence[int]:
-    images = [c.image("scores"), c.image("deltas")]
-    reals = ("height_stride", "width_stride", "iou_threshold", "min_size")
-    return c.node(
-        "generate_proposals",
-        [*images, c.tensor("anchors"), c.tensor("sizes")],
-        *map(c.result, ("scores_out", "boxes_out", "images_out")),
-        c.count(),
-        most_before=c.whole("max_before"),
-        most_after=c.whole("max_after"),
-        **{name: c.real(name) for name in reals},
-    )
 
 
 def _anchored(call: Call) -> str | None:
@@ -97,18 +67,11 @@ def _sized(call: Call) -> str | None:
 
 
 def _detections(c: Conversion) -> Sequence[int]:
-    return c.node(
-        "detection_postprocessing",
-        [c.tensor(name) for name in ("scores", "deltas", "anchors")],
-        *map(c.result, ("scores_out", "boxes", "classes", "valid")),
-        scales=[c.real(f"{name}_scale") for name in ("dy", "dx", "dh", "dw")],
-        regular=c.flag("regular"),
-        max_detections=c.whole("max_detections"),
-        max_classes_per_detection=1 if c.flag("regular") else c.whole("max_classes_per_detection"),
-        detections_per_class=c.whole("detections_per_class") if c.flag("regular") else 1,
-        score_threshold=c.real("score_threshold"),
-        iou_threshold=c.real("iou_threshold"),
-        background=c.flag("background"),
+    """Each kind of suppression has one of the two limits; 1 stands for the other."""
+    is_regular = c.flag("regular")
+    return c.add(
+        max_classes_per_detection=1 if is_regular else c.whole("max_classes_per_detection"),
+        detections_per_class=c.whole("detections_per_class") if is_regular else 1,
     )
 
 
@@ -138,22 +101,6 @@ def _rows(call: Call) -> str | None:
 # Regions
 
 
-def _aligned(c: Conversion) -> Sequence[int]:
-    samples = c.whole("height_samples"), c.whole("width_samples")
-    return _region(c, "roi_align", samples=samples)
-
-
-def _pooled(c: Conversion) -> Sequence[int]:
-    return _region(c, "roi_pooling")
-
-
-def _region(c: Conversion, op: str, **parameters: object) -> Sequence[int]:
-    strides = {name: c.real(name) for name in ("height_stride", "width_stride")}
-    size = c.whole("height"), c.whole("width")
-    operands = [c.image(), c.tensor("regions"), c.tensor("images")]
-    return [c.stored(c.node(op, operands, size=size, **strides, **parameters)[0])]
-
-
 def _region_sizes(call: Call) -> str | None:
     """output has dimensions [regions, height, width, channels] in the layout of input"""
     image, output = call.image("input"), call.image("output")
@@ -164,8 +111,8 @@ def _region_sizes(call: Call) -> str | None:
 
 
 _REGIONS = (
-    constraints.rank_of("input", 4),
-    constraints.rank_of("output", 4),
+    rank_of("input", 4),
+    rank_of("output", 4),
     *dimensions({"regions": "regions 4", "images": "regions"}),
     _region_sizes,
 )
@@ -173,18 +120,13 @@ _REGION = "input:T regions:B images:I32 height:i width:i height_stride:s width_s
 _STRIDES = ("height_stride", "width_stride")
 _REGION_PARAMETERS = (
     constraints.at_least(1, "height", "width"),
-    constraints.positive(*_STRIDES),
-    constraints.finite(*_STRIDES),
+    positive(*_STRIDES),
+    finite(*_STRIDES),
     _inside("images", "input"),
 )
 
 
 # Keypoints
-
-
-def _keypoints(c: Conversion) -> Sequence[int]:
-    results = c.result("scores"), c.result("keypoints")
-    return c.node("heatmap_max_keypoint", [c.image("heatmaps"), c.tensor("boxes")], *results)
 
 
 def _square(call: Call) -> str | None:
@@ -224,6 +166,12 @@ _SUPPRESSION_SIZES = {
     "classes": "rows",
     "images_out": "rows",
 }
+_PROPOSAL_SIZES = {
+    "anchors": "anchors 4",
+    "scores_out": "rows",
+    "boxes_out": "rows 4",
+    "images_out": "rows",
+}
 _DETECTION_SIZES = {
     "scores": "batches anchors classes",
     "deltas": "batches anchors encoding",
@@ -236,120 +184,113 @@ _DETECTION_SIZES = {
 _DETECTION_SCALES = ("dy_scale", "dx_scale", "dh_scale", "dw_scale")
 _THRESHOLDS = ("score_threshold", "iou_threshold")
 
+_REGION_WORDS: dict[str, Words] = {
+    "size": ("height", "width"),
+    "samples": ("height_samples", "width_samples"),
+}
+
 ROWS: tuple[Row, ...] = (
     Row(
-        OperationType.AXIS_ALIGNED_BBOX_TRANSFORM,
+        _T.AXIS_ALIGNED_BBOX_TRANSFORM,
         ("boxes:T deltas:D images:I32 sizes:T > output:T",),
         "T D: F16,F16@1.2 F32,F32@1.2 Q16A,Q8@1.2 Q16A,Q8S@1.3",
+        "axis_aligned_bbox_transform",
         (_inside("images", "sizes"),),
         dimensions(_TRANSFORM_SIZES),
         _eighths("boxes", "output"),
-        _transform,
-        ("axis_aligned_bbox_transform",),
     ),
     Row(
-        OperationType.BOX_WITH_NMS_LIMIT,
+        _T.BOX_WITH_NMS_LIMIT,
         (
             "scores:T boxes:B images:I32 score_threshold:s max_boxes:i kernel:i iou_threshold:s sigma:s "
             "nms_score_threshold:s > scores_out:T boxes_out:B classes:I32 images_out:I32",
         ),
         f"T B: {_WITH_BOXES}",
+        "box_with_nms_limit",
         (
             constraints.one_of("kernel", 0, 2, "0 (hard), 1 (linear) or 2 (gaussian)"),
-            constraints.finite(*_THRESHOLDS, "nms_score_threshold"),
+            finite(*_THRESHOLDS, "nms_score_threshold"),
             _sigma,
         ),
         dimensions(_SUPPRESSION_SIZES),
         (constraints.same_quantization("scores", "scores_out"), *_eighths("boxes", "boxes_out")),
-        _suppression,
-        ("box_with_nms_limit",),
+        words={"most": "max_boxes", "kernel": _KERNELS},
+        convert=_suppression,
         counted=True,
     ),
     Row(
-        OperationType.GENERATE_PROPOSALS,
+        _T.GENERATE_PROPOSALS,
         (
             "scores:T deltas:T anchors:A sizes:S height_stride:s width_stride:s max_before:i max_after:i "
             "iou_threshold:s min_size:s nchw:b > scores_out:T boxes_out:S images_out:I32",
         ),
         "T A S: F16,F16,F16@1.2 F32,F32,F32@1.2 Q8,Q16S,Q16A@1.2 Q8S,Q16S,Q16A@1.3",
+        "generate_proposals",
+        (positive(*_STRIDES), finite(*_STRIDES, "iou_threshold", "min_size")),
         (
-            constraints.positive(*_STRIDES),
-            constraints.finite(*_STRIDES, "iou_threshold", "min_size"),
-        ),
-        (
-            constraints.rank_of("scores", 4),
-            constraints.rank_of("deltas", 4),
-            *dimensions(
-                {
-                    "anchors": "anchors 4",
-                    "scores_out": "rows",
-                    "boxes_out": "rows 4",
-                    "images_out": "rows",
-                }
-            ),
-            _anchored,
-            _sized,
+            *(rank_of("scores", 4), rank_of("deltas", 4)),
+            *dimensions(_PROPOSAL_SIZES),
+            *(_anchored, _sized),
         ),
         (
             constraints.same_quantization("scores", "scores_out"),
             *_eighths("anchors", "sizes", "boxes_out"),
         ),
-        _proposals,
-        ("generate_proposals", "transpose"),
+        words={"most_before": "max_before", "most_after": "max_after"},
+        images=("scores", "deltas"),
         counted=True,
     ),
     Row(
-        OperationType.DETECTION_POSTPROCESSING,
+        _T.DETECTION_POSTPROCESSING,
         (
             "scores:T deltas:T anchors:T dy_scale:s dx_scale:s dh_scale:s dw_scale:s regular:b max_detections:i "
             "max_classes_per_detection:i detections_per_class:i score_threshold:s iou_threshold:s background:b > "
             "scores_out:T boxes:T classes:I32 valid:I32",
         ),
         "T: F16@1.2 F32@1.2",
+        "detection_postprocessing",
         (
             constraints.at_least(1, "max_detections"),
-            constraints.positive(*_DETECTION_SCALES),
-            constraints.finite(*_DETECTION_SCALES, *_THRESHOLDS),
+            positive(*_DETECTION_SCALES),
+            finite(*_DETECTION_SCALES, *_THRESHOLDS),
             _counts,
         ),
         (*dimensions(_DETECTION_SIZES), _encoded, _rows),
-        (),
-        _detections,
-        ("detection_postprocessing",),
+        words={"scales": _DETECTION_SCALES},
+        convert=_detections,
     ),
     Row(
-        OperationType.HEATMAP_MAX_KEYPOINT,
+        _T.HEATMAP_MAX_KEYPOINT,
         ("heatmaps:T boxes:B nchw:b > scores:T keypoints:B",),
         f"T B: {_WITH_BOXES}",
+        "heatmap_max_keypoint",
         (),
         (
-            constraints.rank_of("heatmaps", 4),
+            rank_of("heatmaps", 4),
             *dimensions({"heatmaps": "boxes first second third", "boxes": "boxes 4"}),
-            _square,
-            _keypoint_sizes,
+            *(_square, _keypoint_sizes),
         ),
         _eighths("boxes", "keypoints"),
-        _keypoints,
-        ("heatmap_max_keypoint", "transpose"),
+        images=("heatmaps",),
     ),
     Row(
-        OperationType.ROI_ALIGN,
+        _T.ROI_ALIGN,
         (f"{_REGION} height_samples:i width_samples:i nchw:b > output:T",),
         f"T B: {_WITH_BOXES}",
+        "roi_align",
         (*_REGION_PARAMETERS, constraints.at_least(0, "height_samples", "width_samples")),
         _REGIONS,
         _eighths("regions"),
-        _aligned,
-        ("roi_align", "transpose"),
+        words=_REGION_WORDS,
     ),
     Row(
-        OperationType.ROI_POOLING,
+        _T.ROI_POOLING,
         (f"{_REGION} nchw:b > output:T",),
         f"T B: {_WITH_BOXES}",
+        "roi_pooling",
         _REGION_PARAMETERS,
         _REGIONS,
         (constraints.same_quantization("input", "output"), *_eighths("regions")),
-        _pooled,
-        ("roi_pooling", "transpose"),
+        words=_REGION_WORDS,
     ),
 )

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperand
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType
-from npusim.frontends.nn_hal.fault import Fault
-from npusim.frontends.nn_hal.rules.rule import Rule
+from npusim.frontends.nn_hal.fault import Fault, Rule
 
 _UINT32 = 1 << 32
 
