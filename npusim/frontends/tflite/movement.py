@@ -7,7 +7,7 @@ from math import isfinite, prod
 from npusim.frontends.tflite.layer import Layer, Parameters
 from npusim.isa.base.tensor import TensorType
 
-_MIRROR_MODES = {0: "reflect", 1: "symmetric"}
+MIRROR_MODES = {0: "reflect", 1: "symmetric"}
 
 
 def reshape(layer: Layer) -> Parameters:
@@ -68,7 +68,7 @@ def pad_with_value(layer: Layer) -> Parameters:
 
 
 def mirror_pad(layer: Layer) -> Parameters:
-    return {**pad(layer), "mode": layer.choice("Mode", _MIRROR_MODES)}
+    return {**pad(layer), "mode": layer.choice("Mode", MIRROR_MODES)}
 
 
 def transpose(layer: Layer) -> Parameters:

@@ -6,7 +6,7 @@ Sources: tensorflow/lite/schema/schema.fbs for the options, tensorflow/lite/kern
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, log2
 
 from npusim.frontends.tflite import movement, recurrent, windows
@@ -14,31 +14,32 @@ from npusim.frontends.tflite.layer import Layer, Parameters
 from npusim.frontends.tflite.slices import strided_slice
 from npusim.isa.base.tensor import TensorType
 
-_POSITION_TYPES = {2: "int32", 4: "int64"}
+POSITION_TYPES = {2: "int32", 4: "int64"}
+"""The element types of positions, by their number in the schema."""
 
 
 def no_parameters(layer: Layer) -> Parameters:
-    """For operators that their operands describe completely."""
+    """Return the parameters of an operator that has none."""
     return {}
 
 
 def as_it_is(layer: Layer) -> dict[int, TensorType]:
-    """For operators that read their operands as the file types them."""
+    """Return no operands of another type: the kernel reads all operands as the file types them."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """How a TFLite operator becomes a node.
+    """How a TFLite operator becomes a node, and the node that operator.
 
-    op:         the name of the operator here.
-    required:   how many leading operands must be there; those after them are optional.
-    most:       how many operands there may be, None for any number.
+    op:         the operator of the node.
+    required:   the number of leading operands that must be there; those after them are optional.
+    most:       the largest number of operands, None for any number.
     parameters: layer -> parameters of the node by name.
     options:    the schema's options table, None if the operator has none or none that matters.
-    keeps:      the operands that become the node's inputs, in this order, None for all of them. The others
-                become parameters, or say what the output's type says already.
-    results:    how many outputs, None for any number.
+    says:       the constant operands that are parameters: position -> parameter.
+    order:      the operands that become the node's inputs, in this order; None for all that are no parameters.
+    results:    the number of outputs, None for any number.
     retyped:    layer -> the operands that the kernel reads as another type than the file gives them.
     """
 
@@ -47,9 +48,17 @@ class Translation:
     most: int | None = 1
     parameters: Callable[[Layer], Parameters] = no_parameters
     options: str | None = None
-    keeps: tuple[int, ...] | None = None
+    says: Mapping[int, str] = field(default_factory=dict)
+    order: tuple[int, ...] | None = None
     results: int | None = 1
     retyped: Callable[[Layer], Mapping[int, TensorType]] = as_it_is
+
+    @property
+    def keeps(self) -> tuple[int, ...] | None:
+        """The operands that become the node's inputs, in this order; None for all of them."""
+        if self.order is not None or not self.says:
+            return self.order
+        return tuple(position for position in range(self.most or 0) if position not in self.says)
 
 
 # Functions of single elements, of rows and of neighbourhoods
@@ -108,7 +117,7 @@ def _operand_axis(layer: Layer) -> Parameters:
 
 def _position(layer: Layer) -> Parameters:
     """The kernels give positions of the type that the option names, whatever type the output has in the file."""
-    kind = layer.choice("OutputType", _POSITION_TYPES)
+    kind = layer.choice("OutputType", POSITION_TYPES)
     if layer.outputs[0].dtype != kind:
         layer.fail(f"the output is {layer.outputs[0].dtype}, its option OutputType says {kind}")
     return _operand_axis(layer)
@@ -202,18 +211,20 @@ OPERATORS: dict[str, Translation] = {
     **_plain(3, "SELECT", "SELECT_V2"),
     "ADD": Translation("add", 2, 2, _sum, "AddOptions"),
     "ADD_N": Translation("add_n", 1, None),
-    "ARG_MAX": Translation("arg_max", 2, 2, _position, "ArgMaxOptions", keeps=(0,)),
-    "ARG_MIN": Translation("arg_min", 2, 2, _position, "ArgMinOptions", keeps=(0,)),
+    "ARG_MAX": Translation("arg_max", 2, 2, _position, "ArgMaxOptions", says={1: "axis"}),
+    "ARG_MIN": Translation("arg_min", 2, 2, _position, "ArgMinOptions", says={1: "axis"}),
     "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
     "BATCH_MATMUL": Translation("batch_matmul", 2, 2, windows.matrix_product, "BatchMatMulOptions"),
-    "BATCH_TO_SPACE_ND": Translation("batch_to_space_nd", 3, 3, movement.batch_to_space, keeps=(0,)),
+    "BATCH_TO_SPACE_ND": Translation(
+        "batch_to_space_nd", 3, 3, movement.batch_to_space, says={1: "block_shape", 2: "crops"}
+    ),
     "BIDIRECTIONAL_SEQUENCE_LSTM": Translation(
         "bidirectional_sequence_lstm",
         1,
         48,
         recurrent.bidirectional_lstm,
         "BidirectionalSequenceLSTMOptions",
-        keeps=tuple(range(48)),
+        order=tuple(range(48)),
         results=None,
     ),
     "BIDIRECTIONAL_SEQUENCE_RNN": Translation(
@@ -222,13 +233,13 @@ OPERATORS: dict[str, Translation] = {
         12,
         recurrent.bidirectional_rnn,
         "BidirectionalSequenceRNNOptions",
-        keeps=tuple(range(12)),
+        order=tuple(range(12)),
         results=None,
     ),
-    "BROADCAST_TO": Translation("broadcast_to", 2, 2, movement.broadcast, keeps=(0,)),
+    "BROADCAST_TO": Translation("broadcast_to", 2, 2, movement.broadcast, says={1: "shape"}),
     "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
-    "CONV_2D": Translation("conv_2d", 2, 3, windows.convolution, "Conv2DOptions", keeps=(0, 1, 2)),
-    "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", keeps=(0,)),
+    "CONV_2D": Translation("conv_2d", 2, 3, windows.convolution, "Conv2DOptions", order=(0, 1, 2)),
+    "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", says={1: "axis"}),
     "CUSTOM TFLite_Detection_PostProcess": Translation("detection_post_process", 3, 3, _detection, results=4),
     "DEPTHWISE_CONV_2D": Translation(
         "depthwise_conv_2d",
@@ -236,21 +247,21 @@ OPERATORS: dict[str, Translation] = {
         3,
         windows.depthwise_convolution,
         "DepthwiseConv2DOptions",
-        keeps=(0, 1, 2),
+        order=(0, 1, 2),
         retyped=windows.symmetric_weights,
     ),
     "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, movement.block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, Layer.activation, "DivOptions"),
     "EMBEDDING_LOOKUP": Translation("embedding_lookup", 2, 2, movement.embedding),
-    "EXPAND_DIMS": Translation("reshape", 2, 2, movement.expand, keeps=(0,)),
-    "FILL": Translation("fill", 2, 2, movement.fill, keeps=(1,)),
+    "EXPAND_DIMS": Translation("reshape", 2, 2, movement.expand, says={1: "axis"}),
+    "FILL": Translation("fill", 2, 2, movement.fill, says={0: "shape"}),
     "FULLY_CONNECTED": Translation(
         "fully_connected",
         2,
         3,
         windows.fully_connected,
         "FullyConnectedOptions",
-        keeps=(0, 1, 2),
+        order=(0, 1, 2),
         retyped=windows.matrix,
     ),
     "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
@@ -262,47 +273,57 @@ OPERATORS: dict[str, Translation] = {
     "LOCAL_RESPONSE_NORMALIZATION": Translation(
         "local_response_normalization", 1, 1, _local_response, "LocalResponseNormalizationOptions"
     ),
-    "LSTM": Translation("lstm", 1, 24, recurrent.lstm, "LSTMOptions", keeps=tuple(range(24))),
+    "LSTM": Translation("lstm", 1, 24, recurrent.lstm, "LSTMOptions", order=tuple(range(24))),
     "MAX_POOL_2D": Translation("max_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
-    "MEAN": Translation("mean", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "MIRROR_PAD": Translation("mirror_pad", 2, 2, movement.mirror_pad, "MirrorPadOptions", keeps=(0,)),
+    "MEAN": Translation("mean", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    "MIRROR_PAD": Translation(
+        "mirror_pad", 2, 2, movement.mirror_pad, "MirrorPadOptions", says={1: "paddings"}
+    ),
     "MUL": Translation("mul", 2, 2, Layer.activation, "MulOptions"),
     "PACK": Translation("pack", 1, None, _pack, "PackOptions"),
-    "PAD": Translation("pad", 2, 2, movement.pad, keeps=(0,)),
-    "PADV2": Translation("pad", 3, 3, movement.pad_with_value, keeps=(0,)),
-    "REDUCE_ALL": Translation("reduce_all", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "REDUCE_ANY": Translation("reduce_any", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "RESHAPE": Translation("reshape", 1, 2, movement.reshape, "ReshapeOptions", keeps=(0,)),
-    "RESIZE_BILINEAR": Translation("resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", keeps=(0,)),
-    "RESIZE_NEAREST_NEIGHBOR": Translation(
-        "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", keeps=(0,)
+    "PAD": Translation("pad", 2, 2, movement.pad, says={1: "paddings"}),
+    "PADV2": Translation("pad", 3, 3, movement.pad_with_value, says={1: "paddings", 2: "pad_value"}),
+    "REDUCE_ALL": Translation("reduce_all", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    "REDUCE_ANY": Translation("reduce_any", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    "RESHAPE": Translation("reshape", 1, 2, movement.reshape, "ReshapeOptions", says={1: "shape"}),
+    "RESIZE_BILINEAR": Translation(
+        "resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", says={1: "size"}
     ),
-    "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, keeps=(0,)),
+    "RESIZE_NEAREST_NEIGHBOR": Translation(
+        "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", says={1: "size"}
+    ),
+    "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, says={1: "axes"}),
     "RNN": Translation("rnn", 5, 5, recurrent.rnn, "RNNOptions"),
-    "SLICE": Translation("slice", 3, 3, movement.slice, keeps=(0,)),
+    "SLICE": Translation("slice", 3, 3, movement.slice, says={1: "begin", 2: "size"}),
     "SOFTMAX": Translation("softmax", 1, 1, _softmax, "SoftmaxOptions"),
-    "SPACE_TO_BATCH_ND": Translation("space_to_batch_nd", 3, 3, movement.space_to_batch, keeps=(0,)),
+    "SPACE_TO_BATCH_ND": Translation(
+        "space_to_batch_nd", 3, 3, movement.space_to_batch, says={1: "block_shape", 2: "paddings"}
+    ),
     "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, movement.block_size, "SpaceToDepthOptions"),
-    "SPLIT": Translation("split", 2, 2, movement.split, keeps=(1,), results=None),
-    "SPLIT_V": Translation("split", 3, 3, movement.split_by_sizes, keeps=(0,), results=None),
+    "SPLIT": Translation("split", 2, 2, movement.split, says={0: "axis"}, results=None),
+    "SPLIT_V": Translation(
+        "split", 3, 3, movement.split_by_sizes, says={1: "sizes", 2: "axis"}, results=None
+    ),
     "SVDF": Translation("svdf", 3, 5, recurrent.svdf, "SVDFOptions"),
     "SQUEEZE": Translation("squeeze", 1, 1, movement.squeeze, "SqueezeOptions"),
-    "STRIDED_SLICE": Translation("strided_slice", 4, 4, strided_slice, "StridedSliceOptions", keeps=(0,)),
+    "STRIDED_SLICE": Translation(
+        "strided_slice", 4, 4, strided_slice, "StridedSliceOptions", says={1: "begin", 2: "end", 3: "strides"}
+    ),
     "SUB": Translation("sub", 2, 2, _sum, "SubOptions"),
-    "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", keeps=(0,)),
-    "TILE": Translation("tile", 2, 2, movement.tile, keeps=(0,)),
-    "TOPK_V2": Translation("topk_v2", 2, 2, _top, "TopKV2Options", keeps=(0,), results=2),
-    "TRANSPOSE": Translation("transpose", 2, 2, movement.transpose, keeps=(0,)),
+    "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    "TILE": Translation("tile", 2, 2, movement.tile, says={1: "multiples"}),
+    "TOPK_V2": Translation("topk_v2", 2, 2, _top, "TopKV2Options", says={1: "k"}, results=2),
+    "TRANSPOSE": Translation("transpose", 2, 2, movement.transpose, says={1: "perm"}),
     "TRANSPOSE_CONV": Translation(
         "transpose_conv",
         3,
         4,
         windows.transposed_convolution,
         "TransposeConvOptions",
-        keeps=(2, 1, 3),
+        order=(2, 1, 3),
         retyped=windows.symmetric_weights,
     ),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Translation(
@@ -311,7 +332,7 @@ OPERATORS: dict[str, Translation] = {
         24,
         recurrent.sequence_lstm,
         "UnidirectionalSequenceLSTMOptions",
-        keeps=tuple(range(24)),
+        order=tuple(range(24)),
     ),
     "UNIDIRECTIONAL_SEQUENCE_RNN": Translation(
         "unidirectional_sequence_rnn", 5, 5, recurrent.sequence_rnn, "SequenceRNNOptions"

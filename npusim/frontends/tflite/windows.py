@@ -10,7 +10,13 @@ from npusim.kernels.graph.graph import UNRANKED
 from npusim.kernels.graph.inference import fits
 from npusim.kernels.operator.geometry import same_padding
 
-_PADDINGS = {0: "SAME", 1: "VALID"}
+PADDINGS = {0: "SAME", 1: "VALID"}
+PAIRS = {
+    "strides": ("StrideH", "StrideW"),
+    "dilations": ("DilationHFactor", "DilationWFactor"),
+    "filter": ("FilterHeight", "FilterWidth"),
+}
+"""The options that are the two numbers of a window's parameter."""
 _WEIGHTS_FORMATS = {0: "default"}
 _MOST_STEP = (1 << 15) - 1
 """Strides and dilations of convolutions that LiteRT takes; larger ones pass its 32 bits."""
@@ -20,14 +26,15 @@ def _padding(
     layer: Layer, image: TensorType, kernel: list[int], strides: list[int], dilations: list[int]
 ) -> list[tuple[int, int]]:
     """[[top, bottom], [left, right]] for a window that slides over an image, which is NHWC."""
-    if layer.choice("Padding", _PADDINGS) == "VALID":
+    if layer.choice("Padding", PADDINGS) == "VALID":
         return [(0, 0), (0, 0)]
     sizes = image.shape[1:3]
     return [same_padding(*axis) for axis in zip(sizes, kernel, strides, dilations, strict=True)]
 
 
-def _strides(layer: Layer, most: int | None = None) -> list[int]:
-    return [layer.whole("StrideH", 1, most), layer.whole("StrideW", 1, most)]
+def _pair(layer: Layer, name: str, most: int | None = None) -> list[int]:
+    """Return the numbers of a window's parameter, of height and width."""
+    return [layer.whole(option, 1, most) for option in PAIRS[name]]
 
 
 def _kernel(layer: Layer, position: int) -> list[int]:
@@ -84,8 +91,8 @@ def convolution(layer: Layer) -> Parameters:
 
 
 def _window(layer: Layer) -> Parameters:
-    strides = _strides(layer, _MOST_STEP)
-    dilations = [layer.whole(f"Dilation{axis}Factor", 1, _MOST_STEP) for axis in "HW"]
+    strides = _pair(layer, "strides", _MOST_STEP)
+    dilations = _pair(layer, "dilations", _MOST_STEP)
     padding = _padding(layer, layer.input(0, rank=4), _kernel(layer, 1), strides, dilations)
     _weights(layer, 1)
     window = {"strides": strides, "dilations": dilations, "padding": padding}
@@ -108,14 +115,14 @@ def transposed_convolution(layer: Layer) -> Parameters:
         if not fits(output.shape or UNRANKED, tuple(said)):
             layer.fail(f"output shape {list(output.shape)}, its operand says {said}")
         output = replace(output, shape=tuple(said))
-    strides = _strides(layer)
+    strides = _pair(layer, "strides")
     padding = _padding(layer, output, _kernel(layer, 1), strides, [1, 1])
     return {"strides": strides, "padding": padding, "size": output.shape[1:3], **layer.activation()}
 
 
 def pooling(layer: Layer) -> Parameters:
-    window = [layer.whole("FilterHeight", 1), layer.whole("FilterWidth", 1)]
-    strides = _strides(layer)
+    window = _pair(layer, "filter")
+    strides = _pair(layer, "strides")
     padding = _padding(layer, layer.input(0, rank=4), window, strides, [1, 1])
     return {"filter": window, "strides": strides, "padding": padding, **layer.activation()}
 

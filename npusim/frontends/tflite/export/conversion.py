@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from npusim.frontends.inexpressible import Refusals, for_every_node
 from npusim.frontends.tflite.control import DECIDING, Deciding
-from npusim.frontends.tflite.export.operations import Said, options_of, said
+from npusim.frontends.tflite.export.operations import Wording, options_of, wording
 from npusim.frontends.tflite.export.types import check_types
 from npusim.frontends.tflite.flatbuffer import FileOperator, FileSubgraph, FileTensor
 from npusim.frontends.tflite.operators import OPERATORS, Translation
@@ -121,14 +121,14 @@ class _Subgraph:
             self.operators.append(self.deciding(node, *_CONTROL[node.op]))
             return
         call = call_of(self.graph, node)
-        words = said(node.op, call)
+        words = wording(node.op, call)
         check_types(words.code, call)
         row = OPERATORS[words.code]
         own, states = self.results(node, row)
         inputs = self.inputs(node, row, words)
         fields = dict(words.fields)
         if row.options is not None:
-            fields |= options_of(node.parameters, fields_of(row.options))
+            fields = options_of(node.parameters, fields_of(row.options), words.fields)
         intermediates = [self.add(FileTensor(f"{node.name}/scale", kind)) for kind in words.intermediates]
         self.operators.append(
             FileOperator(
@@ -149,7 +149,7 @@ class _Subgraph:
         kinds = [self.tensors[number].type for number in inputs if number != _ABSENT]
         return version(code, kinds[0], kinds[1] if len(kinds) > 1 else None)
 
-    def inputs(self, node: Node, row: Translation, words: Said) -> list[int]:
+    def inputs(self, node: Node, row: Translation, words: Wording) -> list[int]:
         """The operands in the file's order: the node's where the reader keeps them, and constants."""
         keeps = row.keeps if row.keeps is not None else range(len(node.inputs))
         operands = {

@@ -1,7 +1,7 @@
-"""How each operator is said in TFLite: its code, and the operands that its parameters become.
+"""How each operator is written in TFLite: its code, its options, and the operands that its parameters become.
 
-Options have the parameters' names in the schema's spelling, and operands stand where the reader's table has them: only
-what is neither is written here.
+Operands stand where the reader's table has them (`Translation.says`), and options have the names of parameters in the
+schema's spelling. What is written here besides is what neither says.
 """
 
 from __future__ import annotations
@@ -14,34 +14,30 @@ import numpy as np
 
 from npusim.frontends.rewriting import dropped_axes
 from npusim.frontends.tflite.layer import ACTIVATIONS
-from npusim.frontends.tflite.operators import OPERATORS
+from npusim.frontends.tflite.movement import MIRROR_MODES
+from npusim.frontends.tflite.operators import OPERATORS, POSITION_TYPES
+from npusim.frontends.tflite.windows import PAIRS
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NO_BORDERS, Parameters
 
 _FUNCTIONS = {**{name: number for number, name in ACTIVATIONS.items()}, "tanh": 4}
-_POSITIONS = {"int32": 2, "int64": 4}
+_POSITIONS = {name: number for number, name in POSITION_TYPES.items()}
+_MIRRORS = {name: number for number, name in MIRROR_MODES.items()}
 _INT32 = 2
 """The schema's TensorType of int32."""
-_MIRRORS = {"reflect": 0, "symmetric": 1}
-_PAIRS = {
-    "strides": ("StrideH", "StrideW"),
-    "dilations": ("DilationHFactor", "DilationWFactor"),
-    "filter": ("FilterHeight", "FilterWidth"),
-}
-"""The options that a pair of a window becomes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """An operator of the file, but for its tensors.
+class Wording:
+    """An operator of the file without its tensors.
 
-    constants: the operands that a parameter becomes, by their position.
-    fields:    options that are not called as a parameter is.
-    codes:     those of the constants that are codes of the result.
-    options:   the table of the options, where the reader needs none.
-    operands:  how many LiteRT wants, with those that are absent; 0 for as many as are there.
+    constants: the operands that are parameters, by their position.
+    fields:    options that do not have a parameter's name.
+    codes:     those of the constants that have the quantization of the result.
+    options:   the options table, if the reader's table names none.
+    operands:  the number of operands that LiteRT wants, absent ones included; 0 for as many as are there.
     """
 
     code: str
@@ -54,126 +50,94 @@ class Said:
     intermediates: tuple[TensorType, ...] = ()
 
 
-Say = Callable[[Call], Said]
-
-
-def said(op: str, call: Call) -> Said:
-    """An operator in TFLite's words. Raises GraphError where TFLite has no operator for it."""
-    say = _SAY.get(op)
-    if say is not None:
-        return _with_sums(op, call, say(call))
-    code = _BY_NAME.get(op)
-    if code is None:
+def wording(op: str, call: Call) -> Wording:
+    """Return an operator in TFLite's words. Raises GraphError if TFLite has no operator for it."""
+    if op in _BY_OP:
+        made = _BY_OP[op](call)
+    elif op in _BY_NAME:
+        made = _plain(_BY_NAME[op], call)
+    else:
         raise GraphError(f"TFLite has no operator for {op}")
-    return _with_sums(op, call, Said(code))
+    if op in ("conv_2d", "fully_connected", "transpose_conv") and narrow_bias(call.inputs):
+        # The sums of int16 values have 32 bits then, as their bias has.
+        return replace(made, fields={**made.fields, "QuantizedBiasType": _INT32})
+    return made
 
 
-def _with_sums(op: str, call: Call, operator: Said) -> Said:
-    """An operator that says by an option that sums of int16 values have 32 bits, as its bias has."""
-    if op not in ("conv_2d", "fully_connected", "transpose_conv") or not narrow_bias(call.inputs):
-        return operator
-    return replace(operator, fields={**operator.fields, "QuantizedBiasType": _INT32})
+def _plain(code: str, call: Call, **fields: Any) -> Wording:
+    """Return an operator whose parameters are operands as the reader's table says, and options."""
+    said = {place: getattr(call.parameters, name) for place, name in OPERATORS[code].says.items()}
+    return Wording(code, {place: _int32(value) for place, value in said.items()}, fields)
 
 
 def narrow_bias(inputs: Sequence[TensorType | None]) -> bool:
-    """Whether the operands of a weighted sum are an int16 feature map and an int32 bias."""
+    """Return True if the operands of a weighted sum are an int16 feature map and an int32 bias."""
     image, bias = inputs[0], inputs[2] if len(inputs) > 2 else None
     return image is not None and bias is not None and (image.dtype, bias.dtype) == ("int16", "int32")
 
 
-def options_of(how: Parameters, names: tuple[str, ...]) -> dict[str, Any]:
-    """The options among `names` that are called as a parameter is, in the schema's spelling."""
-    values = {"".join(map(str.title, name.split("_"))): value for name, value in vars(how).items()}
-    values = {name: value for name, value in values.items() if not isinstance(value, tuple | str)}
+def options_of(how: Parameters, names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options among `names` that parameters say, and `fields`.
+
+    Their order is that of the file, which equal graphs must give equal bytes.
+    """
+    values: dict[str, Any] = {}
+    if hasattr(how, "padding"):
+        values["Padding"] = 1 if how.padding == NO_BORDERS else 0
+    for name, pair in PAIRS.items():
+        values |= dict(zip(pair, getattr(how, name, ()), strict=False))
+    values |= fields
+    spelled = {"".join(map(str.title, name.split("_"))): value for name, value in vars(how).items()}
+    values |= {name: value for name, value in spelled.items() if not isinstance(value, tuple | str)}
     if hasattr(how, "activation"):
         values["FusedActivationFunction"] = _FUNCTIONS[how.activation]
     values["PotScaleInt16"] = how.rescale == "power_of_two"
     values["AsymmetricQuantizeInputs"] = how.rescale == "dynamic_asymmetric"
-    return {name: value for name, value in values.items() if name in names}
+    return {name: value for name, value in values.items() if name in names or name in fields}
 
 
 def _int32(values: Any) -> Array:
+    """Return a number, a list or pairs as an int32 operand."""
     return np.asarray(values, np.int32)
 
 
-def _axes(code: str) -> Say:
-    return lambda call: Said(code, {1: _int32(call.parameters.axes)})
+def _position(call: Call) -> Wording:
+    kind = _POSITIONS.get(call.outputs[0].dtype)
+    if kind is None:
+        raise GraphError(f"TFLite's positions are int32 or int64, not {call.outputs[0].dtype}")
+    return _plain("ARG_MAX", call, OutputType=kind)
 
 
-def _position(code: str) -> Say:
-    def say(call: Call) -> Said:
-        kind = _POSITIONS.get(call.outputs[0].dtype)
-        if kind is None:
-            raise GraphError(f"TFLite's positions are int32 or int64, not {call.outputs[0].dtype}")
-        return Said(code, {1: _int32(call.parameters.axis)}, {"OutputType": kind})
-
-    return say
-
-
-def _window(code: str) -> Say:
-    def say(call: Call) -> Said:
-        return Said(code, fields=_steps(call.parameters, tuple(_PAIRS)))
-
-    return say
-
-
-def _steps(how: Any, names: tuple[str, ...]) -> dict[str, int]:
-    """The options of a window: its padding, and the pairs among `names` that it has."""
-    fields = {"Padding": 1 if how.padding == NO_BORDERS else 0}
-    for name in names:
-        if hasattr(how, name):
-            fields |= dict(zip(_PAIRS[name], getattr(how, name), strict=True))
-    return fields
-
-
-def _transposed(call: Call) -> Said:
-    shape = _int32(call.outputs[0].shape)
-    return Said("TRANSPOSE_CONV", {0: shape}, _steps(call.parameters, ("strides",)))
-
-
-def _pad(call: Call) -> Said:
+def _pad(call: Call) -> Wording:
     how = call.parameters
-    paddings = _int32(how.paddings).reshape(-1, 2)
     if how.pad_value is None:
-        return Said("PAD", {1: paddings})
+        return Wording("PAD", {1: _pairs(how.paddings)})
     value = np.array([how.pad_value], call.outputs[0].numpy_dtype)
-    return Said("PADV2", {1: paddings, 2: value}, codes=(2,))
+    return Wording("PADV2", {1: _pairs(how.paddings), 2: value}, codes=(2,))
 
 
-def _mirror_pad(call: Call) -> Said:
-    how = call.parameters
-    return Said("MIRROR_PAD", {1: _int32(how.paddings).reshape(-1, 2)}, {"Mode": _MIRRORS[how.mode]})
+def _pairs(values: Any) -> Array:
+    return _int32(values).reshape(-1, 2)
 
 
-def _strided_slice(call: Call) -> Said:
-    """An end before the first element cannot be numbered, so its mask says it."""
+def _strided_slice(call: Call) -> Wording:
+    """An end before the first element has no number, so its mask bit is set."""
     how = call.parameters
     ends = [first + size * step for first, size, step in zip(how.begin, how.size, how.strides, strict=True)]
     mask = sum(1 << axis for axis, end in enumerate(ends) if end < 0)
     constants = {1: _int32(how.begin), 2: _int32([max(end, 0) for end in ends]), 3: _int32(how.strides)}
     gone = dropped_axes(how.size, call.outputs[0].shape) or set()
     shrunk = sum(1 << axis for axis in gone)
-    return Said("STRIDED_SLICE", constants, {"EndMask": mask & ~shrunk, "ShrinkAxisMask": shrunk})
+    return Wording("STRIDED_SLICE", constants, {"EndMask": mask & ~shrunk, "ShrinkAxisMask": shrunk})
 
 
-def _split(call: Call) -> Said:
-    how = call.parameters
-    axis, parts = np.array(how.axis, np.int32), {"NumSplits": len(how.sizes)}
-    if len(set(how.sizes)) == 1:
-        return Said("SPLIT", {0: axis}, parts, options="SplitOptions")
-    return Said("SPLIT_V", {1: _int32(how.sizes), 2: axis}, parts, options="SplitVOptions")
+def _split(call: Call) -> Wording:
+    is_equal = len(set(call.parameters.sizes)) == 1
+    made = _plain("SPLIT" if is_equal else "SPLIT_V", call, NumSplits=len(call.parameters.sizes))
+    return replace(made, options="SplitOptions" if is_equal else "SplitVOptions")
 
 
-def _reshape(call: Call) -> Said:
-    shape = call.outputs[0].shape
-    return Said("RESHAPE", {1: _int32(shape)}, {"NewShape": shape})
-
-
-def _squeeze(call: Call) -> Said:
-    return Said("SQUEEZE", fields={"SqueezeDims": tuple(call.parameters.axes)})
-
-
-def _sequence_lstm(call: Call) -> Said:
+def _sequence_lstm(call: Call) -> Wording:
     """The scales within a cell are those of tensors that nobody computes."""
     scales = call.parameters.intermediates
     kinds = ["int16"] * 4 + ["int8"]
@@ -181,10 +145,10 @@ def _sequence_lstm(call: Call) -> Said:
         TensorType(kind, (), None if pair is None else Quantization((pair[0],), (int(pair[1]),)))
         for kind, pair in zip(kinds, scales, strict=False)
     )
-    return Said("UNIDIRECTIONAL_SEQUENCE_LSTM", intermediates=tensors)
+    return Wording("UNIDIRECTIONAL_SEQUENCE_LSTM", intermediates=tensors)
 
 
-def _detection(call: Call) -> Said:
+def _detection(call: Call) -> Wording:
     from flatbuffers import flexbuffers
 
     builder = flexbuffers.Builder()
@@ -199,54 +163,37 @@ def _detection(call: Call) -> Said:
                 builder.Float(value, 4)
             else:
                 builder.Int(value)
-    return Said("CUSTOM TFLite_Detection_PostProcess", custom_options=bytes(builder.Finish()))
+    return Wording("CUSTOM TFLite_Detection_PostProcess", custom_options=bytes(builder.Finish()))
 
 
-_SAY: dict[str, Say] = {
-    **{name: _axes(name.upper()) for name in ("mean", "sum", "reverse_v2")},
-    **{
-        name: _axes(name.upper())
-        for name in ("reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any")
-    },
-    **{name: _position(name.upper()) for name in ("arg_max", "arg_min")},
-    **{
-        name: _window(name.upper())
-        for name in ("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d", "l2_pool_2d")
-    },
-    "batch_to_space_nd": lambda call: Said(
-        "BATCH_TO_SPACE_ND",
-        {1: _int32(call.parameters.block_shape), 2: _int32(call.parameters.crops).reshape(-1, 2)},
+_BY_OP: dict[str, Callable[[Call], Wording]] = {
+    "arg_max": _position,
+    "arg_min": lambda call: replace(_position(call), code="ARG_MIN"),
+    "batch_to_space_nd": lambda call: Wording(
+        "BATCH_TO_SPACE_ND", {1: _int32(call.parameters.block_shape), 2: _pairs(call.parameters.crops)}
     ),
-    "bidirectional_sequence_lstm": lambda call: Said("BIDIRECTIONAL_SEQUENCE_LSTM", operands=48),
-    "bidirectional_sequence_rnn": lambda call: Said("BIDIRECTIONAL_SEQUENCE_RNN", operands=12),
-    "broadcast_to": lambda call: Said("BROADCAST_TO", {1: _int32(call.parameters.shape)}),
-    "cumsum": lambda call: Said("CUMSUM", {1: np.array(call.parameters.axis, np.int32)}),
+    "bidirectional_sequence_lstm": lambda call: Wording("BIDIRECTIONAL_SEQUENCE_LSTM", operands=48),
+    "bidirectional_sequence_rnn": lambda call: Wording("BIDIRECTIONAL_SEQUENCE_RNN", operands=12),
     "detection_post_process": _detection,
-    "fill": lambda call: Said("FILL", {0: _int32(call.parameters.shape)}),
-    "mirror_pad": _mirror_pad,
-    "pack": lambda call: Said("PACK", fields={"ValuesCount": len(call.inputs)}),
-    "pad": _pad,
-    "reshape": _reshape,
-    "resize_bilinear": lambda call: Said("RESIZE_BILINEAR", {1: _int32(call.parameters.size)}),
-    "resize_nearest_neighbor": lambda call: Said(
-        "RESIZE_NEAREST_NEIGHBOR", {1: _int32(call.parameters.size)}
+    "mirror_pad": lambda call: Wording(
+        "MIRROR_PAD", {1: _pairs(call.parameters.paddings)}, {"Mode": _MIRRORS[call.parameters.mode]}
     ),
-    "slice": lambda call: Said("SLICE", {1: _int32(call.parameters.begin), 2: _int32(call.parameters.size)}),
-    "space_to_batch_nd": lambda call: Said(
-        "SPACE_TO_BATCH_ND",
-        {1: _int32(call.parameters.block_shape), 2: _int32(call.parameters.paddings).reshape(-1, 2)},
+    "pack": lambda call: _plain("PACK", call, ValuesCount=len(call.inputs)),
+    "pad": _pad,
+    "reshape": lambda call: Wording(
+        "RESHAPE", {1: _int32(call.outputs[0].shape)}, {"NewShape": call.outputs[0].shape}
+    ),
+    "space_to_batch_nd": lambda call: Wording(
+        "SPACE_TO_BATCH_ND", {1: _int32(call.parameters.block_shape), 2: _pairs(call.parameters.paddings)}
     ),
     "split": _split,
-    "squeeze": _squeeze,
+    "squeeze": lambda call: _plain("SQUEEZE", call, SqueezeDims=tuple(call.parameters.axes)),
     "strided_slice": _strided_slice,
-    "tile": lambda call: Said("TILE", {1: _int32(call.parameters.multiples)}),
-    "topk_v2": lambda call: Said("TOPK_V2", {1: np.array(call.parameters.k, np.int32)}),
-    "transpose": lambda call: Said("TRANSPOSE", {1: _int32(call.parameters.perm)}),
-    "transpose_conv": _transposed,
+    "transpose_conv": lambda call: Wording("TRANSPOSE_CONV", {0: _int32(call.outputs[0].shape)}),
     "unidirectional_sequence_lstm": _sequence_lstm,
-    "unpack": lambda call: Said("UNPACK", fields={"Num": len(call.outputs)}),
+    "unpack": lambda call: _plain("UNPACK", call, Num=len(call.outputs)),
 }
-"""By the operator; the others have options only, and no operands but their own."""
+"""By the operator, if its wording is not plain."""
 
 _BY_NAME = {row.op: code for code, row in OPERATORS.items() if code == row.op.upper()}
 """The code of an operator that both call alike."""
