@@ -1,4 +1,4 @@
-"""What a device says of its performance: the struct of the HAL from the table that npusim computes."""
+"""Converts npusim's table of relative performance to the HAL's struct of capabilities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npusim.session import references
 
 
 def capabilities(hardware: Hardware) -> structs.Capabilities:
-    """The capability table of hardware as the HAL has it; cells are simulated on the reference workloads."""
+    """Return the capabilities of hardware; their numbers are simulated on the reference workloads."""
     table = references.table(hardware)
     relaxed, control_flow = (table.cells[name] for name in (performance.RELAXED, performance.CONTROL_FLOW))
     return structs.Capabilities(

@@ -27,8 +27,8 @@ from npusim.session import api, placing
 class Device:
     """A driver of the NN HAL for simulated hardware; a context manager that closes itself.
 
-    Methods are those of `IDevice`. Each returns at once a `Result` in place of a callback, and raises nothing,
-    whatever the structs hold.
+    Methods are those of `IDevice`. Each returns a `Result` instead of calling back, and never raises, whatever the
+    structs hold.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Device:
         """A device on hardware: a preset, a file, or a `Hardware`.
 
         host:        operations, or operators of npusim, that the host computes although the NPU could.
-        partition:   a partition file, or "cost", as for `npusim.compile`. What a model does not have means nothing.
+        partition:   a partition file, or "cost", as for `npusim.compile`. Unknown layers are ignored.
         timing_only: compute no data: outputs stay as they are. What depends on data, such as a condition that is
                      computed, ends with GENERAL_FAILURE then.
         max_loop_iterations: a WHILE that has not ended then ends with MISSED_DEADLINE_TRANSIENT.
@@ -71,11 +71,11 @@ class Device:
 
     @property
     def target(self) -> Target:
-        """What graphs are compiled for."""
+        """The hardware and options that graphs are compiled with."""
         return self._target
 
     def close(self) -> None:
-        """The device is OFFLINE from now on: it and its prepared models answer with DEVICE_UNAVAILABLE."""
+        """Set the device OFFLINE; it and its prepared models answer with DEVICE_UNAVAILABLE from now on."""
         self._closed = True
 
     def __enter__(self) -> Self:
@@ -93,15 +93,15 @@ class Device:
         return DeviceStatus.BUSY if self._work else DeviceStatus.AVAILABLE
 
     def getCapabilities(self) -> Result[Capabilities | None]:
-        """The capability table of the hardware."""
+        """Return the capability table of the hardware."""
         return self._answer(None, self._table)
 
     def getSupportedOperations(self, model: object) -> Result[list[bool]]:
-        """For each operation of the main graph of a `Model`, whether the device executes it."""
+        """Return for each operation of the main graph of a `Model` whether the device executes it."""
         return self._answer([], lambda: _supported(_checked(model)))
 
     def prepareModel(self, model: object) -> Result[PreparedModel | None]:
-        """Checks a `Model` and compiles what is known of it."""
+        """Check a `Model` and compile what is known of it."""
         with self.working():
             return self._answer(None, lambda: self._prepared(model))
 
@@ -139,7 +139,7 @@ class Device:
 
 
 def _operators(names: Sequence[str]) -> list[str]:
-    """The operators that do the operations of these names. Raises NpusimError for a name of neither."""
+    """Return the operators of these operations or operators. Raises NpusimError for an unknown name."""
     found: list[str] = []
     for name in names:
         if name.upper() in OperationType.__members__:
@@ -155,7 +155,7 @@ def _operators(names: Sequence[str]) -> list[str]:
 
 
 def _checked(model: object, rules: Sequence[Rule] = RULES) -> CheckedModel:
-    """The model as plain values. Raises Refused for the first of these rules that it breaks."""
+    """Return the model as plain values. Raises Refused for the first of these rules that it breaks."""
     checked = check_model(model, rules)
     if isinstance(checked, Fault):
         raise Refused(checked)

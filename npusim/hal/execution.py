@@ -1,4 +1,4 @@
-"""What an execution gives back."""
+"""The result of an execution: output shapes, timing, and on demand every number of the run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from npusim.numbers.staged import Launch, measure_launches
 class Execution:
     """One execution of a prepared model.
 
-    outputShapes: of each output, as computed.
-    timing:       simulated microseconds: of the machine, and with the driver call of the hardware's host. Rounded up.
+    outputShapes: the computed shape of each output.
+    timing:       simulated microseconds on the machine, and with the call overhead of the host; rounded up.
     """
 
     outputShapes: list[OutputShape]
@@ -30,12 +30,12 @@ class Execution:
 
     @cached_property
     def run(self) -> RunResult:
-        """Cycles, energy and layers of the programs that ran, one after the other; worked out when first asked for."""
+        """Cycles, energy and layers of the programs that ran one after the other; computed at the first access."""
         return measure_launches(self._name, self._launches, self._outputs)
 
 
 def timing(launches: Sequence[Launch], hardware: Hardware) -> Timing:
-    """The time of launches that follow one another."""
+    """Return the time of consecutive launches."""
     cycles = sum(launch.execution.cycles for launch in launches)
     device_us = hardware.us_of_cycles(cycles)
     return Timing(ceil(device_us), ceil(device_us + hardware.host.call_overhead_us))

@@ -1,8 +1,9 @@
-"""Where an execution stands: a frame per graph that it is in, and the values that are still needed.
+"""Execution state of a HAL model: a stack of frames, one per graph that is being executed, and their live values.
 
-Frames lie one inside the other: the main graph, below it the graph of an IF or WHILE at which the one above stands, and
-so on. What follows depends on their form alone: where they stand, the types of their values, and the elements that
-decide. So it is worked out, compiled and timed once per form (`npusim.hal.walk`).
+The main graph is the first frame. A frame that has reached an IF or WHILE is followed by the frame of its branch,
+condition or body. The next step depends only on the positions of the frames, the types of their values, and the
+elements that decide. These make up the cache key (`form_of`): a step is compiled and timed once per key
+(`npusim.hal.walk`).
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from npusim.frontends.nn_hal.operations.call import tensor_type
 from npusim.isa.base.tensor import Array, TensorType
 
 Role = Literal["main", "branch", "test", "turn"]
-"""What a graph is executed as: a branch of an IF, the condition or the body of a WHILE."""
+"""The role of a graph: the main graph, a branch of an IF, or the condition ("test") or body ("turn") of a WHILE."""
 
 
 @dataclass(slots=True, eq=False)
 class Value:
     """A tensor of an execution.
 
-    type:    with all sizes; None for an argument that is omitted.
-    data:    its elements; None where no data is executed, or as long as it is not computed.
-    fixed:   whether it is part of the model.
-    learned: whether its elements say what comes next: a condition, a size.
-    placed:  whether it lies in a memory of the machine, where a program left it or read it.
-    computed: whether a program left it there.
-    shared:   whether its bytes there are those of another value too.
+    type:     its type with all sizes; None for an omitted argument.
+    data:     its elements; None before they are computed, and on devices that only compute timing.
+    fixed:    whether it is part of the model.
+    learned:  whether the next step depends on its elements, such as a condition or a size.
+    placed:   whether it is in a memory of the machine, because a program has written or read it.
+    computed: whether a program has written it there.
+    shared:   whether another value has the same bytes there.
     """
 
     type: TensorType | None
@@ -42,11 +43,11 @@ class Value:
 
     @property
     def known(self) -> bool:
-        """Whether what comes next may depend on the elements."""
+        """Whether the next step may depend on the elements."""
         return self.fixed or self.learned
 
     def form(self) -> Any:
-        """What of it the next step depends on."""
+        """Return the part of the cache key that this value contributes."""
         if self.fixed:
             return id(self)
         return self.type, self.data.tobytes() if self.learned and self.data is not None else None
@@ -59,7 +60,7 @@ class Frame:
     graph:    its number in `CheckedModel.graphs`.
     position: the next operation.
     values:   by operand, without the graph's constants.
-    carried:  inputs of the graphs of a WHILE at `position`.
+    carried:  current inputs of the condition and body of a WHILE at `position`.
     turns:    iterations of that WHILE so far.
     began:    cycle of the execution at which the condition of that WHILE was first evaluated.
     """
@@ -78,7 +79,7 @@ Frames = list[Frame]
 
 
 def values_of(frames: Iterable[Frame]) -> list[Value]:
-    """All values that the frames hold, each once, in an order that their form says."""
+    """Return all values of the frames, each once, in an order that depends only on the cache key."""
     found = {
         id(value): value
         for frame in frames
@@ -88,7 +89,7 @@ def values_of(frames: Iterable[Frame]) -> list[Value]:
 
 
 def form_of(frames: Frames, values: list[Value]) -> Any:
-    """What the next step depends on; `values` are those of the frames."""
+    """Return the cache key of the next step; values: those of the frames."""
     number = {id(value): position for position, value in enumerate(values)}
     standing = tuple(
         (
@@ -104,7 +105,7 @@ def form_of(frames: Frames, values: list[Value]) -> Any:
 
 
 def replaced(frame: Frame, values: dict[int, Value]) -> Frame:
-    """The frame with other values, by the identity of those in their place; what is not named stays."""
+    """Return a frame with values replaced; values: identity of a value -> the value in its place."""
     return Frame(
         frame.graph,
         frame.role,
@@ -116,7 +117,7 @@ def replaced(frame: Frame, values: dict[int, Value]) -> Frame:
 
 
 class Ground:
-    """What all executions of a model share: its constants as values, and how long operands are needed."""
+    """Data that all executions of a model share: its constants as values, and the lifetimes of operands."""
 
     def __init__(self, model: CheckedModel) -> None:
         self.model = model
@@ -124,7 +125,7 @@ class Ground:
         self._constants: dict[tuple[int, int], Value] = {}
 
     def constant(self, graph: int, operand: int) -> Value:
-        """An operand that is part of the model."""
+        """Return the value of a constant operand."""
         key = graph, operand
         if key not in self._constants:
             said = self.model.graphs[graph].operands[operand]
@@ -145,7 +146,7 @@ class Ground:
 
 
 def _last_readers(graph: CheckedGraph) -> dict[int, int]:
-    """The position of the last operation that reads an operand; behind all of them for an output."""
+    """Return, by operand, the position of the last operation that reads it; for outputs the number of operations."""
     found = {
         operand: position
         for position, operation in enumerate(graph.operations)

@@ -1,7 +1,7 @@
-"""What lies between the programs of an execution: copies of values to where a program reads them, looks of the host.
+"""Programs between the steps of an execution: copies of values to the next program, and reads of a value by the host.
 
-Both are programs of a few instructions, so they are fetched, timed and counted like any other; they take the same
-cycles as the transfers and decisions of an executable (`npusim.isa.program.executable`).
+Both are programs of a few instructions, which are fetched, timed and counted like any other. They take the same cycles
+as the transfers and decisions of an executable (`npusim.isa.program.executable`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from npusim.machine.system import execute
 from npusim.numbers.staged import Launch
 
 _DISTINCT = 512
-"""So many different transfers and looks are remembered with their cycles."""
+"""Number of different transfers and host reads whose cycles are cached."""
 
 
 @lru_cache(_DISTINCT)
 def transfer(hardware: Hardware, sizes_bytes: tuple[int, ...]) -> Launch:
-    """Copies of tensors of these sizes, all at once, on as many DMA channels as there are."""
+    """Copy tensors of these sizes, in parallel on the DMA channels."""
     space, values, moves = hardware.holder("activations"), bytearray(), []
     burst = hardware.port(space).burst_bytes
     for size in sizes_bytes:
@@ -43,7 +43,7 @@ def transfer(hardware: Hardware, sizes_bytes: tuple[int, ...]) -> Launch:
 
 @lru_cache(_DISTINCT)
 def look(hardware: Hardware, size_bytes: int, what: str) -> Launch:
-    """The host looks at a value, or writes one: a call with so many bytes. `what` it does, for the report."""
+    """Let the host read or write a value of so many bytes; what: the action, for the report."""
     space = hardware.holder("activations")
     work = Workload("elementwise", elements=1, input_bytes=size_bytes)
     place = Placement(what, TensorType("int8", (size_bytes,)), 0, space)

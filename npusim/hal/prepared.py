@@ -1,9 +1,9 @@
 """Prepared models: a model on a device, compiled as far as it is known, and its executions.
 
-An execution is a sequence of steps (`npusim.hal.walk`). What a model says completely is one step, compiled when the
-model is prepared: one program computes all of it. Where sizes come from the request, or what comes next depends on
-elements, steps are compiled when an execution first gets there; equal forms share a step. Programs follow one another.
-A value that one needs and another left, or read before, is copied on the DMA; the host looks at what decides.
+An execution is a sequence of steps (`npusim.hal.walk`). A model without open sizes and decisions is one step, which is
+compiled to one program when the model is prepared. If sizes come from the request, or the next step depends on data,
+steps are compiled when an execution first reaches them, and cached. A value that another program has left in memory, or
+read before, is copied by the DMA. The host reads values that decide.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from npusim.numbers.staged import Launch
 from npusim.session.host import one_blas_thread
 
 _STEPS = 1024
-"""So many steps of a model are remembered."""
+"""Number of steps of a model that are cached."""
 
 _LAYER = re.compile(r"((?:referenced\[\d+\]\.)?operations\[\d+\])(?:_\d+)?(?=: )")
-"""The name of a layer in front of a message: an operation, with a number behind it where it is one of several."""
+"""The layer name at the beginning of a message: an operation, with a number if it has several layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A step, and the program of its graph."""
+    """A step and its compiled graph."""
 
     step: Step
     stage: Stage | None
 
 
 class PreparedModel:
-    """What `Device.prepareModel` gives: `execute` runs it. It keeps programs, and nothing of what was executed."""
+    """A model on a device. It caches compiled programs, but no data of executions."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class PreparedModel:
         self._prepare()
 
     def _prepare(self) -> None:
-        """The first step, if the model says all sizes of its inputs.
+        """Compile the first step, if the model gives all sizes of its inputs.
 
-        It checks all operations if it is the only one and no graph may be passed by.
+        Making it checks all operations if it is the only step and no branch can be skipped.
         """
         values = {
             operand: _unbound(self._model.main.operands[operand]) for operand in self._model.main.inputs
@@ -100,7 +100,7 @@ class PreparedModel:
             self._steps[form_of(frames, values_of(frames))] = self._compiled(step)
 
     def _may_omit(self) -> bool:
-        """Whether a request may omit inputs: then it may be sound where one with all of them is not."""
+        """Return True if a request may omit inputs; such a request may be valid although one with all inputs is not."""
         operands = self._model.main.operands
         return not all(reader_in_need(operands[index], self._model) for index in self._model.main.inputs)
 
@@ -166,16 +166,16 @@ class PreparedModel:
 
     @property
     def target(self) -> Target:
-        """What it is compiled for."""
+        """The hardware and options that it is compiled with."""
         return self._target
 
     def first(self, request: CheckedRequest) -> Frames:
-        """The frames of an execution before its first step."""
+        """Return the frames of an execution before its first step."""
         values = {argument.operand.index: _given(argument) for argument in request.inputs}
         return [Frame(0, "main", values)]
 
     def follow(self, frames: Frames, values: list[Value]) -> _Compiled:
-        """What follows where the frames stand; `values` are theirs."""
+        """Return the next step of an execution, from the cache or compiled; values: those of the frames."""
         form = form_of(frames, values)
         found = self._steps.get(form)
         if found is None:
@@ -203,7 +203,7 @@ class PreparedModel:
 
 
 class _Run:
-    """One execution, step by step; `launches` are what the machine did."""
+    """One execution, step by step; `launches` are the programs that ran."""
 
     def __init__(self, model: PreparedModel, request: CheckedRequest, loop_timeout_ns: int) -> None:
         self.launches: list[Launch] = []
@@ -214,7 +214,7 @@ class _Run:
         self._frames = model.first(request)
 
     def results(self) -> list[Value]:
-        """The outputs of the model."""
+        """Run all steps, and return the outputs of the model."""
         while True:
             values = values_of(self._frames)
             step, stage = (compiled := self._model.follow(self._frames, values)).step, compiled.stage
@@ -238,7 +238,7 @@ class _Run:
         return self._cycles
 
     def _written(self, results: list[Value]) -> list[Value]:
-        """The outputs. What the host knows it writes, what already was somewhere else is copied."""
+        """Write constant outputs by the host, copy outputs that are in another place, and return all outputs."""
         for value in results:
             if value.fixed and value.type is not None:
                 self.launches.append(look(self._hardware, value.type.size_bytes, "write"))
@@ -285,7 +285,7 @@ class _Run:
 
 
 def _cut(counted: Counted, now: dict[int, Value]) -> None:
-    """Values that were computed for the most rows that there can be have as many as were counted."""
+    """Cut values to the number of rows that an operation has counted."""
     count = now[id(counted.rows)].data
     if count is None:
         return
@@ -297,7 +297,7 @@ def _cut(counted: Counted, now: dict[int, Value]) -> None:
 
 
 def refusing(call: Callable[[], Result[Any]]) -> Result[Any]:
-    """The result of a call; what it raises is a status with its message."""
+    """Return the result of a call, or a status with a message for the exception that it raises."""
     try:
         return call()
     except Refused as refused:
@@ -326,14 +326,14 @@ def _nanoseconds(loop_timeout: object) -> int:
 
 
 def _unbound(operand: CheckedOperand) -> Value | None:
-    """An input of which the model says all sizes; else None."""
+    """Return the value of an input whose sizes are all in the model; else None."""
     if not operand.known or operand.dimensions is None:
         return None
     return Value(tensor_type(operand, operand.dimensions))
 
 
 def _given(argument: CheckedArgument) -> Value:
-    """An input of a request."""
+    """Return the value of an input of a request."""
     if argument.bytes is None:
         return Value(None)
     assert argument.dimensions is not None
@@ -355,7 +355,7 @@ def _shape(value: Value) -> tuple[int, ...]:
 
 
 def _too_short(argument: CheckedArgument, value: Value) -> str:
-    """What keeps an output from being written; raises Refused where the request says other sizes of it."""
+    """Return the message for an output buffer that is too short, or "". Raises Refused for other sizes."""
     said, shape = argument.dimensions, _shape(value)
     if said is not None and not (
         len(said) == len(shape) and all(one in (0, other) for one, other in zip(said, shape, strict=True))

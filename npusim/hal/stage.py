@@ -1,4 +1,4 @@
-"""A graph of an execution as a program, and its launches."""
+"""The compiled graph of one step, and how it runs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from npusim.session.placing import CAPABILITY, Partition
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What graphs are compiled for.
+    """Hardware and options that graphs are compiled with.
 
-    placing:     what the host is to compute although the NPU could.
-    timing_only: whether no data is executed.
+    placing:     layers that the host computes although the NPU could.
+    timing_only: whether only timing is computed, and no data.
     """
 
     hardware: Hardware
@@ -32,22 +32,22 @@ class Target:
     timing_only: bool = False
 
     def placing_of(self, graph: Graph) -> Partition:
-        """What of `placing` means something in a graph: a device has many, and few have all operators."""
+        """Return the part of `placing` that concerns the operators of a graph."""
         return Partition(meant(graph, self.placing.forced), self.placing.by_cost)
 
 
 class Stage:
     """A program and its timeline.
 
-    The first launch with data runs on the machine. The cycles of a program do not depend on its data, so later ones
-    have that timeline, and the interpreter computes their bytes, which are the machine's.
+    The first launch runs on the machine. The cycles of a program do not depend on its data, so later launches have the
+    same timeline, and the faster interpreter computes their bytes.
 
-    shared: of each output, whether its bytes are those of an input, a constant, or an output before it: nothing moves
-            inside the program then, but whoever wants it elsewhere has to copy it.
+    shared: for each output, whether it has the memory of an input, a constant or an earlier output. The program moves
+            no bytes for it then, and another program that needs it elsewhere copies it.
     """
 
     def __init__(self, graph: Graph, target: Target) -> None:
-        """Compiles `graph`. Raises NpusimError where it does not fit."""
+        """Compile `graph`. Raises NpusimError if it does not fit."""
         self.program: Program = compile_program(graph, target.hardware, partition=target.placing_of(graph))
         self._functions = host_functions(self.program)
         self.shared = _shared(self.program)
@@ -55,7 +55,7 @@ class Stage:
         self._interpreter: Interpreter | None = None
 
     def run(self, inputs: Sequence[Array] | None) -> tuple[Launch, tuple[Array, ...] | None]:
-        """A launch and the outputs, without data None. Raises NpusimError for data that an operator refuses."""
+        """Return a launch and the outputs, None without data. Raises NpusimError for data that an operator refuses."""
         if self._launch is None:
             data = inputs is not None
             done = execute(self.program, inputs, host_functions=self._functions, data=data)

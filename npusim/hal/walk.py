@@ -1,9 +1,9 @@
-"""What comes next in an execution: a graph to compute, and how things stand behind it.
+"""Plans the next step of an execution: a graph to compute, and the frames after it.
 
-A walk goes through the operations from where the frames stand, into the graphs of IF and WHILE, and collects nodes of
-one graph, across the borders of the model's graphs. It ends with the model, where elements must be known that the graph
-computes, and behind an operation that counts its own rows. Elements that are at hand already are asked for
-(`Step.learn`), and the walk begins anew with them.
+A walk goes through the operations from the position of the frames, also into the graphs of IF and WHILE, and collects
+their nodes in one graph. It ends at the end of the model, where a value must be known that the graph computes, and
+after an operation that counts its own rows. If a value must be known that exists already, the step asks for it
+(`Step.learn`), and the next walk begins with its elements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from npusim.kernels.graph.graph import Graph
 
 
 class Counted(NamedTuple):
-    """Values of which only the first rows are true, and the value that says how many."""
+    """Values of which only the first rows are valid, and the value that holds their number."""
 
     rows: Value
     values: tuple[Value, ...]
@@ -32,19 +32,19 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What follows a form.
+    """The next step of an execution.
 
-    before:  the values of the form, in its order.
-    frames:  where the execution stands afterwards, with values of `before`, of `outputs`, and fixed ones.
-    origins: for each frame the one of the form whose turns of a WHILE it goes on counting, or None.
-    graph:   what is computed; None for nothing.
-    inputs:  the values of `before` that it reads.
-    outputs: the values that it computes.
-    counted: which of these are to be cut.
-    learn:   the value whose elements must be known then.
-    place:   who asks for it.
+    before:  the values of the frames before the step.
+    frames:  the frames after the step, with values of `before` and `outputs`, and constants.
+    origins: for each frame the earlier frame whose iterations of a WHILE it goes on counting, or None.
+    graph:   the graph to compute; None if there is nothing to compute.
+    inputs:  the values of `before` that the graph reads.
+    outputs: the values that the graph computes.
+    counted: the outputs to cut to their number of rows.
+    learn:   the value whose elements the step after this one depends on.
+    place:   the operation that asks for it.
     decides: whether it is a condition.
-    results: the outputs of the model, at its end.
+    results: the outputs of the model, if it ends with this step.
     """
 
     before: tuple[Value, ...]
@@ -61,7 +61,7 @@ class Step:
 
 
 class _Stop(Exception):
-    """The walk ends: `learn` must be known before it can go on."""
+    """Ends a walk that cannot go on before the elements of `learn` are known."""
 
     def __init__(self, learn: Value, place: str, decides: bool = False) -> None:
         super().__init__()
@@ -79,12 +79,12 @@ class _Parts(GraphParts):
         self._walk, self._frame = walk, frame
 
     def added(self, operand: int, role: Argument | None) -> int:
-        """The tensor of a value of the frame, or of a constant of its graph."""
+        """Return a new tensor for a value of the frame, or for a constant of its graph."""
         value = self._frame.values.get(operand)
         return super().added(operand, role) if value is None else self._walk.tensor(value, operand)
 
     def add(self, operation: CheckedOperation) -> Call:
-        """As that of all graphs; of a call that cannot be made now the walk remembers nothing either."""
+        """Add an operation as `GraphParts.add` does; if it raises, the walk forgets its tensors too."""
         before = len(self.builder.tensors)
         try:
             return super().add(operation)
@@ -97,7 +97,7 @@ class _Parts(GraphParts):
 class _Open:
     """A frame of a walk.
 
-    origin: the frame of the form whose turns it goes on counting.
+    origin: the earlier frame whose iterations it goes on counting.
     """
 
     frame: Frame
@@ -107,7 +107,7 @@ class _Open:
 
 
 class Walk:
-    """One walk; `step` is asked once."""
+    """One walk; `step` is called once."""
 
     def __init__(self, ground: Ground, frames: Frames, name: str, most_turns: int) -> None:
         self.ground = ground
@@ -128,7 +128,7 @@ class Walk:
             self._open(replaced(frame, {}), number)
 
     def step(self) -> Step:
-        """Goes as far as it gets. Raises Refused for what breaks a rule, or npusim does not have."""
+        """Collect operations into one graph until a value must be known. Raises Refused for a broken rule."""
         results = None
         try:
             while results is None:
@@ -140,7 +140,7 @@ class Walk:
     # Values and tensors of the graph.
 
     def tensor(self, value: Value, operand: int) -> int:
-        """The tensor of a value, a new input or constant if it has none."""
+        """Return the tensor of a value, a new input or constant if it has none."""
         number = self._tensors.get(id(value))
         if number is None:
             assert value.type is not None
@@ -154,7 +154,7 @@ class Walk:
         return number
 
     def forget(self, tensors: int) -> None:
-        """Tensors from this number on are no more."""
+        """Forget tensors from this number on."""
         for number in [number for number in self._values if number >= tensors]:
             del self._tensors[id(self._values.pop(number))]
         self._inputs = [value for value in self._inputs if id(value) in self._tensors]
@@ -164,7 +164,7 @@ class Walk:
         self._values[number] = value
 
     def _computed(self, number: int) -> Value:
-        """The value of a tensor: that of a constant is known."""
+        """Return the value of a tensor of the graph."""
         if number not in self._values:
             tensor = self.builder.tensors[number]
             self._remember(Value(tensor.type, tensor.array, fixed=tensor.array is not None), number)
@@ -187,7 +187,7 @@ class Walk:
         return opened
 
     def _advance(self) -> tuple[Value, ...] | None:
-        """One operation, or the end of a graph; at the end of the model its outputs."""
+        """Handle the next operation or the end of a graph; return the outputs at the end of the model."""
         at = self._stack[-1]
         if at.frame.position == len(at.graph.operations):
             return self._end(at)
@@ -258,7 +258,7 @@ class Walk:
         return None
 
     def _leave(self, above: _Open, operation: CheckedOperation, values: Sequence[Value]) -> None:
-        """The innermost graph ends for good; the operation has these outputs, or the first of them."""
+        """Leave the innermost graph, and write the outputs of its IF or WHILE."""
         self._stack.pop()
         for operand, value in zip(operation.outputs, values, strict=False):
             _require_fit(above.graph.operands[operand], value)
@@ -319,7 +319,7 @@ def endless(operation: CheckedOperation, turns: int, most_ns: int | None = None)
 
 
 def _without_data(value: Value) -> Value:
-    """A value as steps hold it: of many requests only the form is the same."""
+    """Return a value as cached steps hold it: without data, which differs from request to request."""
     return (
         value
         if value.fixed
@@ -328,7 +328,7 @@ def _without_data(value: Value) -> Value:
 
 
 def _tell(known: Known, operand: int, value: Value) -> None:
-    """What is known of an operand by its value."""
+    """Record what is known of an operand by its value."""
     known.undecided.discard(operand)
     if value.type is None:
         known.omitted.add(operand)
@@ -339,7 +339,7 @@ def _tell(known: Known, operand: int, value: Value) -> None:
 
 
 def _require_fit(operand: CheckedOperand, value: Value) -> None:
-    """Raises Refused where a value that a graph gets or gives has other sizes than the model says."""
+    """Raise Refused for an input or output of a graph whose sizes differ from those in the model."""
     said = operand.dimensions
     if said is None or value.type is None:
         return

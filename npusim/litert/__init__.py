@@ -1,4 +1,4 @@
-"""A delegate for LiteRT: a program that runs a `.tflite` model in LiteRT's interpreter runs it on the simulated NPU.
+"""A delegate for LiteRT, with which its interpreter runs a `.tflite` model on the simulated NPU.
 
     import npusim.litert
     from ai_edge_litert.interpreter import Interpreter

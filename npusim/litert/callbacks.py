@@ -1,7 +1,7 @@
-"""The functions that LiteRT calls. They are made once, and live as long as the process.
+"""The C callbacks that LiteRT calls. They are made once and live as long as the process.
 
-LiteRT knows delegates and partitions by numbers, so nothing that it holds can be a dead object: an interpreter that
-outlives its delegate, or the other way round, finds a number that stands for nothing. No exception leaves a function.
+LiteRT gets numbers for delegates and partitions instead of pointers. So an interpreter that outlives its delegate, or
+the other way round, holds an unknown number and no dangling pointer. No exception leaves a callback.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from npusim.litert.structs import (
 )
 
 _SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()
-"""Of each delegate that LiteRT was given; a delegate holds its own."""
+"""The session of each delegate, by number. Weak references, because the delegate holds its session."""
 
 _PARTITIONS: dict[int, Session] = {}
-"""The session of each partition that LiteRT has; this is what keeps it while LiteRT can call."""
+"""The session of each partition. Strong references, because LiteRT may call as long as it has the partition."""
 
 _NATIVE: list[NativeDelegate] = []
-"""All that LiteRT was ever given: it may look at a delegate until its interpreter ends, which nobody tells."""
+"""All delegates ever given to LiteRT. It may read one until its interpreter ends, of which no callback tells."""
 
 _ADDRESSES: dict[int | None, int] = {}
-"""The numbers of delegates by where these are."""
+"""The numbers of delegates by their addresses."""
 
 _NUMBERS = count(1)
 _NAME = ctypes.create_string_buffer(b"npusim")
 
 
 def native_delegate(session: Session) -> int:
-    """The address of a TfLiteDelegate for a session."""
+    """Return the address of a TfLiteDelegate for a session."""
     number = next(_NUMBERS)
     _SESSIONS[number] = session
     native = NativeDelegate(data=number, Prepare=_PREPARE_GRAPH, flags=ALLOW_DYNAMIC_TENSORS)
@@ -56,7 +56,7 @@ def native_delegate(session: Session) -> int:
 
 
 def _guarded(session: Session | None, context: int, call: Callable[[Session], None]) -> int:
-    """The status of a call that may raise whatever it likes."""
+    """Return the status of a call, ERROR for any exception."""
     if session is None:
         return ERROR
     try:
@@ -68,7 +68,7 @@ def _guarded(session: Session | None, context: int, call: Callable[[Session], No
 
 
 def _session_of(delegate: int | None) -> Session | None:
-    """The session of a TfLiteDelegate; None for an address of none of ours, or where Python's delegate is gone."""
+    """Return the session of a TfLiteDelegate; None for a foreign address or if Python's delegate is gone."""
     if delegate not in _ADDRESSES:
         return None
     return _SESSIONS.get(_ADDRESSES[delegate])

@@ -1,4 +1,4 @@
-"""The delegate: what a program that uses LiteRT gives its interpreter."""
+"""The delegate that a program gives its LiteRT interpreter to run a model on the simulated NPU."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Delegate:
 
         Interpreter(model_path="model.tflite", experimental_delegates=[npusim.litert.Delegate(hw="edge-128")])
 
-    LiteRT hands over the operators that npusim has, and each connected part of the model is a program. The bytes are
-    those of LiteRT's reference kernels (BUILTIN_REF).
+    LiteRT hands over the operators that npusim has, and each connected part of the model becomes a program. Results
+    have the bytes of LiteRT's reference kernels (BUILTIN_REF).
     """
 
     def __init__(
@@ -56,19 +56,19 @@ class Delegate:
 
     @property
     def runs(self) -> list[numbers.RunResult]:
-        """The last `invoke`: a result for each partition, in the order of the model; none before the first.
+        """The results of the last `invoke`, one per partition in the order of the model; none before the first.
 
-        A partition that is in a loop has one result of all its turns. Raises NpusimError for what went wrong.
+        A partition in a loop has one result for all iterations. Raises NpusimError if the last call failed.
         """
         return [] if self._session is None else [_viewed(run) for run in self._session.runs()]
 
     def check(self) -> None:
-        """Raises the NpusimError that made LiteRT's last call fail, if it was ours."""
+        """Raise the NpusimError that made LiteRT's last call fail, if it was ours."""
         if self._session is not None:
             self._session.check()
 
     def report(self, folder: str | Path) -> Path:
-        """Writes the last `invoke` as `npusim run --report` does, and returns the page.
+        """Write the report of the last `invoke` as `npusim run --report` does, and return the path of its page.
 
         On devices of NNAdapter each partition has a folder in it, where there are several; then it is the first page.
         Raises NpusimError before the first invoke.
@@ -85,7 +85,7 @@ class Delegate:
         return folders[0] / PAGE
 
     def _get_native_delegate_pointer(self) -> int:
-        """The address of the TfLiteDelegate; an interpreter under construction asks for it.
+        """Return the address of the TfLiteDelegate; an interpreter under construction asks for it.
 
         Raises NpusimError for a second interpreter, a LiteRT that is not known, and a model that cannot be read.
         """
@@ -109,5 +109,5 @@ class Delegate:
 
 
 def _viewed(run: numbers.RunResult) -> numbers.RunResult:
-    """A run of one program shows itself; one of several programs is as it is."""
+    """Return a run of one program as the type with figures and tables; a run of several programs unchanged."""
     return viewed(RunResult, run) if type(run) is numbers.RunResult else run

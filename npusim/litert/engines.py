@@ -1,4 +1,4 @@
-"""What computes a partition: programs of one machine, or NNAdapter's devices."""
+"""Engines that compute a partition: a program on one machine, or NNAdapter's devices."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from npusim.session import api
 from npusim.session.host import one_blas_thread
 
 Where = str | Path | Hardware | Device | Context
-"""What a delegate computes on."""
+"""The hardware or devices that a delegate computes on."""
 
 
 class Done(NamedTuple):
     """One run of a partition.
 
     outputs: None where no data is executed.
-    launch:  on one machine; `run` instead on several devices: every number, None where npusim simulates none of them.
+    launch:  the launch on one machine.
+    run:     every number of a run on several devices; None if npusim simulates none of them.
     """
 
     outputs: Sequence[Array] | None
@@ -42,7 +43,7 @@ class Engine(Protocol):
     """A compiled graph."""
 
     def run(self, inputs: Sequence[Array]) -> Done:
-        """Computes it. Raises NpusimError."""
+        """Compute the graph. Raises NpusimError."""
 
 
 class OnMachine:
@@ -53,7 +54,7 @@ class OnMachine:
         self._timing_only = target.timing_only
 
     def run(self, inputs: Sequence[Array]) -> Done:
-        """The first run is the machine's; later ones have its timeline."""
+        """Compute the graph; the first run is on the machine, and later ones have its timeline."""
         with one_blas_thread(self._timing_only):
             launch, outputs = self._stage.run(None if self._timing_only else inputs)
         return Done(outputs, launch=launch)
@@ -67,7 +68,7 @@ class OnDevices:
         self._compilation.finish()
 
     def run(self, inputs: Sequence[Array]) -> Done:
-        """Raises NNAdapterError."""
+        """Compute the graph. Raises NNAdapterError."""
         execution = Execution(self._compilation)
         for index, array in enumerate(inputs):
             execution.set_input(index, array)
@@ -76,7 +77,7 @@ class OnDevices:
 
 
 def compiler(where: Where) -> Callable[[Graph], Engine]:
-    """What compiles graphs for a machine or devices. Raises NpusimError for what is neither."""
+    """Return the function that compiles graphs for a machine or devices. Raises NpusimError for other values."""
     if isinstance(where, Context):
         where.require_open()
         return lambda graph: OnDevices(graph, where)
@@ -94,9 +95,9 @@ def compiler(where: Where) -> Callable[[Graph], Engine]:
 
 
 def measured(name: str, runs: Sequence[Done]) -> RunResult:
-    """Every number of the runs of one partition, which follow one another.
+    """Return every number of the consecutive runs of one partition.
 
-    Raises NpusimError where npusim simulates none of the devices.
+    Raises NpusimError if npusim simulates none of the devices.
     """
     launches = [done.launch for done in runs if done.launch is not None]
     if launches:

@@ -1,7 +1,7 @@
-"""What LiteRT gives a delegate, held against the file that it is of: names, types, shapes, operators.
+"""Checks that the tensors and operators that LiteRT passes to a delegate are those of the model file.
 
-Every address is looked at before it is followed. If all of it is the file's, the structures are laid out as they are
-known, and the operators can be taken by their numbers.
+Every address is checked before it is read. If names, types, shapes and operators are those of the file, LiteRT's
+structures have the expected layout, and the operators can be claimed by their numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_ALLOCATION_TYPE = 16
 
 
 def context_of(address: int, memory: Memory) -> Context:
-    """The context at an address. Raises AbiError where its functions are none."""
+    """Return the context at an address. Raises AbiError if its function pointers do not point to code."""
     context = memory.struct(Context, address, "the context")
     for name in CALLED:
         function = getattr(context, name)
@@ -99,9 +99,9 @@ def _values_misfit(tensor: Tensor, expected: TensorRecord, record: ModelRecord, 
 
 
 def plan_of(address: int, context: Context, record: ModelRecord, memory: Memory) -> tuple[int, ...]:
-    """The operators that LiteRT is going to run, by their numbers in the file; those of other delegates are left out.
+    """Return the numbers of the operators that LiteRT is going to run, without those of other delegates.
 
-    Raises AbiError where they are not the file's.
+    Raises AbiError if they are not those of the file.
     """
     plan = ctypes.c_void_p()
     if GET_EXECUTION_PLAN(context.GetExecutionPlan)(address, ctypes.addressof(plan)) != OK:
@@ -135,7 +135,7 @@ def _check_operator(
 
 @cache
 def _codes() -> dict[str, int]:
-    """The codes of operators by name."""
+    """Return the codes of operators by name."""
     import tflite
 
     names: dict[str, Any] = vars(tflite.BuiltinOperator)
@@ -143,5 +143,5 @@ def _codes() -> dict[str, int]:
 
 
 def array(numbers: Sequence[int]) -> bytes:
-    """A TfLiteIntArray."""
+    """Return the bytes of a TfLiteIntArray."""
     return struct.pack(f"{len(numbers) + 1}i", len(numbers), *numbers)

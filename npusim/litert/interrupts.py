@@ -1,8 +1,8 @@
-"""Ctrl-C while the delegate works ends the interpreter's call as a KeyboardInterrupt, not as LiteRT's RuntimeError.
+"""Turns Ctrl-C during a delegate's work into a KeyboardInterrupt of the interpreter's call.
 
-No exception passes through a callback: LiteRT only learns that it failed. Therefore the class of the interpreter is
-replaced by a subclass, whose methods that call the delegate look up the cause. Other ways to call it, such as a
-signature's runner, still raise the RuntimeError.
+No exception passes through a callback, so LiteRT only learns of a failure and raises RuntimeError. Therefore the class
+of the interpreter is replaced by a subclass, whose methods that call the delegate look up the cause. Other ways to call
+the interpreter, such as a signature's runner, still raise the RuntimeError.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reading at addresses that LiteRT gave: an address that is none raises instead of ending the process.
+"""Safe reads of memory at addresses from LiteRT: a bad address raises AbiError instead of a segmentation fault.
 
-Where the system lets a process read itself as a file (Linux), that is how memory is read; elsewhere only null and
-addresses that cannot be any are seen.
+On Linux memory is read through the file /proc/self/mem, whose reads fail for bad addresses. On other systems only null
+and impossible addresses are detected.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _NAME_BYTES = 4096
 
 
 class AbiError(NpusimError):
-    """LiteRT is not laid out as the delegate knows it."""
+    """LiteRT's structures do not have the layout that the delegate knows."""
 
 
 class Memory:
-    """The memory of this process, to be read. Raises AbiError for what cannot be read."""
+    """Reads the memory of this process. Raises AbiError for memory that cannot be read."""
 
     def __init__(self, file: int | None) -> None:
         self._file = file
 
     def read(self, address: int | None, size_bytes: int, what: str) -> bytes:
-        """Bytes at an address; `what` is for the message."""
+        """Return bytes at an address; what: the name of the data for the message."""
         if not address or not _LEAST_ADDRESS <= address <= _MOST_ADDRESS - size_bytes:
             raise AbiError(f"{what} is at address {address or 0:#x}, where nothing is")
         if self._file is None:
@@ -50,16 +50,16 @@ class Memory:
         return data
 
     def struct(self, kind: type[Struct], address: int | None, what: str) -> Struct:
-        """A copy of a structure."""
+        """Return a copy of a structure."""
         return kind.from_buffer_copy(self.read(address, ctypes.sizeof(kind), what))
 
     def pointer(self, address: int, what: str) -> int:
-        """An address that is at an address."""
+        """Return the pointer that is stored at an address."""
         [value] = struct.unpack("P", self.read(address, struct.calcsize("P"), what))
         return int(value)
 
     def integers(self, address: int | None, what: str) -> tuple[int, ...]:
-        """A TfLiteIntArray."""
+        """Return the numbers of a TfLiteIntArray."""
         [count] = struct.unpack("i", self.read(address, _INT_BYTES, what))
         if not 0 <= count <= _MOST_INTEGERS:
             raise AbiError(f"{what} would have {count} numbers")
@@ -69,13 +69,13 @@ class Memory:
         return struct.unpack(f"{count}i", self.read(address + _INT_BYTES, count * _INT_BYTES, what))
 
     def text(self, address: int | None, expected: bytes, what: str) -> bytes:
-        """A C string, at most one byte longer than the one that is expected."""
+        """Return a C string, cut one byte behind the length of the expected one."""
         return self.read(address, min(len(expected) + 1, _NAME_BYTES), what).split(b"\0")[0]
 
 
 @contextlib.contextmanager
 def opened() -> Iterator[Memory]:
-    """Memory for reading."""
+    """Open the memory of this process for reading."""
     try:
         file: int | None = os.open(_SELF, os.O_RDONLY)
     except OSError:
@@ -88,7 +88,7 @@ def opened() -> Iterator[Memory]:
 
 
 def executable(address: int) -> bool:
-    """Whether code is at an address; True where the system does not say."""
+    """Return True if an address points to code, or if the system does not tell."""
     try:
         with open("/proc/self/maps", encoding="ascii", errors="replace") as lines:
             for line in lines:

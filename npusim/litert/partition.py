@@ -1,4 +1,4 @@
-"""A partition: operators that LiteRT handed over, compiled for the shapes that it has now."""
+"""A partition: operators that LiteRT handed over, compiled for the current shapes of its inputs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from npusim.litert.structs import Context, Tensor
 from npusim.litert.subgraph import PartGraph, Selection, Shape, Subgraph
 
 _FORMS = 8
-"""So many combinations of shapes are remembered."""
+"""Number of combinations of input shapes whose programs are cached."""
 
 Resize = Callable[[int, Shape], None]
-"""(tensor, shape): gives a tensor of the context a shape."""
+"""(tensor, shape): sets the shape of a tensor of the context."""
 
 
 class Compiled(NamedTuple):
@@ -48,7 +48,7 @@ class Partition:
         self._now: Compiled | None = None
 
     def prepare(self, context: int, memory: Memory, resize: Resize) -> None:
-        """Compiles it for the shapes that its inputs have, and gives its outputs theirs. Raises NpusimError."""
+        """Compile for the shapes of the inputs, and set the shapes of the outputs. Raises NpusimError."""
         self._now = None
         shapes = {
             number: _shape(context, number, memory)
@@ -70,7 +70,7 @@ class Partition:
         self._now = compiled
 
     def invoke(self, context: int) -> Done:
-        """Computes it from LiteRT's tensors into LiteRT's tensors. Raises NpusimError."""
+        """Compute the partition from LiteRT's tensors into LiteRT's tensors. Raises NpusimError."""
         if self._now is None:
             raise NpusimError(f"{self.name}: is invoked before it is prepared")
         part, engine = self._now
@@ -96,13 +96,13 @@ def _shape(context: int, number: int, memory: Memory) -> Shape:
 
 
 def _tensor(context: int, number: int) -> Tensor:
-    """A tensor as it is now: its place changes when others are added."""
+    """Return a tensor at its current address, which changes when tensors are added."""
     first = Context.from_address(context).tensors
     return Tensor.from_address(first + number * ctypes.sizeof(Tensor))
 
 
 def _elements(context: int, number: int, graph: Graph, tensor: int) -> Array:
-    """The elements of a tensor of LiteRT in their place. Raises NpusimError where they are not as compiled for."""
+    """Return a view of a tensor's elements in LiteRT. Raises NpusimError if the size is not the compiled one."""
     there, kind = _tensor(context, number), graph.tensors[tensor].type
     if there.bytes != kind.size_bytes:
         raise NpusimError(

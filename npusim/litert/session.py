@@ -1,4 +1,4 @@
-"""What a delegate does inside an interpreter: claims operators, makes partitions of them, and keeps what they did."""
+"""The work of a delegate in one interpreter: it claims operators, runs partitions, and keeps their results."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from npusim.numbers.run import RunResult
 class Session:
     """A delegate in the interpreter of one model.
 
-    Callbacks come from LiteRT with addresses of its structures. What goes wrong in them is `fault` until something of
-    the kind goes well.
+    LiteRT calls back with addresses of its structures. An error in a callback is kept as `fault` until the next
+    callback of its kind succeeds.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Session:
     # The graph
 
     def prepare_graph(self, context: int, delegate: int, kernel: Registration) -> None:
-        """Claims operators of a subgraph. Raises AbiError where LiteRT is not as expected."""
+        """Claim operators of a subgraph. Raises AbiError if LiteRT's structures are not as expected."""
         with memory.opened() as reading:
             try:
                 seen = handshake.context_of(context, reading)
@@ -94,7 +94,7 @@ class Session:
             raise AbiError("npusim.litert: LiteRT does not hand over the operators")
 
     def _which(self, context: int, seen: Context, reading: Memory) -> int:
-        """The subgraph that a context is of: the first that fits, for they come in their order."""
+        """Return the subgraph of a context: the first that fits, because contexts come in the file's order."""
         taken = {number for address, number in self._of_context.items() if address != context}
         misfits = []
         for number, subgraph in enumerate(self._subgraphs):
@@ -109,7 +109,7 @@ class Session:
     # Partitions
 
     def begin(self, key: int, context: int, params: DelegateParams) -> None:
-        """A partition that LiteRT has made, to be known by `key`."""
+        """Register a partition that LiteRT has made under `key`."""
         with memory.opened() as reading:
             subgraph = self._subgraphs[self._of_context[context]]
             count = len(subgraph.record.tensors)
@@ -127,18 +127,18 @@ class Session:
         self._partitions[key] = Partition(subgraph, selection, self._compiler), self._of_context[context]
 
     def end(self, key: int) -> None:
-        """LiteRT has given a partition up."""
+        """Forget a partition that LiteRT has freed."""
         self._partitions.pop(key, None)
 
     def prepare(self, key: int, context: int) -> None:
-        """Compiles a partition for the shapes that there are now."""
+        """Compile a partition for its current input shapes."""
         self.fault = None
         partition, _ = self._partitions[key]
         with memory.opened() as reading:
             partition.prepare(context, reading, lambda number, shape: _resize(context, number, shape))
 
     def invoke(self, key: int, context: int) -> None:
-        """Computes a partition."""
+        """Compute a partition."""
         partition, subgraph = self._partitions[key]
         if self.fault is not None or self._begins(key, subgraph):
             self._done, self.fault = {}, None
@@ -148,9 +148,9 @@ class Session:
         self._done[key] = [*earlier, done]
 
     def _begins(self, key: int, subgraph: int) -> bool:
-        """Whether a partition is the first of an invoke: LiteRT does not tell, but in an invoke a graph runs once.
+        """Return True if a partition is the first of an invoke. LiteRT does not tell, but a graph runs once per invoke.
 
-        What is in the body of a loop runs again in the same invoke; only where nothing else is ours it counts.
+        Partitions in the body of a loop run several times per invoke, so they only count if there are no others.
         """
         again = key in self._done
         of = {number: graph for number, (_, graph) in self._partitions.items()}
@@ -162,14 +162,14 @@ class Session:
     # What was done
 
     def runs(self) -> list[RunResult]:
-        """Of each partition that the last invoke ran, in the order of the model. Raises what went wrong in it."""
+        """Return the result of each partition in the last invoke, in the order of the model. Raises its error."""
         self.check()
         if self._measured is None:
             self._measured = [measured(self._source.name, self._done[key]) for key in sorted(self._done)]
         return self._measured
 
     def run(self) -> list[RunResult]:
-        """The last invoke: one run of everything on one machine, on several devices a run of each partition."""
+        """Return the last invoke as one run on one machine, or as a run per partition on several devices."""
         self.check()
         everything = [done for key in sorted(self._done) for done in self._done[key]]
         if everything and all(done.launch is not None for done in everything):
@@ -177,12 +177,12 @@ class Session:
         return self.runs()
 
     def check(self) -> None:
-        """Raises NpusimError for what went wrong last."""
+        """Raise the error of the last failed callback."""
         if self.fault is not None:
             raise self.fault
 
     def failed(self, error: BaseException, context: int) -> None:
-        """Keeps an error that may not leave a callback, and says it in LiteRT's words."""
+        """Keep an error, which may not leave a callback, and report it through LiteRT."""
         if isinstance(error, NpusimError):
             self.fault = error
         elif isinstance(error, KeyboardInterrupt):
@@ -200,7 +200,7 @@ class Session:
 
 
 def _resize(context: int, number: int, shape: Shape) -> None:
-    """Gives a tensor of LiteRT a shape; the array of the sizes is LiteRT's from then on."""
+    """Set the shape of a tensor in LiteRT, which takes over the array of sizes."""
     seen = Context.from_address(context)
     sizes = handshake.array(shape)
     place = _allocator()(len(sizes))

@@ -1,7 +1,7 @@
-"""The model file that an interpreter was given.
+"""Finds the model file that an interpreter was created with.
 
-LiteRT's C interface does not tell a delegate. But the interpreter asks the delegate for its pointer while it is made,
-and its constructor, which waits for the answer, has the file's path or bytes as arguments.
+LiteRT's C interface does not pass it to a delegate. But the interpreter asks the delegate for its pointer within its
+constructor, whose arguments are the path or bytes of the file. They are read from the call stack.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _MAJOR = "2"
 
 
 class Source(NamedTuple):
-    """A model: what messages call it, and its subgraphs, the main one first."""
+    """A model: its name in messages, and its subgraphs, the main one first."""
 
     name: str
     subgraphs: tuple[ModelRecord, ...]
 
 
 def require_version() -> None:
-    """Raises NpusimError for a LiteRT whose structures may be others."""
+    """Raise NpusimError for a version of LiteRT whose structures are not known."""
     found = installed_version()
     if found and found.split(".")[0] != _MAJOR:
         raise NpusimError(
@@ -43,7 +43,7 @@ def require_version() -> None:
 
 
 def installed_version() -> str:
-    """The version of LiteRT; empty where it is another package that runs the model."""
+    """Return the version of LiteRT; empty if another package provides it."""
     try:
         return version(PACKAGE)
     except PackageNotFoundError:
@@ -63,7 +63,7 @@ class Given(NamedTuple):
 
 
 def given_to_interpreter() -> Given:
-    """What an interpreter under construction was given, above this call."""
+    """Return the arguments of the interpreter's constructor, which is above this call on the stack."""
     frame = sys._getframe(1)
     for _ in range(_CALLS_UP):
         names = frame.f_locals
@@ -78,7 +78,7 @@ def given_to_interpreter() -> Given:
 
 
 def read(model: str | Path | bytes) -> Source:
-    """The records of a model. Raises FormatError."""
+    """Return the records of a model. Raises FormatError."""
     if isinstance(model, bytes):
         return _source("model", model, "model_content")
     data = user_file.mapped(model, user_file.MODEL, FormatError)

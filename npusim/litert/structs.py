@@ -1,7 +1,7 @@
-"""The C structures between LiteRT and a delegate, as ctypes ones.
+"""The C structures between LiteRT and a delegate, as ctypes structures.
 
-Source: tflite/core/c/common.h of LiteRT, Apache-2.0. Fields are only ever added at the end: what LiteRT makes is read
-up to where it is known, what we make has zeros behind it.
+Source: tflite/core/c/common.h of LiteRT, Apache-2.0. LiteRT only adds fields at the end. So its structures are read up
+to the last known field, and ours have zeros behind it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _CUSTOM = "CUSTOM "
 
 
 def kinds_of(operators: Iterable[str] | None) -> frozenset[str]:
-    """The operators of these names of TFLite, all that npusim has for None. Raises NpusimError for another name."""
+    """Return the operators of these TFLite names, all for None. Raises NpusimError for an unknown name."""
     having = {kind.removeprefix(_CUSTOM): kind for kind, row in OPERATORS.items() if known(row.op)}
     if operators is None:
         return frozenset(having.values())
@@ -44,7 +44,7 @@ def kinds_of(operators: Iterable[str] | None) -> frozenset[str]:
 
 
 class Selection(NamedTuple):
-    """Operators of a subgraph by number, and what lies on their border, tensors by number: as LiteRT says it."""
+    """Operators of a subgraph and the tensors that go in and out, by number, as LiteRT gives them."""
 
     operators: tuple[int, ...]
     inputs: tuple[int, ...]
@@ -53,9 +53,9 @@ class Selection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartGraph:
-    """The graph of some operators. Variables of LiteRT that they update are inputs and outputs of it.
+    """The graph of some operators. Variables of LiteRT that they update are its inputs and outputs.
 
-    inputs, outputs: the tensors of the subgraph that those of the graph are.
+    inputs, outputs: the tensors of the subgraph, by number, for each input and output of the graph.
     """
 
     graph: Graph
@@ -74,7 +74,7 @@ class Subgraph:
         self.decides = any(operator.kind in DECIDING for operator in record.operators)
 
     def _learn_shapes(self) -> bool:
-        """Learns shapes that the file leaves out, as far as operands say them; whether npusim can take all of it."""
+        """Infer shapes that the file omits, and return whether npusim can take the whole subgraph."""
         try:
             graph = graph_of(self.record, GraphBuilder(self.name))
         except NpusimError:
@@ -87,10 +87,10 @@ class Subgraph:
         return known_shapes and not graph.decides and all(known(node.op) for node in graph.nodes)
 
     def claims(self, kinds: frozenset[str], plan: Sequence[int], apart: bool) -> list[int]:
-        """Those operators of a plan that npusim computes, of these kinds.
+        """Return the operators of a plan that npusim computes, among these kinds.
 
-        Shapes that operators compute from shapes are known if all of it is one partition: then it is taken whole.
-        `apart` says that LiteRT makes a partition of each operator.
+        Shapes that operators compute at run time are known only if the whole subgraph is one partition.
+        apart: whether LiteRT makes a partition of each operator.
         """
         records = self.record.operators
         having = {record.kind for record in records if record.kind in OPERATORS}
@@ -100,7 +100,7 @@ class Subgraph:
         return [number for number in plan if records[number].kind in kinds and self._alone(number)]
 
     def _alone(self, number: int) -> bool:
-        """Whether an operator can be computed without looking at others."""
+        """Return True if an operator can be computed without looking at others."""
         record = self.record.operators[number]
         if computed_operands(self.record, record):
             return False
@@ -112,11 +112,11 @@ class Subgraph:
         return True
 
     def constant(self, number: int) -> bool:
-        """Whether a tensor's value is in the file."""
+        """Return True if a tensor's value is in the file."""
         return constant(self.record, number)
 
     def graph(self, selection: Selection, shapes: Mapping[int, Shape]) -> PartGraph:
-        """The graph of some operators with these shapes of what goes in, else those of the file.
+        """Return the graph of some operators with these input shapes, or those of the file.
 
         Raises NpusimError.
         """
@@ -129,7 +129,7 @@ class Subgraph:
     def _graph(
         self, selection: Selection, shapes: Mapping[int, Shape], read_only: frozenset[int]
     ) -> PartGraph:
-        """As `graph`; `read_only` are variables that are not updated."""
+        """Build `graph`; read_only: variables that its operators do not update."""
         given = [
             number
             for number in selection.inputs
@@ -148,7 +148,7 @@ class Subgraph:
 
 
 def _without_states(graph: Graph, numbers: Sequence[int], outputs: Sequence[int]) -> PartGraph:
-    """The graph with its states as inputs and outputs, and without inputs that nothing reads."""
+    """Return the graph with its states as inputs and outputs, and without inputs that nothing reads."""
     read = {number for node in graph.nodes for number in node.inputs} | set(graph.outputs)
     inputs = [number for number in graph.inputs if number in read]
     inputs += [state.before for state in graph.states]

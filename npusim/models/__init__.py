@@ -32,13 +32,13 @@ class BuiltinModel:
     ships: bool = False
 
     def tflite(self) -> bytes:
-        """The model as the bytes of a `.tflite` file."""
+        """Return the model as the bytes of a `.tflite` file."""
         if self.ships:
             return _package_data(f"{self.name}.tflite")
         return cached(self.name, self.generate)
 
     def generate(self) -> bytes:
-        """The bytes of a model that does not ship with the package, made anew."""
+        """Return the bytes of a model that does not ship with the package, made anew."""
         from npusim.models import topologies  # here because the file is in the cache but for the first time
 
         data: bytes = getattr(topologies, self.name)()
@@ -62,24 +62,24 @@ MODELS = (
 
 
 def names() -> tuple[str, ...]:
-    """The names of the built-in models."""
+    """Return the names of the built-in models."""
     return tuple(model.name for model in MODELS)
 
 
 def resolve(name: str) -> BuiltinModel | None:
-    """The built-in model of that name, or None."""
+    """Return the built-in model of that name, or None."""
     return next((model for model in MODELS if model.name == name), None)
 
 
 def nearest(name: str) -> str | None:
-    """The name of a built-in model that someone who typed `name` may have meant, or None."""
+    """Return the name of a built-in model that someone who typed `name` may have meant, or None."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name.lower().replace("-", "_"), names(), n=1)), None)
 
 
 def path_or_bytes(name: str) -> bytes:
-    """The bytes of the `.tflite` file of a built-in model; `name` must be one of `names()`."""
+    """Return the bytes of the `.tflite` file of a built-in model; `name` must be one of `names()`."""
     model = resolve(name)
     if model is None:
         raise KeyError(name)
@@ -87,7 +87,7 @@ def path_or_bytes(name: str) -> bytes:
 
 
 def digits_test() -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """The test set of digits_cnn, never used in training: inputs [200, 8, 8, 1] as int8 codes, and labels."""
+    """Return the test set of digits_cnn, never used in training: inputs [200, 8, 8, 1] as int8 codes, and labels."""
     with np.load(io.BytesIO(_package_data("digits_test.npz"))) as data:
         return data["images"], data["labels"]
 

@@ -1,9 +1,8 @@
 """Keeps generated models in the user's cache directory, so that each is generated once per version of npusim.
 
-A cached file is named MODEL-CHECKSUM.tflite. CHECKSUM is the SHA-256 of all that the file follows from, the name of
-the model and the source files that generate it, and of the content. A generator that has changed finds nothing of its
-predecessor, and a file that is damaged, or is another model, is not used. Where the directory cannot be written,
-nothing is kept and nothing is said.
+A cached file is named MODEL-CHECKSUM.tflite. CHECKSUM is the SHA-256 of the name of the model, of the source files that
+generate it, and of the content. So a changed generator does not use older files, and a damaged file or one of another
+model is not used. If the directory cannot be written, models are not cached, without a message.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ _GENERATOR_SOURCES = {
     "npusim.frontends.tflite": ("flatbuffer.py", "versions.py"),
     "npusim.models": ("options.py", "writer.py", "synthesis.py", "topologies.py"),
 }
-"""By the package that they lie in."""
+"""Source files that determine a model, by package."""
 _OF_ANY_VERSION = r"-[0-9a-f]{64}\.tflite|-[0-9a-f]{8}-[0-9a-f]{8}\.tflite"
-"""What follows the name of a model: in this version, and in 0.1.0."""
+"""The part of a file name behind the model: of this version, and of 0.1.0."""
 
 
 def cache_folder() -> Path | None:
-    """Where models are kept: NPUSIM_CACHE_DIR, or npusim in XDG_CACHE_HOME, or ~/.cache/npusim."""
+    """Return the cache directory: NPUSIM_CACHE_DIR, or npusim in XDG_CACHE_HOME, or ~/.cache/npusim."""
     if chosen := os.environ.get("NPUSIM_CACHE_DIR"):
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -44,7 +43,7 @@ def cache_folder() -> Path | None:
 
 
 def cached(name: str, generate: Callable[[], bytes]) -> bytes:
-    """The file of model `name`, from the cache or else from `generate`."""
+    """Return the file of model `name`, from the cache or else from `generate`."""
     folder, generator = cache_folder(), _generator()
     if folder is None or generator is None:
         return generate()
@@ -60,14 +59,14 @@ def cached(name: str, generate: Callable[[], bytes]) -> bytes:
 
 
 def _file_name(name: str, generator: bytes, data: bytes) -> str:
-    """The only name under which a content is that model."""
+    """Return the file name of a model with this content."""
     inputs = (name.encode(), generator, data)
     return f"{name}-{sha256(b''.join(sha256(each).digest() for each in inputs)).hexdigest()}.tflite"
 
 
 @cache
 def _generator() -> bytes | None:
-    """The source of what generates; None where npusim is installed without its source files."""
+    """Return the generator's source; None if npusim is installed without source files."""
     try:
         sources = [
             pkgutil.get_data(package, source)
@@ -80,7 +79,7 @@ def _generator() -> bytes | None:
 
 
 def _files(folder: Path, name: str) -> list[Path]:
-    """Whatever lies in the cache under the name of a model."""
+    """Return the cached files of a model, of any version."""
     pattern = re.compile(re.escape(name) + f"(?:{_OF_ANY_VERSION})")
     try:
         return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))

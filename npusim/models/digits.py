@@ -70,7 +70,7 @@ class DigitsNetwork:
         return [self.stem, self.depthwise, self.pointwise, self.conv, self.classifier]
 
     def forward(self, images: Floats) -> dict[str, Floats]:
-        """All activations of a batch [N, 8, 8, 1] by name, "logits" among them."""
+        """Return all activations of a batch [N, 8, 8, 1] by name, "logits" among them."""
         y = {"stem": self.stem_relu.forward(self.stem.forward(images))}
         y["depthwise"] = self.depthwise_relu.forward(self.depthwise.forward(y["stem"]))
         y["pointwise"] = self.pointwise.forward(y["depthwise"])
@@ -80,7 +80,7 @@ class DigitsNetwork:
         return y
 
     def backward(self, gradient: Floats) -> Floats:
-        """Sets the gradients of all layers from that by the logits; returns that by the images."""
+        """Set the gradients of all layers from the gradient by the logits; return the gradient by the images."""
         gradient = self.average_pool.backward(self.classifier.backward(gradient))
         gradient = self.max_pool.backward(self.conv.backward(self.conv_relu.backward(gradient)))
         shortcut = self.add_relu.backward(gradient)
@@ -101,7 +101,7 @@ def load_data() -> tuple[Floats, Labels, Floats, Labels]:
 
 
 def train(images: Floats, labels: Labels, epochs: int = _EPOCHS, seed: int = SEED) -> DigitsNetwork:
-    """A trained network; the learning rate falls to zero along a cosine."""
+    """Return a trained network; the learning rate falls to zero along a cosine."""
     rng = np.random.default_rng(seed)
     network = DigitsNetwork(rng)
     optimizer = Adam(network.layers, _WEIGHT_DECAY)
@@ -116,7 +116,7 @@ def train(images: Floats, labels: Labels, epochs: int = _EPOCHS, seed: int = SEE
 
 
 def _batches(images: Floats, labels: Labels, rng: np.random.Generator) -> Iterator[tuple[Floats, Labels]]:
-    """All images once, distorted, in random order; a last, incomplete batch is left out."""
+    """Yield all images once, distorted, in random order; a last, incomplete batch is left out."""
     order = rng.permutation(len(images))
     distorted = distort(images[order], rng)
     for start in range(0, len(order) - _BATCH + 1, _BATCH):
@@ -124,7 +124,7 @@ def _batches(images: Floats, labels: Labels, rng: np.random.Generator) -> Iterat
 
 
 def distort(images: Floats, rng: np.random.Generator) -> Floats:
-    """Every image [8, 8, 1] rotated, scaled and shifted by its own small random amounts."""
+    """Return every image [8, 8, 1] rotated, scaled and shifted by its own small random amounts."""
     count, size = len(images), images.shape[1]
     angle = rng.normal(0, _ROTATION, (count, 1, 1))
     zoom = np.exp(rng.normal(0, _SCALING, (2, count, 1, 1)))
@@ -151,14 +151,14 @@ def _sample(images: Floats, rows: NDArray[np.float64], columns: NDArray[np.float
 
 
 def quantize_images(images: Floats) -> NDArray[np.int8]:
-    """Images from 0 to 1 as the codes that the model takes."""
+    """Return images from 0 to 1 as the quantized values that the model takes."""
     codes = np.rint(images / INPUT_QUANTIZATION.scale) + INPUT_QUANTIZATION.zero_point
     clipped: NDArray[np.int8] = np.clip(codes, -128, 127).astype(np.int8)
     return clipped
 
 
 def quantize(network: DigitsNetwork, calibration_images: Floats) -> bytes:
-    """The network as an int8 `.tflite` file; activations have the ranges that they have on these images."""
+    """Return the network as an int8 `.tflite` file; activations have the ranges that they have on these images."""
     activations = network.forward(calibration_images)
     ranges = {name: affine(float(y.min()), float(y.max())) for name, y in activations.items()}
     writer = ModelWriter("digits_cnn", "digits_cnn: handwritten digits, trained by npusim.models.digits.")
@@ -205,7 +205,7 @@ def _quantization(scales: NDArray[np.floating], axis: int | None) -> Quantizatio
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Trains, quantizes and writes digits_cnn.tflite and digits_test.npz; returns the exit status."""
+    """Train, quantize and write digits_cnn.tflite and digits_test.npz, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m npusim.models.digits", description="Train digits_cnn.")
     parser.add_argument("--output", type=Path, default=Path(), help="folder to write to (here)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What the schema of TensorFlow Lite calls things: the options of windows."""
+"""Options of windows in the schema of TensorFlow Lite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PADDINGS = {"same": 0, "valid": 1}
 def borders(
     size: Sequence[int], filter_size: Sequence[int], strides: Pair, padding: str, dilations: Pair = (1, 1)
 ) -> Borders:
-    """What lies around an image, by TFLite's definition of the two paddings.
+    """Return the padding of an image, by TFLite's definition of the two schemes.
 
     Raises GraphError for a filter that does not fit.
     """
@@ -33,7 +33,7 @@ def borders(
 
 
 def window_fields(strides: Pair, padding: str, activation: str) -> dict[str, int]:
-    """The options that all windows have."""
+    """Return the options that all windows have."""
     return {
         "Padding": PADDINGS[padding],
         "StrideH": strides[0],
@@ -43,5 +43,5 @@ def window_fields(strides: Pair, padding: str, activation: str) -> dict[str, int
 
 
 def dilation_fields(dilations: Pair) -> dict[str, int]:
-    """The options of windows with steps inside."""
+    """Return the options of dilated windows."""
     return {"DilationHFactor": dilations[0], "DilationWFactor": dilations[1]}

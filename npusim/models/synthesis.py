@@ -72,7 +72,7 @@ class RandomNetwork:
         self._bits = np.random.PCG64(seed)
 
     def input(self, shape: Shape, low: float, high: float) -> Signal:
-        """The input, NHWC; its elements are assumed to be uniform over all codes."""
+        """Add the input, NHWC; its elements are assumed to be uniform over all quantized values."""
         quantization = affine(low, high)
         tensor = self._writer.input("input", TensorType("int8", shape, quantization))
         codes = (np.arange(SAMPLES) + 0.5) * (256 / SAMPLES) - 128.5
@@ -138,7 +138,7 @@ class RandomNetwork:
         return Signal(tensor, self._normal(center, deviation))
 
     def add(self, a: Signal, b: Signal, name: str, *, activation: str = "none") -> Signal:
-        """The sum of two signals that are taken as independent."""
+        """Return the sum of two signals that are taken as independent."""
         total = Signal(-1, a.samples + b.samples)
         mean, variance = total.moments()
         quantization = _range(mean, np.sqrt(variance), activation)
@@ -157,18 +157,18 @@ class RandomNetwork:
         return Signal(tensor, np.maximum.reduce(candidates))
 
     def global_average_pool(self, x: Signal, name: str) -> Signal:
-        """The mean over the whole image, as AVERAGE_POOL_2D: [N, 1, 1, C] with the scale of the input."""
+        """Return the mean over the whole image, as AVERAGE_POOL_2D: [N, 1, 1, C] with the scale of the input."""
         tensor = self._writer.average_pool_2d(x.tensor, self._image_size(x), name=name)
         return Signal(tensor, self._normal(*self._average(x)))
 
     def global_mean(self, x: Signal, name: str) -> Signal:
-        """The mean over the whole image, as MEAN: [N, C] with a scale of its own."""
+        """Return the mean over the whole image, as MEAN: [N, C] with a scale of its own."""
         center, deviation = self._average(x)
         tensor = self._writer.mean(x.tensor, (1, 2), _range(center, deviation), name=name)
         return Signal(tensor, self._normal(center, deviation))
 
     def reshape(self, x: Signal, shape: Shape, name: str) -> Signal:
-        """The same elements in another shape; the last axis stays."""
+        """Return the same elements in another shape; the last axis stays."""
         return Signal(self._writer.reshape(x.tensor, shape, name=name), x.samples)
 
     def finish(self, logits: Signal) -> bytes:
@@ -181,7 +181,7 @@ class RandomNetwork:
         return mean, np.sqrt(variance * (1 / prod(self._image_size(x)) + _COMMON_VARIANCE))
 
     def _targets(self, channels: int, spread: float) -> tuple[Reals, Reals]:
-        """The centre and deviation wanted of each output channel of a layer."""
+        """Return the centre and deviation wanted of each output channel of a layer."""
         draws = np.frombuffer(self._random_bytes(2 * channels), np.uint8).reshape(2, channels)
         center, exponent = _normal_quantiles(256)[draws]
         return spread * _BETA_SPREAD * center, spread * np.exp(_GAMMA_SPREAD * exponent)
@@ -216,7 +216,7 @@ class RandomNetwork:
         return center[:, None] + deviation[:, None] * self._shuffled(samples)
 
     def _shuffled(self, samples: Reals) -> Reals:
-        """Every row rotated by its own random distance: on average, rows of two results are uncorrelated."""
+        """Return every row rotated by its own random distance: on average, rows of two results are uncorrelated."""
         starts = np.frombuffer(self._random_bytes(len(samples)), np.uint8).astype(np.int64)
         columns = (starts[:, None] + np.arange(SAMPLES)) % SAMPLES
         return np.take_along_axis(samples, columns, axis=1)
@@ -225,7 +225,7 @@ class RandomNetwork:
         return np.asarray(self._bits.random_raw(-(-count // 8))).astype("<u8").tobytes()[:count]
 
     def _codes(self, shape: Shape) -> Codes:
-        """Normally distributed weights, as codes of the whole range of int8."""
+        """Return normally distributed int8 weights over the whole range."""
         return np.frombuffer(self._random_bytes(prod(shape)).translate(_code_table()), np.int8).reshape(shape)
 
 
@@ -255,7 +255,7 @@ def _dot_moments(codes: Codes, x: Signal) -> tuple[Reals, Reals]:
 
 @cache
 def _normal_quantiles(count: int) -> Reals:
-    """The middles of `count` equally probable intervals of the standard normal distribution."""
+    """Return the middles of `count` equally probable intervals of the standard normal distribution."""
     from statistics import NormalDist
 
     return np.array([NormalDist().inv_cdf((i + 0.5) / count) for i in range(count)])

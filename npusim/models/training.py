@@ -1,4 +1,4 @@
-"""The little of deep learning that `npusim.models.digits` needs, in numpy: layers with gradients, and Adam.
+"""Layers with gradients, and the Adam optimizer, in numpy: what the training of digits_cnn needs.
 
 Tensors are float32, NHWC; weights have the layouts of TensorFlow Lite. Convolutions have stride 1 and "same"
 padding. A layer keeps from `forward` what the following `backward` needs.
@@ -21,10 +21,10 @@ class Layer(Protocol):
     gradients: list[Floats]
 
     def forward(self, x: Floats) -> Floats:
-        """The output for a batch."""
+        """Return the output for a batch."""
 
     def backward(self, gradient: Floats) -> Floats:
-        """The gradient by the last input, given that by the output."""
+        """Return the gradient by the last input, given that by the output."""
 
 
 class Conv2D:
@@ -180,7 +180,7 @@ def _he_normal(rng: np.random.Generator, shape: tuple[int, ...], fan_in: int) ->
 
 
 def _patches(x: Floats, kernel: int) -> Floats:
-    """The surroundings of every pixel, zeros outside: [N, H, W, kernel, kernel, C]."""
+    """Return the surroundings of every pixel, zeros outside: [N, H, W, kernel, kernel, C]."""
     margin = kernel // 2
     padded = np.pad(x, ((0, 0), (margin, margin), (margin, margin), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(1, 2))
@@ -188,7 +188,7 @@ def _patches(x: Floats, kernel: int) -> Floats:
 
 
 def _sum_of_patches(patches: Floats) -> Floats:
-    """The transpose of `_patches`: every patch added where it was taken from."""
+    """Return the transpose of `_patches`: every patch added where it was taken from."""
     count, height, width, kernel, _, depth = patches.shape
     margin = kernel // 2
     padded = np.zeros((count, height + 2 * margin, width + 2 * margin, depth), patches.dtype)
@@ -205,6 +205,6 @@ def _windows(x: Floats) -> Floats:
 
 
 def _image(windows: Floats) -> Floats:
-    """The inverse of `_windows`."""
+    """Return the inverse of `_windows`."""
     count, rows, _, columns, _, depth = windows.shape
     return windows.reshape(count, 2 * rows, 2 * columns, depth)

@@ -37,11 +37,11 @@ _INT32 = 2
 Pair = tuple[int, int]
 
 SOFTMAX_INT8 = Quantization((1 / 256,), (-128,))
-"""What the int8 kernels require of the output of softmax and logistic."""
+"""The output quantization that the int8 kernels of softmax and logistic require."""
 
 
 def per_tensor(scale: float, zero_point: int) -> Quantization:
-    """One scale, rounded to the float32 that a file holds, and one zero point."""
+    """Return one scale, rounded to the float32 that a file holds, and one zero point."""
     return Quantization((float(np.float32(scale)),), (int(zero_point),))
 
 
@@ -74,15 +74,15 @@ class ModelWriter:
         return self._builder.type(tensor)
 
     def input(self, name: str, type: TensorType) -> int:
-        """A new input of the model; inputs keep the order in which they were added."""
+        """Add an input of the model; inputs keep the order in which they were added."""
         return self._builder.open_input(name, type)
 
     def tensor(self, name: str, type: TensorType, data: Array | None = None) -> int:
-        """A new tensor, constant where it has data; the operators below call this for their outputs."""
+        """Add a tensor, a constant if it has data; the operators below call this for their outputs."""
         return self._builder.tensor(name, type, data)
 
     def state(self, name: str, type: TensorType) -> int:
-        """A new variable tensor: zero at first, kept and updated by the operator that takes it."""
+        """Add a variable tensor: zero at first, kept and updated by the operator that takes it."""
         variable = self._builder.state(name, type)
         self._variables.add(variable)
         return variable
@@ -90,7 +90,7 @@ class ModelWriter:
     def constant(
         self, name: str, data: Array, quantization: Quantization | None = None, packed: bool = False
     ) -> int:
-        """A new constant with the shape and dtype of `data`; packed: int8 values from -8 to 7, stored in 4 bits."""
+        """Add a constant with the shape and dtype of `data`; packed: int8 values from -8 to 7, stored in 4 bits."""
         number = self.tensor(name, TensorType(data.dtype.name, data.shape, quantization), data)
         if packed:
             self._packed.add(number)
@@ -108,7 +108,7 @@ class ModelWriter:
         fields: Fields | None = None,
         intermediates: Sequence[int] = (),
     ) -> int:
-        """Adds any builtin operator with one output and returns that output.
+        """Add any builtin operator with one output, and return that output.
 
         `code`, `options` and the keys of `fields` are names of the TFLite schema ("CONV_2D", "Conv2DOptions",
         "StrideW"). `name` names the output. Without `version`, that of the first input's dtype is written.
@@ -131,7 +131,7 @@ class ModelWriter:
         fields: Fields | None = None,
         custom_options: bytes = b"",
     ) -> tuple[int, ...]:
-        """Adds an operator with any number of outputs and returns them; otherwise as `operator`.
+        """Add an operator with any number of outputs, and return them; otherwise as `operator`.
 
         A custom operator has the code "CUSTOM" and its name, and `custom_options` instead of `options`.
         """
@@ -263,7 +263,7 @@ class ModelWriter:
         )  # fmt: skip
 
     def accumulator_fields(self, ifm: int, bias: int | None) -> dict[str, int]:
-        """The option by which LiteRT takes an int32 bias beside int16 values: sums then have 32 bits, else 64."""
+        """Return the option for an int32 bias beside int16 values, with which LiteRT's sums have 32 bits, else 64."""
         narrow = bias is not None and self.type(bias).dtype == "int32" and self.type(ifm).dtype == "int16"
         return {"QuantizedBiasType": _INT32} if narrow else {}
 
@@ -341,13 +341,13 @@ class ModelWriter:
         )
 
     def unary(self, code: str, ifm: int, quantization: Quantization, *, name: str | None = None) -> int:
-        """An elementwise operator without options: "LOGISTIC", "TANH", "RELU", "RELU6", "QUANTIZE"."""
+        """Add an elementwise operator without options: "LOGISTIC", "TANH", "RELU", "RELU6", "QUANTIZE"."""
         return self.operator(
             code, (ifm,), TensorType(self.type(ifm).dtype, self.type(ifm).shape, quantization), name=name
         )
 
     def reshape(self, ifm: int, shape: Shape, *, name: str | None = None) -> int:
-        """The same elements in another shape (without -1)."""
+        """Add a reshape to a shape without -1."""
         wanted, elements = TensorType("int8", tuple(shape)).elements, self.type(ifm).elements
         self._require(wanted == elements, "reshape", f"{wanted} elements in {shape}", f"{elements}")
         operand = self._operand("shape", np.asarray(shape, np.int32))
@@ -382,7 +382,7 @@ class ModelWriter:
         )
 
     def finish(self, outputs: Sequence[int]) -> bytes:
-        """The file. The writer may be used further; equal models give equal bytes."""
+        """Return the file. The writer may be used further; equal models give equal bytes."""
         return serialize(self._description, [self.subgraph(outputs)])
 
     def subgraph(self, outputs: Sequence[int]) -> FileSubgraph:
@@ -448,7 +448,7 @@ class ModelWriter:
         fields: Fields | None = None,
         others: Sequence[int] = (),
     ) -> int:
-        """Adds an operator that npusim has, with one output of the first operand's element type.
+        """Add an operator that npusim has, with one output of the first operand's element type.
 
         `others` are the operands that the file has and the operator takes as parameters.
         """
@@ -461,7 +461,7 @@ class ModelWriter:
         return results[0]
 
     def _rescale(self, ifm: int, weights: int, asymmetric: bool = False) -> dict[str, str]:
-        """How float32 activations meet int8 weights: the parameter that says so."""
+        """Return the parameter of float32 activations beside int8 weights."""
         if (self.type(ifm).dtype, self.type(weights).dtype) != ("float32", "int8"):
             return {}
         return {"rescale": "dynamic_asymmetric" if asymmetric else "dynamic"}

@@ -1,6 +1,6 @@
-"""Float networks to codes of 8 bits, after training: `npusim quantize MODEL --data F.npz -o OUT`.
+"""Post-training quantization of float networks: `npusim quantize MODEL --data F.npz -o OUT`.
 
-`ranges` finds what every tensor holds over samples, `groups` who shares codes and which, `conversion` makes the graph,
-`loss` says what that costs. What an operator does to codes is a row of `rules`. Files of ONNX are quantized by ONNX
-Runtime (`onnx`).
+`ranges` measures the values of every tensor over samples, `groups` finds tensors that share a scale, `conversion` makes
+the quantized graph, and `loss` compares the two networks. `rules` has a row per operator that can be quantized. ONNX
+files are quantized by ONNX Runtime (`onnx`).
 """

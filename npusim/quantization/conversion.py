@@ -49,7 +49,7 @@ class InFloats(NamedTuple):
 def quantized(
     graph: Graph, ranges: Mapping[int, Range], options: Options
 ) -> tuple[Graph, tuple[InFloats, ...]]:
-    """The quantized graph, and the layers that stayed in floats.
+    """Return the quantized graph, and the layers that stayed in floats.
 
     graph:  bound, of float32, without states and decisions.
     ranges: of its tensors that are computed or given, by number.
@@ -72,7 +72,7 @@ def quantized(
 
 
 def _refusal(graph: Graph, node: Node, activations: Activations) -> str:
-    """Why a node stays as it is; empty where nothing is known against codes."""
+    """Return why a node stays as it is; empty where nothing is known against codes."""
     if not reals_of(graph, node):
         return "computes no reals"
     if node.op not in activations.rules:
@@ -104,7 +104,7 @@ class _Conversion:
         self._made: dict[str, Node] = {}
 
     def graph(self) -> Graph:
-        """The graph; its inputs and outputs are in the order and have the names of the float graph's."""
+        """Return the graph; its inputs and outputs are in the order and have the names of the float graph's."""
         for number in self._graph.inputs:
             self._input(number)
         for node in self._graph.nodes:
@@ -115,7 +115,7 @@ class _Conversion:
         return self._builder.graph([self._output(number) for number in self._graph.outputs])
 
     def broken(self) -> dict[str, str]:
-        """The rules that nodes in codes break, by their names."""
+        """Return the rules that nodes in codes break, by their names."""
         found = {}
         for name, node in self._made.items():
             rule = operator(node.op).broken_rule(call_of(self._builder, node)) if known(node.op) else None
@@ -145,7 +145,7 @@ class _Conversion:
         return found
 
     def _rename(self, number: int, name: str) -> None:
-        """Gives a tensor a name; another that has it is told from it."""
+        """Give a tensor a name; another that has it is told from it."""
         tensors = self._builder.tensors
         for other, tensor in enumerate(tensors):
             if other != number and tensor.name == name:
@@ -155,7 +155,7 @@ class _Conversion:
     # Tensors
 
     def _real(self, number: int) -> int:
-        """A tensor as it is in the float graph."""
+        """Return a tensor as it is in the float graph."""
         if number not in self._reals:
             tensor = self._graph.tensors[number]
             made = next((made for (of, _), made in self._codes.items() if of == number), None)
@@ -170,7 +170,7 @@ class _Conversion:
         return self._reals[number]
 
     def _code(self, number: int, scheme: Quantization) -> int:
-        """A tensor in these codes."""
+        """Return a tensor in these codes."""
         if (number, scheme) in self._codes:
             return self._codes[number, scheme]
         tensor, own = self._graph.tensors[number], self._schemes.get(number)
@@ -219,7 +219,7 @@ class _Conversion:
         self._made[node.name] = self._builder.add(node.op, operands, results, parameters, name=node.name)
 
     def _operand(self, number: int | None, shared: Quantization | None) -> int | None:
-        """An operand in its own codes, or in those that all operands share."""
+        """Return an operand in its own codes, or in those that all operands share."""
         if number is None:
             return None
         if number not in self._schemes:
@@ -227,7 +227,7 @@ class _Conversion:
         return self._code(number, shared or self._schemes[number])
 
     def _int8_constant(self, number: int | None) -> int | None:
-        """A constant as symmetric int8 values; one that is computed as any other operand."""
+        """Return a constant as symmetric int8 values; one that is computed as any other operand."""
         if number is None or (held := self._graph.tensors[number]).array is None:
             return self._operand(number, None)
         scheme = Quantization(tuple(symmetric(held.array, None).tolist()), (0,))

@@ -22,7 +22,7 @@ LEAST_WEIGHTS = 1024
 
 
 def quantized(graph: Graph, every_channel: bool) -> tuple[Graph, tuple[InFloats, ...]]:
-    """The graph with int8 weights, and the layers that stayed in floats.
+    """Return the graph with int8 weights, and the layers that stayed in floats.
 
     graph: bound, of float32, without states and decisions. every_channel: see `conversion.Options`.
     """
@@ -46,14 +46,14 @@ def quantized(graph: Graph, every_channel: bool) -> tuple[Graph, tuple[InFloats,
 
 
 def _number(node: Node) -> int:
-    """The number of the weights of a node."""
+    """Return the number of the weights of a node."""
     number = node.inputs[1]
     assert number is not None
     return number
 
 
 def _refusal(graph: Graph, node: Node) -> str:
-    """Why the weights of a node stay as they are; empty where nothing is known against int8."""
+    """Return why the weights of a node stay as they are; empty where nothing is known against int8."""
     if node.op not in _AXES:
         return "has no weights that dynamic range quantization takes"
     held = graph.tensors[_number(node)]

@@ -1,8 +1,8 @@
-"""Which codes every tensor gets: tensors that an operator only moves share them, as in TFLite.
+"""Scale and zero point of every tensor: tensors that an operator only moves share them, as in TFLite.
 
-A group has the range of all its members, or codes that are fixed. Where an operator that takes several tensors would
-bring together codes that are fixed and others, the operand stays out of the group, and its codes are rescaled in
-front of the operator.
+A group of tensors has the range of all its members, or a fixed quantization. If an operator with several operands would
+join a group of fixed quantization with another one, the operand stays out of the group and is requantized in front of
+the operator.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from npusim.quantization.rules import RULES, Activations, Way
 
 
 def reals_of(graph: Graph, node: Node) -> list[int]:
-    """The operands of a node that are float32, in order."""
+    """Return the operands of a node that are float32, in order."""
     return [
         number
         for number in node.inputs
@@ -25,14 +25,14 @@ def reals_of(graph: Graph, node: Node) -> list[int]:
 
 
 def real_results(graph: Graph, node: Node) -> list[int]:
-    """The results of a node that are float32."""
+    """Return the results of a node that are float32."""
     return [number for number in node.outputs if graph.tensors[number].type.dtype == "float32"]
 
 
 def schemes(
     graph: Graph, in_codes: Mapping[str, bool], ranges: Mapping[int, Range], activations: Activations
 ) -> dict[int, Quantization]:
-    """The codes of every float32 tensor that a node in codes takes or gives, weights and biases aside.
+    """Return the codes of every float32 tensor that a node in codes takes or gives, weights and biases aside.
 
     in_codes: by the name of a node, whether it computes in codes.
     """
@@ -52,7 +52,7 @@ def schemes(
 
 
 def weighted_operands(graph: Graph, node: Node) -> list[int]:
-    """The operands that are codes of values, not of weights and biases."""
+    """Return the operands that are codes of values, not of weights and biases."""
     return reals_of(graph, node)[:1] if RULES[node.op].way is Way.WEIGHTED else reals_of(graph, node)
 
 
@@ -94,7 +94,7 @@ class _Groups:
             self._fixed[second] = scheme
 
     def scheme(self, tensor: int) -> Quantization:
-        """The codes of a tensor."""
+        """Return the codes of a tensor."""
         top = self._top(tensor)
         return self._fixed.get(top) or self._activations.scheme(self._range(top))
 

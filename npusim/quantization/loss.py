@@ -1,4 +1,4 @@
-"""What quantization costs: outputs of the network in codes beside those of the float network, sample by sample."""
+"""The error of quantization: outputs of the quantized network compared with those of the float network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Loss:
 def losses(
     names: Sequence[str], floats: Sequence[Sequence[Array]], found: Sequence[Sequence[Array]]
 ) -> tuple[Loss, ...]:
-    """The loss of every output; `floats` and `found` have the outputs of each sample, both as reals."""
+    """Return the loss of every output; `floats` and `found` have the outputs of each sample, both as reals."""
     return tuple(
         _loss(name, [each[place] for each in floats], [each[place] for each in found])
         for place, name in enumerate(names)
@@ -66,7 +66,7 @@ def _loss(name: str, floats: Sequence[Array], found: Sequence[Array]) -> Loss:
 
 
 def _agreement(floats: Sequence[Array], found: Sequence[Array]) -> float | None:
-    """How often the largest of a row is the same; None for what is no row of classes per sample."""
+    """Return how often the largest of a row is the same; None for what is no row of classes per sample."""
     if not floats or floats[0].dtype.kind != "f" or floats[0].ndim < 2:
         return None
     batch, *_, classes = floats[0].shape

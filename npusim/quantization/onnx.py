@@ -90,7 +90,7 @@ def quantized_file(
 def _quantized(
     path: Path, folder: Path, form: str, feeds: Sequence[Mapping[str, Array]], scheme: str
 ) -> Path:
-    """The file that ONNX Runtime's quantizer writes. Raises NpusimError for what it refuses, in its own words."""
+    """Return the file that ONNX Runtime's quantizer writes. Raises NpusimError if it refuses the model."""
     from onnxruntime import quantization
 
     class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
@@ -124,7 +124,7 @@ def _quantized(
 
 
 def _session(path: Path) -> Any:
-    """A file in ONNX Runtime, without rewrites of its graph: what it says is what is computed."""
+    """Return a file in ONNX Runtime, without rewrites of its graph: what it says is what is computed."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -138,7 +138,7 @@ def _session(path: Path) -> Any:
 
 
 def _placements(path: Path, session: Any, sizes: Sizes | None) -> list[Placement]:
-    """The inputs with all sizes. Raises NpusimError for one that nobody gives."""
+    """Return the inputs with all sizes. Raises NpusimError for one that nobody gives."""
     builder = GraphBuilder(path.stem, sizes)
     placements = []
     try:
@@ -158,7 +158,7 @@ def _placements(path: Path, session: Any, sizes: Sizes | None) -> list[Placement
 
 
 def _in_floats(model: Any, form: str) -> Iterator[InFloats]:
-    """The nodes that do not compute in codes."""
+    """Yield the nodes that do not compute in codes."""
     writer = {output: node.op_type for node in model.graph.node for output in node.output}
     readers: dict[str, list[str]] = {}
     for node in model.graph.node:
@@ -191,7 +191,7 @@ def _constant_bytes(model: Any) -> int:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """What the quantizer says on its way is for its developers."""
+    """Silence the log messages of the quantizer, which are for its developers."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,5 +1,7 @@
-"""A float network as it is quantized: constants computed, batch normalizations and activations taken into the layers in
-front of them, as TFLite's converter has it."""
+"""Rewrites a float network before it is quantized, as TFLite's converter does.
+
+Constants are computed, and batch normalizations and activations are fused into the layers in front of them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _NORMALIZATION = "batch_normalization"
 
 
 def prepared(graph: Graph) -> Graph:
-    """The float graph that is quantized; it computes what the graph does, float32 rounding aside.
+    """Return the float graph that is quantized; it computes what the graph does, float32 rounding aside.
 
     Raises GraphError for a graph that decides, keeps states, has no data, or computes nothing in float32.
     """
@@ -68,7 +70,7 @@ def _require_floats(graph: Graph) -> None:
 
 
 def _with_constants(graph: Graph) -> Graph:
-    """The graph without nodes that compute constants, such as weights that are kept in fewer bits."""
+    """Return the graph without nodes that compute constants, such as weights that are kept in fewer bits."""
     tensors, nodes = list(graph.tensors), []
     values = {number: tensor.array for number, tensor in enumerate(tensors) if tensor.array is not None}
     for node in graph.nodes:
@@ -83,7 +85,7 @@ def _with_constants(graph: Graph) -> Graph:
 
 
 def _with_activations(graph: Graph) -> Graph:
-    """The graph with activations as a part of the layers whose results they alone read."""
+    """Return the graph with activations fused into the layers whose results only they read."""
 
     def merged(first: Node, second: Node) -> Node | None:
         how = first.parameters
@@ -99,7 +101,7 @@ def _with_activations(graph: Graph) -> Graph:
 
 
 def _without_normalizations(graph: Graph) -> Graph:
-    """The graph with batch normalizations as a part of weights and bias of the layers in front of them."""
+    """Return the graph with batch normalizations fused into weights and bias of the layers in front of them."""
     added: list[Tensor] = []
 
     def merged(first: Node, second: Node) -> Node | None:
@@ -131,9 +133,9 @@ def _without_normalizations(graph: Graph) -> Graph:
 
 
 def _joined(graph: Graph, added: Sequence[Tensor], merged: Any) -> Graph:
-    """The graph with pairs of nodes as one, of which the second alone reads the first.
+    """Return the graph with pairs of nodes merged, of which only the second reads the first.
 
-    merged: (first, second) -> the one in place of both, or None.
+    merged: (first, second) -> the node in place of both, or None.
     """
     readers = Counter(number for node in graph.nodes for number in node.inputs)
     readers.update(graph.outputs)

@@ -154,14 +154,14 @@ class _Steps:
 
 
 def placements(graph: Graph) -> list[Placement]:
-    """The inputs of a graph by name and type; addresses are the numbers of tensors."""
+    """Return the inputs of a graph by name and type; addresses are the numbers of tensors."""
     return [
         Placement(graph.tensors[number].name, graph.tensors[number].type, number) for number in graph.inputs
     ]
 
 
 def _in_reals(graph: Graph, sample: Sequence[Array]) -> list[Array]:
-    """The outputs of a graph of codes for a sample in reals, as reals."""
+    """Return the outputs of a graph of codes for a sample in reals, as reals."""
     kinds = [graph.tensors[number].type for number in graph.inputs]
     inputs = [_coded(value, kind) for value, kind in zip(sample, kinds, strict=True)]
     values = evaluate(graph, inputs)

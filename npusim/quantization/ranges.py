@@ -24,12 +24,12 @@ class Range(NamedTuple):
     most: float
 
     def joined(self, other: Range) -> Range:
-        """The range that holds both."""
+        """Return the range that holds both."""
         return Range(min(self.least, other.least), max(self.most, other.most))
 
 
 def range_of(values: Array) -> Range:
-    """The range of finite values; of none it is zero alone."""
+    """Return the range of finite values; of none it is zero alone."""
     return Range(float(values.min()), float(values.max())) if values.size else Range(0.0, 0.0)
 
 
@@ -38,7 +38,7 @@ def measured(
     samples: Iterable[Sequence[Array]],
     done: Callable[[], object] = lambda: None,
 ) -> tuple[dict[int, Range], Outputs]:
-    """The ranges of the float32 tensors that a graph computes, by number, and its outputs for every sample.
+    """Return the ranges of the float32 tensors that a graph computes, by number, and its outputs for every sample.
 
     done: called after each sample.
 

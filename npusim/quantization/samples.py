@@ -28,7 +28,7 @@ MOST_BYTES = 1 << 30
 
 
 def read(data: Data, inputs: Sequence[Placement]) -> Samples:
-    """The samples of a file, or of arrays.
+    """Return the samples of a file, or of arrays.
 
     The samples of an input of shape [1, 8, 8, 1] are [n, 8, 8, 1], or [n, 1, 8, 8, 1]; of any shape S they are
     [n, *S]. Reals may be of any width, other elements are those of the input.

@@ -36,7 +36,7 @@ def symmetric_int16(found: Range) -> Quantization:
 
 
 def symmetric(weights: Array, axis: int | None) -> NDArray[np.float64]:
-    """The scales of weights, one per channel along an axis, or one for all (None)."""
+    """Return the scales of weights, one per channel along an axis, or one for all (None)."""
     magnitudes: Any = np.abs(weights.astype(np.float64))
     if axis is not None:
         others = tuple(other for other in range(weights.ndim) if other != axis)

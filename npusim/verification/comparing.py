@@ -21,12 +21,12 @@ _SHORT = 2
 
 
 def same(a: Array, b: Array) -> bool:
-    """The same bytes under the same type and shape."""
+    """Return the same bytes under the same type and shape."""
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def close(a: Array, b: Array, share: float) -> bool:
-    """The same bytes, or floats within a share of the largest magnitude (NaN beside NaN, infinities equal)."""
+    """Return the same bytes, or floats within a share of the largest magnitude (NaN beside NaN, infinities equal)."""
     if same(a, b):
         return True
     if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind != "f":
@@ -38,14 +38,14 @@ def close(a: Array, b: Array, share: float) -> bool:
 
 
 def nearer(a: Array, b: Array, exact: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which elements of one value are nearer to the exact ones than those of the other, as a flat mask."""
+    """Return which elements of one value are nearer to the exact ones than those of the other, as a flat mask."""
     with np.errstate(all="ignore"):
         off_a, off_b = (np.abs(each.astype(np.float64) - exact) for each in (a, b))
         return np.asarray(off_a < off_b).reshape(-1)
 
 
 def one_apart(a: Array, b: Array) -> bool:
-    """Whether codes are those of the other but for few that are one more or less."""
+    """Return True if codes are those of the other but for few that are one more or less."""
     if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind not in "iu":
         return False
     apart = np.abs(a.astype(np.int64) - b.astype(np.int64))
@@ -55,19 +55,19 @@ def one_apart(a: Array, b: Array) -> bool:
 
 
 def count_differing(a: Array, b: Array) -> int:
-    """How many elements have other bytes."""
+    """Return how many elements have other bytes."""
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         return max(a.size, b.size)
     return int(apart(a, b).sum()) if a.size else 0
 
 
 def apart(a: Array, b: Array) -> NDArray[np.bool_]:
-    """Which elements of two values of one type and shape have other bytes, as a flat mask."""
+    """Return which elements of two values of one type and shape have other bytes, as a flat mask."""
     return np.asarray((_bytewise(a) != _bytewise(b)).any(axis=1))
 
 
 def most_apart(a: Array, b: Array) -> int | float:
-    """The largest difference of two integer values; of others infinity."""
+    """Return the largest difference of two integer values; of others infinity."""
     if a.dtype.kind not in "iu":
         return np.inf
     return int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0))
@@ -78,7 +78,7 @@ _FLOAT32_ROUNDING = 2.0**-22
 
 
 def right(value: Array, exact: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
-    """Which elements are exact values in float64, rounded: to the nearest integer, or floats within a share.
+    """Return which elements are exact values in float64, rounded: to the nearest integer, or floats within a share.
 
     Where the exact value is as near to a half as float32 scales can move it, both neighbours are right.
     """
@@ -91,11 +91,11 @@ def right(value: Array, exact: NDArray[np.float64], share: float) -> NDArray[np.
 
 
 def distance(a: Array, b: Array) -> float:
-    """How far two values of one shape are apart, all elements together."""
+    """Return how far two values of one shape are apart, all elements together."""
     with np.errstate(all="ignore"):
         return float(np.nan_to_num(np.abs(a.astype(np.float64) - b.astype(np.float64))).sum())
 
 
 def _bytewise(array: Array) -> Array:
-    """The bytes of each element: -0.0 and 0.0 differ, a NaN equals itself."""
+    """Return the bytes of each element: -0.0 and 0.0 differ, a NaN equals itself."""
     return np.frombuffer(array.tobytes(), np.uint8).reshape(-1, array.itemsize)

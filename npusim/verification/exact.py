@@ -79,7 +79,7 @@ class Evaluator:
         return ExactValue(quantized, real.may_saturate)
 
     def _evaluated(self, name: str, known: _Known) -> ExactValue:
-        """The value by the reference evaluator, from what is known."""
+        """Return the value by the reference evaluator, from what is known."""
         import onnx
         from onnx.reference import ReferenceEvaluator
 
@@ -116,7 +116,7 @@ class Evaluator:
         return ExactValue(np.asarray(found, np.float64), may_saturate)
 
     def _in_float64(self, node: Any) -> Any:
-        """The node, with a cast to float32 as one to float64."""
+        """Return the node, with a cast to float32 as one to float64."""
         import onnx
 
         if node.op_type == "Cast" and _attributes(node)["to"] == onnx.TensorProto.FLOAT:
@@ -131,7 +131,7 @@ class _Known:
         self._evaluator, self._named, self._operands = evaluator, named, operands
 
     def value(self, name: str) -> Array | None:
-        """The value, floats in float64; None if it has to be computed."""
+        """Return the value, floats in float64; None if it has to be computed."""
         import onnx
 
         evaluator = self._evaluator
@@ -156,12 +156,12 @@ class _Known:
         return _widened(value)
 
     def optional(self, node: Any, place: int) -> Array | None:
-        """The value of an input that may be left out."""
+        """Return the value of an input that may be left out."""
         absent = len(node.input) <= place or not node.input[place]
         return None if absent else self.needed(node, place)
 
     def needed(self, node: Any, place: int) -> Array:
-        """The value of an input. Raises KeyError if it is not known."""
+        """Return the value of an input. Raises KeyError if it is not known."""
         value = self.value(node.input[place])
         if value is None:
             raise KeyError(node.input[place])
@@ -169,7 +169,7 @@ class _Known:
 
 
 def _quantized_operation(node: Any, known: _Known, dtype: np.dtype[Any]) -> ExactValue:
-    """The result of QLinearConv, QLinearMatMul or QGemm by the float operation that it stands for."""
+    """Return the result of QLinearConv, QLinearMatMul or QGemm by the float operation that it stands for."""
     import onnx
     from onnx.reference import ReferenceEvaluator
 
@@ -199,7 +199,7 @@ def _quantized_operation(node: Any, known: _Known, dtype: np.dtype[Any]) -> Exac
 
 
 def _may_saturate(x: Array | None, w: Array | None) -> bool:
-    """Whether two products of values of these are beyond int16, in which some processors add them."""
+    """Return True if two products of values of these are beyond int16, in which some processors add them."""
     if x is None or w is None or x.dtype != np.uint8 or w.dtype != np.int8:
         return False
     return 2 * int(x.max(initial=0)) * int(np.abs(w.astype(np.int64)).max(initial=0)) > np.iinfo(np.int16).max
@@ -232,7 +232,7 @@ def _along(
 def _dequantized(
     quantized: Array, scale: Array, zero: Array | None, axis: int = 1, block_size: int = 0
 ) -> NDArray[np.float64]:
-    """The float64 values that quantized values stand for."""
+    """Return the float64 values that quantized values stand for."""
     shift = _along(zero, quantized.shape, axis, block_size)
     return (quantized.astype(np.float64) - shift) * _along(scale, quantized.shape, axis, block_size)
 
@@ -240,7 +240,7 @@ def _dequantized(
 def _quantized(
     real: NDArray[np.float64], scale: Array, zero: Array | None, axis: int, dtype: np.dtype[Any]
 ) -> NDArray[np.float64]:
-    """The quantized values of floats, not rounded, within the range of their type."""
+    """Return the quantized values of floats, not rounded, within the range of their type."""
     limits = np.iinfo(dtype)
     unrounded = real / _along(scale, real.shape, axis) + _along(zero, real.shape, axis)
     return np.clip(unrounded, limits.min, limits.max)

@@ -1,7 +1,7 @@
-"""What the Khronos runtime computes for an NNEF document: the package nnef, in a process of its own, for it may crash.
+"""Runs an NNEF document in the Khronos runtime, the package nnef, in another process because it may crash.
 
-It executes the final dialect in float32, and no quantization file. Every tensor that the graph itself names becomes an
-output where the runtime lets it.
+The runtime executes the final dialect in float32, without quantization files. Every named tensor of the graph becomes
+an output, if the runtime accepts that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from npusim.isa.base.tensor import Array
 from npusim.verification.litert import one_line
 
 LOWERED = ("clamp", "moments", "silu", "gelu", "selu")
-"""Operations that the runtime has by their bodies only."""
+"""Operations that the runtime executes by their bodies only."""
 
 _GIVEN = ("external", "variable", "constant")
 _GRAPH, _INPUTS, _OUTPUTS = "graph.nnef", "inputs.npz", "outputs.npz"
@@ -36,11 +36,11 @@ _RESULTS = re.compile(r"(->\s*\()([^)]*)(\))")
 
 
 class KhronosError(NpusimError):
-    """The Khronos runtime is not there, or does not take a model."""
+    """The Khronos runtime is not installed, or refuses a model."""
 
 
 def require() -> None:
-    """Raise NpusimError that says what to install, if the runtime is not there."""
+    """Raise NpusimError with the package to install, if the runtime is missing."""
     if find_spec("nnef") is None:
         raise extras.missing("verifying an NNEF model", "nnef")
 
@@ -65,7 +65,7 @@ class Apart:
         self._folder, self._inputs, self._names, self._lowered = folder, inputs, names, lowered
 
     def run(self, inputs: Sequence[Array]) -> Mapping[str, Array]:
-        """The values of inputs and outputs by name. Raises KhronosError for what the runtime refuses or dies of."""
+        """Return inputs and outputs by name. Raises KhronosError for a model that the runtime refuses or crashes on."""
         files.write(self._folder / _INPUTS, lambda file: np.savez(file, *inputs))
         said = ""
         for names in self._names:
@@ -89,13 +89,13 @@ class Apart:
 
 
 def has_codes(path: Path) -> bool:
-    """Whether a document has a quantization file, which the runtime does not execute. Raises DocumentError."""
+    """Return True if a document has a quantization file, which the runtime does not execute. Raises DocumentError."""
     return bool(document.load(path).network().quantization)
 
 
 @contextmanager
 def apart(path: Path) -> Iterator[Apart]:
-    """A document without codes in the runtime. Raises KhronosError for one that it does not read."""
+    """Open a document without quantization in the runtime. Raises KhronosError for one that it does not read."""
     model = document.load(path)
     network = model.network()
     for call in network.calls:

@@ -1,7 +1,7 @@
-"""What LiteRT's reference kernels compute for a TFLite file: the bytes that npusim means by "exact".
+"""Runs a TFLite file with LiteRT's reference kernels, whose bytes npusim reproduces.
 
-LiteRT is the package ai-edge-litert, an extra. Its kernels trust the file: one that is damaged may end the process.
-`Session` runs a model in this process, `Apart` in one of its own, which a crash of LiteRT does not outlive.
+LiteRT is the package ai-edge-litert, an extra. Its kernels trust the file, so a damaged one may crash the process.
+`Session` runs a model in this process, and `Apart` in another one.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ WHEELS = "Python 3.11 to 3.14 on Linux (x86-64, aarch64), Windows (x86-64) and m
 
 
 class LiteRTError(NpusimError):
-    """LiteRT is not there, or does not take a model."""
+    """LiteRT is not installed, or refuses a model."""
 
 
 def installed() -> bool:
-    """Whether LiteRT can be imported."""
+    """Return True if LiteRT can be imported."""
     return find_spec("ai_edge_litert") is not None
 
 
 def require() -> None:
-    """Raise LiteRTError that says what to install, if LiteRT is not there."""
+    """Raise LiteRTError with the package to install, if LiteRT is missing."""
     if not installed():
         raise LiteRTError(f"needs LiteRT: pip install {PACKAGE}; it has wheels for {WHEELS}")
 
@@ -49,7 +49,7 @@ class Session:
     """A model, a file or its bytes, in LiteRT with its reference kernels (BUILTIN_REF), ready to run.
 
     every_tensor: keep what every operator computes, for `tensors`; takes the memory of all of them.
-    optimized:    with the kernels that are not the reference, for the few operators that have no other.
+    optimized:    use optimized kernels, for the few operators without a reference kernel.
 
     Raises LiteRTError for a model that LiteRT refuses, in its own words.
     """
@@ -76,7 +76,7 @@ class Session:
             raise LiteRTError(f"LiteRT refuses the model: {one_line(fault)}") from None
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs by position, each an array of its own. States are zero at the beginning.
+        """Return the outputs by position, each an array of its own. States are zero at the beginning.
 
         Inputs may have other sizes than the file says. Raises LiteRTError for inputs that do not fit and for a kernel
         that fails.
@@ -116,7 +116,7 @@ class Apart:
         self._process, self._folder = process, folder
 
     def run(self, inputs: Sequence[Array]) -> Mapping[int, Array]:
-        """Every tensor of the file that LiteRT keeps, by its number. States are zero at the beginning.
+        """Return every tensor of the file that LiteRT keeps, by its number. States are zero at the beginning.
 
         Raises LiteRTError for a model that LiteRT refuses, cannot run, or dies of.
         """
@@ -146,7 +146,7 @@ _MODEL, _INPUTS, _TENSORS, _DONE = "model.tflite", "inputs.npz", "tensors.npz", 
 
 @contextmanager
 def apart(data: bytes | mmap, tensors: int) -> Iterator[Apart]:
-    """A file's bytes, a model of so many tensors, in LiteRT in a process of its own, which ends with the block."""
+    """Open the bytes of a file, a model of so many tensors, in LiteRT in another process, which ends with the block."""
     require()
     with TemporaryDirectory(prefix="npusim-litert-") as name:
         folder = Path(name)
@@ -176,7 +176,7 @@ def serve(folder: Path, tensors: int) -> Iterator[str]:
 
 
 def one_line(fault: BaseException) -> str:
-    """A fault's text on one line; LiteRT may list a fault for every tensor."""
+    """Return a fault's text on one line; LiteRT may list a fault for every tensor."""
     text = " ".join(str(fault).split()) or type(fault).__name__
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 

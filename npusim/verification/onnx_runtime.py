@@ -51,7 +51,7 @@ class Session:
                 raise OnnxRuntimeError(f"ONNX Runtime refuses the model: {one_line(fault)}") from None
 
     def run(self, inputs: Sequence[Array]) -> Mapping[str, Array]:
-        """The values of the graph by name, inputs among them. Raises OnnxRuntimeError for a run that fails."""
+        """Return the values of the graph by name, inputs among them. Raises OnnxRuntimeError for a run that fails."""
         assert self._session is not None
         keys = [each.name for each in self._session.get_inputs()]
         feeds = dict(zip(keys, inputs, strict=True))
@@ -69,7 +69,7 @@ class Session:
 
 @cache
 def saturates() -> bool:
-    """Whether ONNX Runtime saturates 255 x 127 + 255 x 127 at 32767, as it does on x86 processors without VNNI.
+    """Return True if ONNX Runtime saturates 255 x 127 + 255 x 127 at 32767, as it does on x86 processors without VNNI.
 
     Their instruction for products of uint8 by int8 adds two of them in int16.
     """
@@ -105,7 +105,7 @@ _SMALL = 1024
 
 
 def _with_every_value(path: Path) -> tuple[bytes, frozenset[str]]:
-    """The file with every value of its graph as an output, and those that a QuantizeLinear gives.
+    """Return the file with every value of its graph as an output, and those that a QuantizeLinear gives.
 
     Small constants that lie beside the file lie in it: ONNX Runtime infers shapes from them before it knows the folder.
     """

@@ -1,5 +1,7 @@
-"""Who else computes a model: LiteRT for TFLite files and NNEF with codes, ONNX Runtime for ONNX, the Khronos runtime
-for NNEF in floats."""
+"""Other programs that compute a model, which npusim is compared with.
+
+LiteRT computes TFLite files and quantized NNEF, ONNX Runtime ONNX files, and the Khronos runtime NNEF in floats.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +63,9 @@ class Peer:
 
 @contextmanager
 def opened(path: str | Path, sizes: Sizes | None) -> Iterator[tuple[Graph, Peer]]:
-    """The graph of a model file or built-in model, and who else computes it.
+    """Open a model file or built-in model: its graph, and the other program that computes it.
 
-    Raises NpusimError for a file that nobody else reads, and where the other is not installed.
+    Raises NpusimError for a file that no other program reads, or if the program is not installed.
     """
     with _OPENED[_format(path)](path, sizes) as found:
         yield found
@@ -95,7 +97,7 @@ def _beside_litert(path: str | Path, sizes: Sizes | None) -> Iterator[tuple[Grap
 
 
 def _model(path: str | Path, sizes: Sizes | None) -> tuple[bytes | mmap, Graph]:
-    """The bytes of a TFLite model, read once so that both sides have the same, and its graph."""
+    """Return the bytes of a TFLite model, read once so that both sides have the same, and its graph."""
     from npusim import models
 
     file = Path(path)
@@ -150,7 +152,7 @@ def _beside_khronos(path: str | Path, sizes: Sizes | None) -> Iterator[tuple[Gra
 
 @contextmanager
 def _litert_of(graph: Graph) -> Iterator[tuple[Graph, Peer]]:
-    """LiteRT beside a document with codes, whose integers are those of TFLite: as the file that it converts to."""
+    """Open a quantized document in LiteRT, as the TFLite file that it converts to; its integers are those of TFLite."""
     from npusim.frontends.tflite import export
 
     litert_reference.require()
@@ -161,7 +163,7 @@ def _litert_of(graph: Graph) -> Iterator[tuple[Graph, Peer]]:
 
 
 _OPENED = {"TensorFlow Lite": _beside_litert, "ONNX": _beside_onnx_runtime, "NNEF": _beside_khronos}
-"""By the name of the door."""
+"""By the name of the front end."""
 
 
 def _version(package: str) -> str:

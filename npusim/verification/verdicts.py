@@ -1,4 +1,4 @@
-"""What comes of a verification: a verdict for each tensor, the first difference, and the sums."""
+"""The result of a verification: a verdict per tensor, the first difference, and totals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Verdict = Literal["equal", "close", "rounded", "follows", "saturated", "different", "not kept"]
-"""What comes of a tensor: the same bytes; floats that are close; quantized values that are one apart because the
-other's sums are rounded on the way; different only because what went in is; different because the other saturates sums,
-of which npusim has the exact values; different; the other keeps no value of it."""
+"""The verdict on a tensor.
+
+equal:      the same bytes.
+close:      floats within the tolerance.
+rounded:    quantized values one step apart, because the other program rounds its sums on the way.
+follows:    different only because the operands are different.
+saturated:  different because the other program saturates sums, of which npusim has the exact values.
+different:  different for equal operands.
+not kept:   the other program keeps no value of it.
+"""
 
 VERDICTS: tuple[Verdict, ...] = ("equal", "close", "rounded", "follows", "saturated", "different", "not kept")
 
@@ -76,7 +83,7 @@ class TensorVerdict:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of a model.
+    """The comparison of a model with another program.
 
     other, version, kernels: the other program, which one, and the choice of its kernels in words.
     close:     how far floats may be from the other's, as a share of the largest magnitude in the tensor.
@@ -120,7 +127,7 @@ class Verification:
         return self.samples * sum(row.bytes for row in self.tensors if row.verdict != "not kept")
 
     def count(self, verdict: Verdict) -> int:
-        """How many results of layers came out so."""
+        """Return the number of results with a verdict."""
         return sum(row.verdict == verdict for row in self.tensors)
 
     def to_dict(self) -> dict[str, Any]:

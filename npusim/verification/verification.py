@@ -1,7 +1,6 @@
-"""Whether npusim computes what another program computes: a model on both, layer by layer.
+"""Compares npusim with another program that computes the same model, layer by layer.
 
-The other is LiteRT, ONNX Runtime or the Khronos runtime (`peers`). Two things are
-compared:
+The other program is LiteRT, ONNX Runtime or the Khronos runtime (`peers`). Two things are compared:
 
 **Layers.** Every layer is computed with its operator's numpy reference from npusim's own values, and each of its
 results is compared with the tensor of the same name or number that the other leaves. A layer that differs is computed
@@ -131,7 +130,7 @@ def verify(
 
 
 def _drawn(program: Program, inputs: Inputs | Path | None, samples: int, seed: int) -> list[list[Array]]:
-    """Sets of inputs: those that are given, or random ones."""
+    """Return sets of inputs: those that are given, or random ones."""
     if inputs is None:
         return [values.draw(program.inputs, seed + i) for i in range(samples)]
     if isinstance(inputs, Path):
@@ -140,7 +139,7 @@ def _drawn(program: Program, inputs: Inputs | Path | None, samples: int, seed: i
 
 
 class _Alone(NamedTuple):
-    """What a layer makes of the other's values.
+    """The results of a layer for the other program's values.
 
     results:    its results by number; none if the other keeps too little.
     in_float32: whether quantized values are rescaled in float32 on the way there.
@@ -309,12 +308,12 @@ class _Walk:
             )
 
     def _writer(self, index: int) -> Node:
-        """The layer that computes a tensor; a model may give an input or a constant as an output."""
+        """Return the layer that computes a tensor; a model may give an input or a constant as an output."""
         given = Node(self.graph.tensors[index].name, "input", (), (index,))
         return next((node for node in self.graph.nodes if index in node.outputs), given)
 
     def _where(self, inputs: Sequence[Array], ours: Values) -> tuple[int, Array] | None:
-        """The first tensor at which the machine differs when it gives all of them, with its value."""
+        """Return the first tensor that differs on the machine, with its value, if all tensors are outputs."""
         computed = tuple(index for node in self.graph.nodes for index in node.outputs)
         try:
             program = compile_program(replace(self.graph, outputs=computed), self.program.hardware)
@@ -325,7 +324,7 @@ class _Walk:
 
 
 def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
-    """The other's values by the numbers of tensors.
+    """Return the other's values by the numbers of tensors.
 
     Where they go by names, a tensor of the graph may hold the value with the channels last. Where both orders have its
     shape, that is taken which is nearer to the value that npusim has.
@@ -349,7 +348,7 @@ def by_number(graph: Graph, named: Named, ours: Values) -> dict[int, Array]:
 
 
 def _holding(graph: Graph) -> set[int]:
-    """The tensors that hold the value that they are named after.
+    """Return the tensors that hold the value that they are named after.
 
     An operation of the file may become several layers, whose results are all named after it. The last one holds its
     value, and so does what is only moved between there and another layer.
@@ -368,7 +367,7 @@ def _holding(graph: Graph) -> set[int]:
 
 
 def _orders(value: Array, shape: tuple[int, ...]) -> list[Array]:
-    """The value as it is and with the channels last, as far as that has the shape."""
+    """Return the value as it is and with the channels last, as far as that has the shape."""
     orders = [value, value.transpose(NCHW.image)] if value.ndim == len(NCHW.image) else [value]
     return [np.array(order, order="C") for order in orders if order.shape == shape]
 
@@ -388,7 +387,7 @@ def _difference(
     other: str,
     elements: NDArray[np.bool_] | None = None,
 ) -> Difference:
-    """The first element at which two values of a tensor have other bytes, of the `elements` if given."""
+    """Return the first element at which two values of a tensor have other bytes, of the `elements` if given."""
     name = graph.tensors[index].name
     if not _alike(found, expected):
         raise NpusimError(

@@ -1,6 +1,6 @@
-"""A model whose fields hold what they should, as plain immutable values: what everybody behind the rules reads.
+"""A checked HAL model as plain immutable values, which reader and device work with.
 
-`npusim.frontends.nn_hal.validate` makes it of a `Model` of structs. The memory of the caller is referred to, not
+`npusim.frontends.nn_hal.validate` makes it from a `Model` of structs. The memory of the caller is referred to, not
 copied.
 """
 
@@ -18,7 +18,7 @@ from npusim.frontends.nn_hal.operand_types import TypeRow, row_of
 from npusim.isa.base.tensor import Array
 
 Bytes = NDArray[np.uint8]
-"""Memory as bytes: one dimension, without a copy."""
+"""A view of memory as a one-dimensional array of bytes."""
 
 _CONSTANTS = (OperandLifeTime.CONSTANT_COPY, OperandLifeTime.CONSTANT_REFERENCE)
 
@@ -33,13 +33,13 @@ class Location:
 
     @property
     def zero(self) -> bool:
-        """Whether all of it is 0."""
+        """Whether pool, offset and length are 0."""
         return not (self.pool or self.offset or self.length)
 
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The scales of a per-channel type, one per index of dimension `axis`."""
+    """The scales of a per-channel type, one per index of the dimension `axis`."""
 
     scales: tuple[float, ...]
     axis: int
@@ -49,11 +49,11 @@ class Channels:
 class CheckedOperand:
     """An operand: the fields of the struct, cleaned.
 
-    place:      where it stands, in the words of the structs: "referenced[1].operands[3]".
+    place:      its path in the structs: "referenced[1].operands[3]".
     dimensions: a 0 is unspecified; None if the rank is; () for a scalar.
     scale:      exactly a float32.
-    consumers:  how often operations of its graph read it, as the struct says.
-    bytes:      of a constant.
+    consumers:  number of times that operations of its graph read it, as the struct states.
+    bytes:      the data of a constant.
     """
 
     place: str
@@ -90,12 +90,12 @@ class CheckedOperand:
 
     @property
     def graph(self) -> int:
-        """Of a reference to a graph: its index in `referenced`."""
+        """The index in `referenced` of the graph that it refers to."""
         return self.location.offset
 
     @property
     def size_bytes(self) -> int | None:
-        """Bytes of its data, None where they depend on an unspecified size or the type has none."""
+        """Size of its data in bytes; None if a dimension is unspecified or the type has no fixed size."""
         each = self.row.element_bytes
         return (
             None
@@ -104,7 +104,7 @@ class CheckedOperand:
         )
 
     def value(self) -> Array:
-        """The elements of a constant, in its shape; read-only. Raises ValueError for what is none or of OEM type."""
+        """Return the elements of a constant as a read-only array. Raises ValueError for others and OEM types."""
         if self.bytes is None or self.row.element is None or self.dimensions is None:
             raise ValueError(f"{self.place}: has no value in the model")
         elements = self.bytes.view(self.row.element) if self.row.element != "bool" else self.bytes != 0
@@ -126,9 +126,9 @@ class CheckedOperation:
 
 @dataclass(frozen=True, slots=True)
 class CheckedGraph:
-    """The main graph or one that is referred to.
+    """The main graph or a referenced graph.
 
-    place: "" or "referenced[1]", what the places of its parts begin with.
+    place: "" or "referenced[1]", the prefix of its operands' places.
     """
 
     place: str
@@ -142,8 +142,8 @@ class CheckedGraph:
 class CheckedModel:
     """A model that passed all checks of its rules.
 
-    values: the memory of constants by copy.
-    pools:  the memory of constants by reference; outputs of an execution must not overlap those parts of it.
+    values: the memory of CONSTANT_COPY operands.
+    pools:  the memory of CONSTANT_REFERENCE operands, which outputs of an execution must not overlap.
     extensions: the names of extensions by their prefixes.
     """
 
@@ -166,8 +166,8 @@ class CheckedArgument:
     """An argument of a request.
 
     place:      "inputs[0]" or "outputs[1]".
-    dimensions: those of the request, or where it gives none those of the model; None and 0 are unspecified.
-    bytes:      its part of the pool; None for an omitted one. Those of an output are writable.
+    dimensions: from the request, or from the model if the request gives none; None and 0 are unspecified.
+    bytes:      its part of the pool, writable for an output; None for an omitted argument.
     """
 
     place: str
@@ -177,7 +177,7 @@ class CheckedArgument:
 
     @property
     def size_bytes(self) -> int | None:
-        """Bytes of its data by its dimensions, None where they depend on an unspecified size or the type has none."""
+        """Size of its data in bytes; None if a dimension is unspecified or the type has no fixed size."""
         return _size_bytes(self.operand.type, self.dimensions)
 
 

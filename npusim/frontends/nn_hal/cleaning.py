@@ -1,5 +1,7 @@
-"""From structs to checked values: each field read once, those that hold no value of their HAL type refused (G1, E1 to
-E3, P1)."""
+"""Conversion of structs to checked values. Each field is read once and must hold a value of its HAL type.
+
+It decides the rules G1, E1 to E3 and P1.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ _RELAXED = "relaxComputationFloat32toFloat16"
 
 
 def clean_model(model: object) -> CheckedModel:
-    """The model as plain values. Raises Broken with the first fault."""
+    """Return a model as checked values. Raises Broken with the first fault."""
     struct = reading.instance("model", model, Model)
     version = reading.enumerator("version", reading.field("", struct, "version"), HalVersion, "G1")
     values = reading.memory("operandValues", reading.field("", struct, "operandValues"), "G1")
@@ -101,12 +103,12 @@ def _extensions(value: object) -> dict[int, str]:
 
 
 def memories(place: str, value: object) -> tuple[Bytes, ...]:
-    """A list of pools as bytes. Raises Broken."""
+    """Return a list of pools as bytes. Raises Broken."""
     return tuple([reading.memory(f"{place}[{i}]", each) for i, each in enumerate(reading.vec(place, value))])
 
 
 def location(place: str, value: object) -> Location:
-    """A DataLocation as plain numbers. Raises Broken."""
+    """Return a DataLocation as plain numbers. Raises Broken."""
     struct = reading.instance(place, value, DataLocation)
     pool, offset, length = (
         reading.uint32(f"{place}.{name}", reading.field(place, struct, name))
@@ -116,7 +118,7 @@ def location(place: str, value: object) -> Location:
 
 
 class _Cleaner:
-    """What the parts of a model need to know of the whole."""
+    """Cleans the graphs of one model, whose version, memory and extensions they depend on."""
 
     def __init__(
         self, version: HalVersion, values: Bytes, pools: tuple[Bytes, ...], extensions: Mapping[int, str]
@@ -201,7 +203,7 @@ class _Cleaner:
             )
 
     def _bytes(self, lifetime: OperandLifeTime, where: Location) -> Bytes | None:
-        """The data of a constant; None for all others, and where there is no such memory (a fault of its own)."""
+        """Return the data of a constant; None for other operands, and if its memory is missing."""
         if lifetime is OperandLifeTime.CONSTANT_COPY:
             memory = self._values
         elif lifetime is OperandLifeTime.CONSTANT_REFERENCE and where.pool < len(self._pools):

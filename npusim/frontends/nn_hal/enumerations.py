@@ -1,6 +1,6 @@
-"""The enumerations of the NN HAL, with the numbers of its files, and since when each enumerator exists.
+"""The enumerations of the NN HAL, with their numbers, and the version in which each enumerator appeared.
 
-Names and numbers are those of types.hal 1.0; what later versions added keeps its name and number of there.
+Names and numbers are those of types.hal 1.0, and of the later version for an enumerator that it added.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class HalVersion(IntEnum):
-    """The interface by which a model is written: NN HAL 1.0 to 1.3, then AIDL. The numbers are NNAPI feature levels."""
+    """The interface version of a model: NN HAL 1.0 to 1.3, then AIDL. The numbers are NNAPI feature levels."""
 
     V1_0 = 1
     V1_1 = 2
@@ -21,7 +21,7 @@ class HalVersion(IntEnum):
 
 
 class OperandType(IntEnum):
-    """What an operand holds: a scalar, a tensor, or a reference to a graph."""
+    """The type of an operand: a scalar, a tensor, or a reference to a graph."""
 
     FLOAT32 = 0
     INT32 = 1
@@ -231,7 +231,7 @@ _LAST_OF: dict[type[IntEnum], tuple[tuple[int, HalVersion], ...]] = {
 
 
 def since(enumerator: OperandType | OperationType | OperandLifeTime) -> HalVersion:
-    """The version in which an enumerator appeared; it exists in all later ones."""
+    """Return the version in which an enumerator appeared; it exists in all later ones."""
     versions = (version for last, version in _LAST_OF[type(enumerator)] if enumerator <= last)
     return next(versions, HalVersion.V1_2)  # V1_2 introduced operations of extensions
 

@@ -76,7 +76,7 @@ class Result(NamedTuple, Generic[Value]):
     message: str = ""
 
     def unwrap(self) -> Value:
-        """The value; raises HalError unless the status is NONE."""
+        """Return the value; raises HalError unless the status is NONE."""
         if self.status is not ErrorStatus.NONE:
             raise HalError(self.message, self.status)
         return self.value

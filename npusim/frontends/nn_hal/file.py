@@ -1,7 +1,7 @@
 """The `.hal` file: a HAL model with the memory of its constants.
 
-A file of sections (`npusim.isa.base.sections`; docs/hal.md): `model` is JSON of the structs, `operandValues` and
-`pools` are raw. The same model always gives the same bytes.
+A file of sections (`npusim.isa.base.sections`; docs/hal.md): `model` is the structs as JSON, `operandValues` and
+`pools` are raw bytes. The same model always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _FILE = Sections(
 )
 
 LARGEST_JSON_BYTES = 1 << 28
-"""Parsed JSON takes several times its size; a model of a million operands stays below this."""
+"""Most bytes of JSON, because parsed JSON takes several times its size. A model of a million operands is smaller."""
 
 
 def save(model: Model, path: str | Path) -> None:
@@ -68,7 +68,7 @@ def save(model: Model, path: str | Path) -> None:
 
 
 def dumps(model: Model) -> bytes:
-    """The bytes of the file of a model. Raises HalError likewise."""
+    """Return the bytes of the file of a model. Raises HalError as `save` does."""
     return b"".join(_pieces(model))
 
 
@@ -86,9 +86,9 @@ def _pieces(model: Model) -> Iterable[bytes | memoryview]:
 
 
 def load(path: str | Path) -> Model:
-    """The model of a `.hal` file, whose memory is read-only. It keeps the rules if nobody but `save` wrote the file.
+    """Return the model of a `.hal` file, with read-only memory. It keeps the rules if `save` wrote the file.
 
-    Raises FormatError, one line that names the file, for one that is missing, truncated, damaged or too new.
+    Raises FormatError, one line with the path, for a file that is missing, truncated, damaged or too new.
     """
     try:
         return loads(user_file.mapped(path, user_file.MODEL, FormatError, ""))
@@ -97,7 +97,7 @@ def load(path: str | Path) -> Model:
 
 
 def loads(data: Any) -> Model:
-    """The model in the bytes of a file. Raises FormatError."""
+    """Return the model in the bytes of a file. Raises FormatError."""
     model = _model(_FILE.bodies(memoryview(data)))
     try:
         clean_model(model)
@@ -164,14 +164,14 @@ _LEFT_OUT: Mapping[str, tuple[Any, ...]] = {
     "location": ([0, 0, 0],),
     "extraParams": (None,),
 }
-"""Per field of an operand the default of its struct, as JSON has it."""
+"""Default of each field of an operand as JSON; fields with their default are left out of the file."""
 
 
 # From JSON
 
 
 def _model(bodies: Mapping[str, memoryview]) -> Model:
-    """The structs of the sections of a file; whether their fields hold what they should is not looked at."""
+    """Return the structs in the sections of a file, with unchecked field values."""
     values = _table("model", _parsed(bodies[_MODEL]), Model, _VALUES)
     values |= _graph_values("", values)
     values["referenced"] = [
@@ -186,7 +186,7 @@ def _model(bodies: Mapping[str, memoryview]) -> Model:
 
 
 def _graph_values(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a graph from those of the table that it stands in."""
+    """Return the structs of a graph from the values of its JSON table."""
     return {
         "operands": [
             _operand(f"{prefix}operands[{i}]", each)
@@ -224,7 +224,7 @@ def _operation(place: str, value: Any) -> Operation:
 
 
 def _named(value: Any, kind: type[IntEnum]) -> Any:
-    """The enumerator of a name; what is none stays what it is."""
+    """Return the enumerator of a name; a value that names none is returned unchanged."""
     return kind.__members__.get(value, value) if isinstance(value, str) else value
 
 
@@ -238,7 +238,7 @@ def _pools(sizes: list[Any], data: memoryview) -> list[memoryview]:
 
 
 def _table(place: str, value: Any, struct: type, *elsewhere: str) -> dict[str, Any]:
-    """The fields of a struct; those that lie `elsewhere` in the file are none."""
+    """Return the fields of a struct from its JSON table; elsewhere: fields that the file stores in other sections."""
     if not isinstance(value, dict):
         raise FormatError(f"{place}: is {shown(value)}, must be a table")
     known = [field for field in fields(struct) if field.name not in elsewhere]

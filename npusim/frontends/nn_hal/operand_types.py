@@ -1,4 +1,4 @@
-"""Operand types: one row each, and nobody else lists what they hold."""
+"""Operand types: element type, scaling and zero points of each, one row per type."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from npusim.isa.base.elements import element
 class TypeRow:
     """One operand type.
 
-    element:     its elements' type in `npusim.isa.base.elements`; None for what no operation of the set reads.
+    element:     its element type in `npusim.isa.base.elements`; None if no operation reads such operands.
     tensor:      whether it has dimensions.
-    scaling:     what `scale` is: a scale, optionally one (of a bias), one per channel, or nothing.
+    scaling:     the meaning of `scale`: one scale, an optional one (of a bias), one per channel, or none.
     zero_points: the smallest and largest zero point.
     """
 
@@ -27,7 +27,7 @@ class TypeRow:
 
     @property
     def element_bytes(self) -> int | None:
-        """Bytes of an element in memory, None if any length will do."""
+        """Bytes of an element in memory; None if any length is allowed."""
         return element(self.element).bits // 8 if self.element else None
 
 
@@ -59,5 +59,5 @@ _BY_TYPE = {row.type: row for row in TYPES}
 
 
 def row_of(type_: OperandType) -> TypeRow:
-    """The row of an operand type."""
+    """Return the row of an operand type."""
     return _BY_TYPE[type_]

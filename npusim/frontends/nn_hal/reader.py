@@ -1,7 +1,7 @@
-"""HAL model files as a front door: a model as one graph, which is compiled and executed like that of any other file.
+"""Reads a HAL model file as one graph, which is compiled and executed like a graph of any other format.
 
-What a graph cannot be is left to `npusim.hal`: sizes and parameters that only a request says, and loops that change
-the shapes of what they carry.
+Some models cannot be one graph: those with sizes or parameters that only a request gives, and loops that change the
+shapes of their values. `npusim.hal` executes them step by step.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
-    """The graph of a HAL model file, as a whole not checked; raises FormatError or GraphError."""
+    """Return the graph of a HAL model file, not yet checked as a whole; raises FormatError or GraphError."""
     return graph_of(loads(user_file.mapped(path, user_file.MODEL, FormatError, "")), builder)
 
 
 def graph_of(model: object, builder: GraphBuilder) -> Graph:
-    """The graph of a HAL model, as a whole not checked. Its inputs and outputs are called as operands are.
+    """Return the graph of a HAL model, not yet checked as a whole. Inputs and outputs are named after their operands.
 
-    Raises GraphError for a model that breaks a rule, or that no graph can be.
+    Raises GraphError for a model that breaks a rule, or that cannot be one graph.
     """
     checked = check_model(model)
     if isinstance(checked, Fault):
@@ -58,7 +58,7 @@ def graph_of(model: object, builder: GraphBuilder) -> Graph:
 
 
 class _Reading:
-    """The reading of a model; counts the bodies that it makes."""
+    """Reads the graphs of one model, and counts the bodies that they become."""
 
     def __init__(self, model: CheckedModel) -> None:
         self._model = model
@@ -68,7 +68,7 @@ class _Reading:
     def graph(
         self, graph: CheckedGraph, builder: GraphBuilder, shapes: Sequence[tuple[int, ...]] = ()
     ) -> Graph:
-        """A graph of the model; `shapes` are those of its inputs, where whoever executes it says them."""
+        """Return a graph of the model; shapes: those of its inputs, if an IF or WHILE executes it."""
         known = Known(graph)
         known.undecided.clear()  # all inputs of a graph have values
         known.shapes.update(zip(graph.inputs, shapes, strict=False))
@@ -92,7 +92,7 @@ class _Reading:
         )
 
     def _input(self, parts: _Parts, index: int) -> None:
-        """Makes an input; one of the model whose sizes nobody says is omitted if it may be."""
+        """Add an input. An optional input of the model whose sizes nobody gives counts as omitted."""
         main, name, builder = self._model.main, f"operands[{index}]", parts.builder
         known = parts.known.graph is not main or parts.known.bound(index)
         keys = () if known else (name, f"in{main.inputs.index(index)}")
@@ -133,10 +133,10 @@ class _Reading:
 
 
 class _Parts(GraphParts):
-    """A graph in the making whose inputs may get their sizes from who reads the file."""
+    """A graph in the making whose inputs may get their sizes from the caller."""
 
     def added(self, operand: int, role: Argument | None) -> int:
-        """The tensor of an operand that nothing has written; of an input whose sizes are open with those given."""
+        """Return a new tensor for an operand; an input with open sizes gets those that the caller gives."""
         said = self.known.graph.operands[operand]
         if said.lifetime is not OperandLifeTime.MODEL_INPUT or self.known.bound(operand):
             return super().added(operand, role)
@@ -155,7 +155,7 @@ class _Parts(GraphParts):
                 self.known.values[operand] = value
 
     def take(self, operands: Sequence[int], tensors: Sequence[int]) -> None:
-        """Tensors that are operands from now on."""
+        """Let operands stand for these tensors from now on."""
         for operand, tensor in zip(operands, tensors, strict=False):
             self.known.shapes[operand] = self.builder.shape(tensor)
             self._tensors[operand] = tensor
@@ -166,5 +166,5 @@ def _unshaped(kind: TensorType) -> TensorType:
 
 
 def _carrying_on(turn: Graph) -> Graph:
-    """The body of a loop with an output per input: what it only reads stays what it is."""
+    """Return the body of a loop with an output per input: values that it only reads are passed on."""
     return replace(turn, outputs=(*turn.outputs, *turn.inputs[len(turn.outputs) :]))

@@ -1,7 +1,7 @@
-"""Values of structs as they should be, or a fault that says what is there instead; whatever is there, nothing raises.
+"""Field values of structs as plain Python values, or a fault that states what the field holds instead.
 
-A field may hold any Python object, also one whose methods raise or never say the same twice. So every value is looked
-at once, by these functions, and turned into a plain one.
+A field may hold any Python object, also one whose methods raise or return another value each time. So every value is
+read once, by these functions, and only `Broken` is raised.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ UINT32_MOST = (1 << 32) - 1
 INT32 = (-(1 << 31), (1 << 31) - 1)
 
 _MOST_ELEMENTS = 1 << 24
-"""Of a vec; what is longer is refused before it is gone through."""
+"""Most elements of a vec. A longer one is refused before its elements are read."""
 
 _SHOWN_LETTERS = 40
 _name_of: Callable[[type], str] = type.__dict__["__name__"].__get__
 
 
 class Broken(Exception):
-    """A rule of the HAL is broken; carries the fault."""
+    """Raised for a value that breaks a rule of the HAL; carries the fault."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -41,12 +41,12 @@ class Broken(Exception):
 
 
 def broken(place: str, text: str, rule: str = "G1") -> Broken:
-    """The exception of a fault."""
+    """Return the exception of a fault."""
     return Broken(Fault(place, text, rule))
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: plain ones themselves, of all others the type."""
+    """Return a value as messages show it: a plain value itself, for others the type."""
     kind = type(value)
     if value is None or kind is bool or kind is float:
         return str(value)
@@ -59,7 +59,7 @@ def shown(value: object) -> str:
 
 
 def integer(place: str, value: object, low: int, high: int) -> int:
-    """A whole number within limits, as a plain int."""
+    """Return a value as a plain int within limits."""
     if type(value) is int and low <= value <= high:
         return value
     number = whole(value)
@@ -82,12 +82,12 @@ def whole(value: Any) -> int | None:
 
 
 def uint32(place: str, value: object) -> int:
-    """A plain int of 32 bits without a sign."""
+    """Return a value as a plain unsigned 32-bit int."""
     return integer(place, value, 0, UINT32_MOST)
 
 
 def float32(place: str, value: object) -> float:
-    """A finite number, rounded to float32."""
+    """Return a value as a finite float, rounded to float32."""
     try:
         if type(value) is not float:
             kind: type = type(value)
@@ -103,7 +103,7 @@ def float32(place: str, value: object) -> float:
 
 
 def truth(place: str, value: object) -> bool:
-    """A bool; 0 and 1 serve as well."""
+    """Return a value as a bool; 0 and 1 are allowed."""
     if value is True or value is False:
         return value
     try:
@@ -119,7 +119,7 @@ def truth(place: str, value: object) -> bool:
 
 
 def enumerator(place: str, value: object, kind: type[Enumeration], rule: str) -> Enumeration:
-    """The enumerator of a number."""
+    """Return the enumerator of a number."""
     if type(value) is kind:
         return value
     number = whole(value)
@@ -132,7 +132,7 @@ def enumerator(place: str, value: object, kind: type[Enumeration], rule: str) ->
 
 
 def instance(place: str, value: object, kind: type[Value]) -> Value:
-    """A struct of a class; its fields are not looked at."""
+    """Return a value if it is an instance of a struct class; its fields are not read."""
     try:
         if issubclass(type(value), kind):
             return value  # type: ignore[return-value]
@@ -143,7 +143,7 @@ def instance(place: str, value: object, kind: type[Value]) -> Value:
 
 
 def field(place: str, value: object, name: str) -> Any:
-    """A field of a struct, as it is."""
+    """Return a field of a struct, unchecked."""
     try:
         return getattr(value, name)
     except Exception as fault:
@@ -151,7 +151,7 @@ def field(place: str, value: object, name: str) -> Any:
 
 
 def vec(place: str, value: Any) -> list[Any] | tuple[Any, ...]:
-    """The elements of any sequence, as they are."""
+    """Return the elements of any sequence, unchecked."""
     kind = type(value)
     if kind is tuple:
         return value  # type: ignore[no-any-return]
@@ -174,7 +174,7 @@ def vec(place: str, value: Any) -> list[Any] | tuple[Any, ...]:
 
 
 def uint32s(place: str, value: object) -> tuple[int, ...]:
-    """A sequence of plain ints of 32 bits without a sign."""
+    """Return the elements of a sequence as plain unsigned 32-bit ints."""
     elements = vec(place, value)
     if all(type(each) is int and 0 <= each <= UINT32_MOST for each in elements):
         return tuple(elements)
@@ -182,7 +182,7 @@ def uint32s(place: str, value: object) -> tuple[int, ...]:
 
 
 def memory(place: str, value: Any, rule: str = "P1") -> Bytes:
-    """The bytes of a C-contiguous buffer, where they are; writable if the buffer is."""
+    """Return a view of the bytes of a C-contiguous buffer, writable if the buffer is."""
     try:
         if issubclass(type(value), np.ndarray):
             return _bytes_of_array(place, np.ndarray.view(value, np.ndarray), rule)

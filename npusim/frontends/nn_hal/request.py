@@ -48,7 +48,7 @@ REQUEST_RULES: dict[str, str] = {
 
 
 def check_request(request: object, model: CheckedModel) -> CheckedRequest | Fault:
-    """The arguments of a request as plain values if it keeps the rules for a model, or one broken rule.
+    """Return the arguments of a request as plain values if it keeps the rules for a model, or one broken rule.
 
     Nothing that a field holds makes it raise.
     """
@@ -118,7 +118,7 @@ def _require_empty(place: str, where: Location, given: tuple[int, ...]) -> None:
 
 
 def reader_in_need(operand: CheckedOperand, model: CheckedModel) -> str:
-    """The place of the first operation input that reads an operand and must have a value, "" if all do without."""
+    """Return the first operation input that reads an operand and must have a value; "" if all may be omitted."""
     graph = model.main
     for operation in graph.operations:
         if operand.index in operation.inputs:
@@ -132,7 +132,7 @@ def reader_in_need(operand: CheckedOperand, model: CheckedModel) -> str:
 
 
 def _sizes(place: str, given: tuple[int, ...], operand: CheckedOperand) -> tuple[int, ...] | None:
-    """The dimensions of an argument: those given, which must be those of the model where it has any."""
+    """Return the dimensions of an argument: those given, which must agree with known ones of the model."""
     place, known = f"{place}.dimensions", operand.dimensions
     if not given:
         return known
@@ -191,7 +191,7 @@ def _meetings(ranges: list[_Range]) -> Iterator[tuple[_Range, _Range]]:
 
 
 def _addresses(memory: Bytes | None) -> tuple[int, int]:
-    """Where bytes begin and end in the memory of the process."""
+    """Return the first address of bytes and the address behind them."""
     if memory is None or not memory.size:
         return 0, 0
     begin: int = memory.__array_interface__["data"][0]

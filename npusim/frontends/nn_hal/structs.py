@@ -1,8 +1,7 @@
-"""The structs of the NN HAL: what a caller hands to a device.
+"""The structs of the NN HAL: models, requests and their parts.
 
-Plain and mutable: making one checks nothing, `npusim.frontends.nn_hal.rules` does. Any sequence serves for a vec, a
-plain int for an enumerator, numpy scalars for numbers, and whatever has the buffer protocol for memory. Lengths and
-offsets are bytes.
+They are plain and mutable, and unchecked until a device gets them. A vec may be any sequence, an enumerator a plain
+int, a number a numpy scalar, and memory any object with the buffer protocol. Lengths and offsets are in bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class PerformanceInfo:
 
 @dataclass
 class Capabilities:
-    """What a device says of its performance; the fields behind the first two came with 1.1 to 1.3."""
+    """The performance of a device; the fields after the first two came with 1.1 to 1.3."""
 
     float32Performance: PerformanceInfo
     quantized8Performance: PerformanceInfo
@@ -43,7 +42,7 @@ class Capabilities:
 
 @dataclass
 class DataLocation:
-    """Where data lies: bytes `offset` to `offset + length` of a pool."""
+    """A range of a pool: bytes `offset` to `offset + length`."""
 
     poolIndex: int = 0
     offset: int = 0
@@ -90,7 +89,7 @@ class Operation:
 
 @dataclass
 class Subgraph:
-    """A graph that IF or WHILE execute."""
+    """A graph that IF or WHILE executes."""
 
     operands: Sequence[Operand]
     operations: Sequence[Operation]
@@ -124,7 +123,7 @@ class Model:
 
 @dataclass
 class RequestArgument:
-    """Where the data of an input or output lies, and sizes that the model leaves open."""
+    """The memory of an input or output, and sizes that the model leaves open."""
 
     hasNoValue: bool = False
     location: DataLocation = field(default_factory=DataLocation)

@@ -1,4 +1,4 @@
-"""Operators of TFLite that decide: which subgraphs of the file are their bodies."""
+"""Control-flow operators of TFLite, and the subgraphs of the file that are their bodies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from npusim.kernels.graph.control import IF, WHILE
 
 
 class Deciding(NamedTuple):
-    """A node that decides: its operator, its options table, the options that number its bodies, in order, and the first
-    operand that the bodies take.
+    """A control-flow operator.
+
+    op:      the operator of the node.
+    first:   the first operand that the bodies take.
+    options: the options table.
+    bodies:  the options that number its bodies.
     """
 
     op: str

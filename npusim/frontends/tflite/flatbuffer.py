@@ -80,7 +80,7 @@ class FileSubgraph:
 
 
 def serialize(description: str, subgraphs: Sequence[FileSubgraph]) -> bytes:
-    """The bytes of a model, whose first subgraph is the network; equal arguments give equal bytes."""
+    """Return the bytes of a model, whose first subgraph is the network; equal arguments give equal bytes."""
     return _Serializer(subgraphs).model(description)
 
 

@@ -1,4 +1,4 @@
-"""One operator of a TFLite file as its attribute function sees it: options and constant operands, checked."""
+"""One operator of a TFLite file: checked access to its options and constant operands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Array, TensorType
 
 EMPTY_TABLE = struct.pack("<HHi", 4, 4, 4)
-"""A flatbuffers table at byte 4 whose vtable, at byte 0, has no entry: every field has its default."""
+"""A flatbuffers table at byte 4 with an empty vtable at byte 0, so that every field has its default."""
 
 
 ACTIVATIONS = {0: "none", 1: "relu", 2: "relu_n1_to_1", 3: "relu6"}
@@ -27,9 +27,11 @@ Parameters = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """`inputs`, `outputs` and `constants` are in the file's operand order; absent or not constant is None.
+    """An operator of the file.
 
-    `options` is an instance of the generated class of the operator's options, or None if it has none.
+    inputs, outputs: types in the file's order, None for absent operands.
+    constants:       the values of constant operands, None for others.
+    options:         an instance of the generated class of its options table, or None.
     """
 
     where: str
@@ -41,18 +43,18 @@ class Layer:
     custom_options: NDArray[np.uint8]
 
     def fail(self, text: str) -> NoReturn:
-        """Raises GraphError with the layer in front of `text`."""
+        """Raise GraphError with the layer in front of `text`."""
         raise GraphError(f"{self.where}: {text}")
 
     # Options
 
     def option(self, field: str) -> Any:
-        """The value of a field of the options table."""
+        """Return the value of a field of the options table."""
         with inside_the_file(f"{self.where}: option {field}"):
             return getattr(self.options, field)()
 
     def whole(self, field: str, least: int, most: int | None = None) -> int:
-        """An integer option that may not be smaller than `least`, nor larger than `most` if that is given."""
+        """Return an integer option that may not be smaller than `least`, nor larger than `most` if that is given."""
         value = int(self.option(field))
         if most is not None and not least <= value <= most:
             self.fail(f"{field} is {value}, may be {least}..{most}")
@@ -61,34 +63,34 @@ class Layer:
         return value
 
     def real(self, field: str) -> float:
-        """A float32 option, which must be finite."""
+        """Return a float32 option, which must be finite."""
         value = float(self.option(field))
         if not isfinite(value):
             self.fail(f"{field} is {value}, must be finite")
         return value
 
     def flag(self, field: str) -> bool:
-        """A true or false option."""
+        """Return a true or false option."""
         return bool(self.option(field))
 
     def vector(self, field: str) -> list[int]:
-        """An option that is a list of integers, empty if the file has none."""
+        """Return an option that is a list of integers, empty if the file has none."""
         found = self.option(f"{field}AsNumpy")
         return [int(value) for value in found] if isinstance(found, np.ndarray) else []
 
     def choice(self, field: str, names: Mapping[int, str]) -> str:
-        """The name of an enumerated option."""
+        """Return the name of an enumerated option."""
         value = int(self.option(field))
         if value not in names:
             self.fail(f"{field} is {value}, may be {', '.join(f'{k} ({v})' for k, v in names.items())}")
         return names[value]
 
     def activation(self) -> Parameters:
-        """The activation that is fused into the operator."""
+        """Return the activation that is fused into the operator."""
         return {"activation": self.choice("FusedActivationFunction", ACTIVATIONS)}
 
     def dynamic_range(self, weights: int = 1, flag: str = "AsymmetricQuantizeInputs") -> Parameters:
-        """How rows of float32 activations are quantized at run time for int8 weights; nothing for other operands."""
+        """Return how float32 activations are quantized at run time for int8 weights; nothing for other operands."""
         if (
             not self.has_operand(weights)
             or self.input(weights).dtype != "int8"
@@ -100,7 +102,7 @@ class Layer:
     # Operands
 
     def input(self, position: int, rank: int | None = None) -> TensorType:
-        """The type of an operand that must be there, and of `rank` dimensions if that is given."""
+        """Return the type of an operand that must be there, and of `rank` dimensions if that is given."""
         operand = self.inputs[position] if position < len(self.inputs) else None
         if operand is None:
             self.fail(f"operand {position} is absent")
@@ -109,7 +111,7 @@ class Layer:
         return operand
 
     def output(self, rank: int) -> TensorType:
-        """The type of the first output, which must have `rank` dimensions."""
+        """Return the type of the first output, which must have `rank` dimensions."""
         if len(self.outputs[0].shape) != rank:
             self.fail(f"the output has shape {list(self.outputs[0].shape)}, must have {rank} dimensions")
         return self.outputs[0]
@@ -123,7 +125,7 @@ class Layer:
         return position < len(self.constants) and self.constants[position] is not None
 
     def integers(self, position: int, meaning: str, count: int | None = None) -> list[int]:
-        """The flattened values of a constant int32 or int64 operand, `count` of them if that is given."""
+        """Return the flattened values of a constant int32 or int64 operand, `count` of them if that is given."""
         data = self.constants[position] if position < len(self.constants) else None
         if data is None:
             self.fail(f"operand {position} ({meaning}) is computed while running, must be constant")
@@ -134,14 +136,14 @@ class Layer:
         return [int(value) for value in data.ravel()]
 
     def rows(self, position: int, meaning: str, count: int) -> list[list[int]]:
-        """A constant operand of shape [count, 2], such as paddings; no value may be negative."""
+        """Return a constant operand of shape [count, 2], such as paddings; no value may be negative."""
         values = self.integers(position, meaning, 2 * count)
         if any(value < 0 for value in values):
             self.fail(f"operand {position} ({meaning}) has a negative value: {values}")
         return [values[2 * i : 2 * i + 2] for i in range(count)]
 
     def axis(self, value: int, rank: int) -> int:
-        """An axis counted from the front; the file may count from the back."""
+        """Return an axis counted from the front; the file may count from the back."""
         if not -rank <= value < rank:
             self.fail(f"axis {value}, may be {-rank}..{rank - 1}")
         return value % rank
@@ -153,7 +155,7 @@ class Layer:
     # Custom operators
 
     def flexbuffer(self, names: Sequence[str]) -> dict[str, int | float]:
-        """Those of the named numbers that the flexbuffer map of a custom operator has.
+        """Return those of the named numbers that the flexbuffer map of a custom operator has.
 
         Looks up the names asked for and decodes nothing else: a damaged flexbuffer may contain itself.
         """
@@ -170,7 +172,7 @@ class Layer:
 
 
 def _found(table: Any, name: str) -> int | float | str | None:
-    """The number of that name; what it is if it is none; None if there is nothing."""
+    """Return the number of that name; what it is if it is none; None if there is nothing."""
     try:
         value = table[name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Operators of TFLite that move elements: other shapes, borders, parts and orders."""
+"""Parameters of TFLite operators that move elements: reshapes, borders, slices, blocks, splits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MIRROR_MODES = {0: "reflect", 1: "symmetric"}
 
 
 def reshape(layer: Layer) -> Parameters:
-    """The shape operand, or the option of the same meaning where there is none; -1 is "what is left over"."""
+    """Return the shape from its operand, or from the option if there is none; -1 is the size that is left over."""
     if layer.is_constant(1):
         wanted = layer.integers(1, "shape")
     elif not layer.has_operand(1):
@@ -43,7 +43,7 @@ def expand(layer: Layer) -> Parameters:
 
 
 def squeeze(layer: Layer) -> Parameters:
-    """Without the axes that the option names, or without all axes of one element."""
+    """Return the axes to drop: those of the option, or if it is empty all axes of one element."""
     shape = layer.input(0).shape
     ones = [axis for axis, size in enumerate(shape) if size == 1]
     gone = layer.axes(layer.vector("SqueezeDims"), len(shape))
@@ -57,7 +57,7 @@ def pad(layer: Layer) -> Parameters:
 
 
 def pad_with_value(layer: Layer) -> Parameters:
-    """`pad_value` is a code of the output's type, 0 or 1 for truths, or a real number for float tensors."""
+    """Return paddings and their value: a quantized value, 0 or 1 for bool, or a float."""
     value = layer.constants[2]
     if value is None or value.size != 1:
         layer.fail("operand 2 (pad value) must be one constant")
@@ -92,7 +92,7 @@ def slice(layer: Layer) -> Parameters:
 
 
 def embedding(layer: Layer) -> Parameters:
-    """EMBEDDING_LOOKUP: an int8 table may give float32 rows."""
+    """Return the parameters of EMBEDDING_LOOKUP, whose int8 table may give float32 rows."""
     return (
         {"rescale": "dynamic"}
         if (layer.input(1).dtype, layer.outputs[0].dtype) == ("int8", "float32")
@@ -101,12 +101,12 @@ def embedding(layer: Layer) -> Parameters:
 
 
 def fill(layer: Layer) -> Parameters:
-    """The shape operand, or where it is computed while running that of the output."""
+    """Return the shape from its operand, or that of the output if it is computed at run time."""
     return _shape(layer, 0)
 
 
 def broadcast(layer: Layer) -> Parameters:
-    """The shape operand, or where it is computed while running that of the output."""
+    """Return the shape from its operand, or that of the output if it is computed at run time."""
     return _shape(layer, 1)
 
 
@@ -150,7 +150,7 @@ def batch_to_space(layer: Layer) -> Parameters:
 
 
 def split(layer: Layer) -> Parameters:
-    """Equal parts."""
+    """Return axis and sizes of equal parts."""
     shape, count = layer.input(1).shape, len(layer.outputs)
     axis = layer.axis(layer.integers(0, "axis", 1)[0], len(shape))
     if not count or shape[axis] % count:
@@ -159,7 +159,7 @@ def split(layer: Layer) -> Parameters:
 
 
 def split_by_sizes(layer: Layer) -> Parameters:
-    """The sizes operand; one of them may be -1, "what is left over". Computed ones are those of the outputs."""
+    """Return axis and sizes of parts. A size may be -1, what is left; computed sizes are those of the outputs."""
     shape = layer.input(0).shape
     axis = layer.axis(layer.integers(2, "axis", 1)[0], len(shape))
     if not layer.is_constant(1):
@@ -173,7 +173,7 @@ def split_by_sizes(layer: Layer) -> Parameters:
 
 
 def _size(layer: Layer, output: TensorType, axis: int) -> int:
-    """The size of an output along an axis, from the file."""
+    """Return the size of an output along an axis, from the file."""
     if axis >= len(output.shape) or output.shape[axis] < 0:
         shape = list(output.shape)
         layer.fail(

@@ -1,4 +1,4 @@
-"""The operators of TFLite: what each is called here, what becomes its parameters, what remains its inputs.
+"""The operators of TFLite, one row each: operator of the node, options, operands and parameters.
 
 Sources: tensorflow/lite/schema/schema.fbs for the options, tensorflow/lite/kernels/ for their meaning.
 """
@@ -73,7 +73,7 @@ def _sum(layer: Layer) -> Parameters:
 
 
 def _power_of_two(scale: float) -> bool:
-    """Whether a scale is a power of two to a thousandth of its logarithm, which is LiteRT's test."""
+    """Return True if a scale is a power of two to a thousandth of its logarithm, which is LiteRT's test."""
     return scale > 0 and abs(log2(scale) - round(log2(scale))) < 1e-3
 
 
@@ -116,7 +116,7 @@ def _operand_axis(layer: Layer) -> Parameters:
 
 
 def _position(layer: Layer) -> Parameters:
-    """The kernels give positions of the type that the option names, whatever type the output has in the file."""
+    """Return the axis. The output must have the type of the option, because LiteRT's kernels give that."""
     kind = layer.choice("OutputType", POSITION_TYPES)
     if layer.outputs[0].dtype != kind:
         layer.fail(f"the output is {layer.outputs[0].dtype}, its option OutputType says {kind}")
@@ -188,7 +188,7 @@ def _detection(layer: Layer) -> Parameters:
 
 
 def _plain(operands: int, *kinds: str) -> dict[str, Translation]:
-    """Operators of `operands` operands without parameters, called here as there."""
+    """Return rows of operators without parameters, whose operators have the same names in npusim."""
     return {kind: Translation(kind.lower(), operands, operands) for kind in kinds}
 
 

@@ -1,8 +1,8 @@
-"""TFLite files: the first subgraph of a model as a graph; those that IF and WHILE name are the bodies of its nodes.
+"""Reads TFLite files. The first subgraph becomes the graph, and those that IF and WHILE name become bodies of nodes.
 
-The file is read in two steps: `records` takes out plain values and minds the bytes, `tensors`, `operators` and this
-module mind what they mean. Tensors keep their names and their numbers, so tensor i of the graph is tensor i of the
-file; constants are read-only views of the file's bytes.
+The file is read in two steps: `records` decodes the bytes to plain values, and `tensors`, `operators` and this module
+interpret them. Tensors keep their names and numbers, so tensor i of the graph is tensor i of the file. Constants are
+read-only views of the file's bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
-    """The graph of a TFLite file, as a whole not checked; raises FormatError or GraphError."""
+    """Return the graph of a TFLite file, not yet checked as a whole; raises FormatError or GraphError."""
     data = user_file.mapped(path, user_file.MODEL, FormatError, "")
     model = decode(data)
     stored = sum(len(buffer) for buffer in model.buffers if not isinstance(buffer, SizeOnly))
@@ -57,7 +57,7 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
 
 
 def parse(data: bytes | mmap, name: str, sizes: Sizes | None = None) -> Graph:
-    """The graph of the bytes of a TFLite file, as a whole not checked; raises FormatError or GraphError.
+    """Return the graph of the bytes of a TFLite file, not yet checked as a whole; raises FormatError or GraphError.
 
     sizes: of inputs that the file leaves open, as for `npusim.kernels.graph.bind.bind`.
     """
@@ -68,7 +68,7 @@ def parse(data: bytes | mmap, name: str, sizes: Sizes | None = None) -> Graph:
 
 
 def _whole(model: ModelRecord, builder: GraphBuilder) -> Graph:
-    """The graph of a model, its inputs with the sizes that are given where their signature leaves these open."""
+    """Return the graph of a model. Inputs with open sizes in their signature get the sizes that the caller gives."""
     shapes = {}
     offered = builder.offered
     for position, number in enumerate(model.inputs if builder.sizes or offered.shapes else ()):
@@ -94,15 +94,16 @@ def _whole(model: ModelRecord, builder: GraphBuilder) -> Graph:
 
 
 def graph_of(record: ModelRecord, builder: GraphBuilder) -> Graph:
-    """The graph of a subgraph, as a whole not checked; raises FormatError or GraphError."""
+    """Return the graph of a subgraph, not yet checked as a whole; raises FormatError or GraphError."""
     return _Reading(record, builder).graph()
 
 
 class _Reading:
-    """The reading of a subgraph. `now` is what each variable that is updated is after the operators so far.
+    """Reads one subgraph.
 
-    Variables are updated in place; in a graph every value is a tensor of its own. `within` numbers the subgraph and
-    those that it is a body of, `count` counts the bodies of the file.
+    The file updates variables in place, but in a graph every value is a tensor of its own: `_now` maps each variable to
+    its latest value. `within` are the numbers of this subgraph and of those that it is a body of; `count` counts the
+    bodies of the file.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class _Reading:
         return builder.graph([self._now.get(number, number) for number in outputs])
 
     def _numbers(self, numbers: Sequence[int | None], where: str) -> tuple[int, ...]:
-        """`numbers` that number a tensor, all but those of absent operands."""
+        """Return the tensor numbers without absent operands. Raises FormatError for a tensor that does not exist."""
         there = tuple([number for number in numbers if number is not None])
         for number in there:
             if not 0 <= number < len(self._model.tensors):
@@ -213,7 +214,7 @@ class _Reading:
         self._builder.tensors[number] = replace(tensor, type=kind, data=value)
 
     def _bodies(self, record: OperatorRecord, deciding: Deciding, where: str) -> list[Graph]:
-        """The bodies of an operator that decides, whose operands give their inputs the shapes."""
+        """Return the bodies of a control-flow operator; its operands give their inputs the shapes."""
         options = _options(where, record, deciding.options, self._options_class)
         operands = [number for number in record.inputs[deciding.first :] if number is not None]
         shapes = [self._builder.shape(number) for number in operands]
@@ -238,7 +239,7 @@ class _Reading:
         return bodies
 
     def _layer(self, where: str, record: OperatorRecord, row: Translation) -> Layer:
-        """An operator that the table has, with as many operands as it may have."""
+        """Return an operator with its types and constants. Raises GraphError for a wrong number of operands."""
         self._numbers(record.intermediates, where)
         _check_counts(where, record, row)
         tensors = self._builder.tensors
@@ -254,12 +255,12 @@ class _Reading:
         )
 
     def _stored(self, number: int) -> TensorType:
-        """The type of a tensor, with the shape that the file says."""
+        """Return the type of a tensor, with the shape that the file says."""
         kind = self._builder.type(number)
         return TensorType(kind.dtype, self._model.tensors[number].shape, kind.quantization)
 
     def _settle(self, output: int, where: str) -> None:
-        """See to it that a result has a shape: that of the file where its operands do not say it."""
+        """Require a shape of a result; a scalar stands for one that nothing determines."""
         tensor = self._builder.tensors[output]
         shape = tensor.type.shape
         if shape == UNRANKED:
@@ -274,7 +275,7 @@ class _Reading:
     def _operands(
         self, record: OperatorRecord, row: Translation, layer: Layer
     ) -> tuple[list[int | None], list[int]]:
-        """The inputs of the node, variables as they are now, and the next values of those that it updates."""
+        """Return the inputs of the node, variables with their latest value, and the new values that it gives them."""
         operands = list(record.inputs)
         for position, type_ in row.retyped(layer).items():
             operands[position] = self._another(operands[position], type_)
@@ -294,7 +295,7 @@ class _Reading:
         return number < len(self._model.tensors) and self._model.tensors[number].variable
 
     def _another(self, number: int | None, type_: TensorType) -> int:
-        """The number of a new tensor behind those of the file: the data of one of them, read as another type."""
+        """Return a new tensor with the data of a tensor of the file, read as another type."""
         assert number is not None
         tensor = self._builder.tensors[number]
         return self._builder.tensor(tensor.name, type_, tensor.data)
@@ -351,7 +352,7 @@ def _check_counts(where: str, record: OperatorRecord, row: Translation) -> None:
 def _options(
     where: str, record: OperatorRecord, table: str | None, options_class: Callable[[str], Any]
 ) -> Any | None:
-    """The options table of an operator; one that the file leaves out has all its defaults."""
+    """Return the options table of an operator; one that the file leaves out has all its defaults."""
     if table is None:
         return None
     if record.options_kind not in ("NONE", table):

@@ -118,7 +118,7 @@ class inside_the_file:
 
 
 def decode(data: bytes | mmap) -> ModelRecord:
-    """The records of the first subgraph of the file `data`, which lead to the others.
+    """Return the records of the first subgraph of the file `data`, which lead to the others.
 
     Raises FormatError, and never reads more than a few times the file.
     """
@@ -199,7 +199,7 @@ class _Decoder:
         )
 
     def _charge(self, size_bytes: int, where: str) -> None:
-        """Takes the bytes of a vector from the budget."""
+        """Take the bytes of a vector from the budget."""
         if size_bytes > len(self._data):
             raise FormatError(
                 f"{where}: claims {size_bytes} bytes, the file has {len(self._data)}; it is damaged"
@@ -209,7 +209,7 @@ class _Decoder:
             raise FormatError(f"{where}: overlaps other parts of the file, which is damaged")
 
     def _tables(self, owner: Any, field: str, where: str) -> list[Any]:
-        """A vector of tables."""
+        """Return a vector of tables."""
         with inside_the_file(where):
             length = getattr(owner, field + "Length")()
         self._charge(_OFFSET_BYTES * length, where)
@@ -220,7 +220,7 @@ class _Decoder:
             return [item(index) for index in range(length)]
 
     def _vector(self, owner: Any, field: str, where: str) -> NDArray[Any]:
-        """A vector of numbers, as a view of the file; numpy sees to it that it lies inside."""
+        """Return a vector of numbers, as a view of the file; numpy sees to it that it lies inside."""
         with inside_the_file(where):
             values = getattr(owner, field + "AsNumpy")()
         if not isinstance(values, np.ndarray):  # the accessors say 0 when the vector is absent
@@ -250,7 +250,7 @@ class _Decoder:
         return f"CUSTOM {_text(custom[:_LONGEST_NAME])}" if custom else name, version, True
 
     def _buffer(self, buffer: Any, where: str) -> Data:
-        """The bytes of a buffer: a vector of the flatbuffer, or an offset and size beyond it."""
+        """Return the bytes of a buffer: a vector of the flatbuffer, or an offset and size beyond it."""
         with inside_the_file(where):
             # DataAsNumpy would do, but could not say where a truncated file should have ended.
             table = buffer._tab
@@ -264,7 +264,7 @@ class _Decoder:
         return self._span(start, size_bytes, where)
 
     def _span(self, start: int, size_bytes: int, where: str) -> Data:
-        """A read-only view of the file's bytes."""
+        """Return a read-only view of the file's bytes."""
         if start <= 1:  # 0 and 1 are the schema's "nothing outside the flatbuffer"
             return _EMPTY
         if start + size_bytes > len(self._data):
@@ -330,7 +330,7 @@ class _Decoder:
         )
 
     def _custom_options(self, row: Any, where: str) -> Data:
-        """The options of a custom operator: a vector, or in large models an offset and size beyond it."""
+        """Return the options of a custom operator: a vector, or in large models an offset and size beyond it."""
         inline = self._vector(row, "CustomOptions", where)
         if inline.size:
             return inline

@@ -1,4 +1,4 @@
-"""Parameters of operators that keep a state."""
+"""Parameters of TFLite's recurrent operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from npusim.isa.base.tensor import TensorType
 _FUNCTIONS = {**ACTIVATIONS, 4: "tanh"}
 _FULL_KERNEL = 0
 _FORGET_WEIGHTS = 2
-"""Every cell has these, but not those of the input gate."""
+"""The operand of the forget gate's weights, which every cell has, unlike those of the input gate."""
 
 
 def _scale_and_zero_point(operand: TensorType) -> list[float | int] | None:

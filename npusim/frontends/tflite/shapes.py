@@ -84,20 +84,20 @@ _OF_SHAPES = frozenset({"RANK", "SHAPE", "ZEROS_LIKE"})
 
 
 def reads_shapes(operator: OperatorRecord, position: int) -> bool:
-    """Whether an operator needs no run-time value of an operand: it reads only its shape, or it is a parameter."""
+    """Return True if an operator reads only the shape of an operand, or takes it as a parameter."""
     row = OPERATORS.get(operator.kind)
     return operator.kind in _OF_SHAPES or not (row is None or row.keeps is None or position in row.keeps)
 
 
 def constant(record: ModelRecord, number: int) -> bool:
-    """Whether a tensor's value is in the file."""
+    """Return True if a tensor's value is in the file."""
     tensor = record.tensors[number]
     known = tensor.buffer < len(record.buffers) and record.buffers[tensor.buffer].size > 0
     return known and not tensor.variable
 
 
 def computed_operands(record: ModelRecord, operator: OperatorRecord) -> list[int]:
-    """The operands that say what the result's shape is, or the like, and are not in the file."""
+    """Return the operands that are parameters, such as a shape, and are computed at run time."""
     if operator.kind in _OF_SHAPES:
         return []
     return [
@@ -108,7 +108,7 @@ def computed_operands(record: ModelRecord, operator: OperatorRecord) -> list[int
 
 
 def touched(operators: Sequence[OperatorRecord], inputs: Sequence[int], outputs: Sequence[int]) -> list[int]:
-    """The tensors that operators touch, and those that go in and out, each once, in the order of the file."""
+    """Return the tensors that operators touch, and those that go in and out, each once, in the order of the file."""
     numbers = {*inputs, *outputs}
     for operator in operators:
         numbers.update(number for number in operator.inputs if number is not None)

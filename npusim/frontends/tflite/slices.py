@@ -1,4 +1,4 @@
-"""STRIDED_SLICE of TFLite: its masks resolved. Their meaning: tf.strided_slice."""
+"""Parameters of STRIDED_SLICE: masks resolved to begin, size and step, by the definition of tf.strided_slice."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ def _bit(mask: int, position: int) -> bool:
 
 
 def strided_slice(layer: Layer) -> Parameters:
-    """Element i of the result's axis is element begin + i * stride of the input's, i < size.
+    """Return begin, size and strides, one entry per input dimension, and the shape of the result.
 
-    The masks of the file are resolved, one entry per input dimension; the axes that the file adds or
-    removes afterwards show in the shape. Meaning of the masks: tf.strided_slice.
+    Element i of an axis of the result is element begin + i * stride of the input's, i < size. Axes that the masks add
+    or remove afterwards show in the shape only.
     """
     shape = layer.input(0).shape
     begins = layer.integers(1, "begin")
@@ -43,7 +43,7 @@ def strided_slice(layer: Layer) -> Parameters:
 
 
 def _sliced(layer: Layer, sizes: list[int]) -> list[int]:
-    """The sizes of the slice, without the axes that are taken out and with those that are put in."""
+    """Return the shape of the result: the sizes without shrunk axes, and with new ones."""
     entries = len(layer.integers(1, "begin"))
     new_axis, shrink = int(layer.option("NewAxisMask")), int(layer.option("ShrinkAxisMask"))
     ellipsis = int(layer.option("EllipsisMask"))
@@ -63,7 +63,7 @@ def _sliced(layer: Layer, sizes: list[int]) -> list[int]:
 
 
 def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | None]:
-    """For each input dimension the entry of begin, end and strides that speaks of it, None for "all"."""
+    """Yield for each input dimension its entry in begin, end and strides, None for the whole axis."""
     ellipsis, new_axis = int(layer.option("EllipsisMask")), int(layer.option("NewAxisMask"))
     if layer.flag("Offset") and (ellipsis or new_axis):
         layer.fail("ends are offsets beside an ellipsis or a new axis, whose result LiteRT does not define")
@@ -81,10 +81,10 @@ def _dimensions_of_slice(layer: Layer, entries: int, rank: int) -> list[int | No
 def _range_of_slice(
     layer: Layer, length: int, step: int, begin: int | None, end: int | None, single: bool
 ) -> tuple[int, int, int]:
-    """First element, count and step along one axis of `length` elements; None means "as far as it goes".
+    """Return first element, count and step along one axis of `length` elements; None is the end of the axis.
 
-    With the option Offset an end counts from the first element. LiteRT does not bring one from outside into the axis
-    then, and where that matters its result has bytes that nobody wrote.
+    With the option Offset an end counts from the first element. LiteRT does not clip such an end to the axis, and may
+    then give bytes that were never written. Such ends are refused.
     """
     if step == 0 or (single and step < 0):
         layer.fail(f"operand 3 (strides) has {step}, may not be 0, nor negative where one element is taken")
@@ -104,7 +104,7 @@ def _range_of_slice(
 
 
 def _require_one_end(layer: Layer, masked: bool, to_the_end: range, count: int) -> None:
-    """With Offset, LiteRT finds the shape without the mask of the end and copies with it: more than has room."""
+    """Refuse an end mask with Offset where LiteRT's shape, which ignores the mask, differs from what it copies."""
     if masked and layer.flag("Offset") and len(to_the_end) != count:
         layer.fail(
             f"takes {count} elements by its option Offset and {len(to_the_end)} by EndMask; may have one of them"

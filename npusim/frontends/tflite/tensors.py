@@ -17,17 +17,17 @@ from npusim.kernels.graph.names import quoted
 
 _DTYPES = {name.upper(): name for name in element_names()}
 _PACKED = "INT4"
-"""The element type of weights that are int8 here: the NPU has no other use for the smaller range."""
+"""Element type of packed weights, which npusim reads as int8."""
 _MOST_CODE_BITS = 16
-"""Wider whole numbers with a scale are biases and operands: some converters write scale 0 into them."""
+"""Wider integers with a scale are biases and parameters, in which some converters write scale 0."""
 _LARGEST_TENSOR_BYTES = 2**31 - 1
 
 
 def tensors_of(model: ModelRecord) -> list[Tensor]:
-    """The tensors by number.
+    """Return the tensors by number.
 
-    Converters leave shapes of results out, as scalars or with sizes of -1: LiteRT works all of them out anew. So a
-    result that is a scalar in the file may have any shape.
+    Converters omit shapes of results, as scalars or with sizes of -1, because LiteRT infers all of them. So a result
+    that is a scalar in the file may have any shape.
     """
     written = {output for record in model.operators for output in record.outputs}
     tensors = []
@@ -43,14 +43,14 @@ def tensors_of(model: ModelRecord) -> list[Tensor]:
 
 
 def zeros(tensor: Tensor) -> Tensor:
-    """A variable that no operator updates: it keeps the real zero with which it begins."""
+    """Return a variable that no operator updates as a constant: real zero, its initial value."""
     kind = tensor.type
     zero = 0 if kind.quantization is None else kind.quantization.zero_point
     return replace(tensor, data=np.full(kind.shape, zero, kind.numpy_dtype))
 
 
 def tensor_name(model: ModelRecord, number: int) -> str:
-    """What a tensor is called, also if the file gives it no name or does not have it."""
+    """Return the name of a tensor, or one made of its number if the file gives none."""
     given = model.tensors[number].name if 0 <= number < len(model.tensors) else ""
     return given or f"tensor_{number}"
 
@@ -76,7 +76,7 @@ def _tensor(model: ModelRecord, number: int) -> Tensor:
 
 
 def _unpacked(type_: TensorType, data: Data | None, where: str) -> Data:
-    """The int8 values of a constant of 4 bits, of which a byte holds two, the first in its lower half."""
+    """Return the int8 values of a constant of 4 bits, of which a byte holds two, the first in its lower half."""
     if data is None or not data.size:
         raise FormatError(f"{where}: element type {_PACKED}, which only constants may have")
     if data.size != -(-type_.elements // 2):
@@ -96,7 +96,7 @@ def check_size(type_: TensorType, where: str) -> None:
 
 
 def _constant(type_: TensorType, data: Data | None, where: str) -> Array | None:
-    """The data of a tensor, or None if the file has none. An empty buffer means no data."""
+    """Return the data of a tensor, or None if the file has none. An empty buffer means no data."""
     if data is None or not data.size:
         return None
     if data.size != type_.size_bytes or min(type_.shape, default=0) < 0:
@@ -106,7 +106,7 @@ def _constant(type_: TensorType, data: Data | None, where: str) -> Array | None:
 
 
 def _quantization(record: TensorRecord, dtype: str, where: str) -> Quantization | None:
-    """The quantization of a tensor; None without scales and for types that hold no codes."""
+    """Return the quantization of a tensor; None without scales and for types that are not quantized."""
     scales = record.scales.tolist()
     row = element(dtype)
     if not scales or not row.codes:
@@ -131,7 +131,7 @@ def _quantization(record: TensorRecord, dtype: str, where: str) -> Quantization 
 
 
 def _channel_axis(record: TensorRecord, where: str) -> int:
-    """The axis that the scales belong to. Biases of early converters name the axis of their weights."""
+    """Return the axis that the scales belong to. Biases of early converters name the axis of their weights."""
     count, axis = record.scales.size, record.axis
     if record.shape == (count,):
         return 0

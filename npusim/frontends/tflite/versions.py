@@ -1,4 +1,4 @@
-"""Versions of TFLite's operators: which one a writer names for its operands."""
+"""Versions of TFLite's operators, which a file states and LiteRT checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST = {"BROADCAST_TO": 2}
 
 
 def version(code: str, first: TensorType, weights: TensorType | None = None) -> int:
-    """The version of the builtin operator `code` whose first operand is of a type; `weights` is the second one's."""
+    """Return the version of a builtin operator; first, weights: the types of its first and second operand."""
     by_channel = (
         weights is not None and weights.quantization is not None and weights.quantization.axis is not None
     )

@@ -1,4 +1,4 @@
-"""Convolutions, pooling and matrix products of TFLite: windows, weights and what LiteRT refuses of them."""
+"""Parameters of TFLite's convolutions, pools and matrix products, and weights that LiteRT refuses."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PAIRS = {
 """The options that are the two numbers of a window's parameter."""
 _WEIGHTS_FORMATS = {0: "default"}
 _MOST_STEP = (1 << 15) - 1
-"""Strides and dilations of convolutions that LiteRT takes; larger ones pass its 32 bits."""
+"""Largest stride and dilation of a convolution; with larger ones LiteRT's 32-bit sizes overflow."""
 
 
 def _padding(
     layer: Layer, image: TensorType, kernel: list[int], strides: list[int], dilations: list[int]
 ) -> list[tuple[int, int]]:
-    """[[top, bottom], [left, right]] for a window that slides over an image, which is NHWC."""
+    """Return ((top, bottom), (left, right)) for a window that slides over an NHWC image."""
     if layer.choice("Padding", PADDINGS) == "VALID":
         return [(0, 0), (0, 0)]
     sizes = image.shape[1:3]
@@ -38,12 +38,12 @@ def _pair(layer: Layer, name: str, most: int | None = None) -> list[int]:
 
 
 def _kernel(layer: Layer, position: int) -> list[int]:
-    """Height and width of a filter stored [out, height, width, in]."""
+    """Return height and width of a filter [out, height, width, in]."""
     return list(layer.input(position, rank=4).shape[1:3])
 
 
 def _weights(layer: Layer, position: int) -> None:
-    """What LiteRT refuses of 8-bit weights: another type than the feature map's, a scale per channel beside uint8."""
+    """Refuse 8-bit weights as LiteRT does: of another type than the feature map, or uint8 with a scale per channel."""
     ifm, weights = layer.input(0), layer.input(position)
     if ifm.dtype not in ("int8", "uint8"):
         return
@@ -62,7 +62,7 @@ def _by_channel(operand: TensorType) -> bool:
 
 
 def _without_zero_point(layer: Layer, position: int) -> dict[int, TensorType]:
-    """Weights as a kernel reads them that takes the zero points of int8 ones for 0, whatever the file says."""
+    """Return int8 weights with zero points 0, which the kernel assumes whatever the file says."""
     weights = layer.input(position)
     scaling = weights.quantization
     if weights.dtype != "int8" or scaling is None or not any(scaling.zero_points):
@@ -72,17 +72,17 @@ def _without_zero_point(layer: Layer, position: int) -> dict[int, TensorType]:
 
 
 def symmetric_weights(layer: Layer) -> dict[int, TensorType]:
-    """Of depthwise and transposed convolutions."""
+    """Return the weights of depthwise and transposed convolutions as their kernels read them."""
     return _without_zero_point(layer, 1)
 
 
 def matrix(layer: Layer) -> dict[int, TensorType]:
-    """Zero points count for weights with one scale only."""
+    """Return the weights of fully connected layers; their kernel reads zero points only with one scale."""
     return _without_zero_point(layer, 1) if _by_channel(layer.input(1)) else {}
 
 
 def convolution(layer: Layer) -> Parameters:
-    """Zero points of int8 weights are refused, as LiteRT does: its kernel would not subtract them."""
+    """Return the window; refuse int8 weights with zero points as LiteRT does, whose kernel would not subtract them."""
     scaling = layer.input(1).quantization
     if layer.input(0).dtype == "int8" and scaling is not None and any(scaling.zero_points):
         nonzero = next(point for point in scaling.zero_points if point)
@@ -108,7 +108,7 @@ def depthwise_convolution(layer: Layer) -> Parameters:
 
 
 def transposed_convolution(layer: Layer) -> Parameters:
-    """Padding is that of the convolution that leads from the output back to the input."""
+    """Return the window. Its padding is that of the convolution that leads from the output back to the input."""
     output = layer.outputs[0] if layer.is_constant(0) else layer.output(rank=4)
     if layer.is_constant(0):
         said = layer.integers(0, "output shape", 4)

@@ -1,8 +1,7 @@
-"""The other way: graphs as models of the NN HAL.
+"""Writes graphs as models of the NN HAL.
 
-A graph is brought into a form that NNAPI has (`rewrites`), every node becomes an operation by the signatures of the
-reader's own table (`operations`), and the model is checked and read again: what comes back must be the graph that was
-written.
+A graph is first rewritten with the operators that NNAPI has (`rewrites`). Every node then becomes an operation by the
+row that the reader uses (`operations`). Last, the model is checked and read again, and must give the same graph.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from npusim.kernels.graph.names import quoted
 
 
 def written(graph: Graph) -> bytes:
-    """The `.hal` file of a graph, inputs and outputs in its order; equal graphs give equal bytes.
+    """Return the `.hal` file of a graph, inputs and outputs in its order; equal graphs give equal bytes.
 
     Raises GraphError that names the layers which NNAPI cannot express, and why.
     """
@@ -36,12 +35,12 @@ def written(graph: Graph) -> bytes:
 
 
 def operators() -> frozenset[str]:
-    """The operators that become operations of NNAPI, where their parameters and types allow it."""
+    """Return the operators that NNAPI has an operation for, at least for some parameters and types."""
     return frozenset(OPERATIONS.keys() | REWRITES.keys())
 
 
 def model(graph: Graph) -> Model:
-    """The model of a graph, which keeps the rules of the HAL. Raises GraphError likewise."""
+    """Return the model of a graph, which keeps the rules of the HAL. Raises GraphError as `written` does."""
     if graph.states:
         raise GraphError("has states, which NNAPI does not have")
     refusals = Refusals()
@@ -58,7 +57,7 @@ def model(graph: Graph) -> Model:
 
 
 def _check(graph: Graph) -> Model:
-    """The model of a graph in NNAPI's terms. Raises GraphError for a rule that it breaks."""
+    """Return the model of a rewritten graph. Raises GraphError for a rule that it breaks."""
     made, names = model_of(graph)
     checked = check_model(made)
     if isinstance(checked, Fault):
@@ -71,12 +70,12 @@ _OPERAND = re.compile(r"operands\[(\d+)\]")
 
 
 def _name(tensor: str | None) -> str:
-    """What a message calls an operand, which is a tensor or says a parameter."""
+    """Return the name of an operand in messages: that of its tensor, or "a parameter"."""
     return "a parameter" if tensor is None else f"tensor {quoted(tensor)}"
 
 
 def _alone(graph: Graph, node: Node) -> Graph:
-    """A graph of one node, which breaks the rules that the node breaks."""
+    """Return a graph of one node, to check that node alone."""
     operands = dict.fromkeys(number for number in node.inputs if number is not None)
     inputs = tuple(number for number in operands if not graph.tensors[number].constant)
     return replace(graph, nodes=(node,), inputs=inputs, outputs=node.outputs)

@@ -1,4 +1,4 @@
-"""A graph in NNAPI's terms as the structs of a HAL model: operands, operations, and the memory of constants."""
+"""A rewritten graph as the structs of a HAL model: operands, operations, and the memory of constants."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CODES = {
 
 
 def model_of(graph: Graph) -> tuple[Model, dict[int, str]]:
-    """The model of a graph, of which nothing is checked, and the names of its tensors by operand.
+    """Return the model of a graph, unchecked, and the names of its tensors by operand.
 
     Raises GraphError for a node or tensor that NNAPI does not have.
     """
@@ -50,7 +50,7 @@ def model_of(graph: Graph) -> tuple[Model, dict[int, str]]:
 
 
 def tensor_type(kind: TensorType, slot: str = "") -> OperandType:
-    """The operand type of a tensor; a slot of a signature may ask for symmetric codes."""
+    """Return the operand type of a tensor; slot: the kind in the signature, which may ask for a symmetric type."""
     scaling = kind.quantization
     if scaling is None and kind.dtype in _PLAIN:
         return _PLAIN[kind.dtype]
@@ -68,7 +68,7 @@ def tensor_type(kind: TensorType, slot: str = "") -> OperandType:
 
 
 class _Writing:
-    """A graph on its way into a model; `at` is where each tensor is there, by its number and operand type."""
+    """A graph on its way into a model; `at` maps tensor and operand type to the operand."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -107,7 +107,7 @@ class _Writing:
         return len(self.operands) - 1
 
     def constant(self, operand: Operand, data: Array) -> int:
-        """An operand whose value lies in the model's memory."""
+        """Add an operand with its value in the model's memory, and return its index."""
         self.memory += bytes(-len(self.memory) % _ALIGNMENT)
         content = np.ascontiguousarray(data).tobytes()
         operand.location = DataLocation(0, len(self.memory), len(content))
@@ -116,18 +116,18 @@ class _Writing:
         return self.operand(operand)
 
     def scalar(self, type_: OperandType, value: Any) -> int:
-        """A constant without dimensions."""
+        """Add a scalar constant, and return its index."""
         element = row_of(type_).element
         assert element is not None
         return self.constant(Operand(type_), np.array(value, element))
 
     def whole_numbers(self, values: Any) -> int:
-        """A constant TENSOR_INT32."""
+        """Add a constant TENSOR_INT32, and return its index."""
         data = np.asarray(values, np.int32)
         return self.constant(Operand(OperandType.TENSOR_INT32, list(data.shape)), data)
 
     def tensor(self, number: int, slot: str = "") -> int:
-        """The operand of a tensor, as the type that a slot asks for."""
+        """Return the operand of a tensor, with the type that a slot asks for."""
         tensor = self.graph.tensors[number]
         type_ = tensor_type(tensor.type, slot)
         key = number, type_
@@ -140,7 +140,7 @@ class _Writing:
         return self.at[key]
 
     def nothing(self, type_: OperandType) -> int:
-        """An operand that is omitted."""
+        """Add an omitted operand, and return its index."""
         return self.operand(Operand(type_, lifetime=OperandLifeTime.NO_VALUE))
 
     # Operations
@@ -164,7 +164,7 @@ class _Writing:
         self.operations.append(Operation(words.type, inputs, outputs))
 
     def argument(self, slot: Slot, node: Node, words: Wording, operands: Iterator[int | None]) -> list[int]:
-        """The operands of an argument: said, or as a parameter is called, or else the next inputs of the node."""
+        """Return the operands of an argument: its worded value, a parameter, or the next inputs of the node."""
         if slot.name in words.values:
             return [self.value(slot, words.values[slot.name], node)]
         how = node.parameters
@@ -182,7 +182,7 @@ class _Writing:
         return [self.tensor(number, slot.kind)]
 
     def value(self, slot: Slot, value: Any, node: Node) -> int:
-        """A constant argument, of the type that its slot has."""
+        """Add a constant argument with the type of its slot, and return its index."""
         if isinstance(value, str):
             value = _ACTIVATIONS.get(value, 4)  # tanh, of cells
         if slot.kind == "I32":
@@ -194,11 +194,11 @@ class _Writing:
         return self.scalar(_REALS.get(self.main(node).dtype, OperandType.INT32), value)
 
     def main(self, node: Node) -> TensorType:
-        """The type of the first operand."""
+        """Return the type of the first operand."""
         return self.graph.tensors[next(number for number in node.inputs if number is not None)].type
 
     def sum_scale(self, node: Node) -> float:
-        """The scale that NNAPI asks of a bias: image times weights; 0 where weights have several."""
+        """Return the bias scale that NNAPI requires: image scale times weight scale; 0 for per-channel weights."""
         kinds = [None if number is None else self.graph.tensors[number].type for number in node.inputs[:2]]
         scalings = [None if kind is None else kind.quantization for kind in kinds]
         if len(scalings) < 2 or any(scaling is None or scaling.axis is not None for scaling in scalings):
@@ -207,7 +207,7 @@ class _Writing:
         return float(first * second)
 
     def result(self, node: Node, words: Wording, place: int) -> int:
-        """A result of the node; -1 for one that nobody reads."""
+        """Return the operand of a result of the node; place -1 is scratch memory that nobody reads."""
         if place >= len(node.outputs):
             raise GraphError(f"NNAPI's {words.type.name} gives its state, too")
         if place >= 0:
@@ -217,7 +217,7 @@ class _Writing:
 
 
 def _omitted(slot: Slot, words: Wording, main: TensorType) -> OperandType:
-    """The type of an operand that has no value."""
+    """Return the type of an operand that has no value."""
     if slot.kind in TENSORS:
         return TENSORS[slot.kind]
     if not slot.optional:

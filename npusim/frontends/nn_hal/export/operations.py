@@ -59,7 +59,7 @@ def _with(plain: Wording, **values: Any) -> Wording:
 
 
 def _convolution(call: Call, plain: Wording) -> Wording:
-    """Several groups are an operation of their own."""
+    """Take GROUPED_CONV_2D for several groups."""
     image, weights = call.inputs[:2]
     assert image is not None
     assert weights is not None
@@ -88,7 +88,7 @@ def _pad(call: Call, plain: Wording) -> Wording:
 
 
 def _strided_slice(call: Call, plain: Wording) -> Wording:
-    """An end before the first element has no number, so its mask bit is set. Axes that are dropped are shrunk."""
+    """Set the mask bit of an end before the first element, which has no number, and shrink axes that are dropped."""
     from npusim.frontends.rewriting import dropped_axes
 
     how = call.parameters
@@ -118,7 +118,7 @@ def _gather(call: Call, plain: Wording) -> Wording:
 
 
 def _lstm(call: Call, plain: Wording) -> Wording:
-    """The scratch memory has a column per gate and unit; a graph may leave it out."""
+    """Give the scratch memory a column per gate and unit; a graph may leave it out."""
     cell = call.inputs[19]
     assert cell is not None
     gates = 4 if call.inputs[1] is not None else 3

@@ -1,4 +1,4 @@
-"""Layers that NNAPI says with other operations, or with other parameters: the same bytes in its own terms."""
+"""Rewrites of operators that NNAPI does not have, or has with other parameters. The results keep their bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHOOSING = ("maximum", "minimum", "select")
 
 
 def in_tensors(graph: Graph) -> Graph:
-    """The graph with constants of one axis for those of none, and without the scales of int32, which say nothing."""
+    """Return the graph with one axis for constants that have none, and without the unused scales of int32 tensors."""
     return replace(graph, tensors=tuple(map(_in_one_axis, graph.tensors)))
 
 
@@ -45,7 +45,7 @@ def _in_one_axis(tensor: Tensor) -> Tensor:
 
 
 def _by_value(to: Rewriting, node: Node) -> None:
-    """NNAPI chooses by value: the same as by code where all codes stand for the same."""
+    """Compare real values as NNAPI does, if that is the same as comparing quantized values: all have one scale."""
     numbers = [number for number in (*node.inputs, *node.outputs) if number is not None]
     scalings = {to.type(number).quantization for number in numbers} - {None}
     how: Any = node.parameters
@@ -54,7 +54,7 @@ def _by_value(to: Rewriting, node: Node) -> None:
 
 
 def _selected(to: Rewriting, node: Node) -> None:
-    """Operands of one shape."""
+    """Require operands of one shape, as NNAPI's SELECT does."""
     shapes = {to.shape(number) for number in node.inputs if number is not None}
     if len(shapes) > 1:
         raise GraphError("NNAPI's SELECT has operands of one shape")
@@ -78,7 +78,7 @@ _LIMITS = {(0.0, 6.0): "relu6", (0.0, None): "relu", (-1.0, 1.0): "relu_n1_to_1"
 
 
 def _unit(to: Rewriting, node: Node) -> None:
-    """Not below 0, then not above 1."""
+    """Write the limits 0 and 1 as RELU, then MINIMUM with 1."""
     kind = to.image(node)
     if not kind.real:
         raise GraphError("NNAPI has no limits 0 and 1 of codes")
@@ -97,7 +97,7 @@ def _top(to: Rewriting, node: Node) -> None:
 
 
 def _cast(to: Rewriting, node: Node) -> None:
-    """NNAPI's whole numbers saturate; reals do so everywhere."""
+    """Cast with saturation, as NNAPI does for integers."""
     how: Any = node.parameters
     source, result = to.image(node), to.type(node.outputs[0])
     whole = ("signed", "unsigned")
@@ -132,7 +132,7 @@ def _squared_difference(to: Rewriting, node: Node) -> None:
 
 
 def _leaky(to: Rewriting, node: Node) -> None:
-    """PRELU with one slope for all."""
+    """Write LEAKY_RELU as PRELU with one slope."""
     how: Any = node.parameters
     kind = to.image(node)
     if not kind.real:
@@ -146,7 +146,7 @@ def _leaky(to: Rewriting, node: Node) -> None:
 
 
 def _biased(to: Rewriting, node: Node) -> None:
-    """NNAPI's weighted sums have a bias."""
+    """Add a bias of zeros, which NNAPI requires."""
     to.keep_node(node, inputs=_with_bias(to, node))
 
 
@@ -159,7 +159,7 @@ def _with_bias(to: Rewriting, node: Node) -> tuple[int | None, ...]:
 
 
 def _vectors(to: Rewriting, node: Node) -> None:
-    """NNAPI gives matrices: other shapes follow."""
+    """Let FULLY_CONNECTED give a matrix, and reshape it."""
     how: Any = node.parameters
     result = to.type(node.outputs[0])
     plain, inputs = how.changed(keep_num_dims=False), _with_bias(to, node)
@@ -174,7 +174,7 @@ def _vectors(to: Rewriting, node: Node) -> None:
 
 
 def _transposed(to: Rewriting, node: Node) -> None:
-    """Paddings below and to the right are what windows reach beyond the result."""
+    """Compute the paddings below and to the right from how far windows reach beyond the result."""
     how: Any = node.parameters
     image, weights, result = to.image(node), to.image(node, 1), to.type(node.outputs[0])
     sides = []
@@ -200,7 +200,7 @@ def _reshaped(to: Rewriting, node: Node) -> None:
 
 
 def _unpacked(to: Rewriting, node: Node) -> None:
-    """Parts of one along the axis, then without it."""
+    """Write UNPACK as SPLIT into parts of one element, and a reshape of each part."""
     how: Any = node.parameters
     kind = to.image(node)
     axis = how.axis % len(kind.shape)
@@ -213,7 +213,7 @@ def _unpacked(to: Rewriting, node: Node) -> None:
 
 
 def _split(to: Rewriting, node: Node) -> None:
-    """Parts of several sizes are slices."""
+    """Write parts of different sizes as slices."""
     how: Any = node.parameters
     if len(set(how.sizes)) == 1:
         resolved(to, node)
@@ -228,7 +228,7 @@ def _split(to: Rewriting, node: Node) -> None:
 
 
 def _repeated(to: Rewriting, node: Node) -> None:
-    """BROADCAST_TO is TILE of an image with as many axes."""
+    """Write BROADCAST_TO as TILE."""
     kind, result = to.image(node), to.type(node.outputs[0])
     shape = (1,) * (len(result.shape) - len(kind.shape)) + kind.shape
     inputs = node.inputs
@@ -239,7 +239,7 @@ def _repeated(to: Rewriting, node: Node) -> None:
 
 
 def _reversed(to: Rewriting, node: Node) -> None:
-    """One axis after the other."""
+    """Reverse one axis after the other."""
     how: Any = node.parameters
     kind = to.image(node)
     axes = sorted({axis % len(kind.shape) for axis in how.axes})
@@ -250,7 +250,7 @@ def _reversed(to: Rewriting, node: Node) -> None:
 
 
 def _summed(to: Rewriting, node: Node) -> None:
-    """One operand after the other."""
+    """Add one operand after the other."""
     numbers = [number for number in node.inputs if number is not None]
     if len(numbers) < 2:
         raise GraphError("NNAPI has no sum of one operand")
@@ -261,7 +261,7 @@ def _summed(to: Rewriting, node: Node) -> None:
 
 
 def _blocks(to: Rewriting, node: Node) -> None:
-    """BATCH_TO_SPACE_ND has no crops: a slice follows."""
+    """Write the crops of BATCH_TO_SPACE_ND, which NNAPI does not have, as a slice."""
     how: Any = node.parameters
     if not any(sum(pair) for pair in how.crops):
         to.keep_node(node)
@@ -306,4 +306,4 @@ REWRITES: dict[str, Rewrite] = {
     "transpose_conv": _transposed,
     "unpack": _unpacked,
 }
-"""By the operator; the others say as they are, with axes from the front."""
+"""By the operator. Operators without a rewrite only get their axes counted from the front."""

@@ -1,7 +1,7 @@
-"""One operation of a model as its row sees it: arguments by name, and what is known of their sizes and values.
+"""One operation of a model with its arguments by name, and the sizes and values that are known of them.
 
-Nothing but the model is known when a model is prepared; when it is executed the request adds sizes and values, and
-what was computed adds those of temporaries. The same rules read either.
+While a model is prepared only the model is known. When it is executed, the request adds sizes and values, and computed
+temporaries add theirs. The same rules are checked with either knowledge.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import UNRANKED
 
 Size = int | None
-"""A size of a tensor, None while it is not known."""
+"""A size of a tensor; None while it is not known."""
 
 Shape = tuple[Size, ...] | None
 """The sizes of a tensor, None while not even their number is known; () for a scalar."""
 
 
 class Known:
-    """What is known of the operands of one graph: at first what the model says; whoever learns more adds it.
+    """Known sizes and values of the operands of one graph: at first those of the model, to which callers add more.
 
-    shapes:    operand -> its sizes, which may be 0 here, unlike in a model.
+    shapes:    operand -> its sizes; a size of 0 is known here, unlike in a model.
     values:    operand -> its elements, in its shape.
     omitted:   the operands that have no value.
-    undecided: inputs of the graph of which nobody has said yet whether they have one: a request says it.
+    undecided: inputs of the graph that a request may still give or omit.
     """
 
     def __init__(self, graph: CheckedGraph) -> None:
@@ -40,7 +40,7 @@ class Known:
         self.undecided: set[int] = set(graph.inputs)
 
     def shape(self, operand: int) -> Shape:
-        """The sizes of an operand."""
+        """Return the sizes of an operand."""
         if operand not in self.shapes:
             said = self.graph.operands[operand].dimensions
             constant = self.graph.operands[operand].constant
@@ -49,12 +49,12 @@ class Known:
         return self.shapes[operand]
 
     def bound(self, operand: int) -> bool:
-        """Whether all sizes of an operand are known, or it has none because it is omitted."""
+        """Return True if all sizes of an operand are known, or it has none because it is omitted."""
         sizes = self.shape(operand)
         return operand in self.omitted or (sizes is not None and None not in sizes)
 
     def value(self, operand: int) -> Array | None:
-        """The elements of an operand, None while they are not known."""
+        """Return the elements of an operand, None while they are not known."""
         if operand not in self.values and self.graph.operands[operand].constant:
             self.values[operand] = self.graph.operands[operand].value()
         return self.values.get(operand)
@@ -62,7 +62,11 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An operand in its role. `place` is that of the role: "operations[0].inputs[2]"; `optional`: it may be omitted."""
+    """An operand as an argument of an operation.
+
+    optional: whether it may be omitted.
+    place:    its path in the structs: "operations[0].inputs[2]".
+    """
 
     name: str
     optional: bool
@@ -87,12 +91,12 @@ class Argument:
 
     @property
     def shape(self) -> Shape:
-        """What is known of its sizes."""
+        """Its sizes, as far as they are known."""
         return self.known.shape(self.operand.index)
 
     @property
     def value(self) -> Array | None:
-        """Its elements, where they are known."""
+        """Its elements; None while they are not known."""
         return self.known.value(self.operand.index)
 
 
@@ -126,7 +130,7 @@ def tensor_type(operand: CheckedOperand, shape: tuple[int, ...] = UNRANKED) -> T
 
 
 class Call:
-    """An operation with its arguments by the names that its row gives them."""
+    """An operation with its arguments by the names in its signature."""
 
     def __init__(
         self,
@@ -136,7 +140,10 @@ class Call:
         binding: Binding,
         referenced: Sequence[CheckedGraph] = (),
     ) -> None:
-        """`referenced` are the graphs that IF and WHILE refer to. `slots` are all inputs that such a call may have."""
+        """Name the arguments of an operation by the signature that it has.
+
+        referenced: the graphs that IF and WHILE refer to.
+        """
         self.operation = operation
         self.place = operation.place
         self.version = version
@@ -165,11 +172,11 @@ class Call:
         )
 
     def all(self, name: str) -> Sequence[Argument]:
-        """The arguments of that name: several where it repeats, none where the call ends in front of it."""
+        """Return the arguments of a name: several if it repeats, none if the call has fewer arguments."""
         return self._by_name.get(name, ())
 
     def get(self, name: str) -> Argument | None:
-        """The argument of that name; None where the call ends in front of it, or it is omitted."""
+        """Return the argument of a name; None if it is omitted or the call has fewer arguments."""
         found = next(iter(self.all(name)), None)
         return None if found is None or found.omitted else found
 
@@ -177,26 +184,26 @@ class Call:
         return self._by_name[name][0]
 
     def type(self, name: str) -> OperandType:
-        """The type of an argument."""
+        """Return the type of an argument."""
         return self[name].type
 
     def shape(self, name: str) -> Shape:
-        """What is known of the sizes of an argument; None too where it is not there."""
+        """Return the sizes of an argument, as far as they are known; None if it is missing."""
         argument = self.get(name)
         return None if argument is None else argument.shape
 
     def rank(self, name: str) -> int | None:
-        """How many dimensions an argument has, None while that is not known."""
+        """Return the number of dimensions of an argument; None while it is not known."""
         sizes = self.shape(name)
         return None if sizes is None else len(sizes)
 
     def size(self, name: str, axis: int) -> Size:
-        """One size of an argument, None while it is not known or where it does not exist."""
+        """Return one size of an argument; None while it is not known or if it does not exist."""
         sizes = self.shape(name)
         return sizes[axis] if sizes is not None and -len(sizes) <= axis < len(sizes) else None
 
     def number(self, name: str) -> float | int | None:
-        """A scalar, or its default where it is not there or omitted; None while it is not known."""
+        """Return a scalar, or its default if it is missing or omitted; None while it is not known."""
         argument = self.get(name)
         if argument is None:
             return self._defaults.get(name)
@@ -209,13 +216,13 @@ class Call:
         return None if value is None else int(value)
 
     def wholes(self, name: str) -> list[int] | None:
-        """The flattened elements of a TENSOR_INT32, None while they are not known, or if it is omitted."""
+        """Return the flattened elements of a TENSOR_INT32; None while they are not known or if it is omitted."""
         argument = self.get(name)
         value = None if argument is None else argument.value
         return None if value is None else [int(element) for element in value.reshape(-1)]
 
     def axis(self, name: str, of: str, more: int = 0) -> int | None:
-        """An axis of `of` (with `more` dimensions), counted from the front; None while that is not known."""
+        """Return an axis of `of` (with `more` dimensions), counted from the front; None while that is not known."""
         value, rank = self.whole(name), self.rank(of)
         return None if value is None or rank is None or not rank + more else value % (rank + more)
 
@@ -226,7 +233,7 @@ class Call:
         return None if value is None else bool(value)
 
     def image(self, name: str) -> tuple[Size, Size, Size, Size] | None:
-        """What is known of batch, height, width and channels of an image, None while rank or layout is not known."""
+        """Return batch, height, width and channels of an image; None while rank or layout is not known."""
         sizes, nchw = self.shape(name), self.nchw
         if sizes is None or len(sizes) != 4 or nchw is None:
             return None

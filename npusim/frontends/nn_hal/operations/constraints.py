@@ -1,4 +1,4 @@
-"""Rules that many operations share. What is not known yet breaks none of them."""
+"""Rules that many operations share. A size or value that is not known yet breaks none of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npusim.frontends.nn_hal.operations.row import Rule
 from npusim.frontends.sums import same_scales
 
 QUANTIZED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
-"""Types of 8-bit codes with one scale and a zero point."""
+"""Types of 8-bit values with one scale and a zero point."""
 
 
 # Parameters
@@ -37,7 +37,7 @@ def padding_scheme(call: Call) -> str | None:
 
 
 def at_least(least: int, *names: str) -> Rule:
-    """The rule that scalars are not smaller than `least`."""
+    """Return the rule that scalars are not smaller than `least`."""
 
     def rule(call: Call) -> str | None:
         values = ((name, call.whole(name)) for name in names)
@@ -48,7 +48,7 @@ def at_least(least: int, *names: str) -> Rule:
 
 
 def positive(*names: str) -> Rule:
-    """The rule that real scalars are above 0."""
+    """Return the rule that real scalars are above 0."""
 
     def rule(call: Call) -> str | None:
         values = ((name, call.number(name)) for name in names)
@@ -59,7 +59,7 @@ def positive(*names: str) -> Rule:
 
 
 def finite(*names: str) -> Rule:
-    """The rule that real scalars are finite."""
+    """Return the rule that real scalars are finite."""
 
     def rule(call: Call) -> str | None:
         values = ((name, call.number(name)) for name in names)
@@ -70,7 +70,7 @@ def finite(*names: str) -> Rule:
 
 
 def one_of(name: str, low: int, high: int, meaning: str) -> Rule:
-    """The rule that a scalar is one of a range of codes."""
+    """Return the rule that a scalar is one of a range of numbers, which `meaning` explains."""
 
     def rule(call: Call) -> str | None:
         return _outside(call.whole(name), low, high, name)
@@ -80,7 +80,7 @@ def one_of(name: str, low: int, high: int, meaning: str) -> Rule:
 
 
 def axis_of(name: str, of: str, more: int = 0, negative: bool = True) -> Rule:
-    """The rule that a scalar is an axis of an argument (with `more` dimensions), also counted from the end."""
+    """Return the rule that a scalar is an axis of an argument (with `more` dimensions), also counted from the end."""
 
     def rule(call: Call) -> str | None:
         rank = call.rank(of)
@@ -97,7 +97,7 @@ def axis_of(name: str, of: str, more: int = 0, negative: bool = True) -> Rule:
 
 
 def axes_of(name: str, of: str) -> Rule:
-    """The rule that the elements of a tensor are axes of an argument, also counted from the end."""
+    """Return the rule that the elements of a tensor are axes of an argument, also counted from the end."""
 
     def rule(call: Call) -> str | None:
         axes, rank = call.wholes(name), call.rank(of)
@@ -110,7 +110,7 @@ def axes_of(name: str, of: str) -> Rule:
 
 
 def elements_at_least(least: int, name: str) -> Rule:
-    """The rule that no element of a TENSOR_INT32 is smaller than `least`."""
+    """Return the rule that no element of a TENSOR_INT32 is smaller than `least`."""
 
     def rule(call: Call) -> str | None:
         values = call.wholes(name)
@@ -124,7 +124,7 @@ def elements_at_least(least: int, name: str) -> Rule:
 
 
 def rank_of(name: str, low: int, high: float | None = None) -> Rule:
-    """The rule that tensors have `low` to `high` dimensions (as many as `low` if that is not given)."""
+    """Return the rule that tensors have `low` to `high` dimensions (as many as `low` if that is not given)."""
     most = low if high is None else high
 
     def rule(call: Call) -> str | None:
@@ -137,7 +137,7 @@ def rank_of(name: str, low: int, high: float | None = None) -> Rule:
 
 
 def same_shape(first: str, *others: str) -> Rule:
-    """The rule that tensors have the same dimensions."""
+    """Return the rule that tensors have the same dimensions."""
 
     def rule(call: Call) -> str | None:
         sizes = call.shape(first)
@@ -148,19 +148,19 @@ def same_shape(first: str, *others: str) -> Rule:
 
 
 def may_equal(first: Shape, second: Shape) -> bool:
-    """Whether shapes are equal as far as they are known."""
+    """Return True if shapes are equal as far as they are known."""
     if first is None or second is None:
         return True
     return len(first) == len(second) and all(map(may_be_same, first, second))
 
 
 def may_be_same(first: Size, second: Size) -> bool:
-    """Whether sizes are equal if they are known."""
+    """Return True if sizes are equal if they are known."""
     return first is None or second is None or first == second
 
 
 def broadcasts(first: str, second: str, output: str = "output") -> Rule:
-    """The rule that two tensors have compatible dimensions, and what the output has then."""
+    """Return the rule that two tensors broadcast, and that the output has the common shape."""
 
     def rule(call: Call) -> str | None:
         one, other = call.shape(first), call.shape(second)
@@ -179,7 +179,7 @@ def broadcasts(first: str, second: str, output: str = "output") -> Rule:
 
 
 def broadcast(first: tuple[Size, ...], second: tuple[Size, ...]) -> tuple[Size, ...] | None:
-    """What two shapes broadcast to, None where they cannot."""
+    """Return the shape that two shapes broadcast to; None if they do not."""
     rank = max(len(first), len(second))
     padded = [(1,) * (rank - len(sizes)) + tuple(sizes) for sizes in (first, second)]
     result: list[Size] = []
@@ -192,7 +192,7 @@ def broadcast(first: tuple[Size, ...], second: tuple[Size, ...]) -> tuple[Size, 
 
 
 def length_of(name: str, wanted: str, of: str, axis: int) -> Rule:
-    """The rule that a tensor has one dimension, of the size of an axis of another."""
+    """Return the rule that a tensor has one dimension, of the size of an axis of another."""
 
     def rule(call: Call) -> str | None:
         sizes, size = call.shape(name), call.size(of, axis)
@@ -205,7 +205,7 @@ def length_of(name: str, wanted: str, of: str, axis: int) -> Rule:
 
 
 def entry_per_dimension(name: str, of: str) -> Rule:
-    """The rule that a tensor has one dimension with an element per dimension of another."""
+    """Return the rule that a tensor has one dimension with an element per dimension of another."""
 
     def rule(call: Call) -> str | None:
         sizes, rank = call.shape(name), call.rank(of)
@@ -218,7 +218,7 @@ def entry_per_dimension(name: str, of: str) -> Rule:
 
 
 def pair_per_dimension(name: str, of: str) -> Rule:
-    """The rule that a tensor has two dimensions, with two elements per dimension of another."""
+    """Return the rule that a tensor has two dimensions, with two elements per dimension of another."""
 
     def rule(call: Call) -> str | None:
         return None if may_equal(call.shape(name), (call.rank(of), 2)) else name
@@ -231,28 +231,28 @@ def pair_per_dimension(name: str, of: str) -> Rule:
 
 
 class _Source(NamedTuple):
-    """Where a named size stands: an argument and the place of the name in its text."""
+    """The argument that defines a named size, and the position of the name in its text."""
 
     argument: str
     place: int
 
 
 class _Sizes(NamedTuple):
-    """What texts say of arguments, and where each name stands first."""
+    """The texts of arguments, and the argument that defines each name."""
 
     texts: Mapping[str, tuple[str, ...]]
     sources: Mapping[str, _Source]
     sequences: Sequence[str]
 
     def size(self, call: Call, argument: str, place: int) -> Size:
-        """The size at a place of the text of an argument; None while it is not known."""
+        """Return the size at a position of an argument's text; None while it is not known."""
         if argument not in self.sequences or place > 1:
             return call.size(argument, place)
         time_major = call.whole("time_major")
         return None if time_major is None else call.size(argument, place if time_major else 1 - place)
 
     def wanted(self, call: Call, symbol: str, argument: str, place: int) -> tuple[Size, int]:
-        """What a size must be, None for anything, and what it must be a multiple of."""
+        """Return the value that a size must have, None for any, and the number that it must be a multiple of."""
         *factors, name = symbol.split("*")
         factor = int(factors[0]) if factors else 1
         if name.isdigit():
@@ -328,7 +328,7 @@ def _text(sizes: _Sizes, name: str) -> str:
 
 
 def same_quantization(first: str, *others: str, until: HalVersion | None = None) -> Rule:
-    """The rule that 8-bit tensors have one scale and zero point; `until` is the version that gave it up."""
+    """Return the rule that 8-bit tensors have one scale and zero point; until: the version that dropped it."""
 
     def rule(call: Call) -> str | None:
         if until is not None and call.version >= until:
@@ -348,7 +348,7 @@ def same_quantization(first: str, *others: str, until: HalVersion | None = None)
 
 
 def prescribed(name: str, wanted: Mapping[OperandType, tuple[float, int]]) -> Rule:
-    """The rule that a tensor has a certain scale and zero point, by its type."""
+    """Return the rule that a tensor has a certain scale and zero point, by its type."""
 
     def rule(call: Call) -> str | None:
         operand = call[name].operand
@@ -361,7 +361,7 @@ def prescribed(name: str, wanted: Mapping[OperandType, tuple[float, int]]) -> Ru
 
 
 def asymmetric(scale: float, unsigned: int) -> dict[OperandType, tuple[float, int]]:
-    """The same scale and real zero for both 8-bit types; `unsigned` is the zero point of the unsigned one."""
+    """Return a scale and zero point for both 8-bit types; unsigned: the zero point of the unsigned type."""
     return {QUANTIZED[0]: (scale, unsigned), QUANTIZED[1]: (scale, unsigned - 128)}
 
 
@@ -377,7 +377,7 @@ def bias_scale(call: Call) -> str | None:
 
 
 def output_above_product(first: str, second: str, until: HalVersion | None = None) -> Rule:
-    """The rule that the output's scale is above the product of two others; `until` is the version that gave it up."""
+    """Return the rule that the output's scale is above the product of two; until: the version that dropped it."""
 
     def rule(call: Call) -> str | None:
         if call["output"].type not in QUANTIZED or (until is not None and call.version >= until):
@@ -393,7 +393,7 @@ def output_above_product(first: str, second: str, until: HalVersion | None = Non
 
 
 def channel_dimension(wanted: int) -> Rule:
-    """The rule that a per-channel filter has its scales along a certain dimension."""
+    """Return the rule that a per-channel filter has its scales along a certain dimension."""
 
     def rule(call: Call) -> str | None:
         channels = call["filter"].operand.channels

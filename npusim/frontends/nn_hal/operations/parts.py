@@ -1,12 +1,12 @@
-"""Graphs from operations of a model: all of a graph's, or a stretch of them.
+"""Builds graphs from operations of a model: all operations of a graph, or a run of consecutive ones.
 
     parts = GraphParts("main", Known(model.main), model.version)
     for operation in model.main.operations:
         parts.add(operation)
     graph = parts.builder.graph([parts.tensor(index) for index in model.main.outputs])
 
-An operand that nothing has written becomes an input of the graph when it is first read (`parts.inputs`), or a constant
-if it is one. So a stretch of the operations makes a graph as well as all of them do.
+An operand that no operation has written becomes an input of the graph when it is first read (`parts.inputs`), or a
+constant if it is one. So any run of consecutive operations makes a graph.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from npusim.kernels.table import operator
 class GraphParts:
     """A graph in the making from operations of a graph of the model, in their order.
 
-    builder: what the nodes go to.
-    known:   sizes of results are added to it.
+    builder: the graph that gets the nodes.
+    known:   sizes and values of operands; those of results are added.
     inputs:  the operands that became inputs of the graph, in its order.
-    counts:  per output of an operation that is `counted`: the tensor of the number of its rows.
+    counts:  output of a `counted` operation -> the tensor of the number of its rows.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class GraphParts:
         referenced: Sequence[CheckedGraph] = (),
         builder: GraphBuilder | None = None,
     ) -> None:
-        """`builder`, if there is one, has nodes of other graphs of the model already."""
+        """Start a graph, or go on with a builder that has nodes of other graphs of the model."""
         self.builder = builder or GraphBuilder(name)
         self.known = known
         self.inputs: list[int] = []
@@ -53,17 +53,17 @@ class GraphParts:
         self._tensors: dict[int, int] = {}
 
     def has(self, operand: int) -> bool:
-        """Whether an operand is a tensor of the graph already."""
+        """Return True if an operand is a tensor of the graph already."""
         return operand in self._tensors
 
     def tensor(self, operand: int, role: Argument | None = None) -> int:
-        """The tensor of an operand, a new input or constant if it has none. Raises Needs if its sizes are not known."""
+        """Return the tensor of an operand, added if it has none. Raises Needs if its sizes are not known."""
         if operand not in self._tensors:
             self._tensors[operand] = self.added(operand, role)
         return self._tensors[operand]
 
     def added(self, operand: int, role: Argument | None) -> int:
-        """The tensor of an operand that nothing in the graph has written: a new input or constant."""
+        """Return a new tensor for an operand that no operation of the graph has written: an input or a constant."""
         said = self.known.graph.operands[operand]
         name = f"operands[{operand}]"
         sizes = self.known.shape(operand)
@@ -76,10 +76,10 @@ class GraphParts:
         return self.builder.input(name, tensor_type(said, shape))
 
     def add(self, operation: CheckedOperation) -> Call:
-        """Checks an operation by what is known now, adds its nodes, and knows the sizes of its outputs then.
+        """Check an operation by what is known, add its nodes, and record the sizes of its outputs.
 
-        Raises Refused where it breaks a rule or npusim cannot do it, Needs where something must be known first. What
-        raises leaves nothing in the graph.
+        Raises Refused if it breaks a rule or npusim does not compute it, and Needs if a value must be known first.
+        The graph is unchanged then.
         """
         call = checked_call(operation, self.known, self._version, self._referenced)
         row = row_of(operation)
@@ -95,7 +95,7 @@ class GraphParts:
         return call
 
     def open_rows(self, operation: CheckedOperation) -> None:
-        """Forgets how many rows a `counted` operation gives at most: what follows sees those that it has counted."""
+        """Open the first size of a `counted` operation's outputs, for later operations see the counted rows."""
         for operand in operation.outputs:
             if operand in self.counts:
                 _, *others = self.known.shapes[operand] or ()
@@ -120,7 +120,7 @@ class GraphParts:
                 self.counts[argument.operand.index] = outputs[-1]
 
     def refusal(self, operation: CheckedOperation) -> Fault | None:
-        """As `add`, and why npusim does not compute an operation that keeps all rules."""
+        """Add an operation; return why npusim does not compute it although it keeps all rules, or None."""
         try:
             self.add(operation)
         except Refused as refused:
@@ -134,9 +134,9 @@ class GraphParts:
 
 
 def unsupported(model: CheckedModel, graph: CheckedGraph) -> dict[int, Fault]:
-    """Why npusim does not compute operations of a graph that keep all rules, by their index.
+    """Return, by index, why npusim does not compute operations of a graph that keep all rules.
 
-    What decides counts as the operations do that it executes.
+    IF and WHILE are not computed if an operation in their graphs is not.
     """
     parts, found = GraphParts(graph.place, Known(graph), model.version, model.referenced), {}
     for operation in graph.operations:
@@ -161,7 +161,7 @@ def checked_call(
     version: HalVersion,
     referenced: Sequence[CheckedGraph] = (),
 ) -> Call:
-    """An operation with its arguments named. Raises Refused for a rule that it breaks by what is known now."""
+    """Return an operation with its arguments named. Raises Refused for a rule that it breaks by what is known."""
     row = row_of(operation)
     call = row.call(operation, known, version, referenced)
     fault = call if isinstance(call, Fault) else row.fault(call)
@@ -172,7 +172,7 @@ def checked_call(
 
 
 def row_of(operation: CheckedOperation) -> Row:
-    """The row of an operation. Raises Refused for one that npusim does not have."""
+    """Return the row of an operation. Raises Refused for one that npusim does not have."""
     row = table.row(operation.type)
     if row is None:
         raise Refused(_not_computed(operation))
@@ -187,7 +187,7 @@ def _not_computed(operation: CheckedOperation) -> Fault:
 
 
 def _require_sound(builder: GraphBuilder, node: Node, call: Call) -> None:
-    """Raises Refused where an operator does not take a node, which is nobody's fault but npusim's."""
+    """Raise Refused for a node that its operator does not take, although the operation keeps all rules."""
     try:
         broken = operator(node.op).broken_rule(call_of(builder, node))
     except (LookupError, TypeError, ValueError, ArithmeticError):

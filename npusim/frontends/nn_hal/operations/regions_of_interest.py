@@ -1,4 +1,4 @@
-"""Boxes and regions of interest."""
+"""Operations on boxes and regions of interest: proposals, suppression, detections, pools of regions, keypoints."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _WITH_BOXES = "F16,F16@1.2 F32,F32@1.2 Q8,Q16A@1.2 Q8S,Q16A@1.3"
 
 
 def _eighths(*names: str) -> tuple[Rule, ...]:
-    """Coordinates in 16 bits are eighths of a pixel."""
+    """Return the rules that 16-bit coordinates are eighths of a pixel."""
     return tuple(constraints.prescribed(name, _EIGHTHS) for name in names)
 
 
 def _inside(images: str, of: str) -> Rule:
-    """The rule that every box lies in an image that there is."""
+    """Return the rule that the image number of every box is that of an image of the batch."""
 
     def rule(call: Call) -> str | None:
         numbers, count = call.wholes(images), call.size(of, 0)
@@ -38,7 +38,7 @@ def _inside(images: str, of: str) -> Rule:
 
 
 def _suppression(c: Conversion) -> Sequence[int]:
-    """Only the gaussian kernel has a sigma; 1 stands for one that is not used."""
+    """Add the node with the sigma of a gaussian kernel; for other kernels it is not used and 1."""
     is_gaussian = _KERNELS.values[c.whole("kernel")] == "gaussian"
     return c.add(sigma=c.real("sigma") if is_gaussian else 1.0)
 
@@ -67,7 +67,7 @@ def _sized(call: Call) -> str | None:
 
 
 def _detections(c: Conversion) -> Sequence[int]:
-    """Each kind of suppression has one of the two limits; 1 stands for the other."""
+    """Add the node with one of the two limits, by the kind of suppression; the other is not used and 1."""
     is_regular = c.flag("regular")
     return c.add(
         max_classes_per_detection=1 if is_regular else c.whole("max_classes_per_detection"),

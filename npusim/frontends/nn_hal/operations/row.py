@@ -42,9 +42,9 @@ Words = str | Choice | tuple["Words", ...]
 """The argument that says a parameter, or a tuple of these for a parameter that is a tuple."""
 
 Rule = Callable[[Call], str | None]
-"""None when a call keeps the rule, or what is not known yet may keep it; else the name of the argument at fault.
+"""Returns the name of the argument at fault, or None if the call keeps the rule, as far as sizes and values are known.
 
-Its docstring is the rule, the message and the manual.
+Its docstring is the text of the rule, of its message and of the manual.
 """
 
 Convert = Callable[["Conversion"], Sequence[int]]
@@ -52,7 +52,7 @@ Convert = Callable[["Conversion"], Sequence[int]]
 
 
 def text(rule: Rule) -> str:
-    """A rule as messages and the manual say it."""
+    """Return the text of a rule for messages and the manual."""
     return " ".join((rule.__doc__ or "").split()).rstrip(".")
 
 
@@ -102,16 +102,16 @@ class Row:
 
     @property
     def since(self) -> HalVersion:
-        """The version in which it appeared."""
+        """The version in which the operation appeared."""
         return since(self.type)
 
     @property
     def supported(self) -> bool:
-        """Whether npusim has what it needs."""
+        """Whether npusim has all operators of its nodes."""
         return bool(self.op or self.convert) and all(map(known_operator, self.operators))
 
     def tensor_types(self, version: HalVersion = HalVersion.AIDL_V3) -> tuple[OperandType, ...]:
-        """The tensor types that it takes by a version."""
+        """Return the tensor types that the operation takes in a version."""
         return tensor_types(self.types, version)
 
     def call(
@@ -121,7 +121,7 @@ class Row:
         version: HalVersion,
         referenced: Sequence[CheckedGraph] = (),
     ) -> Call | Fault:
-        """An operation with its arguments named, or why no signature of the row is its (O3, O4), or L6."""
+        """Return an operation with its arguments named, or the fault: no signature fits (O3, O4), no value (L6)."""
         operands = known.graph.operands
         inputs = [operands[index].type for index in operation.inputs]
         outputs = [operands[index].type for index in operation.outputs]
@@ -141,7 +141,7 @@ class Row:
         )
 
     def fault(self, call: Call) -> Fault | None:
-        """The first rule that a call breaks, of those that what is known can decide."""
+        """Return the fault of the first rule that a call breaks, as far as sizes and values are known."""
         for name, rules, shown in (
             ("O5", self.parameters, _value),
             ("O6", self.shapes, _sizes),

@@ -1,4 +1,4 @@
-"""Signatures of operations as rows of text, and which of them a call has.
+"""Signatures of operations as text, and the signature that a call has.
 
 A form is `inputs > outputs`, an argument `name:kind`, with `@1.2` in front if it came after the operation:
 
@@ -56,13 +56,14 @@ _VERSIONS = {
 }
 
 Types = dict[str, OperandType]
-"""What the variables of a signature are."""
+"""Variables of a signature -> their types."""
 
 
 class Slot(NamedTuple):
     """One argument of a form.
 
-    `repeats` is "" for one, "+" or "*"; `default` what a call has that ends in front of it.
+    repeats: "" for one argument, "+" for one or more, "*" for any number.
+    default: its value in a call with fewer arguments.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Slot(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """The arguments of one side of a form: those of every call, then those with which it may go on."""
+    """The inputs or outputs of a form: those of every call, then groups with which a call may go on."""
 
     first: tuple[Slot, ...]
     further: tuple[tuple[HalVersion, tuple[Slot, ...]], ...]
@@ -84,7 +85,7 @@ class Slots(NamedTuple):
         return sum((slots for _, slots in self.further), self.first)
 
     def lists(self, version: HalVersion) -> Iterator[tuple[Slot, ...]]:
-        """The lists of arguments that a call may have by a version, the shortest first."""
+        """Yield the lists of arguments that a call may have by a version, the shortest first."""
         slots = self.first
         yield slots
         for since, more in self.further:
@@ -102,7 +103,7 @@ class Form(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """A signature that a call has: per operand its argument, and the form with all that it might have."""
+    """The signature of a call: the argument of each operand, and the form with all arguments that it may have."""
 
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
@@ -110,7 +111,7 @@ class Binding(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """Why a call has none: which operand ("inputs", 2), or ("", 0) for their number, and the text."""
+    """Why a call has no signature: the operand at fault, as side and position; side "" if their number is wrong."""
 
     side: str
     position: int
@@ -119,7 +120,7 @@ class Mismatch(NamedTuple):
 
 @cache
 def form(text: str) -> Form:
-    """The form that a row of text says."""
+    """Return the form of a text."""
     inputs, _, outputs = text.partition(">")
     since = "1.0"
     if inputs.startswith("@"):
@@ -129,7 +130,7 @@ def form(text: str) -> Form:
 
 @cache
 def assignments(text: str) -> tuple[tuple[HalVersion, Types], ...]:
-    """What the variables may be together, and since when."""
+    """Return the types that the variables may have together, each with the version in which they appeared."""
     names, _, rows = text.partition(":")
     found = []
     for row in rows.split():
@@ -146,7 +147,7 @@ def bind(
     inputs: Sequence[OperandType],
     outputs: Sequence[OperandType],
 ) -> Binding | Mismatch:
-    """The signature that operands of these types have by a version, or what is wrong with the nearest."""
+    """Return the signature that operands of these types have in a version, or the misfit of the nearest one."""
     known_forms = [known for known in map(form, forms) if known.since <= version]
     candidates = [
         Binding(taken, given, known)
@@ -166,7 +167,7 @@ def bind(
 
 
 def tensor_types(types: str, version: HalVersion = HalVersion.AIDL_V3) -> tuple[OperandType, ...]:
-    """What the first variable may be."""
+    """Return the types that the first variable may have."""
     first = types.split(":")[0].split()[:1]
     return tuple(dict.fromkeys(row[name] for row in _known(types, version) for name in first))
 
@@ -193,7 +194,7 @@ def _slot(word: str) -> Slot:
 
 
 def _stretched(slots: Slots, version: HalVersion, count: int) -> Iterator[tuple[Slot, ...]]:
-    """The lists of arguments of a form that `count` operands fill."""
+    """Yield the lists of arguments of a form that `count` operands fill."""
     for listed in slots.lists(version):
         repeated = next((index for index, slot in enumerate(listed) if slot.repeats), None)
         if repeated is None:
@@ -206,7 +207,7 @@ def _stretched(slots: Slots, version: HalVersion, count: int) -> Iterator[tuple[
 def _first_misfit(
     binding: Binding, known: Sequence[Types], inputs: Sequence[OperandType], outputs: Sequence[OperandType]
 ) -> Mismatch | None:
-    """None if some assignment of the variables fits all operands; else the misfit of the one that fits longest."""
+    """Return the misfit of the assignment that fits most operands; None if one fits all."""
     nearest = Mismatch("", -1, "")
     for types in known or [{}]:
         for side, slots, operands in (
@@ -227,7 +228,7 @@ def _first_misfit(
 
 
 def _kind(slot: Slot, types: Types) -> OperandType | None:
-    """The type that an argument must have; None for any."""
+    """Return the type that an argument must have; None for any."""
     if slot.kind == "any":
         return None
     if slot.kind == "s":
@@ -245,7 +246,7 @@ def _wanted(slot: Slot, types: Types) -> str:
 
 
 def _counts(known: Sequence[Form], version: HalVersion, inputs: int, outputs: int) -> str:
-    """What a call with a wrong number of operands has, and which there may be."""
+    """Return the message for a wrong number of operands: what the call has, and the numbers that it may have."""
     taken = _numbers([listed for one in known for listed in one.inputs.lists(version)])
     given = _numbers([listed for one in known for listed in one.outputs.lists(version)])
     return f"has {inputs} inputs and {outputs} outputs, takes {taken} and gives {given}"

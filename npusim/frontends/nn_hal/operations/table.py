@@ -1,4 +1,4 @@
-"""Every operation of NNAPI that npusim knows, one row each."""
+"""The rows of all operations of NNAPI that npusim knows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The rules of the HAL, each a function whose docstring says it, by what they look at."""
+"""The rules of HAL models: functions that yield faults, with the text of the rule as docstring."""

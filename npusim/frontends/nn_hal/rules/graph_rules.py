@@ -251,7 +251,7 @@ def _agree(
 
 
 def _fit(a: CheckedOperand, b: CheckedOperand) -> bool:
-    """Whether the dimensions are equal as far as both are known."""
+    """Return True if the dimensions are equal as far as both are known."""
     if a.dimensions is None or b.dimensions is None:
         return True
     pairs = zip(a.dimensions, b.dimensions, strict=False)
@@ -263,7 +263,7 @@ def _described(operand: CheckedOperand) -> str:
 
 
 def _is_truth(operand: CheckedOperand) -> bool:
-    """Whether it is a condition; its size may be open."""
+    """Return True if it is a condition; its size may be open."""
     sizes = operand.dimensions
     return (
         operand.type is OperandType.TENSOR_BOOL8 and operand.has_value and (sizes is None or max(sizes) <= 1)

@@ -1,4 +1,4 @@
-"""Rules of single operands: types, sizes, scales, and where constants lie."""
+"""Rules of single operands: types, sizes, scales, and the memory of constants."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The other way: graphs as TFLite models.
+"""Writes graphs as TFLite models.
 
-A graph is brought into a form that TFLite has (`rewrites`), every node becomes an operator by the reader's own table
-(`operations`), and the file is read again: what comes back must be the graph that was written. So what TFLite cannot
-say of a layer needs no list; it is what the reader does not see again.
+A graph is first rewritten with the operators that TFLite has (`rewrites`). Every node then becomes an operator by the
+reader's table (`operations`). Last, the file is read again and must give the same graph. So no list is needed of what
+TFLite cannot express: it is what the reader does not read back.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _DESCRIPTION = "Written by npusim."
 
 
 def operators() -> frozenset[str]:
-    """The operators that become operators of TFLite, where their parameters and types allow it."""
+    """Return the operators that TFLite has an operator for, at least for some parameters and types."""
     return frozenset({row.op for row in OPERATORS.values()} | REWRITES.keys())
 
 
 def written(graph: Graph) -> bytes:
-    """The `.tflite` file of a graph, inputs, outputs and states in its order; equal graphs give equal bytes.
+    """Return the `.tflite` file of a graph, inputs, outputs and states in its order; equal graphs give equal bytes.
 
     Raises GraphError that names the layers which TFLite cannot express, and why.
     """

@@ -1,4 +1,4 @@
-"""A graph in TFLite's terms as the tables of a file: tensors, operators, and the subgraphs of bodies."""
+"""A rewritten graph as the tables of a file: tensors, operators, and the subgraphs of bodies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONTROL = {row.op: (code, row) for code, row in DECIDING.items()}
 
 
 def subgraphs_of(graph: Graph, refusals: Refusals) -> list[FileSubgraph]:
-    """The subgraphs of a graph in TFLite's terms, its own first; layers that cannot be said are added to the refusals.
+    """Return the subgraphs of a rewritten graph, its own first. Layers that TFLite lacks are added to the refusals.
 
     Raises GraphError for states that no recurrent operator updates.
     """
@@ -34,7 +34,7 @@ def subgraphs_of(graph: Graph, refusals: Refusals) -> list[FileSubgraph]:
 
 
 def fields_of(options: str) -> tuple[str, ...]:
-    """The fields of an options table of the schema."""
+    """Return the fields of an options table of the schema."""
     import tflite
 
     start = f"{options}Add"
@@ -42,7 +42,7 @@ def fields_of(options: str) -> tuple[str, ...]:
 
 
 class _Subgraph:
-    """A graph on its way into a subgraph of the file: `at` is where each of its tensors is there.
+    """A graph on its way into a subgraph of the file; `at` maps its tensors to those of the file.
 
     A state is one variable of the file, before and after its update.
     """
@@ -60,7 +60,7 @@ class _Subgraph:
         self.updated: set[int] = set()
 
     def write(self) -> int:
-        """Fills its place among the subgraphs and gives its number."""
+        """Store the subgraph among the subgraphs of the file, and return its number."""
         graph = self.graph
         inputs = [self.tensor(number) for number in graph.inputs]
         for_every_node(graph, self.node, self.refusals)
@@ -75,13 +75,13 @@ class _Subgraph:
         return self.number
 
     def readers(self, number: int) -> list[str]:
-        """The names of the layers that take a tensor."""
+        """Return the names of the layers that take a tensor."""
         return [node.name for node in self.graph.nodes if number in node.inputs]
 
     # Tensors
 
     def tensor(self, number: int) -> int:
-        """The number of a tensor in the file."""
+        """Return the number of a tensor in the file."""
         if number in self.now:
             return self.tensor(self.now[number])
         if number not in self.at:
@@ -94,7 +94,7 @@ class _Subgraph:
         return self.at[number]
 
     def add(self, tensor: FileTensor) -> int:
-        """A tensor of the file."""
+        """Add a tensor to the file, and return its number."""
         import tflite
 
         if not hasattr(tflite.TensorType, tensor.type.dtype.upper()):
@@ -106,7 +106,7 @@ class _Subgraph:
         return len(self.tensors) - 1
 
     def operand(self, number: int | None) -> int:
-        """The number of an operand in the file; -1 if it is absent. A state that was updated is no longer there."""
+        """Return the number of an operand in the file; -1 if it is absent. Raises GraphError for an updated state."""
         if number is None:
             return _ABSENT
         if number in self.updated:
@@ -116,7 +116,7 @@ class _Subgraph:
     # Operators
 
     def node(self, node: Node) -> None:
-        """Adds a node."""
+        """Add a node."""
         if node.op in _CONTROL:
             self.operators.append(self.deciding(node, *_CONTROL[node.op]))
             return
@@ -145,12 +145,12 @@ class _Subgraph:
         self.updated.update(states)
 
     def version(self, code: str, inputs: Iterable[int]) -> int:
-        """The version of an operator with these operands."""
+        """Return the version of an operator with these operands."""
         kinds = [self.tensors[number].type for number in inputs if number != _ABSENT]
         return version(code, kinds[0], kinds[1] if len(kinds) > 1 else None)
 
     def inputs(self, node: Node, row: Translation, words: Wording) -> list[int]:
-        """The operands in the file's order: the node's where the reader keeps them, and constants."""
+        """Return the operands in the file's order: inputs of the node, and its parameters as constants."""
         keeps = row.keeps if row.keeps is not None else range(len(node.inputs))
         operands = {
             position: self.operand(number) for position, number in zip(keeps, node.inputs, strict=False)
@@ -165,7 +165,7 @@ class _Subgraph:
         return [operands.get(position, _ABSENT) for position in range(count)]
 
     def results(self, node: Node, row: Translation) -> tuple[tuple[int, ...], list[int]]:
-        """The results that the file has, and the states, before their update, that follow them in the graph."""
+        """Return the results that the file has, and the old values of the states that the node updates."""
         positions = operator(node.op).states
         states = [node.inputs[position] for position in positions if position < len(node.inputs)]
         there = [
@@ -183,7 +183,7 @@ class _Subgraph:
         return own, there
 
     def deciding(self, node: Node, code: str, row: Deciding) -> FileOperator:
-        """A node with bodies, which become subgraphs."""
+        """Return the operator of a node with bodies, which become subgraphs."""
         numbers = [_Subgraph(body, self.subgraphs, self.refusals).write() for body in node.bodies]
         fields = dict(zip(row.bodies, numbers, strict=True))
         inputs = tuple(map(self.operand, node.inputs))

@@ -121,7 +121,7 @@ def _pairs(values: Any) -> Array:
 
 
 def _strided_slice(call: Call) -> Wording:
-    """An end before the first element has no number, so its mask bit is set."""
+    """Set the mask bit of an end before the first element, which has no number."""
     how = call.parameters
     ends = [first + size * step for first, size, step in zip(how.begin, how.size, how.strides, strict=True)]
     mask = sum(1 << axis for axis, end in enumerate(ends) if end < 0)
@@ -138,7 +138,7 @@ def _split(call: Call) -> Wording:
 
 
 def _sequence_lstm(call: Call) -> Wording:
-    """The scales within a cell are those of tensors that nobody computes."""
+    """Write the scales of a cell's intermediate values as those of tensors without data."""
     scales = call.parameters.intermediates
     kinds = ["int16"] * 4 + ["int8"]
     tensors = tuple(

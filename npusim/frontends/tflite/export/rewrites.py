@@ -32,7 +32,7 @@ from npusim.kernels.table import operator
 
 
 def expressible(graph: Graph, refusals: Refusals) -> Graph:
-    """The graph in TFLite's terms; layers for which there are none stay as they are, and are added to the refusals."""
+    """Return the rewritten graph. Layers that TFLite lacks are left as they are, and added to the refusals."""
     return rewritten(graph, REWRITES, refusals)
 
 
@@ -40,13 +40,13 @@ def expressible(graph: Graph, refusals: Refusals) -> Graph:
 
 
 def _is_tflites(padding: Any, sizes: Sequence[int], kernel: Sequence[int], steps: Any, apart: Any) -> bool:
-    """Whether a padding is none, or TFLite's SAME."""
+    """Return True if a padding is none, or TFLite's SAME."""
     same = tuple(same_padding(*axis) for axis in zip(sizes, kernel, steps, apart, strict=True))
     return padding in (NO_BORDERS, same)
 
 
 def _padded(to: Rewriting, node: Node, paddings: Any, value: int | float | None = None) -> int:
-    """The image with a border of its own in front of a window."""
+    """Return the image with a border of its own in front of a window."""
     kind = to.image(node)
     shape = tuple(size + sum(pair) for size, pair in zip(kind.shape, paddings, strict=True))
     values = {"paddings": paddings} if value is None else {"paddings": paddings, "pad_value": value}
@@ -69,7 +69,7 @@ def _vectors(to: Rewriting, node: Node) -> None:
 
 
 def _with_bias(to: Rewriting, node: Node, inputs: Sequence[int | None]) -> tuple[int | None, ...]:
-    """The operands with a bias of zeros where LiteRT insists on one; codes of a bias have the scale of the sums."""
+    """Return the operands with a bias of zeros if LiteRT requires one; its scale is that of the accumulator."""
     if len(inputs) > 2 and inputs[2] is not None:
         bias = to.tensors[inputs[2]]
         if bias.type.quantization is not None or bias.type.real:
@@ -97,7 +97,7 @@ def _sum_scales(ifm: TensorType, weights: TensorType) -> Quantization | None:
 
 
 def _transposed(to: Rewriting, node: Node) -> None:
-    """TFLite's paddings are none and SAME of a convolution of the result; with another one a wider result is cut."""
+    """Write a padding that is neither none nor SAME as a wider result that is sliced."""
     how: Any = node.parameters
     if to.image(node).shape[3] != to.image(node, 1).shape[3]:
         raise GraphError("TFLite's transposed convolutions have no groups")
@@ -144,7 +144,7 @@ def _pool(to: Rewriting, node: Node) -> None:
 
 
 def _least(kind: TensorType) -> int | float:
-    """The smallest value of a type."""
+    """Return the smallest value of a type."""
     return float(np.finfo(kind.numpy_dtype).min) if kind.real else kind.element.limits[0]  # type: ignore[type-var]
 
 
@@ -152,7 +152,7 @@ def _least(kind: TensorType) -> int | float:
 
 
 def _shuffled(to: Rewriting, node: Node) -> None:
-    """Groups of channels in turn: a transposition of the channels as a matrix."""
+    """Write CHANNEL_SHUFFLE as a transposition of the channels, reshaped to a matrix."""
     how: Any = node.parameters
     kind = to.image(node)
     axis = how.axis % len(kind.shape)
@@ -166,7 +166,7 @@ def _shuffled(to: Rewriting, node: Node) -> None:
 
 
 def _filled(to: Rewriting, node: Node) -> None:
-    """The value has no axes in TFLite."""
+    """Reshape the value to a scalar, which TFLite requires."""
     kind = to.image(node)
     inputs = node.inputs
     if kind.shape:
@@ -175,7 +175,7 @@ def _filled(to: Rewriting, node: Node) -> None:
 
 
 def _along_last(to: Rewriting, node: Node) -> None:
-    """TFLite has these operators along the last axis: another one is brought there and back."""
+    """Transpose the axis to the last place and back, because TFLite has these operators along the last axis only."""
     how: Any = node.parameters
     rank = len(to.image(node).shape)
     axis = how.axis % rank
@@ -197,7 +197,7 @@ def _along_last(to: Rewriting, node: Node) -> None:
 
 
 def _top(to: Rewriting, node: Node) -> None:
-    """LiteRT's positions are int32."""
+    """Cast positions from int32, the type that LiteRT gives."""
     values, places = node.outputs
     kind = to.type(places)
     if kind.dtype == "int32":
@@ -209,7 +209,7 @@ def _top(to: Rewriting, node: Node) -> None:
 
 
 def _last_or_none(to: Rewriting, node: Node) -> None:
-    """The last axis, as the reader says it."""
+    """Write the last axis as -1, as the reader gives it."""
     how: Any = node.parameters
     is_last = how.axis % len(to.image(node).shape) == len(to.image(node).shape) - 1
     to.keep_node(node, parameters=how.changed(axis=-1 if is_last else how.axis))
@@ -223,7 +223,7 @@ def _turned(kind: TensorType, order: Sequence[int]) -> TensorType:
 
 
 def _by_code(to: Rewriting, node: Node) -> None:
-    """What is chosen by value is chosen by code where all codes stand for the same."""
+    """Compare quantized values if that is the same as comparing real ones: all have one scale and zero point."""
     kinds = {to.type(number).quantization for number in (*node.inputs, *node.outputs) if number is not None}
     is_plain = kinds == {None} or (len(kinds - {None}) == 1 and node.op in _CHOOSING)
     how: Any = node.parameters
@@ -236,7 +236,7 @@ _COMPARING = ("equal", "not_equal", "greater", "greater_equal", "less", "less_eq
 
 
 def _clip(to: Rewriting, node: Node) -> None:
-    """Limits that TFLite has as operators; others of reals one after the other."""
+    """Write limits as an operator that TFLite has, or floating-point ones as MAXIMUM and MINIMUM."""
     how: Any = node.parameters
     kind = to.image(node)
     op = _LIMITS.get((how.least, how.most))
@@ -284,4 +284,4 @@ REWRITES: dict[str, Rewrite] = {
         reduction,
     ),
 }
-"""By the operator; the others say as they are, with axes from the front."""
+"""By the operator. Operators without a rewrite only get their axes counted from the front."""

@@ -1,4 +1,4 @@
-"""Which element types LiteRT's reference kernels take: fewer than the operators here, which have other doors, too."""
+"""Element types that LiteRT's reference kernels take, which are fewer than those of npusim's operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOVED = (*_COUNTED, "bool")
 _DEEP = (*_COMPUTED, "int32", "int64")
 _WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 _MAIN = {"SELECT": 1, "SELECT_V2": 1, "EMBEDDING_LOOKUP": 1, "HASHTABLE_LOOKUP": 2}
-"""The operand that says the type of the operator, where it is not the first."""
+"""The operand whose type counts, if it is not the first."""
 
 
 def _of(types: tuple[str, ...], *codes: str) -> dict[str, tuple[str, ...]]:
@@ -75,8 +75,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     **_of(("float32",), "UNIDIRECTIONAL_SEQUENCE_RNN"),
     **_of(("bool",), "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "REDUCE_ALL", "REDUCE_ANY"),
 }
-"""By the operator's code: the types of its main operand with which it runs live beside npusim in
-`tests/litert/rows.py`."""
+"""By the operator's code: the types of its main operand. `tests/litert/rows.py` compares each with LiteRT."""
 
 
 def check_types(code: str, call: Call) -> None:
