@@ -190,6 +190,7 @@ def test_imports_keep_to_the_table(module: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_no_circle_between_files() -> None:
     assert circle(imported()) == []
 

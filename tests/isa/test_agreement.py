@@ -141,6 +141,7 @@ def test_the_json() -> None:
     assert set(changed["latency"]) == {"words"}
 
 
+@pytest.mark.slow
 def test_no_description_states_an_error() -> None:
     """Files that extend a preset inherit its description."""
     for name in list_presets():

@@ -385,6 +385,7 @@ def test_faults_name_their_line(text: str, message: str) -> None:
     assert said == message or (message.endswith(", ") and said.startswith(message))
 
 
+@pytest.mark.slow
 @examples(100)
 @given(st.data())
 def test_damaged_text_gives_a_line_or_a_program(data: st.DataObject) -> None:

@@ -105,6 +105,7 @@ def ends_of(fill: int, drain: int, blocks: int, held: int = -1, until: int = 0) 
     return ends
 
 
+@pytest.mark.slow
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 6))
 @examples(150)
 def test_blocks_through_two_halves(fill: int, drain: int, blocks: int) -> None:

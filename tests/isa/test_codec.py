@@ -48,6 +48,7 @@ def test_every_row_round_trips(row: type[Instruction]) -> None:
     check()
 
 
+@pytest.mark.slow
 @examples(40)
 @given(st.lists(any_instruction, max_size=12))
 def test_a_program_has_the_words_of_its_instructions(instructions: list[Instruction]) -> None:
@@ -58,6 +59,7 @@ def test_a_program_has_the_words_of_its_instructions(instructions: list[Instruct
     assert decode_all(code) == instructions
 
 
+@pytest.mark.slow
 @examples(300)
 @given(
     st.binary(min_size=WORD_BYTES, max_size=WORD_BYTES),

@@ -181,6 +181,7 @@ def test_an_empty_program_is_a_program() -> None:
     require_equal(container.loads(container.dumps(empty)), empty)
 
 
+@pytest.mark.slow
 def test_a_loaded_program_in_a_fresh_process_computes_the_same(tmp_path: Path) -> None:
     program = replace(program_of(INSTRUCTIONS[:2]), host_calls=())
     value = np.arange(16, dtype=np.int8).reshape(2, 8)
@@ -589,6 +590,7 @@ def test_fields_added_to_records_are_written_without_more() -> None:
     assert set(json.loads(SECTIONS["metadata"])) == set(container.PLAIN_FIELDS)
 
 
+@pytest.mark.slow
 def test_real_programs_load_fast(shared: Path) -> None:
     """3 MB in 10 ms on an idle core, as long as the yardstick."""
     import npusim

@@ -64,6 +64,7 @@ def test_types_may_differ() -> None:
     assert pairs("add", [-1, -1], [1, 2], (1, 1, 1), a_signed=0, b_signed=0, a_zero=255, signed=1) == [1, 2]
 
 
+@pytest.mark.slow
 @given(st.integers(0, (1 << 31) - 1), st.integers(-255, 255), st.integers(0, (1 << 31) - 1), st.booleans())
 @examples(300)
 def test_a_multiply_add_rounds_once(factor: int, code: int, addend: int, negative: bool) -> None:

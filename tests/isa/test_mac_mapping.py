@@ -42,6 +42,7 @@ def test_a_corner_is_no_slower_than_the_whole_array(preset: str) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["edge-128", "mobile-1024"])
 def test_the_corner_is_near_the_best_of_all(preset: str) -> None:
     shape = array_shape(hardware(preset).mac_array)

@@ -80,6 +80,7 @@ def test_the_full_machine_has_every_option() -> None:
         assert type(value) is not int or value > 0, parameter.path
 
 
+@pytest.mark.slow
 def test_the_manual_is_written_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "isa.md"
     assert main([str(file)]) == 0

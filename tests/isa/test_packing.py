@@ -79,6 +79,7 @@ def test_a_decoder_that_skips_beside_the_one_of_the_ethos_u(
     assert 8 * lengths(weights, 0, True).packed_bytes() / weights.size == pytest.approx(bits, rel=0.45)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [(lengths, 0.5), (pack, 1.5)], ids=["lengths", "pack"])
 def test_packing_takes_little_memory(step: tuple[Callable[..., object], float]) -> None:
     function, share = step

@@ -271,6 +271,7 @@ def pooled_by_hand(image: Array, box: list[float], size: tuple[int, int]) -> Arr
 edge = st.integers(0, 24).map(lambda number: number / 4)
 
 
+@pytest.mark.slow
 @for_any(
     st.lists(st.tuples(edge, edge, edge, edge, st.integers(0, 1)), max_size=4),
     st.tuples(st.integers(1, 3), st.integers(1, 4)),

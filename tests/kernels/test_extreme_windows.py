@@ -156,6 +156,7 @@ def test_steps_that_litert_refuses(field: str) -> None:
         tflite.parse(model, "model")
 
 
+@pytest.mark.cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

@@ -162,6 +162,7 @@ def test_random_nodes(operation: str, pair: tuple[str, str]) -> None:
     assert len(seen) > 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family", ["QLinearConv", "QLinearMatMul", "ms.QGemm", "ConvInteger", "MatMulInteger"]
 )

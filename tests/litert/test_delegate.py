@@ -70,6 +70,7 @@ def test_an_operator_is_a_partition_with_the_bytes_of_litert(code: str) -> None:
     assert tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grow", [random_graph, deep_graph])
 @pytest.mark.parametrize("operators", [None, ["CONV_2D", "ADD", "RESHAPE", "FULLY_CONNECTED"]])
 @pytest.mark.parametrize("apart", [False, True])

@@ -66,6 +66,7 @@ def flat(text: str) -> str:
     return " ".join(unescape(text).replace("\u202f", " ").split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [CHIP, BOTH, GENERIC])
 def test_the_summary_says_it_below_both_numbers(runs: dict[str, RunResult], name: str) -> None:
     lines = terminal.render(runs[name], 110).splitlines()

@@ -34,6 +34,7 @@ def test_a_figure_has_the_width_and_the_title_of_a_paper(name: str, result: RunR
     assert figure.get_figheight() == figures.FIGURES[name](result).get_figheight()
 
 
+@pytest.mark.slow
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("kind", figures.FORMATS)
 @pytest.mark.parametrize("name", figures.FIGURES)

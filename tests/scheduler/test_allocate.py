@@ -102,6 +102,7 @@ requests = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(requests)
 @examples(200)
 def test_no_byte_is_given_twice_and_no_hole_is_missed(wanted: list[tuple[int, int, int, bool]]) -> None:
@@ -128,6 +129,7 @@ def test_no_byte_is_given_twice_and_no_hole_is_missed(wanted: list[tuple[int, in
 spans = st.tuples(st.integers(0, 40), st.integers(0, 12), st.integers(-1, 300), st.integers(0, 300))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(spans, st.booleans()), max_size=60), st.sampled_from([0, 7, 512]))
 @examples(200)
 def test_bytes_in_use_during_a_span_are_those_of_all_uses_that_touch_it(

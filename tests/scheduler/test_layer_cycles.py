@@ -139,6 +139,7 @@ def test_what_it_may_be(cycles: int) -> None:
         prepared("all", cycles)
 
 
+@pytest.mark.slow
 @given(graphs(random_graph), machines((64, 4, 8, 16)), st.sampled_from(MODES))
 @examples(15)
 def test_random_graphs_keep_their_bytes(graph: Graph, chip: Hardware, mode: str) -> None:

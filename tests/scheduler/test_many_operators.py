@@ -92,6 +92,7 @@ def test_work_per_operator_does_not_grow_with_their_number(
     assert lines(work(MOST)) < MOST_GROWTH * lines(work(LEAST))
 
 
+@pytest.mark.slow
 def test_a_thousand_paddings_are_folded() -> None:
     # One call of itself per padding was too deep for Python.
     sketch = Sketch("pads")

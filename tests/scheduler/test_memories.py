@@ -256,6 +256,7 @@ def test_memories_work_at_the_same_time() -> None:
     assert moved["flash_write_byte"] == 0 < moved["flash_activate"]
 
 
+@pytest.mark.slow
 def test_a_memory_that_is_too_small_is_named() -> None:
     small = MRAM | {"size_kib": 16}
     with pytest.raises(CompileError, match=r"^ds_cnn: needs \d+ bytes of the memory mram, chip has 16384; enlarge "

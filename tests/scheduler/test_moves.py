@@ -250,6 +250,7 @@ def test_tiles_of_a_feature_map_share_beats() -> None:
     assert cycles(tile, SPACES[1], without_buffer(chip)) - cycles(tile, SPACES[1], chip) >= 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["mobile-1024", "edge-128"])
 def test_a_network_with_nchw_input_costs_little_more(preset: str) -> None:
     """A TRANSPOSE in front of MobileNetV2: 150,528 bytes are read either way, and a tenth is what it may add."""

@@ -31,6 +31,7 @@ def numbers(path: Path) -> dict[str, Any]:
     return plain
 
 
+@pytest.mark.slow
 @pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "options",
@@ -63,6 +64,7 @@ def test_every_number_is_that_without_a_cache(options: tuple[str, ...], tmp_path
     assert kept.suffix == ".nnc"
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_said_once_and_mended(tmp_path: Path) -> None:
     assert run("digits_cnn", "--cache", tmp_path)[0] == 0
     (kept,) = tmp_path.iterdir()

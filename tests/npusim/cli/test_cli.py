@@ -105,6 +105,7 @@ def test_run_draws_the_network(digits: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_two_runs_write_equal_json_but_for_wall_times(digits: Path, tmp_path: Path) -> None:
     found = []
     for name in ("a.json", "b.json"):
@@ -115,6 +116,7 @@ def test_two_runs_write_equal_json_but_for_wall_times(digits: Path, tmp_path: Pa
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_timing_only_counts_the_same_cycles(digits: Path, tmp_path: Path) -> None:
     cycles = []
     for options in ([], ["--timing-only"]):
@@ -142,6 +144,7 @@ def test_a_float_model_runs_on_the_host_and_says_so(tmp_path: Path) -> None:
     assert np.load(tmp_path / "out.npz")["out0"].min() == 0.0
 
 
+@pytest.mark.slow
 def test_inputs_by_name_and_seed(digits: Path, tmp_path: Path) -> None:
     images, _ = models.digits_test()
     name = api.compile(api.load(digits)).inputs[0].name
@@ -154,6 +157,7 @@ def test_inputs_by_name_and_seed(digits: Path, tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "out.npz")["out0"], api.run(digits, seed=7).outputs[0])
 
 
+@pytest.mark.slow
 def test_compile_then_run_gives_the_same_result(digits: Path, tmp_path: Path) -> None:
     done = npusim("compile", digits, "--hw", "edge-64", "-o", tmp_path / "d.npu")
     assert done.status == 0
@@ -290,6 +294,7 @@ def test_the_schema_of_one_document_and_of_all() -> None:
     assert "jobs: no document has this name; may be run, job, " in done.err
 
 
+@pytest.mark.slow
 def test_a_search_is_not_slower(tmp_path: Path, digits: Path) -> None:
     cycles = []
     for effort in ("fast", "12"):

@@ -147,6 +147,7 @@ def test_an_option_of_one_value_is_given_once(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_models_by_machines(tmp_path: Path) -> None:
     table, data, folder = tmp_path / "t.csv", tmp_path / "t.json", tmp_path / "report"
     status, out, err = command(
@@ -187,6 +188,7 @@ def test_a_run_of_the_table_can_be_compared(tmp_path: Path) -> None:
     assert command("compare", *files)[0] == 0
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text('extends = "edge-128"\nscratchpad.size_kib = 4\n')
     status, out, err = command(

@@ -74,6 +74,7 @@ def test_given_inputs_are_executed(chip: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(one["out0"], other["out0"])
 
 
+@pytest.mark.slow
 def test_the_partition_is_printed_in_the_format_of_its_file(chip: Path, tmp_path: Path) -> None:
     graph = api.load("digits_cnn")
     lines = npusim(
@@ -218,6 +219,7 @@ def test_a_model_that_decides_and_a_program_are_refused(
     )
 
 
+@pytest.mark.slow
 def test_a_line_that_takes_nothing_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "file.txt").write_text("softmux")
     for more in ((), ("--device", "npusim", "--device", "npusim_host")):

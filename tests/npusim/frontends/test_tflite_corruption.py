@@ -87,6 +87,7 @@ def test_every_single_byte_may_be_wrong() -> None:
         data[at] = kept
 
 
+@pytest.mark.slow
 def test_memory_stays_small() -> None:
     original = small_model()
     tracemalloc.start()
@@ -191,6 +192,7 @@ def detection(options: bytes) -> bytes:
     return build.file(ends[:3], ends[3:])
 
 
+@pytest.mark.slow
 def test_damaged_custom_options() -> None:
     names = ("max_detections", "max_classes_per_detection", "num_classes", "nms_score_threshold")
     more = ("nms_iou_threshold", "y_scale", "x_scale", "h_scale", "w_scale")

@@ -135,6 +135,7 @@ def test_each_call_of_a_signature_is_an_invoke() -> None:
         assert [layer.op for run in delegate.runs for layer in run.layers] == [op]
 
 
+@pytest.mark.slow
 def test_two_delegates_share_a_model() -> None:
     convolutions = npusim.litert.Delegate(hw="edge-32", operators=["CONV_2D"])
     rest = npusim.litert.Delegate(hw="edge-128")

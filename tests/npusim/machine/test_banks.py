@@ -306,6 +306,7 @@ def test_banks_of_regions() -> None:
     assert of(0, (5, 4), 0) == [0]
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 200),
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 120)), max_size=3),

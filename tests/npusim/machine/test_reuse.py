@@ -47,6 +47,7 @@ def sweep(graph: npusim.Graph) -> Iterator[tuple[npusim.Program, npusim.RunResul
         yield program, npusim.simulate(program, timing_only=True)
 
 
+@pytest.mark.slow
 def test_a_sweep_gives_what_each_point_gives_alone() -> None:
     for hardware, (program, result) in zip(POINTS, sweep(npusim.load("ds_cnn")), strict=True):
         forget()

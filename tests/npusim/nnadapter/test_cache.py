@@ -89,6 +89,7 @@ def finished(*given: Any, **said: Any) -> tuple[nna.Compilation, list[str]]:
     return compilation, [str(each.message) for each in caught if each.category is nna.CacheWarning]
 
 
+@pytest.mark.slow
 def test_restored_ones_are_as_compiled_ones(model: nna.Model, whole: nna.Compilation, tmp_path: Path) -> None:
     """Bytes, cycles, energy, layers, pieces: every number of the JSON."""
     folder = tmp_path / "new" / "cache"

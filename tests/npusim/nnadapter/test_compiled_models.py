@@ -42,6 +42,7 @@ MODEL = "ds_cnn"
 DEVICES = ["no_depthwise", "no_dense", "npusim_host"]
 
 
+@pytest.mark.slow
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("mode", ["order", "cost"])
 def test_three_devices_give_the_bytes_of_one(mode: str) -> None:
@@ -64,6 +65,7 @@ def test_pieces_and_boundaries_add_up_to_the_whole() -> None:
     assert all(one.tensors for one in result.boundaries)
 
 
+@pytest.mark.slow
 def test_what_pieces_take_is_known_before_a_run() -> None:
     compilation = finished(nna.from_file(MODEL), DEVICES)
     assert compilation.pieces == list(run(compilation).pieces)
@@ -105,6 +107,7 @@ def test_outputs_of_a_run_are_its_own() -> None:
     assert first.outputs[0].flags.writeable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".html", ".json", ".csv", ".trace.json"])
 def test_reports(suffix: str, tmp_path: Path) -> None:
     result = run(finished(nna.from_file(MODEL), DEVICES))

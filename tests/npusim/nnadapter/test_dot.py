@@ -120,6 +120,7 @@ def test_a_model_that_decides(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20))
 def test_names_of_any_kind(name: str, label: str) -> None:
     """Quotes, line ends, braces, backslashes and what nobody can see break nothing."""

@@ -271,6 +271,7 @@ def test_the_runtime_calls_a_driver_in_the_order_of_the_document() -> None:
     assert Fake.trace.count("open") == 1
 
 
+@pytest.mark.slow
 def test_the_device_is_closed_when_the_process_ends() -> None:
     import subprocess
     import sys

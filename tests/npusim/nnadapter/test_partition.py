@@ -407,6 +407,7 @@ def nchw_model() -> nna.Model:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("partition", ["order", "cost"])
 @pytest.mark.parametrize(

@@ -238,6 +238,7 @@ def test_a_run_that_computes_nothing() -> None:
 # Any timeline.
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -16,6 +16,7 @@ from npusim.study.levers import levers
 CLASSES = {"host": "host", "mac": "compute", "vector": "compute", "dma": "compute"}
 
 
+@pytest.mark.slow
 @pytest.mark.cases(8)
 @pytest.mark.parametrize("preset", list_presets())
 @pytest.mark.parametrize("model", ["digits_cnn", "ds_cnn"])

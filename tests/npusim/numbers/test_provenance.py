@@ -106,6 +106,7 @@ def test_names_of_hardware_do_not_change_its_digest() -> None:
     assert digest_of_hardware(npusim.hardware("edge-64")) != digest_of_hardware(hardware)
 
 
+@pytest.mark.slow
 def test_compare_shows_what_was_made_differently(model: Path, tmp_path: Path) -> None:
     result(tmp_path, model, name="a.json")
     result(tmp_path, model, "--effort", "3", "--seed", "9", name="b.json")
@@ -123,6 +124,7 @@ def test_compare_shows_what_was_made_differently(model: Path, tmp_path: Path) ->
     assert "Made" not in command("compare", tmp_path / "a.json", tmp_path / "a.json")[1]
 
 
+@pytest.mark.slow
 def test_results_from_before_are_compared_too(model: Path, tmp_path: Path) -> None:
     new = result(tmp_path, model)
     old = {key: value for key, value in new.items() if key != "provenance"}

@@ -64,6 +64,7 @@ def test_cycles_of_layers(why: str, steps: tuple[Step, ...], cycles: list[int]) 
     assert timeline.layer_cycles(program(steps=steps), trace(steps), total).tolist() == cycles
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

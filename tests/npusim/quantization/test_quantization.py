@@ -275,6 +275,7 @@ def test_ends_are_reals_or_codes_and_keep_their_names() -> None:
 # Beside LiteRT
 
 
+@pytest.mark.slow
 @needs_litert
 @pytest.mark.parametrize(("kind", "noise_db"), [("int8", 20), ("int16x8", 30)])
 def test_random_networks_are_the_same_in_litert(kind: Scheme, noise_db: int) -> None:
@@ -372,6 +373,7 @@ def test_a_classifier_classifies_as_before(digits: tuple[Graph, Array, Array], t
     assert right >= 38
 
 
+@pytest.mark.slow
 @needs_litert
 def test_its_file_is_the_same_in_litert_layer_by_layer(
     digits: tuple[Graph, Array, Array], tmp_path: Path
@@ -421,6 +423,7 @@ def command(*words: str | Path) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_costs_and_what_to_run_next(net: Path) -> None:
     words = ("quantize", net / "net.tflite", "--data", net / "samples.npz")
     status, said, errors = command(*words, "-o", net / "out.tflite", "--json", net / "out.json")

@@ -34,6 +34,7 @@ def command(*words: str | Path) -> tuple[int, str]:
     return done.exit_code, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run", "compile"])
 def test_what_is_named_fits(large: Path, name: str) -> None:
     words = [name, large, *(["--timing-only"] if name == "run" else ["-o", large.with_suffix(".npu")])]

@@ -85,6 +85,7 @@ def test_names_of_files_are_escaped() -> None:
     Tags(html)
 
 
+@pytest.mark.slow
 def test_comparisons_and_variants_show_themselves(result: RunResult) -> None:
     other = npusim.run("digits_cnn", timing_only=True)
     comparison = npusim.compare(other, npusim.run("digits_cnn", "edge-64", timing_only=True))

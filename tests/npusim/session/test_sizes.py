@@ -110,6 +110,7 @@ def test_a_shape_that_values_say_cannot_be_resized(tmp_path: Path) -> None:
         npusim.load(tmp_path / "values.tflite", SIZES)
 
 
+@pytest.mark.slow
 def test_every_way_to_run_takes_sizes(model: Path, tmp_path: Path) -> None:
     expected = npusim.run(model, timing_only=True, sizes=SIZES)
     over = model_run.run(model, ["edge-128"], timing_only=True, sizes=SIZES)
@@ -142,6 +143,7 @@ def test_what_if_of_a_result_has_its_sizes(model: Path) -> None:
     assert npusim.what_if(model, sizes=SIZES, jobs=1).latency_ms == result.latency_ms
 
 
+@pytest.mark.slow
 def test_a_search_takes_sizes_and_says_them_in_its_commands(model: Path, tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text(

@@ -132,6 +132,7 @@ def test_models_of_one_name_are_told_apart(space: Path) -> None:
     assert "\nold/net x 1, new/net x 1, digits_cnn x 2 on edge-128: 12 points" in out
 
 
+@pytest.mark.slow
 def test_nothing_feasible(space: Path) -> None:
     space.write_text(SPACE.replace("< 0.1", "< 0.000001"))
     status, out, _ = npusim("explore", space, "-j", "1")

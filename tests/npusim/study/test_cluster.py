@@ -20,6 +20,7 @@ from npusim.study.evaluate import Job, Record
 from npusim.study.explore import explore
 from npusim.study.space_file import SpaceFile
 from npusim.study.study import Study, write_tables
+from tests.examples import NIGHT
 
 from .spaces import digits, sampling, space_file
 
@@ -94,7 +95,7 @@ def study_in(folder: Path, file: SpaceFile, how: Any, **more: Any) -> Study:
 
 @pytest.mark.slow
 def test_workers_come_and_die(cluster: Cluster, tmp_path: Path) -> None:
-    file, how = space_file(PARAMETERS), sampling("nsga2", points=60)
+    file, how = space_file(PARAMETERS), sampling("nsga2", points=60 if NIGHT else 32)
     first, second = cluster.worker(), cluster.worker()
     seen: list[int] = []
     third: list[subprocess.Popen[bytes]] = []
@@ -104,7 +105,7 @@ def test_workers_come_and_die(cluster: Cluster, tmp_path: Path) -> None:
         if len(seen) == 12:
             os.kill(first.pid, signal.SIGKILL)
             third.append(cluster.worker())
-        if len(seen) == 40:
+        if len(seen) == 24:
             os.kill(second.pid, signal.SIGKILL)
 
     def make(job: Job) -> DaskCluster:

@@ -20,10 +20,10 @@ SPACE = """
 [parameters]
 mac_array.rows = [8, 16, 32]
 clock_mhz = { from = 100, to = 900, step = 1 }
-dram.latency_ns = { from = 10, to = 900, step = 1 }
+dram.latency_ns = { from = 10, to = 20, step = 1 }
 [sampler]
 kind = "random"
-points = 1000000
+points = 20000
 """
 FEW = 25
 
@@ -112,6 +112,7 @@ def test_what_is_no_study_is_refused(name: str, tmp_path: Path) -> None:
     assert err == f"npusim: {tmp_path / name}: is not a study: it has no study.json\n"
 
 
+@pytest.mark.slow
 def test_hardware_files_of_a_front_say_what_they_are(interrupted: tuple[Path, str, str]) -> None:
     study, _, _ = interrupted
     made = Study.open(study)

@@ -97,6 +97,7 @@ def test_random_points_are_all_points_once() -> None:
     assert points != sorted(points)
 
 
+@pytest.mark.slow
 def test_random_points_of_a_space_without_end() -> None:
     wide = {
         path: {"from": 1, "to": 9000, "step": 1}

@@ -152,6 +152,7 @@ def random_space(seed: int, **tables: Any) -> Space:
     return space_file({path: VALUES[path] for path in chosen}, keep=keep, **tables).space
 
 
+@pytest.mark.slow
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("programs", ["own", "shared"])
 @pytest.mark.parametrize("seed", range(6))

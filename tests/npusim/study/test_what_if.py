@@ -147,6 +147,7 @@ def test_a_worker_that_is_killed_costs_only_time(found: WhatIf, monkeypatch: pyt
     assert killed
 
 
+@pytest.mark.slow
 def test_a_program_runs_as_it_is_on_what_keeps_it_valid(found: WhatIf) -> None:
     program = npusim.compile(npusim.load("digits_cnn"), "edge-128")
     as_it_is = what_if(program, jobs=1)
@@ -287,6 +288,7 @@ def test_percent_per_mm2_is_that_of_the_variant(found: WhatIf) -> None:
     assert by_change(found)["dram.latency_ns", 64.0].percent_per_mm2 is None
 
 
+@pytest.mark.slow
 def test_the_page_says_what_would_help(found: WhatIf) -> None:
     result = npusim.run("digits_cnn", timing_only=True)
     assert "What would help" not in html.render(result)

@@ -41,6 +41,7 @@ def test_layers_are_compared_by_the_names_of_the_graph(tmp_path: Path) -> None:
     assert "within 1e-4 of the largest" in done.stdout
 
 
+@pytest.mark.slow
 def test_own_fragments_are_lowered(tmp_path: Path) -> None:
     text = """version 1.0;
 extension KHR_enable_fragment_definitions, KHR_enable_operator_expressions;
@@ -96,6 +97,7 @@ def test_without_the_runtime_it_says_what_to_install(tmp_path: Path, monkeypatch
         npusim.verify(path)
 
 
+@pytest.mark.slow
 def test_a_layer_that_differs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder(tmp_path / "net", BODY, variables=WEIGHTS)
     real = khronos.Apart.run

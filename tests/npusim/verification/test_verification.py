@@ -106,6 +106,7 @@ def with_fault(monkeypatch: pytest.MonkeyPatch, op: str) -> None:
     monkeypatch.setattr(graph_reference, "operator", operator)
 
 
+@pytest.mark.slow
 @needs_litert
 def test_a_layer_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = npusim.load(MODEL)
@@ -128,6 +129,7 @@ def test_a_layer_that_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1 of " in out.splitlines()[-1]
 
 
+@pytest.mark.slow
 @needs_litert
 def test_a_machine_that_differs_is_told_from_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     real = verification.simulate

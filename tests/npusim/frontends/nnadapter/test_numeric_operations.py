@@ -99,6 +99,7 @@ COMPARISONS = {
 LOGIC = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*COMPARISONS, *LOGIC])
 def test_truths_of_two(name: str) -> None:
     dtypes = ("bool",) if name in LOGIC else ("float32", "float16", "int32", "int64", "bool")
@@ -140,6 +141,7 @@ def test_sum_of_several(count: int) -> None:
 REDUCTIONS = {"reduce_max": np.max, "reduce_mean": np.mean, "reduce_sum": np.sum}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hardware", MACHINES, ids=["host", "lanes"])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name: str, hardware: npusim.Hardware | None) -> None:
@@ -204,6 +206,7 @@ def moments(x: Values, axes: Any, epsilon: float) -> Values:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hardware", MACHINES, ids=["host", "lanes"])
 @pytest.mark.parametrize("shape", [(2, 6), (2, 6, 3), (2, 6, 4, 5), (2, 6, 2, 3, 2)])
 def test_normalizations(shape: tuple[int, ...], hardware: npusim.Hardware | None) -> None:

@@ -119,6 +119,7 @@ def compared_codes(graph: Graph, values: Any, name: str) -> int:
     return len(compared)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet8_qdq_s8s8_pc", "ppocr_cls_qdq_u8s8_pc", "bert_tiny_qdq_u16s8"])
 def test_model_on_the_machine(name: str) -> None:
     arrays = golden(name)
@@ -129,6 +130,7 @@ def test_model_on_the_machine(name: str) -> None:
         same(found, each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

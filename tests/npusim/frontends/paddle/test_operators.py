@@ -95,6 +95,7 @@ POSITIVE |= {"pow factor=0.5": np.sqrt}
 SMALL = {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan}
 
 
+@pytest.mark.slow
 def test_functions_of_elements() -> None:
     x = 2 * random((3, 7))
     for function, expected in FUNCTIONS.items():
@@ -192,6 +193,7 @@ def same_pads(extents: Sequence[int], size: Sequence[int], strides: Sequence[int
 PAIRS = st.tuples(st.integers(1, 3), st.integers(1, 3))
 
 
+@pytest.mark.slow
 @FEW
 @given(
     PAIRS,
@@ -226,6 +228,7 @@ def test_convolution(size: Any, strides: Any, pads: Any, dilations: Any, groups:
     same(line, expected[None], x, w=w)
 
 
+@pytest.mark.slow
 @FEW
 @given(PAIRS, PAIRS, st.integers(0, 1), PAIRS, st.integers(0, 1), st.sampled_from([1, 2]))
 def test_transposed_convolution(
@@ -250,6 +253,7 @@ def test_transposed_convolution(
     same(line + said, expected[None], x, w=w)
 
 
+@pytest.mark.slow
 @FEW
 @given(
     PAIRS,
@@ -315,6 +319,7 @@ def test_pool_with_positions() -> None:
 # Other sizes
 
 
+@pytest.mark.slow
 @FEW
 @given(
     st.tuples(st.integers(1, 20), st.integers(1, 20)),
@@ -459,6 +464,7 @@ MORE = {
 }
 
 
+@pytest.mark.slow
 def test_moves() -> None:
     x = random()
     for line, expected in MOVES.items():
@@ -469,6 +475,7 @@ def test_moves() -> None:
 # Along axes
 
 
+@pytest.mark.slow
 @FEW
 @given(
     st.sampled_from(["reduce_mean", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod"]),
