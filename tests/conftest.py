@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -45,6 +46,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
             pytrace=False,
         )
     return result
+
+
+# Collecting thousands of tests makes many objects and no garbage: without the collector it takes a quarter less time.
+gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Collect garbage again, but not among the tests, which stay until the end."""
+    gc.freeze()
+    gc.enable()
 
 
 def thinned(items: list[pytest.Item]) -> list[pytest.Item]:
