@@ -86,7 +86,7 @@ _INT8_ONLY = (
         "l2_normalization",
         "log_softmax",
     ),
-    *("arg_max", "arg_min", "space_to_depth", "depth_to_space", "sqrt", "rsqrt"),
+    *("arg_max", "arg_min", "space_to_depth", "depth_to_space"),
 )
 _UP_TO_1 = _fixed(1 / 32768, 0)
 RULES_INT16: Mapping[str, Rule] = {

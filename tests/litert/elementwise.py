@@ -196,13 +196,21 @@ def alike(sample: Sample) -> list[int]:
 
 
 def root(sample: Sample) -> list[int]:
-    """SQRT and RSQRT, which in 8 bits LiteRT has for numbers from 0 on: zero points are the smallest code."""
+    """SQRT and RSQRT, which LiteRT has for numbers from 0 on: in 8 bits zero points are the smallest code, int16 values
+    are magnitudes of others.
+    """
     shape = sample.shape(sample.pick(1, 4))
     scale = sample.scale()
-    quantization = per_tensor(scale, -128) if sample.dtype == "int8" else None
-    ifm = sample.writer.input("input", TensorType(sample.dtype, shape, quantization))
-    most = (255 * scale) ** 0.5 if sample.code == "SQRT" else scale**-0.5
-    return [sample.writer.operator(sample.code, (ifm,), sample.type(shape, sample.near(most / 100)))]
+    quantization = per_tensor(scale, -128 if sample.dtype == "int8" else 0)
+    if sample.dtype == "float32":
+        quantization = None
+    kind = TensorType(sample.dtype, shape, quantization)
+    ifm = sample.writer.input("input", kind)
+    if sample.dtype == "int16":
+        ifm = sample.writer.operator("ABS", (ifm,), kind)
+    steps = 32767 if sample.dtype == "int16" else 255
+    most = (steps * scale) ** 0.5 if sample.code == "SQRT" else scale**-0.5
+    return [sample.writer.operator(sample.code, (ifm,), sample.type(shape, sample.near(2.5 * most / steps)))]
 
 
 def gelu(sample: Sample) -> list[int]:

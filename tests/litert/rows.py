@@ -95,12 +95,12 @@ ROWS: dict[str, Row] = {
     "RELU_0_TO_1": Row("relu_0_to_1", elementwise.rescaled),
     "RELU_N1_TO_1": Row("relu_n1_to_1", elementwise.rescaled),
     "ROUND": Row("round", elementwise.alike, ("float32",), optimized=True),
-    "RSQRT": Row("rsqrt", elementwise.root, ("int8", "float32"), exact=False),
+    "RSQRT": Row("rsqrt", elementwise.root, ("int8", "int16", "float32"), exact=False),
     "SELECT": Row("select", elementwise.select, MOVED),
     "SELECT_V2": Row("select_v2", elementwise.select_v2, MOVED),
     "SIGN": Row("sign", elementwise.alike, ("int32", "float32")),
     "SIN": Row("sin", elementwise.alike, ("float32",), exact=False),
-    "SQRT": Row("sqrt", elementwise.root, ("int8", "float32"), exact=False),
+    "SQRT": Row("sqrt", elementwise.root, ("int8", "int16", "float32"), exact=False),
     "SQUARE": Row("square", elementwise.alike, ("float32",)),
     "SQUARED_DIFFERENCE": Row(
         "squared_difference", elementwise.squared_difference, ("int8", "int32", "float32")

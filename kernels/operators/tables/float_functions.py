@@ -125,6 +125,18 @@ def _gelu(call: Call[GeluParameters], x: Float64Array) -> Float64Array:
     return result
 
 
+_complement = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def _gelu_of_codes(call: Call[GeluParameters], x: Float32Array) -> Float32Array:
+    """As LiteRT tabulates it. With 1 + erf, as its float kernel has it, what is far below zero would be lost."""
+    if call.parameters.approximate:
+        return real_function(_gelu_lanes)(call, x)
+    tail = _complement(x * -np.float32(math.sqrt(0.5))).astype(np.float32)
+    result: Float32Array = np.float32(0.5) * x * tail
+    return result
+
+
 def _log_or_smallest(call: Call, x: Float32Array) -> Float32Array:
     """Quantized values that have no logarithm become the smallest value of the output."""
     output = call.outputs[0]
@@ -254,9 +266,7 @@ OPERATORS = (
     _on_lanes("square", whole=_on_integers(np.square)),
     _interpolated("exp", real_function("exp")),
     _interpolated("log", _log_or_smallest),
-    _interpolated(
-        "gelu", real_function(_gelu_lanes), parameters=GeluParameters, lanes=_gelu_lanes, once=_gelu
-    ),
+    _interpolated("gelu", _gelu_of_codes, parameters=GeluParameters, lanes=_gelu_lanes, once=_gelu),
     unary_operator(
         "elu",
         tabulate_real(real_function(_elu_lanes), ("int8", "uint8")),

@@ -199,6 +199,13 @@ def _rsqrt_codes(call: Call, codes: Int64Array) -> Int64Array:
     return results
 
 
+def _rsqrt_or_largest(call: Call, x: Float32Array) -> Float32Array:
+    """Of int16 values: where there is no inverse root, the largest value of the output."""
+    largest = np.float32(quantization(call.outputs[0]).scale) * np.float32(HIGH)
+    result: Float32Array = np.where(x > 0, np.float32(1) / np.sqrt(x), largest).astype(np.float32)
+    return result
+
+
 def _rsqrt(call: Call, x: Float64Array) -> Float64Array:
     result: Float64Array = 1.0 / np.sqrt(x)
     return result
@@ -443,12 +450,19 @@ OPERATORS = (
         tabulate(_neg),
         whole=dict.fromkeys(("int16", "int32", "int64"), of_whole_numbers(np.negative)),
     ),
-    unary_operator("sqrt", tabulate(_sqrt)),
+    unary_operator(
+        "sqrt",
+        tabulate(_sqrt),
+        rules.wide_codes_scaled,
+        rules.symmetric,
+        whole={"int16": beyond_tables(_sqrt)},
+    ),
     unary_operator(
         "rsqrt",
         tabulate(_rsqrt_codes),
         moved_in_32_bits("2**-20 / (root of input scale * output scale)", _rsqrt_multiplier),
         once=_rsqrt,
+        interpolates=_rsqrt_or_largest,
     ),
     Operator(
         name="logical_not",
