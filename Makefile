@@ -33,11 +33,12 @@ bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
-# Everything that tests can try, ten times as many random examples among it: hours.
+# Every case of every test and ten times as many random examples, all of the register-transfer reference: hours.
 nightly: $(VENV)/dev
 	NPUSIM_NIGHT=1 NPUSIM_RTL=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-# All of the register-transfer referee; needs Verilator and a C++ compiler (apt-get install verilator g++).
+# The register-transfer reference in an hour on two cores; all of it is part of `make nightly`. Needs Verilator and a
+# C++ compiler (apt-get install verilator g++).
 rtl: $(VENV)/dev
 	NPUSIM_RTL=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/rtl
 

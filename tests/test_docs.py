@@ -53,6 +53,7 @@ def test_the_reference_and_the_schema_of_the_json_are_current() -> None:
     assert json.loads(generate.SCHEMA_FILE.read_text("utf-8")) == json_schema.schema()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", generate.WITH_OUTPUT, ids=lambda path: path.name)
 def test_documents_show_what_their_commands_and_examples_print(document: Path) -> None:
     if document == generate.NEEDS_LITERT and not litert.installed():
@@ -92,6 +93,7 @@ def test_the_statements_of_the_texts_are_current() -> None:
     assert written == generate.statements_page(), "run: python docs/generate.py"
 
 
+@pytest.mark.slow
 def test_the_cycles_of_resnet50_are_current() -> None:
     page = generate.LOSSES_PAGE.read_text("utf-8")
     assert page == generate.with_losses(page), "run: python docs/generate.py"
@@ -102,6 +104,7 @@ def test_the_functions_of_nnadapter_are_current() -> None:
     assert page == generate.with_functions(page), "run: python docs/generate.py"
 
 
+@pytest.mark.slow
 def test_the_drawings_are_current() -> None:
     for file, drawing in importlib.import_module("drawings").drawings().items():
         assert file.read_text("utf-8") == drawing, "run: python docs/generate.py"
@@ -157,6 +160,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_an_operator_is_added_as_contributors_are_told(copy: Path) -> None:
     assert re.search(r"^softsign +\S", _python(copy, "-m", "npusim", "ops"), re.MULTILINE)
     script = """
@@ -181,6 +185,7 @@ print(run(TensorType("int8", (2,), Quantization((0.5,), (0,))), np.int8([0, 2]))
     ]
 
 
+@pytest.mark.slow
 def test_an_instruction_is_added_as_contributors_are_told(copy: Path) -> None:
     (copy / "docs").mkdir(exist_ok=True)
     _python(copy, "-m", "npusim.isa.text.manual")
@@ -192,6 +197,7 @@ def test_an_instruction_is_added_as_contributors_are_told(copy: Path) -> None:
     assert _python(copy, "-c", encode) == "True\n"
 
 
+@pytest.mark.slow
 def test_a_preset_is_added_as_contributors_are_told(copy: Path) -> None:
     rows = [row.split()[:3] for row in _python(copy, "-m", "npusim", "hw", "list").splitlines()]
     assert ["edge-192", "192", "500"] in rows

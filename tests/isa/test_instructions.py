@@ -105,6 +105,7 @@ def same(first: list[np.ndarray] | str, second: list[np.ndarray] | str) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.slow
 @rows
 def test_execute_writes_what_regions_say(row: type[Instruction]) -> None:
     for instruction, memory in executions(row, SAMPLES):

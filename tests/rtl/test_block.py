@@ -15,23 +15,18 @@ from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .block_referee import BlockReferee, BlockShape
 from .comparing import disagreements
-from .conftest import ALL
+from .conftest import sized
 from .random_block import draw_block_case
 from .random_mac import Case
 from .unit_bench import SCRATCHPAD_BYTES
 
-SHAPES = (BlockShape(1, 2, 4),)
-if ALL:
-    SHAPES += (
-        BlockShape(
-            2, 2, 4, step_cycles=2, depth_first_channels=8, part_kernel_elements=4, depthwise_elements=2
-        ),
-        BlockShape(
-            1, 1, 4, step_cycles=4, depth_first_channels=16, part_kernel_elements=4, depthwise_elements=3
-        ),
-    )
+SHAPES = (
+    BlockShape(1, 2, 4),
+    BlockShape(2, 2, 4, step_cycles=2, depth_first_channels=8, part_kernel_elements=4, depthwise_elements=2),
+    BlockShape(1, 1, 4, step_cycles=4, depth_first_channels=16, part_kernel_elements=4, depthwise_elements=3),
+)[: sized(1, 2, 3)]
 KINDS = ("convolution", "depthwise")
-INSTRUCTIONS = 400 if ALL else 120
+INSTRUCTIONS = sized(40, 150, 400)
 """For each shape and kind."""
 
 referee = lru_cache(BlockReferee)

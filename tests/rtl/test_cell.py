@@ -13,12 +13,12 @@ from npusim.isa.instructions.cell import ADDEND_BYTES, WORD_BYTES, LstmCell
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import CODES
 
-from .conftest import ALL
+from .conftest import sized
 from .model import executed
 from .unit_bench import SCRATCHPAD_BYTES, Run, UnitBench
 
-LANES = (8, 3) if ALL else (8,)
-INSTRUCTIONS = 400 if ALL else 100
+LANES = (8, 3)[: sized(1, 2, 2)]
+INSTRUCTIONS = sized(40, 150, 400)
 """For each number of lanes."""
 
 

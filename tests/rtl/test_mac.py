@@ -17,7 +17,7 @@ from npusim.isa.instructions.real import REAL_TYPES
 from npusim.isa.instructions.real_mac import RealConvolve, RealDepthwise
 
 from .comparing import disagreements
-from .conftest import ALL
+from .conftest import sized
 from .mac_referee import MacReferee, Shape
 from .model import executed
 from .random_mac import Case, draw_case
@@ -26,17 +26,14 @@ from .unit_bench import SCRATCHPAD_BYTES
 SHAPES = (
     Shape(8, 4, 64, ifm_port=12, weight_port=4, lanes=4),
     Shape(4, 8, 64, ifm_port=8, weight_port=8, lanes=8),
-)
-if ALL:
-    SHAPES += (
-        Shape(4, 4, 128, ifm_port=8, weight_port=4, lanes=4),
-        Shape(8, 8, 64, ifm_port=16, weight_port=8, lanes=8),
-        Shape(16, 8, 64, ifm_port=32, weight_port=8, lanes=8),
-        Shape(5, 3, 64, ifm_port=15, weight_port=5, lanes=4),
-        Shape(1, 1, 128, ifm_port=2, weight_port=2, lanes=2),
-    )
+    Shape(4, 4, 128, ifm_port=8, weight_port=4, lanes=4),
+    Shape(8, 8, 64, ifm_port=16, weight_port=8, lanes=8),
+    Shape(16, 8, 64, ifm_port=32, weight_port=8, lanes=8),
+    Shape(5, 3, 64, ifm_port=15, weight_port=5, lanes=4),
+    Shape(1, 1, 128, ifm_port=2, weight_port=2, lanes=2),
+)[: sized(1, 3, 7)]
 KINDS = ("weight_stationary", "output_stationary", "depthwise")
-INSTRUCTIONS = 400 if ALL else 120
+INSTRUCTIONS = sized(40, 150, 400)
 """For each shape and kind."""
 
 referee = lru_cache(MacReferee)
@@ -122,7 +119,7 @@ def test_rescale_in_float32_of_chosen_sums(kind: type[Convolve | Depthwise]) -> 
         1,
     )
     seen: set[int] = set()
-    for number in range(60 if ALL else 12):
+    for number in range(sized(6, 20, 60)):
         sums, scales = chosen_sums(rng, channels)
         signed = number % 2
         low, high = CODES[signed]

@@ -19,30 +19,29 @@ from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.compile import compile_graph
 
 from ..graphs import random_inputs
-from .conftest import ALL
+from .conftest import sized
 from .mac_referee import Shape
 from .model import timeline
 from .small_programs import NETWORKS, SETUPS, Setup, small_machine, small_program
 from .system_referee import DRAM_BYTES, SystemReferee, Timeline
 from .unit_bench import SCRATCHPAD_BYTES
 
-SHAPES = (Shape(4, 4, 64, ifm_port=8, weight_port=4, lanes=4),)
-if ALL:
-    SHAPES += (
-        Shape(8, 4, 64, ifm_port=8, weight_port=4, lanes=4),
-        Shape(4, 8, 64, ifm_port=16, weight_port=8, lanes=8),
-        Shape(8, 8, 64, ifm_port=16, weight_port=8, lanes=8),
-    )
+SHAPES = (
+    Shape(4, 4, 64, ifm_port=8, weight_port=4, lanes=4),
+    Shape(8, 4, 64, ifm_port=8, weight_port=4, lanes=4),
+    Shape(4, 8, 64, ifm_port=16, weight_port=8, lanes=8),
+    Shape(8, 8, 64, ifm_port=16, weight_port=8, lanes=8),
+)[: sized(1, 2, 4)]
 
 referee = lru_cache(SystemReferee)
 
 
 def cases() -> Iterator[tuple[Callable[[], Graph], Shape, Setup]]:
-    """All networks on all arrays; without NPUSIM_RTL=all each network once, on one setup after the other."""
+    """By night all networks in all setups on all arrays; else each network on each array, the setups in turn."""
     for shape in SHAPES:
         for number, network in enumerate(NETWORKS):
             for place, setup in enumerate(SETUPS):
-                if ALL or place == number % len(SETUPS):
+                if sized(False, False, True) or place == number % len(SETUPS):
                     yield network, shape, setup
 
 
@@ -88,7 +87,7 @@ def test_small_program(network: Callable[[], Graph], shape: Shape, setup: Setup)
 
 
 @pytest.mark.parametrize("overlap", ["all", "loads", "none"])
-@pytest.mark.parametrize("network", NETWORKS if ALL else NETWORKS[6:9], ids=_name)
+@pytest.mark.parametrize("network", NETWORKS[sized(slice(6, 9), slice(5, 11), slice(None))], ids=_name)
 def test_small_program_of_prepared_layers(network: Callable[[], Graph], overlap: str) -> None:
     """Each layer begins with a barrier of 700 cycles, which waits for the layer before where they do not overlap."""
     changes = {"front_end.layer_cycles": 700, "overlap": overlap}

@@ -15,14 +15,14 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.real import STORED_TYPES, RealBinary, RealUnary
 from npusim.isa.instructions.real_reduction import RealConvert, RealPool
 
-from .conftest import ALL
+from .conftest import sized
 from .model import executed
 from .random_real import KINDS, draw_case, draw_hardware, draw_memory
 from .random_vector import Case
 from .real_referee import RealReferee
 
-LANES = (4, 3, 16) if ALL else (4,)
-INSTRUCTIONS = 300 if ALL else 120
+LANES = (4, 3, 16)[: sized(1, 2, 3)]
+INSTRUCTIONS = sized(40, 120, 300)
 """For each number of lanes and kind."""
 
 referee = lru_cache(RealReferee)

@@ -13,20 +13,19 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .comparing import disagreements
-from .conftest import ALL
+from .conftest import sized
 from .random_mac import Case
 from .random_stream import draw_stream_case, wide
 from .stream_referee import StreamReferee, StreamShape
 from .unit_bench import SCRATCHPAD_BYTES
 
-SHAPES = (StreamShape(units=2, multipliers=12, kernels=4),)
-if ALL:
-    SHAPES += (
-        StreamShape(units=1, multipliers=25, kernels=8),
-        StreamShape(units=4, multipliers=5, kernels=3),
-    )
+SHAPES = (
+    StreamShape(units=2, multipliers=12, kernels=4),
+    StreamShape(units=1, multipliers=25, kernels=8),
+    StreamShape(units=4, multipliers=5, kernels=3),
+)[: sized(1, 2, 3)]
 KINDS = ("convolution", "depthwise")
-INSTRUCTIONS = 300 if ALL else 80
+INSTRUCTIONS = sized(30, 120, 300)
 """For each shape and kind."""
 
 referee = lru_cache(StreamReferee)

@@ -12,7 +12,7 @@ from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.region import Space
 
-from .conftest import ALL
+from .conftest import sized
 from .mac_referee import Shape
 from .model import program_of, timeline
 from .random_dma import CODE_ADDRESS, add_waits, draw_copies, draw_hardware, write_lists
@@ -23,7 +23,7 @@ SHAPE = Shape(4, 4, 64, ifm_port=8, weight_port=4, lanes=4)
 ARRAY = MacArray(
     rows=4, columns=4, accumulator_kib=1, ifm_bytes_per_cycle=8, weight_bytes_per_cycle=4, output_lanes=4
 )
-PROGRAMS = 150 if ALL else 24
+PROGRAMS = sized(8, 60, 150)
 COPIES = 24
 """Of one program, at most."""
 

@@ -10,13 +10,13 @@ import pytest
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions.context import Context
 
-from .conftest import ALL
+from .conftest import sized
 from .model import executed
 from .random_vector import KINDS, Case, draw_case
 from .vector_referee import VectorReferee
 
-LANES = (8, 3, 16) if ALL else (8,)
-INSTRUCTIONS = 300 if ALL else 120
+LANES = (8, 3, 16)[: sized(1, 2, 3)]
+INSTRUCTIONS = sized(40, 120, 300)
 """For each number of lanes and kind."""
 
 referee = lru_cache(VectorReferee)

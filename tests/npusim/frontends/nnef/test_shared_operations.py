@@ -39,6 +39,7 @@ def agrees(case: dict[str, Any], archive: Any, folder: Path) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_operations_give_what_others_give(shared: Path, tmp_path: Path) -> None:
     wrong, count = [], 0
     for case, archive in cases(shared / "nnef/ops"):
@@ -56,6 +57,7 @@ def test_operations_give_what_others_give(shared: Path, tmp_path: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_quantized_operations_give_the_bytes_of_litert(shared: Path, tmp_path: Path) -> None:
     wrong, count = [], 0
     for case, archive in cases(shared / "nnef/quantized_ops"):
@@ -70,6 +72,7 @@ def test_quantized_operations_give_the_bytes_of_litert(shared: Path, tmp_path: P
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_converted_networks_give_the_bytes_and_take_the_cycles_of_their_tflite(shared: Path) -> None:
     """The transposes that the converter put around images move nothing."""
     files = sorted((shared / "nnef/converted").glob("*.tgz"))
