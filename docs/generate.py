@@ -430,8 +430,8 @@ def _names(names: Iterable[str]) -> str:
 
 def with_functions(text: str) -> str:
     """A document with the functions of NNAdapter's C interface and the properties of simulated devices written anew."""
-    from npusim.nnadapter.c.functions import ROWS
-    from npusim.nnadapter.hal.machines import KEYS, PARTITION
+    from npusim.nnadapter.c.c_functions import ROWS
+    from npusim.nnadapter.hal.device_machines import KEYS, PARTITION
 
     functions = [
         (f"`{row.name}({', '.join(slot.name for slot in row.slots)})`", row.means, row.rule) for row in ROWS

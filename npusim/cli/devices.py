@@ -16,7 +16,7 @@ from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:
     from npusim.kernels.graph.bind import Sizes
-    from npusim.nnadapter.device import Device
+    from npusim.nnadapter.device_context import Device
     from npusim.nnadapter.model_run import Prepared
     from npusim.numbers.provenance import Provenance
     from npusim.numbers.run import RunResult

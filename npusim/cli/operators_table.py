@@ -10,7 +10,7 @@ from itertools import chain, product
 from npusim.frontends.forms.row import Row as FormatRow
 from npusim.frontends.nn_hal.operations.row import Row, text
 from npusim.frontends.nn_hal.operations.table import OPERATIONS
-from npusim.frontends.nnadapter.operations import table as nnadapter
+from npusim.frontends.nnadapter import operation_table as nnadapter
 from npusim.frontends.nnef.operations import table as nnef
 from npusim.frontends.onnx.operations import table as onnx
 from npusim.frontends.paddle.operations import table as paddle

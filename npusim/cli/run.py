@@ -312,7 +312,7 @@ def _check_outputs(
 
 def _draw(path: str, target: Path, sizes: Sizes) -> None:
     """Write the model as a drawing. Raises NpusimError for a program, which is no graph any more."""
-    from npusim.frontends.nnadapter.model import Model
+    from npusim.frontends.nnadapter.model_building import Model
     from npusim.session import api
     from npusim.session.opening import is_program
 

@@ -14,9 +14,9 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.graph import Graph
 from npusim.nnadapter.compilation import Compilation
-from npusim.nnadapter.context import Context
-from npusim.nnadapter.execution import Execution
-from npusim.nnadapter.sources import from_graph
+from npusim.nnadapter.device_context import Context
+from npusim.nnadapter.model_execution import Execution
+from npusim.nnadapter.models import from_graph
 from npusim.numbers.run import RunResult
 from npusim.numbers.staged import Launch, measure_launches
 from npusim.session import api

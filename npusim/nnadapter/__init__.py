@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npusim.frontends.nnadapter.codes import (
+    from npusim.frontends.nnadapter.nnadapter_codes import (
         AutoPad,
         DeviceType,
         FuseCode,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Precision,
         ResultCode,
     )
-    from npusim.frontends.nnadapter.errors import (
+    from npusim.frontends.nnadapter.nnadapter_errors import (
         DeviceInternalError,
         DeviceNotFound,
         FeatureNotSupported,
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     )
     from npusim.frontends.nnadapter.operand import Operand, Operation
     from npusim.frontends.nnadapter.operand_type import OperandType
-    from npusim.nnadapter.cache.container import read_cache, write_cache
-    from npusim.nnadapter.cache.refusals import (
+    from npusim.nnadapter.cache.nnc_container import (
         BadChecksum,
         BadContent,
         BadMagic,
@@ -58,126 +57,73 @@ if TYPE_CHECKING:
         WrongDevice,
         WrongMachine,
         WrongToken,
+        read_cache,
+        write_cache,
     )
+    from npusim.nnadapter.cache_store import CacheWarning
     from npusim.nnadapter.compilation import Compilation
     from npusim.nnadapter.config import Config, check_nnadapter_device_name
-    from npusim.nnadapter.context import Context
-    from npusim.nnadapter.device import Device
-    from npusim.nnadapter.execution import Execution
+    from npusim.nnadapter.device_context import Context, Device
+    from npusim.nnadapter.device_partition import Partition
+    from npusim.nnadapter.device_result import Result
     from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
     from npusim.nnadapter.hal.properties import PropertyWarning
     from npusim.nnadapter.hal.registry import devices, register, register_preset, unregister
-    from npusim.nnadapter.keeping import CacheWarning
-    from npusim.nnadapter.model import Model
+    from npusim.nnadapter.model_execution import Execution
     from npusim.nnadapter.model_run import run
-    from npusim.nnadapter.partition import Partition
-    from npusim.nnadapter.result import Result
-    from npusim.nnadapter.sources import from_file, from_graph, from_nn_hal, from_nnef, from_onnx, from_tflite
+    from npusim.nnadapter.models import (
+        Model,
+        from_file,
+        from_graph,
+        from_nn_hal,
+        from_nnef,
+        from_onnx,
+        from_tflite,
+    )
 
-_DOOR = "npusim.frontends.nnadapter"
+_FRONT_END = "npusim.frontends.nnadapter"
+_CODES = f"{_FRONT_END}.nnadapter_codes"
 _HOMES = {
-    f"{_DOOR}.codes": (
-        *("AutoPad", "DeviceType", "FuseCode", "InterpolateMode", "Layout", "Lifetime", "OperationType"),
-        *("PadMode", "Precision", "ResultCode"),
-    ),
-    f"{_DOOR}.errors": (
-        *("DeviceInternalError", "DeviceNotFound", "FeatureNotSupported", "InvalidDimensions"),
-        *("InvalidParameter", "NNAdapterError", "OutOfMemory"),
-    ),
-    f"{_DOOR}.operand": ("Operand", "Operation"),
-    f"{_DOOR}.operand_type": ("OperandType",),
-    "npusim.nnadapter.cache.refusals": (
-        *("BadChecksum", "BadContent", "BadMagic", "BadVersion", "CacheRefused", "Truncated"),
-        *("WrongDevice", "WrongMachine", "WrongToken"),
-    ),
-    "npusim.nnadapter.cache.container": ("read_cache", "write_cache"),
-    "npusim.nnadapter.compilation": ("Compilation",),
-    "npusim.nnadapter.config": ("Config", "check_nnadapter_device_name"),
-    "npusim.nnadapter.context": ("Context",),
-    "npusim.nnadapter.device": ("Device",),
-    "npusim.nnadapter.hal.driver": ("Argument", "Cache", "Driver", "Properties", "Submodel"),
-    "npusim.nnadapter.execution": ("Execution",),
-    "npusim.nnadapter.keeping": ("CacheWarning",),
-    "npusim.nnadapter.model": ("Model",),
-    "npusim.nnadapter.model_run": ("run",),
-    "npusim.nnadapter.partition": ("Partition",),
-    "npusim.nnadapter.hal.properties": ("PropertyWarning",),
-    "npusim.nnadapter.hal.registry": ("devices", "register", "register_preset", "unregister"),
-    "npusim.nnadapter.result": ("Result",),
-    "npusim.nnadapter.sources": (
-        *("from_file", "from_graph", "from_nn_hal", "from_nnef", "from_onnx", "from_tflite"),
-    ),
+    _CODES: "AutoPad DeviceType FuseCode InterpolateMode Layout Lifetime OperationType PadMode Precision ResultCode",
+    f"{_FRONT_END}.nnadapter_errors": "DeviceInternalError DeviceNotFound FeatureNotSupported InvalidDimensions"
+    " InvalidParameter NNAdapterError OutOfMemory",
+    f"{_FRONT_END}.operand": "Operand Operation",
+    f"{_FRONT_END}.operand_type": "OperandType",
+    "npusim.nnadapter.cache.nnc_container": "BadChecksum BadContent BadMagic BadVersion CacheRefused Truncated"
+    " WrongDevice WrongMachine WrongToken read_cache write_cache",
+    "npusim.nnadapter.cache_store": "CacheWarning",
+    "npusim.nnadapter.compilation": "Compilation",
+    "npusim.nnadapter.config": "Config check_nnadapter_device_name",
+    "npusim.nnadapter.device_context": "Context Device",
+    "npusim.nnadapter.device_partition": "Partition",
+    "npusim.nnadapter.device_result": "Result",
+    "npusim.nnadapter.hal.driver": "Argument Cache Driver Properties Submodel",
+    "npusim.nnadapter.hal.properties": "PropertyWarning",
+    "npusim.nnadapter.hal.registry": "devices register register_preset unregister",
+    "npusim.nnadapter.model_execution": "Execution",
+    "npusim.nnadapter.model_run": "run",
+    "npusim.nnadapter.models": "Model from_file from_graph from_nn_hal from_nnef from_onnx from_tflite",
 }
-"""The modules that the names come from."""
+"""The public names of each module; importing one imports its module only."""
 
 __all__ = [
-    "Argument",
-    "AutoPad",
-    "BadChecksum",
-    "BadContent",
-    "BadMagic",
-    "BadVersion",
-    "Cache",
-    "CacheRefused",
-    "CacheWarning",
-    "Compilation",
-    "Config",
-    "Context",
-    "Device",
-    "DeviceInternalError",
-    "DeviceNotFound",
-    "DeviceType",
-    "Driver",
-    "Execution",
-    "FeatureNotSupported",
-    "FuseCode",
-    "InterpolateMode",
-    "InvalidDimensions",
-    "InvalidParameter",
-    "Layout",
-    "Lifetime",
-    "Model",
-    "NNAdapterError",
-    "Operand",
-    "OperandType",
-    "Operation",
-    "OperationType",
-    "OutOfMemory",
-    "PadMode",
-    "Partition",
-    "Precision",
-    "Properties",
-    "PropertyWarning",
-    "Result",
-    "ResultCode",
-    "Submodel",
-    "Truncated",
-    "WrongDevice",
-    "WrongMachine",
-    "WrongToken",
-    "check_nnadapter_device_name",
-    "devices",
-    "from_file",
-    "from_graph",
-    "from_nn_hal",
-    "from_nnef",
-    "from_onnx",
-    "from_tflite",
-    "read_cache",
-    "register",
-    "register_preset",
-    "run",
-    "unregister",
-    "write_cache",
-]
+    "Argument", "AutoPad", "BadChecksum", "BadContent", "BadMagic", "BadVersion", "Cache", "CacheRefused",
+    "CacheWarning", "Compilation", "Config", "Context", "Device", "DeviceInternalError", "DeviceNotFound",
+    "DeviceType", "Driver", "Execution", "FeatureNotSupported", "FuseCode", "InterpolateMode", "InvalidDimensions",
+    "InvalidParameter", "Layout", "Lifetime", "Model", "NNAdapterError", "Operand", "OperandType", "Operation",
+    "OperationType", "OutOfMemory", "PadMode", "Partition", "Precision", "Properties", "PropertyWarning", "Result",
+    "ResultCode", "Submodel", "Truncated", "WrongDevice", "WrongMachine", "WrongToken",
+    "check_nnadapter_device_name", "devices", "from_file", "from_graph", "from_nn_hal", "from_nnef", "from_onnx",
+    "from_tflite", "read_cache", "register", "register_preset", "run", "unregister", "write_cache",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
-        if name in names:
+        if name in names.split():
             value = globals()[name] = getattr(import_module(module), name)
             return value
-    from npusim.frontends.nnadapter.codes import ENUMERATIONS
+    from npusim.frontends.nnadapter.nnadapter_codes import ENUMERATIONS
 
     for kind in ENUMERATIONS:
         if name in kind.__members__:

@@ -9,33 +9,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from npusim.frontends.nnadapter.codes import MAX_SIZE_OF_DYNAMIC_DIMENSIONS
-from npusim.frontends.nnadapter.errors import (
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_codes import MAX_SIZE_OF_DYNAMIC_DIMENSIONS
+from npusim.frontends.nnadapter.nnadapter_errors import (
     DeviceInternalError,
     InvalidDimensions,
     InvalidParameter,
     faults_as,
     said,
 )
-from npusim.frontends.nnadapter.model import Model
-from npusim.frontends.nnadapter.network import Network
-from npusim.frontends.nnadapter.operand_type import OperandType, Shape
+from npusim.frontends.nnadapter.operand_type import OperandType, Shape, operand_type_of
+from npusim.frontends.nnadapter.operation_graphs import Network
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import UNKNOWN
-from npusim.nnadapter import keeping, subgraphs
-from npusim.nnadapter.cache.folder import path_of
-from npusim.nnadapter.cache.refusals import BadContent, CacheRefused
-from npusim.nnadapter.compiled import CompiledGear, CompiledPiece, Crossing, Types
-from npusim.nnadapter.context import Context
+from npusim.nnadapter import cache_store, device_partition
+from npusim.nnadapter.cache.cache_folder import path_of
+from npusim.nnadapter.cache.compiled import CompiledGear, CompiledPiece, Crossing, Types
+from npusim.nnadapter.cache.nnc_container import BadContent, CacheRefused
+from npusim.nnadapter.cache_store import CacheWarning, Store
+from npusim.nnadapter.device_context import Context
+from npusim.nnadapter.device_partition import Asked, Partition, asked, floating
+from npusim.nnadapter.device_result import Piece, Result
 from npusim.nnadapter.gears import network_for, networks, told_later
 from npusim.nnadapter.hal import events
 from npusim.nnadapter.hal.driver import Cache
-from npusim.nnadapter.hal.types import operand_type_of
-from npusim.nnadapter.keeping import CacheWarning, Store
-from npusim.nnadapter.partition import Asked, Partition, asked, floating
-from npusim.nnadapter.programs import programs_of
-from npusim.nnadapter.result import Piece, Result
+from npusim.nnadapter.piece_programs import programs_of
 from npusim.nnadapter.running import Runner
 from npusim.numbers.run import RunResult
 
@@ -81,7 +80,7 @@ class Compilation:
         self.context = context
         self.compile_s = 0.0
         self.restore_s: float | None = None
-        self._token, self._folder, self._buffer = keeping.asked(token, cache_dir, buffer)
+        self._token, self._folder, self._buffer = cache_store.asked(token, cache_dir, buffer)
         self._model = model
         self._plan = asked(partition, context.mode, in_float)
         self._gears: tuple[CompiledGear, ...] = ()
@@ -134,9 +133,9 @@ class Compilation:
             found = store.found()
             if found is None:
                 return False
-            keeping.expectation(store.token, self.context).require(found)
+            cache_store.expectation(store.token, self.context).require(found)
             self._name = found.name
-            self._gears = keeping.restored(found, self.context, store)
+            self._gears = cache_store.restored(found, self.context, store)
             self._require_linked()
         except CacheRefused as refused:
             if self._model is None:
@@ -184,7 +183,7 @@ class Compilation:
             events.PIECES,
             lambda: f"{model.name}: {', '.join(f'{one.device} {len(one.operations)}' for one in pieces)}",
         )
-        events.say(events.MODELS, lambda: subgraphs.text(networks(model)[0], pieces))
+        events.say(events.MODELS, lambda: device_partition.log_text(networks(model)[0], pieces))
         events.say(events.MODELS, model.dot)
 
     def _keep(self, store: Store) -> None:
@@ -192,9 +191,9 @@ class Compilation:
         if store.folder is None:
             return
         assert self._types is not None
-        expected = keeping.expectation(store.token, self.context)
+        expected = cache_store.expectation(store.token, self.context)
         try:
-            store.keep(keeping.kept(self._name, expected, self._types, self._gears, self.compile_s))
+            store.keep(cache_store.record_of(self._name, expected, self._types, self._gears, self.compile_s))
         except NpusimError as fault:
             _warn(f"the compiled model is not kept: {fault}")
 
@@ -207,7 +206,7 @@ class Compilation:
     def token(self) -> str | None:
         """The name that its compiled model is kept under, computed if none was given; None without a model."""
         if self._token is None and self._model is not None:
-            self._token = keeping.computed_token(self._model, self.context, self._plan)
+            self._token = cache_store.computed_token(self._model, self.context, self._plan)
         return self._token
 
     @property
@@ -341,7 +340,7 @@ def _with_times(result: Result, compile_s: float, restore_s: float | None) -> Re
 
 def _destroy(context: Context, gears: Sequence[CompiledGear]) -> None:
     for gear in gears:
-        keeping.destroy(context, gear.pieces)
+        cache_store.destroy(context, gear.pieces)
 
 
 def _types(model: Model, gears: Sequence[CompiledGear]) -> Types:

@@ -12,17 +12,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from npusim.frontends.nnadapter.errors import InvalidParameter, NNAdapterError, said
-from npusim.frontends.nnadapter.model import Model
-from npusim.nnadapter.cache.folder import checked_folder
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, NNAdapterError, said
+from npusim.nnadapter.cache.cache_folder import checked_folder
+from npusim.nnadapter.cache_store import asked
 from npusim.nnadapter.compilation import Compilation
-from npusim.nnadapter.context import Context
-from npusim.nnadapter.device import Device
+from npusim.nnadapter.device_context import Context, Device
+from npusim.nnadapter.device_partition import Partition
 from npusim.nnadapter.gears import Shapes, require_shapes, with_gears
 from npusim.nnadapter.hal import properties
-from npusim.nnadapter.keeping import asked
-from npusim.nnadapter.partition import Partition
-from npusim.nnadapter.sources import from_file
+from npusim.nnadapter.models import from_file
 
 
 def check_nnadapter_device_name(name: str) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from npusim.frontends.nnadapter.errors import InvalidDimensions, InvalidParameter, said
-from npusim.frontends.nnadapter.model import Model
-from npusim.frontends.nnadapter.network import GraphNetwork, Network
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_errors import InvalidDimensions, InvalidParameter, said
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import Shape, checked
+from npusim.frontends.nnadapter.operation_graphs import GraphNetwork, Network
 from npusim.isa.base.nearest import nearest
 from npusim.kernels.graph.inference import fits
 

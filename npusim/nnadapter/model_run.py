@@ -9,20 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported, InvalidParameter
 from npusim.isa.base.placement import Placement
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.placing import Forced
-from npusim.nnadapter import subgraphs
+from npusim.nnadapter import device_partition
+from npusim.nnadapter.cache.compiled import CompiledGear
 from npusim.nnadapter.compilation import Compilation
-from npusim.nnadapter.compiled import CompiledGear
-from npusim.nnadapter.context import Context
-from npusim.nnadapter.device import Device
-from npusim.nnadapter.execution import Execution
-from npusim.nnadapter.hal import machines, registry
-from npusim.nnadapter.model import Model
-from npusim.nnadapter.partition import Partition
-from npusim.nnadapter.sources import from_file
+from npusim.nnadapter.device_context import Context, Device
+from npusim.nnadapter.device_partition import Partition
+from npusim.nnadapter.hal import device_machines, registry
+from npusim.nnadapter.model_execution import Execution
+from npusim.nnadapter.models import Model, from_file
 from npusim.numbers.provenance import Provenance
 from npusim.numbers.run import RunResult
 from npusim.session import inputs as values
@@ -65,13 +63,13 @@ class Prepared:
     def save_dot(self, path: Path) -> None:
         """Write the model as a drawing, with the device of each operation. Raises OSError where that cannot be."""
         network = self.model.network()
-        piece_of = subgraphs.piece_of(network, self.gear.pieces)
+        piece_of = device_partition.piece_of(network, self.gear.pieces)
         devices = {place: self.gear.pieces[number].device for place, number in piece_of.items()}
         self.model.save_dot(path, devices)
 
     def subgraphs(self) -> str:
         """The operators and the pieces, as NNAdapter's log has them."""
-        return subgraphs.text(self.model.network(), self.gear.pieces)
+        return device_partition.log_text(self.model.network(), self.gear.pieces)
 
     def simulate(
         self, given: values.Inputs | None = None, *, timing_only: bool = False, seed: int = 0
@@ -148,13 +146,13 @@ def prepare(
 
     Raises NNAdapterError, and NpusimError for an invalid partition file.
     """
-    modes = [part for part in partition if part in machines.MODES]
+    modes = [part for part in partition if part in device_machines.MODES]
     if len(set(modes)) > 1:
         raise InvalidParameter(f"partition: {', '.join(map(str, modes))}: may be one of them, beside files")
     begin = time.perf_counter()
     model = from_file(path, sizes)
     loaded = time.perf_counter()
-    context = Context(devices, "" if effort == "fast" else f"{machines.COMMON}_EFFORT={effort}")
+    context = Context(devices, "" if effort == "fast" else f"{device_machines.COMMON}_EFFORT={effort}")
     plan = [*partition, Partition(tuple(forced), alone=not environment)]
     compilation = Compilation(model, context, partition=plan, cache_dir=cache_dir)
     compilation.finish()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from npusim.frontends.nnadapter.errors import DeviceInternalError, FeatureNotSupported
+from npusim.frontends.nnadapter.nnadapter_errors import DeviceInternalError, FeatureNotSupported
 from npusim.isa.base.errors import CompileError, ProgramError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable, Launch

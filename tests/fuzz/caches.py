@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from npusim import nnadapter as nna
-from npusim.nnadapter.cache import container
+from npusim.nnadapter.cache import nnc_container
 
 from ..damage import DAMAGES
 from . import programs
@@ -61,12 +61,12 @@ def bases() -> tuple[bytes, ...]:
 
 def entry(data: bytes, rng: random.Random) -> bytes:
     """One to three entries, as what they are or as any bytes, and the checksum mended."""
-    entries = container.read_cache(data)
+    entries = nnc_container.read_cache(data)
     for key in rng.sample(list(entries), rng.choice((1, 1, 1, 2, 3))):
         entries[key] = _changed(key, entries[key], rng)
         if rng.randrange(20) == 0:
             entries[rng.choice((key, "more", "cache_9_model_buffer"))] = entries.pop(key)
-    return container.write_cache(entries)
+    return nnc_container.write_cache(entries)
 
 
 def _changed(key: str, value: bytes, rng: random.Random) -> bytes:
@@ -90,7 +90,7 @@ def run(seed: int, folder: Path, report: Report) -> None:
     before = rng.choice(bases())
     kind = rng.randrange(8)
     after = before if kind == 0 else programs.whole(before, rng) if kind < 3 else entry(before, rng)
-    (folder / "container.nnc").write_bytes(after)
+    (folder / "nnc_container.nnc").write_bytes(after)
     report.note("run")
     with context() as devices:
         compilation = nna.Compilation(None, devices, token=TOKEN, buffer=after)

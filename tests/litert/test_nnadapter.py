@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import npusim
-from npusim.frontends.nnadapter.codes import FuseCode, Precision
-from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_codes import FuseCode, Precision
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array, Quantization, TensorType

@@ -88,8 +88,8 @@ def _nnef() -> set[str]:
 
 
 def _nnadapter() -> set[str]:
-    from npusim.frontends.nnadapter.operations.table import OPERATIONS
-    from npusim.nnadapter.c.functions import ROWS
+    from npusim.frontends.nnadapter.operation_table import OPERATIONS
+    from npusim.nnadapter.c.c_functions import ROWS
 
     return {row.name for row in ROWS} | {row.type.name for row in OPERATIONS}
 

@@ -203,13 +203,17 @@ class Conversion(Steps):
             call = call_of(builder, node)
             if all(kind is None or min(kind.shape, default=0) >= 0 for kind in call.inputs):
                 broken = operator(node.op).broken_rule(call)
-                self.require(broken is None, f"{node.op}: {broken}")
+                self.require(broken is None, self.broken_rule(node.op, str(broken)))
         except GraphError as fault:
             raise self.located(fault) from None
         return outputs
 
     def remember(self, outputs: Sequence[int]) -> None:
         """Be told which results the last node of the graph has."""
+
+    def broken_rule(self, op: str, rule: str) -> str:
+        """Return the text of the error for a rule that an operator states and a node breaks."""
+        return f"{op}: {rule}"
 
     def located(self, fault: GraphError) -> Exception:
         """Return an error of the graph as one of the front end, with the operation's place."""

@@ -82,6 +82,7 @@ def transposed(
     window: Window,
     extents: Sequence[int],
     groups: int,
+    **more: Any,
 ) -> int:
     """A transposed convolution of [N, C, H, W] or [N, C, W] to these extents; the window leads back from the result."""
     short = len(c.shape(image)) == 3
@@ -96,6 +97,7 @@ def transposed(
         strides=window.stride,
         dilations=window.dilation,
         padding=window.padding,
+        **more,
     )
     return c.reshaped(made, _as_row(c.shape(made))) if short else made
 

@@ -25,7 +25,14 @@ LOWEST = -3.4028234663852886e38
 
 
 def pooled(
-    c: Conversion, op: str, x: int, window: Window, *, counted: bool = False, by_columns: bool = False
+    c: Conversion,
+    op: str,
+    x: int,
+    window: Window,
+    *,
+    counted: bool = False,
+    by_columns: bool = False,
+    **more: Any,
 ) -> int:
     """The mean or the maximum of each window: along the last two axes, then along those before them.
 
@@ -58,6 +65,8 @@ def pooled(
         if averages and c.builder.type(x).quantization and by_columns:
             how["by_columns"] = True
         last = axes is pairs[-1]
+        if last:
+            how |= more
 
         def pool(image: int, how: dict[str, Any] = how, last: bool = last) -> int:
             return c.node(op, [image], None if last else c.like(image), **how)

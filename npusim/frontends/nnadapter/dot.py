@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from npusim.frontends.nnadapter import operation_table
 from npusim.frontends.nnadapter.operand import Operand, Operation
-from npusim.frontends.nnadapter.operations import table
 from npusim.isa.base.printable import printable
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.control import body_names
@@ -110,7 +110,7 @@ def _of_operand(operand: Operand) -> _Operand:
 
 
 def _of_operation(operation: Operation) -> _Operation:
-    row = table.row(operation.type).signature
+    row = operation_table.row(operation.type).signature
     read = [-1 if operand is None else operand.index for operand in operation.input_operands]
     written = [operand.index for operand in operation.output_operands]
     inputs, outputs = (
@@ -131,7 +131,7 @@ def _named(ends: Sequence[tuple[str, bool]], numbers: Sequence[int]) -> list[tup
 
 def _ends_of(node: Node) -> list[tuple[str, bool]]:
     """What the operation of NNAdapter that has the operator of a node calls its tensors, or else "input" for each."""
-    for row in table.OPERATIONS:
+    for row in operation_table.OPERATIONS:
         if node.op in row.operators:
             ends = [(end.name, end.repeats) for end in row.signature.inputs if not end.kind]
             if len(node.inputs) <= len(ends) or any(repeats for _, repeats in ends):

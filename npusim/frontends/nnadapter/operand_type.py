@@ -10,16 +10,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from npusim.frontends.nnadapter.codes import (
+from npusim.frontends.nnadapter.nnadapter_codes import (
     MAX_SIZE_OF_DIMENSIONS,
     MAX_SIZE_OF_DYNAMIC_DIMENSIONS,
     Layout,
     Lifetime,
     Precision,
 )
-from npusim.frontends.nnadapter.errors import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported, InvalidParameter, said
 from npusim.isa.base.elements import element
-from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
 
 Shape = tuple[int, ...]
@@ -158,6 +158,37 @@ class OperandType:
         """Takes over everything of another one."""
         for part in fields(self):
             setattr(self, part.name, getattr(other, part.name))
+
+
+def operand_type_of(kind: TensorType, name: str) -> OperandType:
+    """Return the operand type of a tensor of a model that another front end read.
+
+    A quantization that NNAdapter has no precision for, such as int8 with a zero point, is left out. Raises
+    FeatureNotSupported for elements that NNAdapter has no precision for.
+    """
+    scheme = kind.quantization if kind.quantized else None
+    symmetric = scheme is None or not any(scheme.zero_points)
+    wanted = "" if scheme is None else "layer" if scheme.axis is None else "channel"
+    for scaled in dict.fromkeys((wanted, "")):
+        for row in PRECISIONS:
+            if (
+                row.dtype == kind.dtype
+                and row.scaled == scaled
+                and (not scaled or symmetric or row.asymmetric)
+            ):
+                return _typed(row.precision, kind, scaled, row.asymmetric)
+    raise FeatureNotSupported(f"{name}: has {kind.dtype} elements, NNAdapter has no precision for them")
+
+
+def _typed(precision: Precision, kind: TensorType, scaled: str, asymmetric: bool) -> OperandType:
+    made = OperandType(precision, list(kind.shape))
+    scheme = kind.quantization
+    if scheme is not None and scaled == "layer":
+        made.scale, made.zero_point = scheme.scale, scheme.zero_point if asymmetric else None
+    if scheme is not None and scaled == "channel":
+        made.scales, made.channel_dim = tuple(scheme.scales), scheme.axis
+        made.zero_points = tuple(scheme.zero_points) if asymmetric else None
+    return made
 
 
 def checked(given: object, where: str) -> OperandType:
@@ -302,3 +333,58 @@ def _zero_point(given: object, row: PrecisionRow, where: str) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high:
         return int(value)
     raise InvalidParameter(f"{where}: is {said(given)}, must be {low}..{high}")
+
+
+# Values of constants
+
+
+def frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array
+
+
+def raw_bytes(buffer: object, where: str) -> Array:
+    """The bytes of a buffer, without a copy where there need be none."""
+    if isinstance(buffer, np.ndarray):
+        if buffer.dtype.kind not in "biuf" or not buffer.dtype.isnative:
+            raise InvalidParameter(f"{where}: has {buffer.dtype} elements, must be numbers or truths")
+        return np.ascontiguousarray(buffer)
+    try:
+        return np.frombuffer(memoryview(buffer), np.uint8)  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):
+        raise InvalidParameter(f"{where}: is {type(buffer).__name__}, must be an array or bytes") from None
+
+
+def array_of(value: Any, where: str) -> Array:
+    """A value as an array, in the types that NNAdapter has: Python's whole numbers as INT32, its reals as FLOAT32."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if not isinstance(value, np.ndarray | np.generic):
+        if array.dtype.kind == "f":
+            array = array.astype(np.float32)
+        elif array.dtype.kind == "i":
+            array = array.astype(np.int32 if array.size == 0 or np.abs(array).max() < 1 << 31 else np.int64)
+    if array.dtype.kind not in "biuf":
+        raise InvalidParameter(f"{where}: is {said(value)}, must be numbers or truths")
+    return array
+
+
+def precision_of(array: Array) -> Precision:
+    for row in PRECISIONS:
+        if row.dtype == array.dtype.name and not row.scaled:
+            return row.precision
+    raise InvalidParameter(f"{array.dtype}: is no precision; give the operand's type")
+
+
+def converted(array: Array, kind: OperandType, where: str) -> Array:
+    """Numbers as elements of a type: real ones rounded, others as they are. Raises InvalidParameter for others."""
+    if kind.dtype.kind == "f" and array.dtype.kind != "b":
+        with np.errstate(over="ignore"):
+            return array.astype(kind.dtype)
+    with np.errstate(all="ignore"):
+        made: Array = array.astype(kind.dtype)
+    if not np.array_equal(made, array):
+        raise InvalidParameter(f"{where}: is {said(array.tolist())}, must be {kind.precision.name}")
+    return made

@@ -10,15 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from npusim.frontends.nnadapter.codes import ResultCode
-from npusim.frontends.nnadapter.errors import InvalidParameter, NNAdapterError
-from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_codes import ResultCode
+from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, NNAdapterError
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.isa.base.errors import NpusimError
 from npusim.nnadapter.compilation import Compilation
-from npusim.nnadapter.context import Context
-from npusim.nnadapter.device import Device
-from npusim.nnadapter.execution import Execution
+from npusim.nnadapter.device_context import Context, Device
+from npusim.nnadapter.model_execution import Execution
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""Compiled models that are kept: the container of bytes, what it holds, tokens, and the folder it lies in."""
+"""The cache of compiled models: what is cached, the `.nnc` container, tokens, and the folder of cached files."""

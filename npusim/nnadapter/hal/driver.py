@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from npusim.frontends.nnadapter.codes import DeviceType
-from npusim.frontends.nnadapter.network import Network, PieceGraph, Step
+from npusim.frontends.nnadapter.nnadapter_codes import DeviceType
 from npusim.frontends.nnadapter.operand_type import OperandType
+from npusim.frontends.nnadapter.operation_graphs import Network, PieceGraph, Step
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.nnadapter.hal.memory import Access, read, write
+from npusim.nnadapter.hal.caller_memory import Access, read, write
 
 Parser = Callable[[str], Any]
 """Makes a value of the text of a property; raises ValueError, or an NpusimError, for one that is none."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from npusim.frontends.nnadapter.codes import DeviceType
+from npusim.frontends.nnadapter.nnadapter_codes import DeviceType
 from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
 
 _BUFFER = b"fake"

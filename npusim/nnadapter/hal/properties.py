@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from npusim.frontends.nnadapter.errors import InvalidParameter, said
+from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, said
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.base.plain_values import printable

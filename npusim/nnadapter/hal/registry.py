@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from npusim.frontends.nnadapter.codes import DeviceType
-from npusim.frontends.nnadapter.errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import DeviceType
+from npusim.frontends.nnadapter.nnadapter_errors import (
     DeviceInternalError,
     DeviceNotFound,
     InvalidParameter,
@@ -64,7 +64,7 @@ _SHIPPED: Mapping[str, Callable[[], type]] = {
     "npusim": _npusim,
     "npusim_host": _shipped("simulated", "Host"),
     **{name: _preset(name) for name in hardware_file.list_presets()},
-    "builtin_device": _shipped("builtin", "Builtin"),
+    "builtin_device": _shipped("simulated", "Builtin"),
     "fake_device": _shipped("fake", "Fake"),
 }
 """The driver of each device that ships with npusim; it is imported when the device is first acquired."""
@@ -203,7 +203,7 @@ def called(device: str, method: str, call: Callable[[], Any]) -> Any:
     except NNAdapterError:
         raise
     except MemoryError:
-        from npusim.frontends.nnadapter.errors import OutOfMemory
+        from npusim.frontends.nnadapter.nnadapter_errors import OutOfMemory
 
         raise OutOfMemory(f"{device}: {method}: there is no memory left") from None
     except NpusimError as fault:

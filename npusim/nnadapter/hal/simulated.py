@@ -6,22 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from npusim.frontends.nnadapter.codes import DeviceType
-from npusim.frontends.nnadapter.errors import (
+from npusim.frontends.nnadapter.nnadapter_codes import DeviceType, OperationType
+from npusim.frontends.nnadapter.nnadapter_errors import (
     DeviceInternalError,
     InvalidDimensions,
     InvalidParameter,
     NNAdapterError,
 )
-from npusim.frontends.nnadapter.network import PieceGraph
+from npusim.frontends.nnadapter.operation_graphs import PieceGraph
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program import container
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
-from npusim.nnadapter.hal import machines
+from npusim.nnadapter.hal import device_machines
 from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
+from npusim.nnadapter.hal.properties import above_zero
 from npusim.scheduler import prepare
 from npusim.scheduler.network.storage import HostStep
 from npusim.session import api
@@ -60,8 +61,8 @@ class Simulated(Driver):
         self, device: object, properties: Properties, callback: Callable[..., Any] | None
     ) -> SimulatedContext:
         """A context whose machine is as the properties want it."""
-        machine = machines.changed(self.own_machine(), self.name, properties)
-        effort = machines.value_of(properties, self.name, "EFFORT")
+        machine = device_machines.changed(self.own_machine(), self.name, properties)
+        effort = device_machines.value_of(properties, self.name, "EFFORT")
         return SimulatedContext(machine, effort=effort or "fast")
 
     def validate_program(self, context: SimulatedContext, model: Submodel) -> Sequence[str | None]:
@@ -153,7 +154,7 @@ def accelerator(device: str, machine: Callable[[], Hardware]) -> type[Simulated]
         name = device
         type = DeviceType.ACCELERATOR
         version = 1
-        keys: ClassVar[Mapping[str, Any]] = machines.keys_of(device, host=False)
+        keys: ClassVar[Mapping[str, Any]] = device_machines.keys_of(device, host=False)
 
         def own_machine(self) -> Hardware:
             return machine()
@@ -178,7 +179,7 @@ class Host(Simulated):
     name = "npusim_host"
     type = DeviceType.CPU
     version = 1
-    keys: ClassVar[Mapping[str, Any]] = machines.keys_of("npusim_host", host=True)
+    keys: ClassVar[Mapping[str, Any]] = device_machines.keys_of("npusim_host", host=True)
 
     def own_machine(self) -> Hardware:
         """The default machine, whose host it is."""
@@ -187,3 +188,49 @@ class Host(Simulated):
     def placed(self, piece: PieceGraph) -> PieceGraph:
         """Everything is on the host."""
         return piece._replace(graph=on_host(piece.graph, f"{self.name} computes it"))
+
+
+THREADS = "BUILTIN_DEVICE_NUM_THREADS"
+
+OPERATIONS = tuple(
+    kind.name.lower()
+    for kind in (
+        *(OperationType.ADD, OperationType.SUB, OperationType.MUL, OperationType.DIV, OperationType.MAX),
+        *(OperationType.MIN, OperationType.POW, OperationType.FLOOR_DIV, OperationType.RELU),
+        *(OperationType.RELU6, OperationType.BATCH_NORMALIZATION, OperationType.CAST, OperationType.CONCAT),
+        *(OperationType.CONV_2D, OperationType.CUM_SUM, OperationType.DEQUANTIZE, OperationType.EXPAND),
+        *(OperationType.FILL, OperationType.FILL_LIKE, OperationType.FULLY_CONNECTED, OperationType.GATHER),
+        *(OperationType.LOG_SOFTMAX, OperationType.MAT_MUL, OperationType.MESHGRID),
+        *(OperationType.AVERAGE_POOL_2D, OperationType.MAX_POOL_2D, OperationType.QUANTIZE),
+        *(OperationType.RESHAPE, OperationType.SHAPE, OperationType.SLICE, OperationType.SOFTMAX),
+        OperationType.STACK,
+    )
+)
+"""What it supports, as partition files write it."""
+
+
+class Builtin(Host):
+    """`builtin_device`: the CPU device that NNAdapter always has, with its arithmetic and its 32 operations.
+
+    It computes in floating point: inputs are dequantized, and results divided by their scale, truncated toward zero and
+    limited to -127..127. Timed as the simulated host.
+    """
+
+    name = "builtin_device"
+    vendor = "Paddle"
+    in_reals = True
+    keys: ClassVar[Mapping[str, Any]] = {THREADS: above_zero}
+
+    def create_context(self, device: object, properties: Properties, callback: Any) -> SimulatedContext:
+        """A context with as many threads as the properties say."""
+        changes = {"host.threads": properties[THREADS]} if THREADS in properties else {}
+        return SimulatedContext(self.own_machine(), host_changes=changes)
+
+    def validate_program(self, context: SimulatedContext, model: Submodel) -> Sequence[str | None]:
+        """One of the 32 operations of NNAdapter's own models, or why not."""
+        return [
+            self._reason(context, Submodel(model.network, (place,)))
+            if operation.kind in OPERATIONS
+            else f"{operation.kind} is none of the {len(OPERATIONS)} operations of {self.name}"
+            for place, operation in zip(model.places, model.operations, strict=True)
+        ]

@@ -22,7 +22,7 @@ from npusim import models
 from npusim.cli import app as cli_app
 from npusim.cli.app import app
 from npusim.cli.base import Progress
-from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter.model_building import Model
 from npusim.isa.base.tensor import TensorType
 from npusim.models.writer import ModelWriter
 from npusim.numbers.area import area

@@ -211,7 +211,7 @@ def test_a_model_that_decides_and_a_program_are_refused(
     assert npusim("compile", "digits_cnn", "-o", program).status == 0
     done = npusim("run", program, "--device", "npusim")
     assert (done.status, done.err) == (2, f"npusim: {program}: is a compiled program, not a model\n")
-    monkeypatch.setattr("npusim.nnadapter.sources.open_model", lambda path, sizes: loop())
+    monkeypatch.setattr("npusim.nnadapter.models.open_model", lambda path, sizes: loop())
     done = npusim("run", "loop", "--device", "npusim")
     assert (done.status, done.out) == (2, "")
     assert (

@@ -20,8 +20,8 @@ from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.operators.elementwise.sums_and_products import ADD
 from npusim.nnadapter import c
-from npusim.nnadapter.cache import checks, container, record
-from npusim.nnadapter.keeping import expectation
+from npusim.nnadapter.cache import compiled_record, nnc_container
+from npusim.nnadapter.cache_store import expectation
 from tests.examples import examples
 
 from .test_cache_container import flipped
@@ -152,7 +152,7 @@ def _plain(renderable: Any) -> str:
 
 def _changed(**fields: Any) -> Callable[[bytes], bytes]:
     """Entries of a container replaced, with a right checksum."""
-    return lambda data: container.write_cache(container.read_cache(data) | fields)
+    return lambda data: nnc_container.write_cache(nnc_container.read_cache(data) | fields)
 
 
 REFUSED: Sequence[tuple[str, Callable[[bytes], bytes], type[nna.CacheRefused], str]] = (
@@ -224,7 +224,7 @@ def test_one_bit_anywhere(blob: bytes) -> None:
     """200 places, spread evenly with the first and last byte among them."""
     for place in np.linspace(0, 8 * len(blob) - 1, 200).astype(int).tolist():
         with pytest.raises(nna.CacheRefused):
-            checks.load(flipped(blob, place))
+            compiled_record.load(flipped(blob, place))
 
 
 def test_contexts_of_other_machines(model: nna.Model, blob: bytes) -> None:
@@ -271,20 +271,20 @@ def test_tokens_differ_with_what_is_asked(model: nna.Model, tmp_path: Path) -> N
 
 def test_programs_of_others(model: nna.Model, blob: bytes) -> None:
     """A whole program in the place of another is seen by its machine, or by its inputs and outputs."""
-    kept = checks.load(blob)
+    kept = compiled_record.load(blob)
     first, second = (piece.buffer for piece in kept.gears[0].pieces[:2])
-    swapped = container.read_cache(blob) | {"cache_0_model_buffer": second, "cache_1_model_buffer": first}
+    swapped = nnc_container.read_cache(blob) | {"cache_0_model_buffer": second, "cache_1_model_buffer": first}
     with context() as devices, pytest.raises((nna.BadContent, nna.WrongMachine), match=r"^the cache buffer"):
-        nna.Compilation(None, devices, token="mine", buffer=container.write_cache(swapped)).finish()
+        nna.Compilation(None, devices, token="mine", buffer=nnc_container.write_cache(swapped)).finish()
     with context(properties=LACKING + "NPUSIM_CLOCK_MHZ=401") as devices:
         expected = expectation("mine", devices)
-    forged = container.read_cache(blob)
+    forged = nnc_container.read_cache(blob)
     forged |= {key: getattr(expected, key).encode() for key in ("machine_digest", "properties")}
     with (
         context(properties=LACKING + "NPUSIM_CLOCK_MHZ=401") as devices,
         pytest.raises(nna.WrongMachine, match="piece 0: its program is not for the machine of npusim"),
     ):
-        nna.Compilation(None, devices, token="mine", buffer=container.write_cache(forged)).finish()
+        nna.Compilation(None, devices, token="mine", buffer=nnc_container.write_cache(forged)).finish()
 
 
 @pytest.mark.slow
@@ -292,7 +292,7 @@ def test_programs_of_others(model: nna.Model, blob: bytes) -> None:
 @examples(60)
 def test_entries_of_strangers(blob: bytes, draw: st.DataObject) -> None:
     """Whatever entries say, under a right checksum: a compilation that runs, or a refusal."""
-    entries = container.read_cache(blob)
+    entries = nnc_container.read_cache(blob)
     key = draw.draw(st.sampled_from(sorted(entries)))
     value = bytearray(entries[key])
     begin = draw.draw(st.integers(0, len(value)))
@@ -300,7 +300,7 @@ def test_entries_of_strangers(blob: bytes, draw: st.DataObject) -> None:
     value[begin:end] = draw.draw(st.binary(max_size=4) | st.sampled_from((b"0", b"1", b'"', b"[", b"-")))
     with context() as devices:
         compilation = nna.Compilation(
-            None, devices, token="mine", buffer=container.write_cache(entries | {key: bytes(value)})
+            None, devices, token="mine", buffer=nnc_container.write_cache(entries | {key: bytes(value)})
         )
         try:
             compilation.finish()
@@ -443,11 +443,15 @@ def test_drivers_of_users(doubler: str, tmp_path: Path, monkeypatch: pytest.Monk
         second, said = finished(None, devices, cache_dir=tmp_path, token=first.token)
         assert (second.restored, said) == (True, [])
         assert numbers(second) == numbers(first)
-        entries = container.read_cache(first.cache_path.read_bytes()) | {"cache_0_model_buffer": b"thrice"}
+        entries = nnc_container.read_cache(first.cache_path.read_bytes()) | {
+            "cache_0_model_buffer": b"thrice"
+        }
         with pytest.raises(
             nna.BadContent, match="piece 0: cache_doubler: create_program: ValueError: is no doubler"
         ):
-            nna.Compilation(None, devices, token=first.token, buffer=container.write_cache(entries)).finish()
+            nna.Compilation(
+                None, devices, token=first.token, buffer=nnc_container.write_cache(entries)
+            ).finish()
         first.cache_path.unlink()
         monkeypatch.setattr(Doubler, "keeps", False)
         third, said = finished(relu_model(), devices, cache_dir=tmp_path)
@@ -525,6 +529,8 @@ def test_the_same_model_gives_the_same_entries(model: nna.Model, blob: bytes, tm
     with context() as devices:
         compilation, _ = finished(model, devices, cache_dir=tmp_path, token="mine")
         assert compilation.cache_path is not None
-        again, before = (container.read_cache(data) for data in (compilation.cache_path.read_bytes(), blob))
+        again, before = (
+            nnc_container.read_cache(data) for data in (compilation.cache_path.read_bytes(), blob)
+        )
     assert again | {"compile_seconds": b""} == before | {"compile_seconds": b""}
-    assert record.save(checks.load(blob)) == blob
+    assert compiled_record.save(compiled_record.load(blob)) == blob

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.frontends.nnadapter.codes import ResultCode
-from npusim.nnadapter.cache import container
-from npusim.nnadapter.cache.crc32c import POLYNOMIAL, crc32c
-from npusim.nnadapter.cache.refusals import (
+from npusim.frontends.nnadapter.nnadapter_codes import ResultCode
+from npusim.nnadapter.cache import nnc_container
+from npusim.nnadapter.cache.nnc_container import (
+    POLYNOMIAL,
     BadChecksum,
     BadContent,
     BadMagic,
     BadVersion,
     CacheRefused,
     Truncated,
+    crc32c,
 )
 from tests.examples import examples
 
@@ -56,11 +57,11 @@ def test_examples_of_the_protocol(shared: Path) -> None:
         data = base64.b64decode(case["data"])
         if case["accepted"]:
             entries = {key: base64.b64decode(value) for key, value in case["entries"].items()}
-            assert container.read_cache(data) == entries, case["id"]
-            assert container.write_cache(entries) == data, case["id"]
+            assert nnc_container.read_cache(data) == entries, case["id"]
+            assert nnc_container.write_cache(entries) == data, case["id"]
         else:
             with pytest.raises(REFUSED[case["reason"]], match=case["reason"]):
-                container.read_cache(data)
+                nnc_container.read_cache(data)
 
 
 def test_checksum_is_castagnolis() -> None:
@@ -94,25 +95,25 @@ def _bitwise(data: bytes) -> int:
 
 @given(ENTRIES)
 def test_what_is_written_is_read_in_its_order(entries: dict[str, bytes]) -> None:
-    data = container.write_cache(entries)
-    assert list(container.read_cache(data).items()) == list(entries.items())
+    data = nnc_container.write_cache(entries)
+    assert list(nnc_container.read_cache(data).items()) == list(entries.items())
     assert len(data) % 4 == 0
 
 
 def test_every_bit_counts() -> None:
     """One bit flipped anywhere, in the header, in sizes, keys, values or padding, is refused."""
-    data = container.write_cache(THREE)
+    data = nnc_container.write_cache(THREE)
     for bit in range(8 * len(data)):
         with pytest.raises(CacheRefused):
-            container.read_cache(flipped(data, bit))
+            nnc_container.read_cache(flipped(data, bit))
 
 
 @given(ENTRIES, st.data())
 def test_any_bit_of_any_container(entries: dict[str, bytes], draw: st.DataObject) -> None:
-    data = container.write_cache(entries)
+    data = nnc_container.write_cache(entries)
     bit = draw.draw(st.integers(0, 8 * len(data) - 1))
     with pytest.raises(CacheRefused):
-        container.read_cache(flipped(data, bit))
+        nnc_container.read_cache(flipped(data, bit))
 
 
 def flipped(data: bytes, bit: int) -> bytes:
@@ -123,10 +124,10 @@ def flipped(data: bytes, bit: int) -> bytes:
 
 
 def test_every_cut_is_refused() -> None:
-    data = container.write_cache(THREE)
+    data = nnc_container.write_cache(THREE)
     for size in range(len(data)):
         with pytest.raises(CacheRefused):
-            container.read_cache(data[:size])
+            nnc_container.read_cache(data[:size])
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_every_cut_is_refused() -> None:
 )
 def test_refusals_say_what_is_and_what_must_be(data: bytes, kind: type[CacheRefused], text: str) -> None:
     with pytest.raises(kind) as refused:
-        container.read_cache(data)
+        nnc_container.read_cache(data)
     assert str(refused.value) == text
     assert refused.value.code is ResultCode.INVALID_PARAMETER
 
@@ -197,7 +198,7 @@ def test_refusals_say_what_is_and_what_must_be(data: bytes, kind: type[CacheRefu
 def test_bytes_of_strangers(body: bytes, count: int) -> None:
     """Any body with its checksum is entries or a refusal."""
     try:
-        entries = container.read_cache(sealed(body, count))
+        entries = nnc_container.read_cache(sealed(body, count))
     except CacheRefused:
         return
-    assert container.read_cache(container.write_cache(entries)) == entries
+    assert nnc_container.read_cache(nnc_container.write_cache(entries)) == entries

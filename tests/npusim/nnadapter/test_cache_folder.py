@@ -13,19 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
 from npusim.isa.base.errors import NpusimError
-from npusim.nnadapter.cache import container, folder
+from npusim.nnadapter.cache import cache_folder, nnc_container
 
 WRITER = """
 import sys
 from pathlib import Path
-from npusim.nnadapter.cache import container, folder
-contents = [container.write_cache({"model": bytes([number]) * 2_000_000}) for number in (1, 2)]
+contents = [nnc_container.write_cache({"model": bytes([number]) * 2_000_000}) for number in (1, 2)]
 print("ready", flush=True)
 while True:
     for content in contents:
-        folder.write(Path(sys.argv[1]), "token", content)
+        cache_folder.write(Path(sys.argv[1]), "token", content)
 """
 """Writes two contents in turns, for ever."""
 
@@ -34,11 +33,11 @@ CONTENTS = [{"model": bytes([number]) * 2_000_000} for number in (1, 2)]
 
 def test_kept_and_read_again(tmp_path: Path) -> None:
     place = tmp_path / "new" / "cache"
-    assert folder.read(place, "a b-1.ü") is None
-    path = folder.write(place, "a b-1.ü", b"old")
+    assert cache_folder.read(place, "a b-1.ü") is None
+    path = cache_folder.write(place, "a b-1.ü", b"old")
     assert path == place / "a b-1.ü.nnc"
-    assert folder.write(place, "a b-1.ü", b"new") == path
-    assert folder.read(place, "a b-1.ü") == b"new"
+    assert cache_folder.write(place, "a b-1.ü", b"new") == path
+    assert cache_folder.read(place, "a b-1.ü") == b"new"
     assert os.listdir(place) == ["a b-1.ü.nnc"]
 
 
@@ -61,20 +60,20 @@ def test_killed_20_times_while_it_writes(tmp_path: Path) -> None:
         finally:
             writer.send_signal(signal.SIGKILL)
             writer.communicate()
-        data = folder.read(place, "token")
-        assert data is None or container.read_cache(data) in CONTENTS
+        data = cache_folder.read(place, "token")
+        assert data is None or nnc_container.read_cache(data) in CONTENTS
         remnants += len([name for name in os.listdir(place) if name.startswith(".")])
         assert len(os.listdir(place)) <= 2  # what the last kill left; that of kills before is cleared away
     assert remnants > 0, "no kill came while a file was written"
-    folder.write(place, "another", b"")
+    cache_folder.write(place, "another", b"")
     assert sorted(set(os.listdir(place)) - {"token.nnc"}) == ["another.nnc"]
 
 
 def test_threads_that_write_the_same_token(tmp_path: Path) -> None:
     datas = [bytes([number]) * 100_000 for number in range(8)]
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda data: folder.write(tmp_path, "token", data), datas * 5))
-    assert folder.read(tmp_path, "token") in datas
+        list(threads.map(lambda data: cache_folder.write(tmp_path, "token", data), datas * 5))
+    assert cache_folder.read(tmp_path, "token") in datas
     assert os.listdir(tmp_path) == ["token.nnc"]
 
 
@@ -99,33 +98,33 @@ def test_threads_that_write_the_same_token(tmp_path: Path) -> None:
 )
 def test_tokens_that_name_no_file(token: object, text: str) -> None:
     with pytest.raises(InvalidParameter) as refused:
-        folder.checked_token(token)
+        cache_folder.checked_token(token)
     assert str(refused.value) == text
 
 
 @pytest.mark.parametrize("token", ["a", "0123456789abcdef" * 2, "ü" * 100, "mobile net_v2 (1)"])
 def test_tokens_that_name_files(token: str, tmp_path: Path) -> None:
-    assert folder.checked_token(token) == token
-    assert folder.write(tmp_path, token, b"x").is_file()
+    assert cache_folder.checked_token(token) == token
+    assert cache_folder.write(tmp_path, token, b"x").is_file()
 
 
 @pytest.mark.parametrize("given", [None, 3, b"cache", "", "a\0b"])
 def test_what_is_no_folder(given: object) -> None:
     with pytest.raises(InvalidParameter, match=r"cache_dir: is .*, must be the path of a folder"):
-        folder.checked_folder(given)
+        cache_folder.checked_folder(given)
 
 
 def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(NpusimError, match="file: cannot be made: File exists"):
-        folder.write(tmp_path / "file", "token", b"")
+        cache_folder.write(tmp_path / "file", "token", b"")
     with pytest.raises(NpusimError, match="inside: cannot be made: Not a directory"):
-        folder.write(tmp_path / "file" / "inside", "token", b"")
+        cache_folder.write(tmp_path / "file" / "inside", "token", b"")
     (tmp_path / "token.nnc").mkdir()
     with pytest.raises(NpusimError, match=r"token\.nnc: cannot be written: Is a directory"):
-        folder.write(tmp_path, "token", b"")
+        cache_folder.write(tmp_path, "token", b"")
     with pytest.raises(NpusimError, match=r"token\.nnc: is a folder, not a compiled model"):
-        folder.read(tmp_path, "token")
+        cache_folder.read(tmp_path, "token")
     assert os.listdir(tmp_path / "token.nnc") == []
 
 
@@ -133,5 +132,5 @@ def test_links_are_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"mine")
     (tmp_path / "token.nnc").symlink_to(tmp_path / "mine")
     with pytest.raises(NpusimError, match="is a symbolic link, which is not followed here; delete it"):
-        folder.write(tmp_path, "token", b"theirs")
+        cache_folder.write(tmp_path, "token", b"theirs")
     assert (tmp_path / "mine").read_bytes() == b"mine"

@@ -11,25 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.frontends.nnadapter.codes import FuseCode, Precision
-from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_codes import FuseCode, Precision
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.file import change
 from npusim.isa.program.record import to_plain
-from npusim.nnadapter.cache import container, record
-from npusim.nnadapter.cache.checks import load
-from npusim.nnadapter.cache.expectation import DeviceFacts, Expectation, machine_digest
-from npusim.nnadapter.cache.record import Crossing, KeptGear, KeptPiece, Record
-from npusim.nnadapter.cache.refusals import (
+from npusim.nnadapter.cache import compiled_record, nnc_container
+from npusim.nnadapter.cache.cache_token import DeviceFacts, Expectation, machine_digest, token_of
+from npusim.nnadapter.cache.compiled_record import Crossing, KeptGear, KeptPiece, Record, load
+from npusim.nnadapter.cache.nnc_container import (
     BadContent,
     CacheRefused,
     WrongDevice,
     WrongMachine,
     WrongToken,
 )
-from npusim.nnadapter.cache.tokens import token_of
 from npusim.session import api
 from tests.examples import examples
 
@@ -70,15 +68,15 @@ EXPECTED = Expectation("mine", (NPU, HOST), "A=1;")
 
 
 def test_kept_and_read_again() -> None:
-    data = record.save(RECORD)
+    data = compiled_record.save(RECORD)
     assert load(data) == RECORD
-    assert record.save(RECORD) == data
+    assert compiled_record.save(RECORD) == data
     EXPECTED.require(load(data))
 
 
 def test_entries_are_those_of_nnadapter() -> None:
     """Checklist 8.4, in this order, then npusim's own."""
-    entries = container.read_cache(record.save(RECORD))
+    entries = nnc_container.read_cache(compiled_record.save(RECORD))
     ends = ("input_types", "output_types", "input_indexes", "output_indexes")
     keys = ("device_name", *ends, "model_buffer", "kinds", "operations")
     assert list(entries) == [
@@ -102,17 +100,17 @@ def test_entries_are_those_of_nnadapter() -> None:
 
 def with_entry(key: str, value: bytes | None) -> bytes:
     """The container with an entry replaced, added, or left out, and a right checksum."""
-    entries = container.read_cache(record.save(RECORD))
+    entries = nnc_container.read_cache(compiled_record.save(RECORD))
     if value is None:
         del entries[key]
     else:
         entries[key] = value
-    return container.write_cache(entries)
+    return nnc_container.write_cache(entries)
 
 
 def gears(**changed: object) -> bytes:
     """The entry of gears, with changes to the only one."""
-    (gear,) = json.loads(container.read_cache(record.save(RECORD))["gears"])
+    (gear,) = json.loads(nnc_container.read_cache(compiled_record.save(RECORD))["gears"])
     return json.dumps([gear | changed]).encode()
 
 
@@ -224,18 +222,18 @@ def test_pieces_in_another_order() -> None:
     """The first would read what only the second leaves."""
     gear = replace(RECORD.gears[0], pieces=PIECES[::-1])
     with pytest.raises(BadContent, match='piece 0: "between" is value 7, which nothing before leaves'):
-        load(record.save(replace(RECORD, gears=(gear,))))
+        load(compiled_record.save(replace(RECORD, gears=(gear,))))
 
 
 def test_gears_of_the_same_shapes() -> None:
     with pytest.raises(BadContent, match="gears: 2 for 1 choices of shapes"):
-        load(record.save(replace(RECORD, gears=RECORD.gears * 2)))
+        load(compiled_record.save(replace(RECORD, gears=RECORD.gears * 2)))
 
 
 def test_values_that_are_there_already() -> None:
     gear = replace(RECORD.gears[0], pieces=(PIECES[0], *PIECES))
     with pytest.raises(BadContent, match='piece 1: "between" is value 7, which is there already'):
-        load(record.save(replace(RECORD, gears=(gear,))))
+        load(compiled_record.save(replace(RECORD, gears=(gear,))))
 
 
 @pytest.mark.slow
@@ -243,7 +241,7 @@ def test_values_that_are_there_already() -> None:
 @examples(300)
 def test_entries_of_strangers(draw: st.DataObject) -> None:
     """A container with a right checksum and anything in an entry is a record or a refusal."""
-    entries = container.read_cache(record.save(RECORD))
+    entries = nnc_container.read_cache(compiled_record.save(RECORD))
     key = draw.draw(st.sampled_from(sorted(entries)))
     value = bytearray(entries[key])
     for _ in range(draw.draw(st.integers(1, 3))):
@@ -253,7 +251,7 @@ def test_entries_of_strangers(draw: st.DataObject) -> None:
             st.binary(max_size=4) | st.sampled_from((b"9", b"-", b'"', b"[", b"null"))
         )
     try:
-        load(container.write_cache(entries | {key: bytes(value)}))
+        load(nnc_container.write_cache(entries | {key: bytes(value)}))
     except CacheRefused:
         return
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from npusim.nnadapter import c
-from npusim.nnadapter.c.functions import ROWS
+from npusim.nnadapter.c.c_functions import ROWS
 from tests.conftest import shared_folder
 
 FOLDER = shared_folder()

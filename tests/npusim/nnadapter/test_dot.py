@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim import models
-from npusim.frontends.nnadapter.codes import Precision
 from npusim.frontends.nnadapter.dot import COLORS
-from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_codes import Precision
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import NpusimError
 from npusim.session import api

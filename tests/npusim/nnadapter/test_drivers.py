@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from npusim import nnadapter as nna
-from npusim.nnadapter.hal import builtin, registry
+from npusim.nnadapter.hal import registry, simulated
+from npusim.nnadapter.hal.caller_memory import Slot, of_array
 from npusim.nnadapter.hal.fake import Fake
-from npusim.nnadapter.hal.memory import Slot, of_array
 from tests.npusim.nnadapter import operations
 
 DATA = np.array([[1, -2, 3], [4, -5, 6]], np.float32)
@@ -292,7 +292,7 @@ def test_the_device_is_closed_when_the_process_ends() -> None:
 
 
 def test_builtin_device_has_the_32_operations_of_the_document() -> None:
-    assert len(set(builtin.OPERATIONS)) == 32
+    assert len(set(simulated.OPERATIONS)) == 32
     device = nna.Device.acquire("builtin_device")
     assert (device.vendor, device.type, device.version) == ("Paddle", nna.CPU, 1)
     model = chain("relu", "sigmoid")
@@ -340,7 +340,7 @@ def test_builtin_device_cuts_results_off_towards_zero(seed: int) -> None:
 def test_builtin_device_on_the_operation_cases(shared: Path) -> None:
     tried = 0
     for case in operations.cases(shared).values():
-        if case.operation.lower() not in builtin.OPERATIONS:
+        if case.operation.lower() not in simulated.OPERATIONS:
             continue
         tried += 1
         coded = any("QUANT" in operand["precision"] for operand in case.operands)

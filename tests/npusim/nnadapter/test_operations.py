@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from npusim.frontends.nnadapter.codes import OperationType
-from npusim.frontends.nnadapter.operations import table
+from npusim.frontends.nnadapter import operation_table
+from npusim.frontends.nnadapter.nnadapter_codes import OperationType
 from tests.conftest import shared_folder
 from tests.npusim.nnadapter import operations
 
@@ -29,4 +29,4 @@ def test_all_cases_and_operations_are_there(shared: Path) -> None:
 
 
 def test_every_operation_has_a_row() -> None:
-    assert [row.type for row in table.OPERATIONS] == list(OperationType)
+    assert [row.type for row in operation_table.OPERATIONS] == list(OperationType)

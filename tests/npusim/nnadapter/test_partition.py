@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import npusim
 from npusim import nnadapter as nna
-from npusim.frontends.nnadapter.errors import FeatureNotSupported
+from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
@@ -25,11 +25,11 @@ from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.placing import PartitionWarning
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.table import operator
-from npusim.nnadapter import model_run, subgraphs
+from npusim.nnadapter import device_partition, model_run
 from npusim.nnadapter.compilation import Compilation
+from npusim.nnadapter.device_partition import asked, cut, task_of
 from npusim.nnadapter.gears import networks
-from npusim.nnadapter.partition import asked, cut, task_of
-from npusim.nnadapter.programs import Programs
+from npusim.nnadapter.piece_programs import Programs
 from npusim.session.devices import by_cost, by_order
 
 from ...examples import examples
@@ -286,7 +286,9 @@ def test_the_subgraphs_are_lines_of_a_partition_file_and_a_graph() -> None:
     with devices(lacking("max_pool_2d"), "npusim_host") as given:
         context = nna.Context(given)
         made = compiled(graph, context)
-        text = subgraphs.text(networks(nna.from_graph(graph))[0], made.gears[0].pieces).splitlines()
+        text = device_partition.log_text(
+            networks(nna.from_graph(graph))[0], made.gears[0].pieces
+        ).splitlines()
         head, at = text.index("subgraph operators:"), text.index("subgraph clusters: 3")
         lines = text[head + 1 : at]
         assert len(lines) == len(graph.nodes)

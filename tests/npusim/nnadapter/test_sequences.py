@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from npusim import nnadapter as nna
 from npusim.nnadapter import c
-from npusim.nnadapter.c.functions import ROWS
+from npusim.nnadapter.c.c_functions import ROWS
 from tests.examples import examples
 
 RESULTS = {int(code) for code in nna.ResultCode}

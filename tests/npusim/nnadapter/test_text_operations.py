@@ -9,7 +9,7 @@ import pytest
 
 import npusim
 from npusim import nnadapter as nna
-from npusim.frontends.nnadapter.operations import table
+from npusim.frontends.nnadapter import operation_table
 from npusim.nnadapter import c
 
 from .text_operations import CASES
@@ -54,7 +54,7 @@ def test_every_operation_has_an_example() -> None:
 def test_operands_stand_in_the_order_of_the_definition(name: str) -> None:
     """Whatever order they are given in: one too few, one too many and one that is omitted are refused."""
     inputs, outputs = (side.split() for side in CASES[name].operands.split(">"))
-    row = table.row(nna.OperationType[name]).signature
+    row = operation_table.row(nna.OperationType[name]).signature
     assert [f"{one.name}{'?' * one.optional}{'+' * one.repeats}" for one in row.inputs] == inputs
     assert [f"{one.name}{'?' * one.optional}{'+' * one.repeats}" for one in row.outputs] == outputs
     place = c.Ref()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from npusim.nnadapter import c
-from npusim.nnadapter.c.functions import ROWS as FUNCTIONS
+from npusim.nnadapter.c.c_functions import ROWS as FUNCTIONS
 
 NO_MEMORY, DIMENSIONS, PARAMETER, NO_DEVICE, INTERNAL, UNSUPPORTED = range(1, 7)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import npusim
-from npusim.frontends.nnadapter.codes import Precision
-from npusim.frontends.nnadapter.model import Model
-from npusim.frontends.nnadapter.network import PieceGraph
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_codes import Precision
 from npusim.frontends.nnadapter.operand_type import PRECISIONS, OperandType
+from npusim.frontends.nnadapter.operation_graphs import PieceGraph
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 

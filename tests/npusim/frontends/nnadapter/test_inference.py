@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.frontends.nnadapter.codes import Lifetime, OperationType, Precision
-from npusim.frontends.nnadapter.errors import FeatureNotSupported, InvalidDimensions, InvalidParameter
-from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_codes import Lifetime, OperationType, Precision
+from npusim.frontends.nnadapter.nnadapter_errors import (
+    FeatureNotSupported,
+    InvalidDimensions,
+    InvalidParameter,
+)
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
 

@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import npusim
-from npusim.frontends.nnadapter.codes import Precision
-from npusim.frontends.nnadapter.errors import InvalidParameter
+from npusim.frontends.nnadapter.nnadapter_codes import Precision
+from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
 
 from .single import LANES, plain, run
 

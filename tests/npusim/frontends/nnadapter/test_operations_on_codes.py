@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import npusim
-from npusim.frontends.nnadapter.errors import InvalidParameter
-from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
 from npusim.frontends.nnadapter.operand_type import OperandType
 
 from .single import LANES, coded, piece, run

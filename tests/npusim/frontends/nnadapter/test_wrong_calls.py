@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.frontends.nnadapter.codes import OperationType, Precision
-from npusim.frontends.nnadapter.errors import NNAdapterError
-from npusim.frontends.nnadapter.model import Model
+from npusim.frontends.nnadapter import operation_table
+from npusim.frontends.nnadapter.model_building import Model
+from npusim.frontends.nnadapter.nnadapter_codes import OperationType, Precision
+from npusim.frontends.nnadapter.nnadapter_errors import NNAdapterError
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
-from npusim.frontends.nnadapter.operations import table
 from tests.examples import examples
 
 Draw = Callable[[Any], Any]
@@ -204,7 +204,7 @@ def arguments(draw: Draw, model: Model, row: Any, plain: bool) -> list[Any]:
 
 
 def add_operation(draw: Draw, model: Model) -> Any:
-    row = draw(st.sampled_from(table.OPERATIONS))
+    row = draw(st.sampled_from(operation_table.OPERATIONS))
     inputs = wrong_or(draw, arguments(draw, model, row, plain=False), 20)
     outputs = None
     if draw(st.booleans()):
@@ -214,7 +214,7 @@ def add_operation(draw: Draw, model: Model) -> Any:
 
 
 def method(draw: Draw, model: Model) -> Any:
-    row = draw(st.sampled_from(table.OPERATIONS))
+    row = draw(st.sampled_from(operation_table.OPERATIONS))
     given = arguments(draw, model, row, plain=True)
     named = {}
     if draw(st.integers(1, 8)) == 1:
@@ -289,7 +289,7 @@ def test_calls_in_any_order_raise_nothing_but_errors_of_the_door(data: st.DataOb
 @examples(4)
 def test_methods_with_any_arguments(kind: OperationType, data: st.DataObject) -> None:
     model = Model()
-    row = table.row(kind)
+    row = operation_table.row(kind)
     for _ in range(4):
         try:
             model.add_operand(operand_type(data.draw))

@@ -1,0 +1,380 @@
+"""Models as contexts see them: operations in an order in which they can run, and graphs of some of them.
+
+A graph of some operations (a piece) has an input for every value that it reads and does not compute, and a constant for
+every known value. Results that follow from constants and shapes are computed here and become constants. Images are NCHW
+in the model and NHWC in the graph (`npusim.kernels.graph.layout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from npusim.frontends.nnadapter import operation_table
+from npusim.frontends.nnadapter.nnadapter_codes import MAX_SIZE_OF_DIMENSIONS
+from npusim.frontends.nnadapter.nnadapter_errors import (
+    FeatureNotSupported,
+    InvalidDimensions,
+    InvalidParameter,
+)
+from npusim.frontends.nnadapter.operand import Operand, Operation
+from npusim.frontends.nnadapter.operand_type import Shape
+from npusim.frontends.nnadapter.operation_arguments import Bound
+from npusim.frontends.nnadapter.operation_conversion import Conversion, NotKnown
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph.graph import Graph, State
+from npusim.kernels.graph.layout import NCHW, LayoutBuilder
+
+MOST_ELEMENTS = 1 << 16
+"""Maximum number of elements of a value that is folded into a constant: enough for shapes, too few for most weights.
+
+Operations on weights must remain, so that they can be partitioned among devices.
+"""
+
+
+class Step(NamedTuple):
+    """One operation as partition files and drivers see it.
+
+    place:           what messages call it.
+    inputs, outputs: tensors by number, constants included.
+    """
+
+    kind: str
+    name: str
+    place: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class PieceGraph(NamedTuple):
+    """A graph of some operations of a network.
+
+    inputs, outputs: the numbers that the graph's inputs and outputs have in the network.
+    groups:          per node of the graph, the number of its operation.
+    """
+
+    graph: Graph
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    groups: tuple[int, ...]
+
+
+class Network(Protocol):
+    """A model with all its shapes known, those of one gear.
+
+    states:  per state, the tensors with its value before and after a run, by number.
+    counted: per tensor that has room for the largest possible number of rows, the tensor whose sum is the number of
+             valid rows.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    states: tuple[tuple[int, int], ...]
+    counted: Mapping[int, int]
+
+    def tensor_name(self, number: int) -> str:
+        """Return the name of a tensor."""
+
+    def tensor_type(self, number: int) -> TensorType:
+        """Return the type of an input or output of the model or of a piece."""
+
+    def value(self, number: int) -> Array | None:
+        """Return the value of a tensor; None if only a run gives it."""
+
+    def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
+        """Return a graph of some operations in this order; its outputs are those that others, or the caller, need.
+
+        in_reals: whether quantized operations compute in floating point.
+        """
+
+
+class Parts:
+    """A graph under construction from operations of a model, added in an order in which they can run.
+
+    in_reals: whether all quantized operations compute in floating point, as `builtin_device` does.
+    inputs:   the operands that became inputs of the graph, in order.
+    values:   values of operands that follow from constants and shapes.
+    groups:   per node of the graph, the number of its operation.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shapes: Mapping[Operand, Shape] | None = None,
+        values: Mapping[Operand, Array] | None = None,
+        *,
+        in_reals: bool = False,
+    ) -> None:
+        """`shapes` and `values` of operands complete what their types and constants say."""
+        self.builder = LayoutBuilder(name, NCHW)
+        self.builder.read_with(MOST_ELEMENTS)
+        self.in_reals = in_reals
+        self.inputs: list[Operand] = []
+        self.values: dict[Operand, Array] = dict(values or {})
+        self.groups: list[int] = []
+        self._shapes = dict(shapes or {})
+        self._tensors: dict[Operand, int] = {}
+
+    def known(self, operand: Operand) -> Array | None:
+        """Return the value of an operand; None if only a run gives it."""
+        return operand.buffer if operand.buffer is not None else self.values.get(operand)
+
+    def shape(self, operand: Operand) -> Shape:
+        """Return the sizes of an operand. Raises NotKnown if they are not known."""
+        if operand in self._tensors:
+            return self.builder.shape(self._tensors[operand])
+        known = self.known(operand)
+        if known is not None:
+            return known.shape
+        shape = self._shapes.get(operand, operand.type.shape)
+        if min(shape, default=0) < 0:
+            raise NotKnown("model", "the shape", f"{operand.name}: {operand.type.words()}")
+        return shape
+
+    def tensor(self, operand: Operand) -> int:
+        """Return the tensor of an operand, made at the first call. Raises NotKnown for unknown sizes."""
+        if operand not in self._tensors:
+            known = self.known(operand)
+            if known is not None:
+                made = self.builder.constant(operand.name, known, operand.type.quantization)
+            else:
+                made = self.builder.input(operand.name, operand.type.tensor_type(self.shape(operand)))
+                self.inputs.append(operand)
+            self._tensors[operand] = made
+        return self._tensors[operand]
+
+    def add(self, operation: Operation) -> None:
+        """Add the nodes of an operation, or the values of its results if they follow from constants and shapes.
+
+        Raises InvalidParameter for a broken rule, NotKnown if a value is missing.
+        """
+        row = operation_table.row(operation.type)
+        made = row.convert(Conversion(Bound(operation, row.signature), self))
+        self._grow(operation.index)
+        results = (made,) if isinstance(made, int) else made
+        for operand, tensor in zip(operation.output_operands, results, strict=False):
+            shape = self.builder.shape(tensor)
+            if len(shape) > MAX_SIZE_OF_DIMENSIONS:
+                raise InvalidParameter(
+                    f"{operation.place}: output has {len(shape)} dimensions, may have {MAX_SIZE_OF_DIMENSIONS}"
+                )
+            self._tensors[operand], self._shapes[operand] = tensor, shape
+            self.builder.tensors[tensor] = replace(self.builder.tensors[tensor], name=operand.name)
+            value = self.builder.tensors[tensor].array
+            if value is not None:
+                self.values[operand] = value
+
+    def _grow(self, group: int) -> None:
+        self.groups += [group] * (len(self.builder.nodes) - len(self.groups))
+
+    def graph(self, outputs: Sequence[Operand]) -> Graph:
+        """Return the graph with these outputs. Nodes that restore the model's layout count to the last operation."""
+        graph = self.builder.graph([self.tensor(operand) for operand in outputs])
+        self._grow(self.groups[-1] if self.groups else 0)
+        return graph
+
+
+def graph_of(
+    name: str,
+    operations: Sequence[Operation],
+    outputs: Sequence[Operand],
+    shapes: Mapping[Operand, Shape],
+    *,
+    values: Mapping[Operand, Array] | None = None,
+    inputs: Sequence[Operand] = (),
+    in_reals: bool = False,
+) -> tuple[Graph, Parts]:
+    """Return the graph of operations in their order; `inputs` come first among its inputs, in this order.
+
+    Raises InvalidParameter, InvalidDimensions for an input whose sizes are not known, FeatureNotSupported if a value
+    that only a run gives decides shapes or parameters.
+    """
+    parts = Parts(name, shapes, values, in_reals=in_reals)
+    try:
+        for operand in inputs:
+            parts.tensor(operand)
+    except NotKnown as fault:
+        raise InvalidDimensions(str(fault)) from None
+    try:
+        for operation in operations:
+            parts.add(operation)
+        return parts.graph(outputs), parts
+    except NotKnown as fault:
+        raise FeatureNotSupported(str(fault)) from None
+
+
+@dataclass
+class ModelNetwork:
+    """The network of a model built from operations; tensor numbers are those of operands.
+
+    shapes: of operands whose types leave sizes open.
+    values: of operands that are no constants, but follow from constants and shapes.
+    """
+
+    name: str
+    operands: Sequence[Operand]
+    operations: Sequence[Operation]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    shapes: Mapping[Operand, Shape]
+    values: Mapping[Operand, Array]
+
+    def __post_init__(self) -> None:
+        self.states: tuple[tuple[int, int], ...] = ()
+        self.steps = tuple(
+            Step(
+                operation.kind,
+                operation.name,
+                operation.place,
+                tuple(operand.index for operand in operation.input_operands if operand is not None),
+                tuple(operand.index for operand in operation.output_operands),
+            )
+            for operation in self.operations
+        )
+        self.counted: Mapping[int, int] = {
+            operand.index: count.index
+            for operation in self.operations
+            for count, others in [_counted(operation)]
+            if count is not None
+            for operand in others
+        }
+
+    def tensor_name(self, number: int) -> str:
+        """Return the name of an operand."""
+        return self.operands[number].name
+
+    def tensor_type(self, number: int) -> TensorType:
+        """Return the type of an operand with its sizes."""
+        operand = self.operands[number]
+        return operand.type.tensor_type(self.shapes.get(operand, operand.type.shape))
+
+    def value(self, number: int) -> Array | None:
+        """Return the value of a constant, or of an operand that follows from constants and shapes."""
+        operand = self.operands[number]
+        return self.values.get(operand) if operand.buffer is None else operand.buffer
+
+    def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
+        """Return a graph of operations, given by their places in `steps`."""
+        outputs = self._outputs_of(operations)
+        wanted = set(self.inputs) & {number for place in operations for number in self.steps[place].inputs}
+        graph, parts = graph_of(
+            self.name,
+            [self.operations[place] for place in operations],
+            [self.operands[number] for number in outputs],
+            self.shapes,
+            values=self.values,
+            inputs=[self.operands[number] for number in self.inputs if number in wanted],
+            in_reals=in_reals,
+        )
+        places = {self.operations[place].index: place for place in operations}
+        return PieceGraph(
+            graph,
+            tuple(operand.index for operand in parts.inputs),
+            outputs,
+            tuple(places[group] for group in parts.groups),
+        )
+
+    def _outputs_of(self, operations: Sequence[int]) -> tuple[int, ...]:
+        """Return what `outputs_of` does, without values that their readers have as constants."""
+        outputs = outputs_of(self, operations)
+        computed = [
+            number for number in outputs if number in self.outputs or self.operands[number] not in self.values
+        ]
+        return tuple(computed) or outputs[-1:]
+
+
+def _counted(operation: Operation) -> tuple[Operand | None, Sequence[Operand]]:
+    """Return the output of an operation that counts the valid rows of its other outputs, and these."""
+    row = operation_table.row(operation.type)
+    names = [outcome.name for outcome in row.signature.outputs]
+    if not row.counted:
+        return None, ()
+    count = operation.output_operands[names.index(row.counted)]
+    return count, [operand for operand in operation.output_operands if operand is not count]
+
+
+@dataclass
+class GraphNetwork:
+    """The network of a graph that another front end read; each node is an operation, tensors keep their numbers."""
+
+    graph: Graph
+
+    def __post_init__(self) -> None:
+        self.name = self.graph.name
+        self.inputs, self.outputs = self.graph.inputs, self.graph.outputs
+        self.states = tuple((state.before, state.after) for state in self.graph.states)
+        self.counted: Mapping[int, int] = {}
+        self.steps = tuple(
+            Step(
+                node.op,
+                node.name,
+                f"{node.name} ({node.op})",
+                tuple(number for number in node.inputs if number is not None),
+                node.outputs,
+            )
+            for node in self.graph.nodes
+        )
+
+    def tensor_name(self, number: int) -> str:
+        """Return the name of a tensor."""
+        return self.graph.tensors[number].name
+
+    def tensor_type(self, number: int) -> TensorType:
+        """Return the type of a tensor."""
+        return self.graph.tensors[number].type
+
+    def value(self, number: int) -> Array | None:
+        """Return the data of a constant; None for other tensors."""
+        tensor = self.graph.tensors[number]
+        return tensor.array if tensor.constant else None
+
+    def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
+        """Return a graph of nodes, given by their places, with their tensors and states only; tensors keep their order.
+
+        in_reals: has no effect, because the front end that read the graph decided how it computes.
+        """
+        nodes = tuple(self.graph.nodes[place] for place in operations)
+        written = {number for node in nodes for number in node.outputs}
+        states = tuple(state for state in self.graph.states if state.after in written)
+        before = {state.before for state in states}
+        read = dict.fromkeys(number for place in operations for number in self.steps[place].inputs)
+        inputs = tuple(
+            number
+            for number in sorted(read)
+            if number not in written and number not in before and not self.graph.tensors[number].constant
+        )
+        outputs = outputs_of(self, operations) or tuple(state.after for state in states)
+        used = {*read, *written, *before, *(state.after for state in states)}
+        new = {number: position for position, number in enumerate(sorted(used))}
+        moved = tuple(
+            replace(
+                node,
+                inputs=tuple(None if number is None else new[number] for number in node.inputs),
+                outputs=tuple(new[number] for number in node.outputs),
+            )
+            for node in nodes
+        )
+        graph = Graph(
+            self.graph.name,
+            tuple(self.graph.tensors[number] for number in new),
+            moved,
+            tuple(new[number] for number in inputs),
+            tuple(new[number] for number in outputs),
+            tuple(State(new[state.before], new[state.after]) for state in states),
+        )
+        return PieceGraph(graph, inputs, outputs, tuple(operations))
+
+
+def outputs_of(network: Network, operations: Sequence[int]) -> tuple[int, ...]:
+    """Return the tensors that some operations write for other ones or for the caller; the last one if nobody reads."""
+    inside = set(operations)
+    elsewhere = {
+        number for place, step in enumerate(network.steps) if place not in inside for number in step.inputs
+    }
+    elsewhere |= set(network.outputs)
+    elsewhere |= {network.counted[number] for number in network.outputs if number in network.counted}
+    written = [number for place in operations for number in network.steps[place].outputs]
+    return tuple(number for number in written if number in elsewhere) or tuple(written[-1:])

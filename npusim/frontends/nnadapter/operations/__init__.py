@@ -1,1 +1,0 @@
-"""The operations of NNAdapter: one row each, by family."""

@@ -1,0 +1,119 @@
+"""What a run of a compiled model gives: outputs, and what each piece and each boundary took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from npusim.base import files
+from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.isa.base.tensor import Array
+from npusim.numbers.layers import Boundary
+from npusim.numbers.run import RunResult
+
+
+class Foreign(NamedTuple):
+    """A run of a piece by a device that npusim does not simulate; `time_us` is None where it did not say."""
+
+    device: str
+    time_us: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Operations of one device, in a row.
+
+    operations, inputs, outputs: names.
+    cycles:    of the system's clock, from the launch to the end; None for a device that npusim does not simulate.
+    time_us, energy_uj: likewise in microseconds and microjoules.
+    """
+
+    device: str
+    operations: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    cycles: int | None
+    time_us: float | None
+    energy_uj: float | None
+
+    @property
+    def energy(self) -> float | None:
+        """Microjoules."""
+        return self.energy_uj
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result:
+    """One run.
+
+    outputs: by index.
+    run:     every number of what npusim simulated; None where nothing was.
+    pieces:  the pieces in their order.
+    foreign: the runs of pieces that devices computed themselves.
+    """
+
+    outputs: Sequence[Array]
+    run: RunResult | None
+    pieces: Sequence[Piece]
+    foreign: Sequence[Foreign] = ()
+
+    @property
+    def not_simulated(self) -> tuple[str, ...]:
+        """The devices that computed pieces themselves and did not say how long that takes."""
+        return tuple(dict.fromkeys(one.device for one in self.foreign if one.time_us is None))
+
+    @property
+    def boundaries(self) -> list[Boundary]:
+        """What lies between the pieces, in order: tensors, copies and handovers; with them the pieces add up."""
+        pieces = () if self.run is None else self.run.pieces
+        found = [one.entered for one in pieces] + [one.left for one in pieces[-1:]]
+        return [one for one in found if one is not None and one.cycles]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the simulated system."""
+        return 0 if self.run is None else int(self.run.cycles)
+
+    @property
+    def energy(self) -> float:
+        """Microjoules of the simulated system."""
+        return 0.0 if self.run is None else float(self.run.energy_uj)
+
+    @property
+    def latency(self) -> float:
+        """Milliseconds: of the simulated system, and what other devices said; `not_simulated` lists who did not."""
+        said_us = sum(one.time_us or 0.0 for one in self.foreign)
+        return (0.0 if self.run is None else self.run.latency_ms) + said_us * 1e-3
+
+    def report(self, path: str | Path) -> Path:
+        """Writes a report: `.html` a page, `.json`, `.csv` and `.trace.json` as those of `npusim run`.
+
+        Raises InvalidParameter for another suffix, and where nothing was simulated.
+        """
+        target = Path(path)
+        if self.run is None:
+            raise InvalidParameter(f"{path}: no device of this run is simulated, there is nothing to report")
+        text = _rendered(self.run, target)
+        files.write(target, lambda file: file.write(text.encode("utf-8")))
+        return target
+
+    def __repr__(self) -> str:
+        numbers = f"{self.cycles} cycles, {self.latency:.4g} ms, {self.energy:.4g} uJ"
+        return f"<Result: {len(self.outputs)} outputs, {numbers}>"
+
+
+def _rendered(run: RunResult, path: Path) -> str:
+    from npusim.reports.run import chrome_trace, html, layers_csv, result_json
+
+    name = path.name.lower()
+    for suffix, render in (
+        (".trace.json", chrome_trace.render),
+        (".json", result_json.render),
+        (".csv", layers_csv.render),
+        (".html", html.render),
+    ):
+        if name.endswith(suffix):
+            return render(run)
+    raise InvalidParameter(f"{path}: a report ends with .html, .json, .csv or .trace.json")
