@@ -1,4 +1,4 @@
-"""The functions of the C interface, one row each: a line over the objects of `npusim.nnadapter`."""
+"""The functions of the C interface, one row each, as calls of the objects of `npusim.nnadapter`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from npusim.nnadapter.models import Model
 
 
 def _get(name: str) -> Callable[[Any, Ref], None]:
-    """The function that puts a member of a handle into a place."""
+    """Return a function that writes an attribute of a handle to a place."""
 
     def call(handle: Any, place: Ref) -> None:
         value = getattr(handle, name)
@@ -36,7 +36,7 @@ def _set(place: Ref, value: Any) -> None:
 
 
 def _first(array: Sequence[Any] | None, count: int, what: str) -> Sequence[Any]:
-    """The elements that a count says. Raises InvalidParameter for an array that has fewer."""
+    """Return the first `count` elements. Raises InvalidParameter for an array with fewer."""
     if count and (array is None or len(array) < count):
         has = "null" if array is None else f"{len(array)} elements"
         raise InvalidParameter(f"{what}: is {has}, {count} are said")
@@ -57,10 +57,10 @@ def _create_context(
     place.value = Context(chosen, properties, None if callback is MISSING else callback)
 
 
-def _set_value(operand: Operand, buffer: Any, length: int, copy: bool) -> None:
+def _set_value(operand: Operand, buffer: Any, length: int, copy: Any) -> None:
     model = operand.model
     assert isinstance(model, Model)
-    model.set_operand_value(operand, buffer, length, copy)
+    model.set_operand_value(operand, buffer, length, bool(copy))
 
 
 def _add_operation(
@@ -113,7 +113,7 @@ def _create_compilation(
 
 
 def _taken(buffer: Any, length: int) -> bytes:
-    """So many bytes of a buffer."""
+    """Return the first `length` bytes of a buffer."""
     try:
         data = bytes(memoryview(buffer).cast("B"))
     except (TypeError, ValueError, BufferError):
@@ -124,7 +124,7 @@ def _taken(buffer: Any, length: int) -> bytes:
 
 
 _MODELS: weakref.WeakKeyDictionary[Compilation, Model | None] = weakref.WeakKeyDictionary()
-"""The model of each compilation: it must be there until this is finished."""
+"""The model of each compilation, which must not be destroyed before the compilation is finished."""
 
 
 def _finish(compilation: Compilation) -> None:
@@ -141,7 +141,7 @@ def _query(compilation: Compilation, input_count: Ref, inputs: Any, output_count
 
 
 def _access(access: Callable[..., Any]) -> Callable[..., Any]:
-    """An access function of C as Python has it: its type is the struct."""
+    """Return an access function of Python that calls one of C, which gets the type as a struct."""
     try:
         wants = len(inspect.signature(access).parameters)
     except (TypeError, ValueError):

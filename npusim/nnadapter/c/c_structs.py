@@ -1,4 +1,4 @@
-"""The structs of the C interface that a caller sees: the type of an operand and its dimensions."""
+"""The structs of the C interface: the type of an operand, and its dimensions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _KEYS = tuple(field.name for field in fields(OperandType) if field.name not in (
 
 
 class Dimensions(list[int]):
-    """The sizes of an operand, -65535 for one that is not known; a list that also has the members of the struct.
+    """The sizes of an operand, a list that also has the members of the C struct; -65535 stands for an unknown size.
 
-    count, data:                 how many sizes, and the sizes.
-    dynamic_count, dynamic_data: likewise the shapes that the operand may take.
+    count, data:                 the number of sizes, and the sizes.
+    dynamic_count, dynamic_data: the same for the shapes that the operand may take.
     """
 
     def __init__(self, sizes: Iterable[int] = (), dynamic: Iterable[Iterable[int]] = ()) -> None:
@@ -26,7 +26,7 @@ class Dimensions(list[int]):
 
     @property  # type: ignore[override]  # the struct's member, not the method of lists
     def count(self) -> int:
-        """How many sizes there are; setting it leaves sizes out or adds unknown ones."""
+        """The number of sizes; setting it removes sizes or adds unknown ones."""
         return len(self)
 
     @count.setter
@@ -40,29 +40,34 @@ class Dimensions(list[int]):
 
     @property
     def dynamic_count(self) -> int:
-        """How many shapes the operand may take."""
+        """The number of shapes that the operand may take."""
         return len(self.dynamic_data)
 
 
 class Typed(Protocol):
-    """What has a type that may change: an operand."""
+    """An object whose type may change, such as an operand."""
 
     @property
     def type(self) -> OperandType:
-        """The type as it is now."""
+        """The current type."""
 
 
 @dataclass
 class _Own:
-    """A type that nobody else has."""
+    """A type that belongs to no operand."""
 
     type: OperandType
 
 
-class NNAdapterOperandType:
-    """The type of an operand as the C interface has it.
+def _member(name: str, text: str) -> Any:
+    """Return a property that reads a member of the type as it is now."""
+    return property(lambda self: getattr(self._of.type, name), doc=text)
 
-    That of `NNAdapterModel_getOperandType` is live: it says what inference has found since.
+
+class NNAdapterOperandType:
+    """The type of an operand as a C struct.
+
+    The one of `NNAdapterModel_getOperandType` is live: it shows what shape inference has found since.
     """
 
     def __init__(
@@ -78,7 +83,7 @@ class NNAdapterOperandType:
         dynamic: Sequence[Sequence[int]] = (),
         zero_points: Sequence[int] | None = None,
     ) -> None:
-        """A type for `NNAdapterModel_addOperand`; nothing is checked before."""
+        """Make a type for `NNAdapterModel_addOperand`, which checks it."""
         self._of: Typed = _Own(
             OperandType(
                 precision,
@@ -96,36 +101,30 @@ class NNAdapterOperandType:
 
     @classmethod
     def live(cls, operand: Typed) -> NNAdapterOperandType:
-        """The type of an operand, whatever becomes of it."""
+        """Return the live type of an operand."""
         made = cls.__new__(cls)
         made._of, made._dimensions = operand, None
         return made
 
     @classmethod
     def copy_of(cls, type_: OperandType) -> NNAdapterOperandType:
-        """A type as it is now."""
+        """Return a copy of a type."""
         made = cls.live(_Own(type_.copy()))
         made._dimensions = Dimensions(type_.dimensions, type_.dynamic)
         return made
 
-    @property
-    def precision(self) -> Precision:
-        """Its elements."""
-        return self._of.type.precision
-
-    @property
-    def layout(self) -> int:
-        """The order of its dimensions."""
-        return self._of.type.layout
-
-    @property
-    def lifetime(self) -> int:
-        """Where its value comes from."""
-        return self._of.type.lifetime
+    precision = _member("precision", "The precision of the elements.")
+    layout = _member("layout", "The order of the dimensions.")
+    lifetime = _member("lifetime", "Where the value comes from.")
+    scale = _member("scale", "The scale of per-layer quantization.")
+    zero_point = _member("zero_point", "The zero point of asymmetric per-layer quantization.")
+    scales = _member("scales", "The scales of per-channel quantization.")
+    zero_points = _member("zero_points", "The zero points of asymmetric per-channel quantization.")
+    channel_dim = _member("channel_dim", "The dimension of the channels.")
 
     @property
     def dimensions(self) -> Dimensions:
-        """Its sizes; an access function of an input writes them."""
+        """The sizes; the access function of an input writes them."""
         type_ = self._of.type
         return Dimensions(type_.dimensions, type_.dynamic) if self._dimensions is None else self._dimensions
 
@@ -134,37 +133,12 @@ class NNAdapterOperandType:
         self._dimensions = sizes if isinstance(sizes, Dimensions) else Dimensions(sizes)
 
     @property
-    def scale(self) -> float | None:
-        """Of codes with one scale."""
-        return self._of.type.scale
-
-    @property
-    def zero_point(self) -> int | None:
-        """Of asymmetric codes."""
-        return self._of.type.zero_point
-
-    @property
-    def scales(self) -> Sequence[float] | None:
-        """Of codes with a scale per channel."""
-        return self._of.type.scales
-
-    @property
-    def zero_points(self) -> Sequence[int] | None:
-        """Zero points of asymmetric per-channel quantization."""
-        return self._of.type.zero_points
-
-    @property
     def scale_count(self) -> int:
-        """How many scales codes with a scale per channel have."""
+        """The number of scales of per-channel quantization."""
         return len(self.scales or ())
 
-    @property
-    def channel_dim(self) -> int | None:
-        """The dimension of the channels."""
-        return self._of.type.channel_dim
-
     def operand_type(self) -> OperandType:
-        """The type with its sizes as Python has them."""
+        """Return the type with sizes as Python has them."""
         type_ = self._of.type.copy()
         sizes = self.dimensions
         type_.dimensions = _python_sizes(sizes)
@@ -176,7 +150,7 @@ class NNAdapterOperandType:
 
 
 def operand_type_of(given: object) -> OperandType:
-    """The type that is given: a struct, an `OperandType`, or a mapping with the same names. Raises InvalidParameter."""
+    """Return the type of a struct, an `OperandType`, or a mapping with the same names. Raises InvalidParameter."""
     if isinstance(given, NNAdapterOperandType):
         return given.operand_type()
     if isinstance(given, OperandType):

@@ -1,4 +1,4 @@
-"""How functions of the C interface are called: their parameters, and codes in place of exceptions."""
+"""Calls of the C interface: checks of parameters, and result codes instead of exceptions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from npusim.nnadapter.model_execution import Execution
 
 @dataclass
 class Ref:
-    """A place for a result, as a pointer to a variable is in C."""
+    """A place for a result, like a pointer to a variable in C."""
 
     value: Any = None
 
 
 @dataclass
 class _Error:
-    """The sentence of the last call that failed."""
+    """The message of the last call that failed."""
 
     text: str = ""
 
@@ -37,24 +37,24 @@ class _Error:
 _ERROR = _Error()
 
 MISSING: Any = object()
-"""An argument that the seed's form of a function does not have."""
+"""Stands for an argument that the short form of a function lacks."""
 
 _DESTROYED: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Models that were destroyed, as long as somebody has them."""
+"""Destroyed models that the caller still refers to."""
 
 
 def last_error() -> str:
-    """The sentence of the last call that failed; "" if none has."""
+    """Return the message of the last call that failed; "" if none has."""
     return _ERROR.text
 
 
 def destroy(model: Model) -> None:
-    """A model is no more: neither are its operands, and no compilation of it can be finished."""
+    """Mark a model as destroyed, which makes its operands and unfinished compilations invalid."""
     _DESTROYED.add(model)
 
 
 def require_there(model: Model | None) -> None:
-    """Raises InvalidParameter for a model that is destroyed."""
+    """Raise InvalidParameter for a destroyed model."""
     if model is not None and model in _DESTROYED:
         raise InvalidParameter("model: is destroyed")
 
@@ -63,9 +63,9 @@ def require_there(model: Model | None) -> None:
 class Parameter:
     """One parameter of a function.
 
-    kind:    what it must be: a name of `KINDS`, or "any".
-    null:    whether None may stand for it.
-    omitted: whether it may be left out, as in the seed's form of the function; then what follows it comes earlier.
+    kind:    a name of `KINDS`.
+    null:    whether it may be None, the null pointer.
+    omitted: whether the function has a short form without it, in which the parameters behind it come one place earlier.
     """
 
     name: str
@@ -75,20 +75,34 @@ class Parameter:
 
 
 def parameter(word: str) -> Parameter:
-    """A parameter of a row: `name:kind`, behind it "?" where None may stand for it, "~" where it may be left out."""
+    """Parse a parameter of a row: `name:kind`, followed by "?" if it may be None and "~" if it may be omitted."""
     name, _, kind = word.rstrip("?~").partition(":")
     return Parameter(name, kind or "any", "?" in word, "~" in word)
 
 
-def _handle(kind: type, what: str) -> Callable[[Any, str], Any]:
+def _instance(
+    kinds: Any, words: str, allows: Callable[[Any], bool] = lambda value: True
+) -> Callable[[Any, str], Any]:
+    """Return the check that an argument is an instance of some types and allowed; messages call that `words`."""
+
     def check(value: Any, name: str) -> Any:
-        if not isinstance(value, kind):
-            raise InvalidParameter(f"{name}: is {_short(value)}, must be {what}")
-        gone = (
-            value in _DESTROYED
-            if isinstance(value, Model)
-            else getattr(value, "destroyed", False) or getattr(value, "released", False)
-        )
+        if not isinstance(value, kinds) or not allows(value):
+            raise InvalidParameter(f"{name}: is {_short(value)}, must be {words}")
+        return value
+
+    return check
+
+
+def _handle(kind: type, words: str) -> Callable[[Any, str], Any]:
+    """Return the check of a handle, which must not be destroyed or released."""
+    instance = _instance(kind, words)
+
+    def check(value: Any, name: str) -> Any:
+        instance(value, name)
+        if isinstance(value, Model):
+            gone = value in _DESTROYED
+        else:
+            gone = getattr(value, "destroyed", False) or getattr(value, "released", False)
         if gone:
             raise InvalidParameter(f"{name}: is destroyed")
         return value
@@ -97,64 +111,23 @@ def _handle(kind: type, what: str) -> Callable[[Any, str], Any]:
 
 
 def _operand(value: Any, name: str) -> Any:
-    if not isinstance(value, Operand):
-        raise InvalidParameter(f"{name}: is {_short(value)}, must be an operand")
+    _instance(Operand, "an operand")(value, name)
     if value.model in _DESTROYED:
         raise InvalidParameter(f"{name}: its model is destroyed")
     return value
 
 
-def _ref(value: Any, name: str) -> Any:
-    if not isinstance(value, Ref):
-        raise InvalidParameter(f"{name}: is {_short(value)}, must be a place for the result (Ref)")
-    return value
-
-
-def _places(value: Any, name: str) -> Any:
-    if not isinstance(value, Ref | list):
-        raise InvalidParameter(f"{name}: is {_short(value)}, must be a list, or a place for one (Ref)")
-    return value
-
-
-def _text(value: Any, name: str) -> Any:
-    if not isinstance(value, str):
-        raise InvalidParameter(f"{name}: is {_short(value)}, must be a text")
-    return value
-
-
-def _count(value: Any, name: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidParameter(f"{name}: is {_short(value)}, must be a whole number, 0 or more")
-    return value
-
-
-def _flag(value: Any, name: str) -> Any:
-    if not isinstance(value, int):
-        raise InvalidParameter(f"{name}: is {_short(value)}, must be true or false")
-    return bool(value)
-
-
-def _array(value: Any, name: str) -> Any:
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        raise InvalidParameter(f"{name}: is {_short(value)}, must be a list")
-    return value
-
-
-def _function(value: Any, name: str) -> Any:
-    if not callable(value):
-        raise InvalidParameter(f"{name}: is {_short(value)}, must be a function")
-    return value
-
-
 KINDS: dict[str, Callable[[Any, str], Any]] = {
     "any": lambda value, _: value,
-    "ref": _ref,
-    "places": _places,
-    "text": _text,
-    "count": _count,
-    "flag": _flag,
-    "array": _array,
-    "function": _function,
+    "ref": _instance(Ref, "a place for the result (Ref)"),
+    "places": _instance((Ref, list), "a list, or a place for one (Ref)"),
+    "text": _instance(str, "a text"),
+    "count": _instance(
+        int, "a whole number, 0 or more", lambda value: not isinstance(value, bool) and value >= 0
+    ),
+    "flag": _instance(int, "true or false"),
+    "array": _instance(Sequence, "a list", lambda value: not isinstance(value, (str, bytes))),
+    "function": _instance(Callable, "a function"),
     "operand": _operand,
     "device": _handle(Device, "a device"),
     "context": _handle(Context, "a context"),
@@ -162,7 +135,7 @@ KINDS: dict[str, Callable[[Any, str], Any]] = {
     "compilation": _handle(Compilation, "a compilation"),
     "execution": _handle(Execution, "an execution"),
 }
-"""What a parameter must be: each returns the value, or raises InvalidParameter with the name."""
+"""The check of each kind of parameter: it returns the value, or raises InvalidParameter with the parameter's name."""
 
 
 def _short(value: Any) -> str:
@@ -174,12 +147,13 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One function.
+    """One function of the C interface.
 
-    parameters: words of `parameter`.
-    call:       gets the arguments, each checked.
-    rule:       of the checklist.
-    void:       it returns nothing.
+    parameters: its parameters as text (`parameter`).
+    call:       the function that gets the checked arguments.
+    rule:       the number of its rule in the manual.
+    means:      its description.
+    void:       whether it returns nothing.
     """
 
     name: str
@@ -195,14 +169,14 @@ class Row:
 
 
 def function(row: Row) -> Callable[..., int | None]:
-    """The function of a row: it returns a result code, or None where it is void, and raises nothing."""
+    """Return the function of a row: it returns a result code, or None if it is void, and raises nothing."""
 
     def call(*arguments: Any, **named: Any) -> int | None:
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
             code = _code(row, arguments, named)
         for one in noted:
-            with suppress(Warning):  # who turns warnings into errors gets none from here
+            with suppress(Warning):  # no exception leaves the C interface, even if warnings are errors
                 warnings.warn(one.message, one.category, stacklevel=2)
         return None if row.void else code
 
@@ -224,7 +198,7 @@ def _code(row: Row, arguments: Sequence[Any], named: dict[str, Any]) -> int:
         return _failed(row, ResultCode.INVALID_PARAMETER, str(fault))
     except MemoryError:
         return _failed(row, ResultCode.OUT_OF_MEMORY, "there is no memory left")
-    except Exception as fault:  # a fault of npusim, or an object that fails when it is looked at
+    except Exception as fault:  # a bug of npusim, or an argument that raises when it is inspected
         text = f"npusim itself fails: {type(fault).__name__}: {fault}; please report it"
         return _failed(row, ResultCode.DEVICE_INTERNAL_ERROR, text)
     return int(ResultCode.NO_ERROR)
@@ -236,7 +210,7 @@ def _failed(row: Row, code: ResultCode, text: str) -> int:
 
 
 def _checked(row: Row, arguments: Sequence[Any], named: dict[str, Any]) -> list[Any]:
-    """The arguments in their order. Raises InvalidParameter for the first that is wrong."""
+    """Return the arguments in order. Raises InvalidParameter for the first wrong one."""
     slots = [slot for slot in row.slots if slot.name not in named]
     if len(arguments) == len(slots) - 1 and any(slot.omitted for slot in slots):
         named = {**named, next(slot.name for slot in slots if slot.omitted): MISSING}
