@@ -1,14 +1,26 @@
-"""How a model is cut: which device gets which operation, in pieces as large as can be."""
+"""Partition of a model among the devices of a context: each operation gets a device, neighbours on one are a piece.
+
+The log of a partition has the format of NNAdapter:
+
+    subgraph operators:
+    conv_2d:image,weights,bias:features
+    subgraph clusters: 1
+    digraph G {
+      node_0[label="conv_2d" ...]
+      node_0->node_1
+    } // end G
+
+A line of the operators can be copied into a partition file. Operators of one piece have one colour.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from npusim.frontends.nnadapter.dot import COLORS
+from npusim.frontends.nnadapter.dot import COLORS, quoted
 from npusim.frontends.nnadapter.nnadapter_errors import (
     FeatureNotSupported,
     InvalidParameter,
@@ -16,14 +28,11 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
     faults_as,
     said,
 )
-from npusim.frontends.nnadapter.operation_graphs import Network, PieceGraph
-from npusim.isa.base.printable import printable
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.frontends.nnadapter.operation_graphs import Network
 from npusim.kernels.graph import placing
 from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.placing import line_of
-from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.kernels.table import operator
 from npusim.nnadapter.cache.compiled import CompiledPiece
 from npusim.nnadapter.device_context import Member, reasons
@@ -32,8 +41,8 @@ from npusim.scheduler.partition.pieces import Operation, Piece
 from npusim.session.devices import COST, SINGLE, Bench, Task, by_cost, by_order, single
 
 FORCED, IN_FLOAT = "SUBGRAPH_PARTITION_CONFIG", "MIXED_PRECISION_QUANTIZATION_CONFIG"
-"""Variables of the environment, with _FILE or _BUFFER behind them: lines of operators that are forced to the CPU, and
-of those that compute on real numbers."""
+"""Environment variables, followed by _FILE or _BUFFER, with lines of operators that are forced to the CPU and of those
+that compute in floating point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class Partition:
 
     @classmethod
     def read(cls, path: str | Path) -> Partition:
-        """The lines of a file. Raises InvalidParameter for one that is none."""
+        """Read a partition file. Raises InvalidParameter for a file with faults."""
         if not isinstance(path, str | Path):
             raise InvalidParameter(f"partition: is {said(path)}, must be the path of a file")
         with faults_as(InvalidParameter):
@@ -56,14 +65,14 @@ class Partition:
 
     @classmethod
     def parse(cls, text: str, name: str = "partition") -> Partition:
-        """Lines of a text; `name` is what messages call it. Raises InvalidParameter likewise."""
+        """Parse the text of a partition file, called `name` in messages. Raises InvalidParameter for faults."""
         if not isinstance(text, str):
             raise InvalidParameter(f"{name}: is {said(text)}, must be a text")
         with faults_as(InvalidParameter):
             return cls(placing.parse(text, name))
 
     def forced(self, operators: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[int]:
-        """The places of the operators that some line takes, each (type, names of inputs, names of outputs)."""
+        """Return the places of operators that a line names; an operator is (type, input names, output names)."""
         return [
             place
             for place, operator_ in enumerate(operators)
@@ -77,7 +86,12 @@ Asked = str | Path | Partition | Sequence[str | Path | Partition] | None
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked for: how to choose among devices that can, and what is forced."""
+    """How to partition a model.
+
+    mode:     "order", "cost" or "single".
+    forced:   lines of operators that must run on a CPU.
+    in_float: lines of operators that compute in floating point.
+    """
 
     mode: str
     forced: tuple[placing.Forced, ...]
@@ -115,7 +129,7 @@ def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
 
 
 def _of_environment(name: str) -> Partition | None:
-    """What a file, or else a text, of the environment says."""
+    """Return the lines of the file that an environment variable names, or of the text of another; None without them."""
     if path := os.environ.get(f"{name}_FILE"):
         return Partition.read(path)
     text = os.environ.get(f"{name}_BUFFER")
@@ -124,11 +138,12 @@ def _of_environment(name: str) -> Partition | None:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A model in pieces, in an order in which they can run; the device of a piece is its number in the context.
+    """A partitioned model.
 
-    forced: operations that must be on a CPU, by place, and who says so.
-    tries:  how many other partitions were timed to find it.
-    by_order_cycles: what the partition by order takes, where that was timed.
+    pieces:          in an order in which they can run; the device of a piece is its number in the context.
+    forced:          why operations must run on a CPU, by place.
+    tries:           how many other partitions the search by cost timed.
+    by_order_cycles: the cycles of the partition by order, if it was timed.
     """
 
     pieces: tuple[Piece, ...]
@@ -143,7 +158,7 @@ def cut(
     plan: Plan,
     bench: Callable[[dict[int, str]], Bench],
 ) -> Cut:
-    """A model cut for the devices of a context. `bench` times partitions of it with these operations forced.
+    """Partition a model for the devices of a context; `bench` makes what times partitions, from the forced operations.
 
     Raises FeatureNotSupported for operations that no device can do, for devices of which none can do all ("single"),
     and where none of them is simulated ("cost").
@@ -161,10 +176,10 @@ def cut(
 
 
 def task_of(network: Network, members: Sequence[Member], forced: Collection[int] = ()) -> Task:
-    """What there is to cut. Raises FeatureNotSupported where no driver says what it can do.
+    """Return the task of partitioning a model. Raises FeatureNotSupported if no driver can say what it supports.
 
-    An NPU that refuses to copy has what moves nothing all the same, as long as others read its results and not the
-    caller: between neighbours in a piece nothing is copied.
+    An NPU that cannot copy still takes operations that move nothing, such as a reshape, if other operations read their
+    results: within a piece nothing is copied. Results for the caller would be.
     """
     cpu = next((member.name for member in members if member.is_cpu), "")
     npus = {member.name for member in members if member.machine is not None and not member.is_cpu}
@@ -189,14 +204,14 @@ def task_of(network: Network, members: Sequence[Member], forced: Collection[int]
 
 
 def forced_of(network: Network, plan: Plan) -> dict[int, str]:
-    """The operations that lines force to a CPU, by place, and who says so; a line that takes none is a warning."""
+    """Return why operations are forced to a CPU, by place. Warns of a line that names no operation."""
     return _taken(network, plan.forced)
 
 
 def floating(network: Network, plan: Plan) -> Network:
-    """The model with what its plan wants computed on real numbers. A line that takes nothing is a warning."""
+    """Return the model with operations in floating point as planned. Warns of a line that names no operation."""
     places = _taken(network, plan.in_float)
-    return FloatNetwork(network, places) if places else network
+    return network.with_floats(places) if places else network
 
 
 def _taken(network: Network, lines: Sequence[placing.Forced]) -> dict[int, str]:
@@ -207,7 +222,7 @@ def _taken(network: Network, lines: Sequence[placing.Forced]) -> dict[int, str]:
 
 
 def uses(network: Network) -> list[placing.Use]:
-    """The operations as partition files know them; constants count as inputs."""
+    """Return the operations as partition files name them; constants count as inputs."""
     return [
         placing.Use(
             step.kind,
@@ -219,7 +234,7 @@ def uses(network: Network) -> list[placing.Use]:
 
 
 def _of_states(network: Network) -> list[list[int]]:
-    """Operations that read a state, with that which gives its next value."""
+    """Return, per state, the operations that read it or write its next value, which must run on one device."""
     return [
         [
             place
@@ -231,7 +246,7 @@ def _of_states(network: Network) -> list[list[int]]:
 
 
 def _moves_nothing(network: Network, place: int) -> bool:
-    """Whether an operation is done when its operands share memory, or known beforehand."""
+    """Whether an operation moves no bytes, because its result shares the memory of its operand or is a constant."""
     try:
         graph = network.piece([place]).graph
     except NNAdapterError:
@@ -244,107 +259,11 @@ def _shares(graph: Graph, node: Node) -> bool:
     return entry.alias is not None and entry.broken_rule(call) is None and bool(entry.alias(call))
 
 
-# Operations in floating point
-
-REAL = "float32"
-_CONVERSIONS = ("quantize", "dequantize")
-
-
-class FloatNetwork:
-    """A network of which some operations, by place, compute on real numbers. Everything else is that of the network."""
-
-    def __init__(self, network: Network, places: Collection[int]) -> None:
-        self._network, self._places = network, frozenset(places)
-        self.name, self.steps, self.states = network.name, network.steps, network.states
-        self.inputs, self.outputs, self.counted = network.inputs, network.outputs, network.counted
-
-    def tensor_name(self, number: int) -> str:
-        """What a tensor is called."""
-        return self._network.tensor_name(number)
-
-    def tensor_type(self, number: int) -> TensorType:
-        """The type of an input or output of the model or of a piece."""
-        return self._network.tensor_type(number)
-
-    def value(self, number: int) -> Array | None:
-        """The value of a tensor that is fixed before anything runs."""
-        return self._network.value(number)
-
-    def piece(self, operations: Sequence[int], *, in_reals: bool = False) -> PieceGraph:
-        """Some operations, in this order, as a graph."""
-        made = self._network.piece(operations, in_reals=in_reals)
-        rewriting = _Rewriting(made.graph)
-        for node, group in zip(made.graph.nodes, made.groups, strict=True):
-            rewriting.add(node, group, group in self._places)
-        graph = replace(made.graph, tensors=tuple(rewriting.tensors), nodes=tuple(rewriting.nodes))
-        return made._replace(graph=graph, groups=tuple(rewriting.groups))
-
-
-class _Rewriting:
-    """A graph in the making."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.tensors = list(graph.tensors)
-        self.nodes: list[Node] = []
-        self.groups: list[int] = []
-        self._reals: dict[int, int] = {}
-
-    def add(self, node: Node, group: int, in_float: bool) -> None:
-        """A node as it is, or on real numbers."""
-        coded = [number for number in node.outputs if self.tensors[number].type.quantized]
-        if not in_float or not coded or node.op in _CONVERSIONS:
-            self._take(node, group)
-            return
-        inputs = [number if number is None else self._real(number, group) for number in node.inputs]
-        outputs = {
-            number: self._new(number, "real") if number in coded else number for number in node.outputs
-        }
-        self._take(replace(node, inputs=tuple(inputs), outputs=tuple(outputs.values())), group)
-        for number in coded:
-            self._convert("quantize", outputs[number], number, group, saturating=True)
-
-    def _take(self, node: Node, group: int) -> None:
-        self.nodes.append(node)
-        self.groups.append(group)
-
-    def _real(self, number: int, group: int) -> int:
-        """A tensor as real numbers; a constant is converted here."""
-        tensor = self.tensors[number]
-        if not tensor.type.quantized:
-            return number
-        if number not in self._reals:
-            made = self._new(number, "real")
-            if tensor.array is not None:
-                self.tensors[made] = replace(self.tensors[made], data=_reals(tensor))
-            else:
-                self._convert("dequantize", number, made, group)
-            self._reals[number] = made
-        return self._reals[number]
-
-    def _new(self, number: int, word: str) -> int:
-        """A new tensor of real numbers in the shape of another."""
-        like = self.tensors[number]
-        self.tensors.append(Tensor(f"{like.name}/{word}", TensorType(REAL, like.type.shape)))
-        return len(self.tensors) - 1
-
-    def _convert(self, op: str, source: int, target: int, group: int, **parameters: Any) -> None:
-        made = operator(op).parameters(**parameters)
-        self._take(Node(f"{self.tensors[target].name}/{op}", op, (source,), (target,), made), group)
-
-
-def _reals(tensor: Tensor) -> Array:
-    """What the codes of a constant stand for."""
-    assert tensor.array is not None
-    reals = reals_of_codes(tensor.array, tensor.type)
-    reals.setflags(write=False)
-    return reals
-
-
 # The log of a partition
 
 
 def log_text(network: Network, pieces: Sequence[CompiledPiece]) -> str:
-    """The operators of a model, and the pieces that it was cut into."""
+    """Return the log of a partition: the operators of a model, and its pieces."""
     return "\n".join(
         [
             "subgraph operators:",
@@ -356,15 +275,15 @@ def log_text(network: Network, pieces: Sequence[CompiledPiece]) -> str:
 
 
 def _dot_lines(network: Network, pieces: Sequence[CompiledPiece]) -> Iterator[str]:
-    """Operators as nodes, in their order, and what one gives to another as edges."""
+    """Yield the lines of the drawing: operators as nodes in order, tensors between them as edges."""
     numbers = piece_of(network, pieces)
     yield "digraph G {"
     for place, step in enumerate(network.steps):
         piece = numbers.get(place)
-        shown = [f"label={_quoted(step.kind)}"]
+        shown = [f"label={quoted(step.kind)}"]
         if piece is not None:
             colour, device = COLORS[piece % len(COLORS)], pieces[piece].device
-            shown += [f"tooltip={_quoted(f'{device}, piece {piece}')}", "style=filled", f"fillcolor={colour}"]
+            shown += [f"tooltip={quoted(f'{device}, piece {piece}')}", "style=filled", f"fillcolor={colour}"]
         yield f"  node_{place}[{' '.join(shown)}]"
     writer = {tensor: place for place, step in enumerate(network.steps) for tensor in step.outputs}
     for place, step in enumerate(network.steps):
@@ -374,13 +293,8 @@ def _dot_lines(network: Network, pieces: Sequence[CompiledPiece]) -> Iterator[st
 
 
 def piece_of(network: Network, pieces: Sequence[CompiledPiece]) -> dict[int, int]:
-    """The piece of each operator, by numbers; operators of one name follow one another."""
+    """Return the piece of each operator, by numbers. Pieces contain operators of the same name in order."""
     places: dict[str, list[int]] = {}
     for place, step in enumerate(network.steps):
         places.setdefault(step.name, []).append(place)
     return {places[name].pop(0): number for number, piece in enumerate(pieces) for name in piece.operations}
-
-
-def _quoted(words: str) -> str:
-    escaped = printable(words).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -60,7 +60,7 @@ def of_graph(graph: Graph, devices: Mapping[int, str] | None = None) -> str:
 
 
 def _text(name: str, lines: Iterable[str]) -> str:
-    return "\n".join((f"digraph {_quoted(name)} {{", *(f"  {line}" for line in lines), "}\n"))
+    return "\n".join((f"digraph {quoted(name)} {{", *(f"  {line}" for line in lines), "}\n"))
 
 
 def _lines(
@@ -70,24 +70,24 @@ def _lines(
     colors = dict(zip(dict.fromkeys(devices.values()), COLORS * len(devices), strict=False))
     for operand in operands:
         name = f"{prefix}operand_{operand.number}"
-        yield f"{name} [label={_quoted(operand.label)}, tooltip={_quoted(operand.tooltip)}];"
+        yield f"{name} [label={quoted(operand.label)}, tooltip={quoted(operand.tooltip)}];"
     for operation in operations:
         name = f"{prefix}operation_{operation.number}"
         device = devices.get(operation.number)
         label = operation.label if device is None else f"{operation.label}\n{device}"
         color = COLORS[0] if device is None else colors[device]
         yield (
-            f"{name} [label={_quoted(label)}, shape=box, style=filled, fillcolor={color}, "
-            f"tooltip={_quoted(operation.tooltip)}];"
+            f"{name} [label={quoted(label)}, shape=box, style=filled, fillcolor={color}, "
+            f"tooltip={quoted(operation.tooltip)}];"
         )
         for index, (number, argument) in enumerate(operation.inputs):
             if number >= 0:
-                yield f"{prefix}operand_{number} -> {name} [label={_quoted(f'{index}:{argument}')}];"
+                yield f"{prefix}operand_{number} -> {name} [label={quoted(f'{index}:{argument}')}];"
         for index, (number, argument) in enumerate(operation.outputs):
-            yield f"{name} -> {prefix}operand_{number} [label={_quoted(f'{index}:{argument}')}];"
+            yield f"{name} -> {prefix}operand_{number} [label={quoted(f'{index}:{argument}')}];"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A text as DOT has it: quotes and backslashes escaped, lines parted by backslash n."""
     lines = [printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n")]
     return '"' + "\\n".join(lines) + '"'
@@ -166,6 +166,6 @@ def _graph_lines(prefix: str, graph: Graph, devices: Mapping[int, str]) -> Itera
         for word, body in zip(body_names(node.op), node.bodies, strict=True):
             inside = f"{prefix}operation_{number}_{word}_"
             yield f"subgraph cluster_{inside} {{"
-            yield f"  label={_quoted(f'{node.name}: {word}')};"
+            yield f"  label={quoted(f'{node.name}: {word}')};"
             yield from (f"  {line}" for line in _graph_lines(inside, body, {}))
             yield "}"

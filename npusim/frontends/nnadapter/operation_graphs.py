@@ -7,11 +7,12 @@ in the model and NHWC in the graph (`npusim.kernels.graph.layout`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from npusim.frontends.nnadapter import operation_table
+from npusim.frontends.nnadapter.float_rewriting import in_floating_point
 from npusim.frontends.nnadapter.nnadapter_codes import MAX_SIZE_OF_DIMENSIONS
 from npusim.frontends.nnadapter.nnadapter_errors import (
     FeatureNotSupported,
@@ -89,6 +90,9 @@ class Network(Protocol):
 
         in_reals: whether quantized operations compute in floating point.
         """
+
+    def with_floats(self, places: Collection[int]) -> Network:
+        """Return the network with some operations, by place, in floating point."""
 
 
 class Parts:
@@ -210,8 +214,9 @@ def graph_of(
 class ModelNetwork:
     """The network of a model built from operations; tensor numbers are those of operands.
 
-    shapes: of operands whose types leave sizes open.
-    values: of operands that are no constants, but follow from constants and shapes.
+    shapes:   of operands whose types leave sizes open.
+    values:   of operands that are no constants, but follow from constants and shapes.
+    in_float: the places of operations that compute in floating point.
     """
 
     name: str
@@ -221,6 +226,7 @@ class ModelNetwork:
     outputs: tuple[int, ...]
     shapes: Mapping[Operand, Shape]
     values: Mapping[Operand, Array]
+    in_float: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.states: tuple[tuple[int, int], ...] = ()
@@ -270,12 +276,14 @@ class ModelNetwork:
             in_reals=in_reals,
         )
         places = {self.operations[place].index: place for place in operations}
-        return PieceGraph(
-            graph,
-            tuple(operand.index for operand in parts.inputs),
-            outputs,
-            tuple(places[group] for group in parts.groups),
-        )
+        inputs = tuple(operand.index for operand in parts.inputs)
+        groups = [places[group] for group in parts.groups]
+        graph, groups_made = in_floating_point(graph, groups, self.in_float)
+        return PieceGraph(graph, inputs, outputs, groups_made)
+
+    def with_floats(self, places: Collection[int]) -> ModelNetwork:
+        """Return the network with some operations, by place, in floating point."""
+        return replace(self, in_float=frozenset(places))
 
     def _outputs_of(self, operations: Sequence[int]) -> tuple[int, ...]:
         """Return what `outputs_of` does, without values that their readers have as constants."""
@@ -301,6 +309,7 @@ class GraphNetwork:
     """The network of a graph that another front end read; each node is an operation, tensors keep their numbers."""
 
     graph: Graph
+    in_float: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.name = self.graph.name
@@ -365,7 +374,12 @@ class GraphNetwork:
             tuple(new[number] for number in outputs),
             tuple(State(new[state.before], new[state.after]) for state in states),
         )
-        return PieceGraph(graph, inputs, outputs, tuple(operations))
+        graph, groups = in_floating_point(graph, operations, self.in_float)
+        return PieceGraph(graph, inputs, outputs, groups)
+
+    def with_floats(self, places: Collection[int]) -> GraphNetwork:
+        """Return the network with some nodes, by place, in floating point."""
+        return replace(self, in_float=frozenset(places))
 
 
 def outputs_of(network: Network, operations: Sequence[int]) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ def _pads(c: Conversion) -> tuple[Border, Border]:
     return (top, bottom), (left, right)
 
 
-def _window(c: Conversion, size: Pair) -> Window:
+def window_of(c: Conversion, size: Pair) -> Window:
     """Return the window of an operation. Automatic padding assumes a dilation of 1, so dilations are ignored then."""
     image = image_size(c)
     auto_pad = c.code("auto_pad", AutoPad) if c.has("auto_pad") else AutoPad.AUTO_PAD_NONE
@@ -71,7 +71,7 @@ def _kernel(c: Conversion) -> Pair:
 def _filter_window(c: Conversion) -> tuple[Window, int]:
     """Return the window of a convolution that fits into the image, and the number of groups."""
     image_size(c)
-    window, group = _window(c, _kernel(c)), c.whole("group")
+    window, group = window_of(c, _kernel(c)), c.whole("group")
     depth, filter_ = c.shape("input")[1], c.shape("filter")
     c.require(
         group >= 1 and depth == group * filter_[1] and filter_[0] % group == 0,
@@ -102,7 +102,7 @@ def _deformable(c: Conversion) -> int:
 
 def _transposed(c: Conversion) -> int:
     image_size(c)
-    window, group = _window(c, _kernel(c)), c.whole("group")
+    window, group = window_of(c, _kernel(c)), c.whole("group")
     depth, filters = c.shape("input")[1], c.shape("filter")
     c.require(
         group >= 1 and depth == filters[0] and depth % group == 0,
@@ -138,7 +138,7 @@ def _pool_window(c: Conversion) -> Window:
         pair(c, "strides")
         borders = (NO_BORDER, NO_BORDER)
         return Window(size, _ONES, _ONES, borders, borders)
-    window = _window(c, size)
+    window = window_of(c, size)
     return rounded_up(image, window, within=False) if c.flag("ceil_mode") else window
 
 

@@ -20,6 +20,7 @@ from npusim.nnadapter.cache import cache_folder, nnc_container
 WRITER = """
 import sys
 from pathlib import Path
+from npusim.nnadapter.cache import cache_folder, nnc_container
 contents = [nnc_container.write_cache({"model": bytes([number]) * 2_000_000}) for number in (1, 2)]
 print("ready", flush=True)
 while True:

@@ -406,7 +406,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "filter": (
         lambda model, x: model.conv_2d(x, model.add_constant(np.zeros((4, 4, 9, 1), np.float32)), None),
-        "the filter does not fit into the padded input: the output would be [-2, 5]",
+        "the window [9, 1] does not fit into [6, 5] with pads [[0, 0], [0, 0]]",
     ),
     "transposed": (
         lambda model, x: model.conv_2d_transpose(
