@@ -1,4 +1,4 @@
-"""A compilation: a model made ready for the devices of a context, or restored from what was kept of one."""
+"""Compilation of a model for the devices of a context, or restoring it from the cache."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from npusim.numbers.run import RunResult
 
 
 class Compilation:
-    """A model on its way to the devices of a context; `finish` gets it there.
+    """A model that `finish` compiles for the devices of a context.
 
-    compile_s: the seconds that compiling took: in `finish`, or when what is restored was compiled.
-    restore_s: the seconds that `finish` took to restore; None for what was compiled.
+    compile_s: the seconds that compiling took, for a restored model those when it was compiled.
+    restore_s: the seconds that restoring took; None for a model that was compiled.
     """
 
     def __init__(
@@ -120,14 +120,17 @@ class Compilation:
             self._keep(store)
 
     def _store(self) -> Store | None:
-        """Where the compiled model is, or will be; None for a compilation without a cache."""
+        """Return where the compiled model is cached; None for a compilation without a cache."""
         if self._folder is None and self._buffer is None:
             return None
         assert self.token is not None
         return Store(self.token, self._folder, self._buffer)
 
     def _restore(self, store: Store) -> bool:
-        """Takes what the cache has. Returns whether it has something that can be taken, or else the model must be."""
+        """Restore the model from the cache, and return whether that succeeded.
+
+        Without a model to compile instead, a cached model that does not fit raises CacheRefused.
+        """
         begin = time.perf_counter()
         try:
             found = store.found()
@@ -148,7 +151,7 @@ class Compilation:
         return True
 
     def _require_linked(self) -> None:
-        """Raises BadContent for programs that cannot follow one another."""
+        """Raise BadContent if the programs of a gear cannot be linked."""
         try:
             for gear in self._gears:
                 self._runner(gear)
@@ -158,7 +161,7 @@ class Compilation:
             raise BadContent(str(fault)) from None
 
     def _compile(self, model: Model, token: str) -> None:
-        """token: under which programs will be kept; "" if they will not."""
+        """Compile a model; `token` is the name under which programs will be cached, "" if they will not."""
         begin = time.perf_counter()
         made: list[CompiledGear] = []
         try:
@@ -178,7 +181,7 @@ class Compilation:
         return programs_of(floating(network, self._plan), self.context, self._plan, told)
 
     def _say(self, model: Model, pieces: Sequence[CompiledPiece]) -> None:
-        """What the model was cut into, for who asks for events."""
+        """Log the pieces and the operations of the model, if events are asked for."""
         events.say(
             events.PIECES,
             lambda: f"{model.name}: {', '.join(f'{one.device} {len(one.operations)}' for one in pieces)}",
@@ -187,7 +190,7 @@ class Compilation:
         events.say(events.MODELS, model.dot)
 
     def _keep(self, store: Store) -> None:
-        """Writes what was compiled; where that is not possible, it is said, and the compiled model stays."""
+        """Write the compiled model to the cache, or warn that this failed."""
         if store.folder is None:
             return
         assert self._types is not None
@@ -199,26 +202,26 @@ class Compilation:
 
     @property
     def restored(self) -> bool:
-        """Whether it was taken from a cache, not compiled."""
+        """Whether the model was restored from a cache instead of compiled."""
         return self.restore_s is not None
 
     @property
     def token(self) -> str | None:
-        """The name that its compiled model is kept under, computed if none was given; None without a model."""
+        """The name of the compiled model in the cache, computed if none was given; None without a model."""
         if self._token is None and self._model is not None:
             self._token = cache_store.computed_token(self._model, self.context, self._plan)
         return self._token
 
     @property
     def cache_path(self) -> Path | None:
-        """The file of its compiled model; None without a folder."""
+        """The cache file of the compiled model; None without a folder."""
         if self._folder is None or self.token is None:
             return None
         return path_of(self._folder, self.token)
 
     @property
     def finished(self) -> bool:
-        """Whether it is compiled."""
+        """Whether `finish` succeeded."""
         return self._types is not None
 
     @property
@@ -228,13 +231,13 @@ class Compilation:
 
     @property
     def gears(self) -> tuple[CompiledGear, ...]:
-        """The programs, per choice of the inputs' shapes. Raises InvalidParameter before `finish`."""
+        """The programs, one gear per combination of input shapes. Raises InvalidParameter before `finish`."""
         self._require_finished()
         return self._gears
 
     @property
     def pieces(self) -> list[Piece]:
-        """The pieces of the first gear, with what they take. Raises InvalidParameter before `finish`."""
+        """The pieces of the first gear with cycles and energy. Raises InvalidParameter before `finish`."""
         with faults_as(DeviceInternalError):
             return [one for gear in self.gears[:1] for one in self._runner(gear).pieces()]
 
@@ -249,7 +252,7 @@ class Compilation:
         return self.query_inputs_and_outputs().outputs
 
     def query_inputs_and_outputs(self) -> Types:
-        """The types of the model's inputs and outputs; copies. Raises InvalidParameter before `finish`."""
+        """Return copies of the types of inputs and outputs. Raises InvalidParameter before `finish`."""
         types = self._require_finished()
         return Types(*([type_.copy() for type_ in side] for side in types))
 
@@ -279,13 +282,13 @@ class Compilation:
         return gear
 
     def run(self, gear: CompiledGear, inputs: Sequence[Array]) -> Result:
-        """One run of a gear with data. Raises what a device raises."""
+        """Run a gear with data. Raises what a device raises."""
         self._require_finished()
         with faults_as(DeviceInternalError):
             return _with_times(self._runner(gear).run(inputs), self.compile_s, self.restore_s)
 
     def timed(self, gear: CompiledGear) -> RunResult | None:
-        """Every number of a run of a gear that npusim simulates, without data; None where it simulates nothing."""
+        """Return the measurements of a run of a gear without data; None if no device of it is simulated."""
         self._require_finished()
         with faults_as(DeviceInternalError):
             return self._runner(gear).timed()
@@ -296,7 +299,7 @@ class Compilation:
         return self._runners[gear]
 
     def destroy(self) -> None:
-        """Ends it: every driver destroys its programs."""
+        """Tell every driver to free its programs; the compilation cannot be used afterwards."""
         if self._destroyed:
             return
         self._destroyed = True
@@ -331,7 +334,7 @@ def _other_shapes(gears: Sequence[CompiledGear], shapes: tuple[Shape, ...]) -> s
 
 
 def _with_times(result: Result, compile_s: float, restore_s: float | None) -> Result:
-    """A result that says how long compiling and restoring took."""
+    """Return a result with the times of compiling and restoring added."""
     if result.run is None:
         return result
     wall_s = replace(result.run.wall_s, compile=compile_s, restore=restore_s)
@@ -344,7 +347,7 @@ def _destroy(context: Context, gears: Sequence[CompiledGear]) -> None:
 
 
 def _types(model: Model, gears: Sequence[CompiledGear]) -> Types:
-    """The types of the inputs and outputs: as the model says, outputs with the shapes that were found."""
+    """Return the types of inputs and outputs as the model declares them, outputs with inferred shapes."""
     if model.output_operands:
         inputs = [operand.type.copy() for operand in model.input_operands]
         outputs = [operand.type.copy() for operand in model.output_operands]
@@ -362,7 +365,7 @@ def _types(model: Model, gears: Sequence[CompiledGear]) -> Types:
 
 
 def _type_in_gears(ends: Sequence[Crossing]) -> OperandType:
-    """The type of an input or output that has these shapes in the gears."""
+    """Return the type of an input or output from its shapes in the gears."""
     type_ = operand_type_of(ends[0].type, ends[0].name)
     shapes = [end.type.shape for end in ends]
     if len(set(shapes)) > 1:

@@ -1,4 +1,4 @@
-"""What a framework says: the devices that a model may use, and how. The names are those of Paddle Lite.
+"""Settings of a framework: the devices that a model may use, and how. The names are those of Paddle Lite.
 
 config = nna.Config()
 config.set_nnadapter_device_names(["npusim", "npusim_host"])
@@ -34,7 +34,7 @@ def check_nnadapter_device_name(name: str) -> bool:
 
 
 class Config:
-    """Settings for a model; what is not set has the default of `Context` and `Compilation`."""
+    """Settings for a model, with the defaults of `Context` and `Compilation`."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -52,64 +52,64 @@ class Config:
         return check_nnadapter_device_name(name)
 
     def set_nnadapter_device_names(self, names: Sequence[str]) -> None:
-        """The devices that the model may use, the one that is preferred first. Raises InvalidParameter for none."""
+        """Set the devices that the model may use, in order of preference. Raises InvalidParameter for an empty list."""
         several = isinstance(names, Sequence) and not isinstance(names, (str, bytes)) and len(names) > 0
         if not several or not all(isinstance(name, str) for name in names):
             raise InvalidParameter(f"device names: is {said(names)}, must be a list of one name or more")
         self._names = list(names)
 
     def set_nnadapter_context_properties(self, text: str) -> None:
-        """The properties of the devices, `KEY=VALUE;KEY=VALUE;`. Raises InvalidParameter for a malformed section."""
+        """Set the device properties, `KEY=VALUE;KEY=VALUE;`. Raises InvalidParameter for a malformed section."""
         properties.parse(text)
         self._properties = text
 
     def set_nnadapter_context_callback(self, callback: Callable[..., Any] | None) -> None:
-        """What drivers call as (event_id, user_data). Raises InvalidParameter for what is no function."""
+        """Set the function that drivers call as (event_id, user_data). Raises InvalidParameter for anything else."""
         if callback is not None and not callable(callback):
             raise InvalidParameter(f"callback: is {said(callback)}, must be a function or None")
         self._callback = callback
 
     def set_nnadapter_model_cache_dir(self, folder: str | Path) -> None:
-        """The folder of compiled models: they are kept there, and restored from there. Raises InvalidParameter."""
+        """Set the cache folder of compiled models. Raises InvalidParameter."""
         self._folder = checked_folder(folder)
 
     def set_nnadapter_model_cache_buffers(self, token: str, buffer: bytes) -> None:
-        """A compiled model in memory: a model with this token is restored from it. Raises InvalidParameter."""
+        """Set the cached model in memory from which a model with this token is restored. Raises InvalidParameter."""
         name, _, data = asked(token, None, buffer)
         if name is None or data is None:
             raise InvalidParameter("cache buffers: a token and the bytes of a .nnc file must be given")
         self._buffers[name] = data
 
     def set_nnadapter_subgraph_partition_config_path(self, path: str | Path) -> None:
-        """A partition file: its lines force operators to the CPU. Raises InvalidParameter for one that is none."""
+        """Set a partition file, which forces operators to the CPU. Raises InvalidParameter for a file with faults."""
         self._forced = Partition.read(path)
 
     def set_nnadapter_subgraph_partition_config_buffer(self, text: str) -> None:
-        """The content of a partition file. Raises InvalidParameter likewise."""
+        """Set the content of a partition file. Raises InvalidParameter for faults."""
         self._forced = Partition.parse(text)
 
     def set_nnadapter_mixed_precision_quantization_config_path(self, path: str | Path) -> None:
-        """A file with lines like those of a partition file: these operators compute on real numbers."""
+        """Set a file in the format of a partition file with the operators that compute in floating point."""
         self._in_float = Partition.read(path)
 
     def set_nnadapter_mixed_precision_quantization_config_buffer(self, text: str) -> None:
-        """The content of such a file."""
+        """Set the content of a file with the operators that compute in floating point."""
         self._in_float = Partition.parse(text)
 
     def set_nnadapter_dynamic_shape_info(self, shapes: Shapes) -> None:
-        """The shapes that inputs with open sizes may take, by name: shape k of each is gear k."""
+        """Set the shapes that inputs with open sizes may take, by name: shape k of each is gear k."""
         require_shapes(shapes)
         self._shapes = dict(shapes)
 
     def context(self) -> Context:
-        """A context of the devices. Raises InvalidParameter where none are set, DeviceNotFound."""
+        """Return a context of the devices. Raises InvalidParameter if none are set, DeviceNotFound."""
         if not self._names:
             raise InvalidParameter("device names: are not set (set_nnadapter_device_names)")
         devices = [Device.acquire(name) for name in self._names]
         return Context(devices, self._properties, self._callback)
 
     def compile(self, model: Model | str | Path, context: Context | None = None) -> Compilation:
-        """A model, or a model file, compiled; in a context of its own if none is given.
+        """Compile a model, or a model file, in a new context if none is given.
 
         Raises InvalidParameter, and what `Compilation.finish` raises.
         """

@@ -1,4 +1,4 @@
-"""A context: one or more devices, and the properties that all of them get."""
+"""Devices of an application, and contexts: devices that compute models together, with common properties."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from npusim.nnadapter.hal.registry import Opened, called
 from npusim.nnadapter.hal.simulated import Simulated, SimulatedContext
 
 _OWN_KEYS: Mapping[str, Parser] = {device_machines.PARTITION: device_machines.mode}
-"""Properties of the context itself."""
+"""Properties of the context itself, with their parsers."""
 
 
 class Device:
-    """A device; `Device.acquire` gives one."""
+    """A device that the application acquired with `Device.acquire`."""
 
     def __init__(self, name: str) -> None:
-        """Raises DeviceNotFound for a name that no device has, or one that cannot be opened."""
+        """Raises DeviceNotFound if no device has the name, or if it cannot be opened."""
         self._opened = registry.opened(name)
         self._name = name
         self._released = False
 
     @classmethod
     def acquire(cls, name: str) -> Device:
-        """The device of a name; its driver is opened at the first call of the process.
+        """Return the device of a name; the first call in a process opens its driver.
 
-        Raises InvalidParameter for what is no name, DeviceNotFound with the names that exist.
+        Raises InvalidParameter for anything but a name, DeviceNotFound with the existing names.
         """
         return cls(name)
 
     def release(self) -> None:
-        """The application does not need it any more; contexts that have it keep it. The driver stays open."""
+        """Release the device, which contexts that have it keep; its driver stays open."""
         self._released = True
 
     @property
@@ -57,12 +57,12 @@ class Device:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the device."""
         return str(self._held("name"))
 
     @property
     def vendor(self) -> str:
-        """Who makes it."""
+        """The vendor of the device."""
         return str(self._held("vendor"))
 
     @property
@@ -72,12 +72,12 @@ class Device:
 
     @property
     def version(self) -> int:
-        """Of its driver."""
+        """The version of the driver."""
         return int(self._held("version"))
 
     @property
     def opened(self) -> registry.Opened:
-        """Its driver. Raises InvalidParameter for a device that is released."""
+        """The open driver. Raises InvalidParameter for a released device."""
         self._held("name")
         return self._opened
 
@@ -97,15 +97,15 @@ class Device:
 
 
 class Holder(Protocol):
-    """What has programs of a context: a compilation."""
+    """An owner of programs of a context: a compilation."""
 
     def destroy(self) -> None:
-        """Its programs are no more."""
+        """Free the programs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A device in a context: what its driver calls the context is `context`."""
+    """A device in a context; `context` is the object that its driver created for it."""
 
     name: str
     type: DeviceType
@@ -114,25 +114,25 @@ class Member:
 
     @property
     def driver(self) -> Any:
-        """Its driver."""
+        """The driver of the device."""
         return self.opened.driver
 
     @property
     def machine(self) -> Hardware | None:
-        """Its hardware in the system of the context; None for a device that npusim does not simulate."""
+        """The hardware in the system of the context; None for a device that npusim does not simulate."""
         return self.context.machine if isinstance(self.context, SimulatedContext) else None
 
     @property
     def is_cpu(self) -> bool:
-        """Whether it is a CPU: what NPUs cannot do, and what is forced, may go there."""
+        """Whether the device is a CPU, which gets forced operations and those that no NPU supports."""
         return self.type is DeviceType.CPU
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """What a method of its driver returns. Raises DeviceInternalError where it fails."""
+        """Call a method of the driver. Raises DeviceInternalError if it fails."""
         return called(self.name, method, lambda: getattr(self.driver, method)(*arguments))
 
     def reasons(self, submodel: Submodel) -> list[str | None]:
-        """Why each operation cannot be done here, or None. Raises FeatureNotSupported where the driver cannot say."""
+        """Return why the device cannot compute each operation, or None. Raises FeatureNotSupported if it cannot say."""
         if getattr(self.driver, "validate_program", None) is None:
             raise FeatureNotSupported(
                 f"{self.name}: its driver has no validate_program, so nobody can ask it"
@@ -148,9 +148,9 @@ class Member:
 
 
 class Supported(list[bool]):
-    """Per operation, in the order in which they were added, whether a device of the context can do it.
+    """Whether some device of the context can compute each operation, in the order in which operations were added.
 
-    reasons: per operation why a device cannot, by its name; a device that can is not in it.
+    reasons: per operation, why devices cannot, by device name.
     """
 
     def __init__(self, reasons: Sequence[Mapping[str, str]], devices: int) -> None:
@@ -159,9 +159,9 @@ class Supported(list[bool]):
 
 
 class Context:
-    """Devices that work on models together; the first that can do an operation gets it.
+    """Devices that compute models together; by default each operation runs on the first device that can compute it.
 
-    members: its devices, in their order.
+    members: the devices in order.
     """
 
     def __init__(
@@ -215,22 +215,22 @@ class Context:
 
     @property
     def devices(self) -> list[str]:
-        """The names of its devices."""
+        """The names of the devices."""
         return [member.name for member in self.members]
 
     @property
     def properties(self) -> str:
-        """The properties, as given."""
+        """The properties as given."""
         return self._text
 
     @property
     def settings(self) -> str:
-        """The properties and what the environment says in their place, in the order of the keys."""
+        """The properties, completed from the environment and sorted by key."""
         return self._settings
 
     @property
     def mode(self) -> str:
-        """How models are cut where nobody says otherwise: the property NPUSIM_PARTITION, or "order"."""
+        """The default partition mode: the property NPUSIM_PARTITION, or "order"."""
         return str(self._values.get(device_machines.PARTITION, device_machines.ORDER))
 
     @property
@@ -240,23 +240,23 @@ class Context:
 
     @property
     def cores(self) -> tuple[Member, ...]:
-        """The simulated devices, as cores of one system: first that whose memories, host and clock the system has."""
+        """The simulated devices as cores of one system; the first one owns memories, host and clock."""
         simulated = [member for member in self.members if member.machine is not None]
         return tuple(sorted(simulated, key=lambda member: member.type is DeviceType.CPU))
 
     def member(self, name: str) -> Member:
-        """The device of a name. Raises KeyError if the context has none."""
+        """Return the device of a name. Raises KeyError if the context lacks it."""
         return {member.name: member for member in self.members}[name]
 
     def require_open(self) -> None:
-        """Raises InvalidParameter for a context that is destroyed."""
+        """Raise InvalidParameter for a destroyed context."""
         if self._destroyed:
             raise InvalidParameter("context: is destroyed")
 
     def supported_operations(self, model: Model) -> Supported:
-        """Which operations of a finished model the devices can do.
+        """Return which operations of a finished model the devices can compute.
 
-        Raises InvalidParameter for what is no finished model, FeatureNotSupported where no driver can say.
+        Raises InvalidParameter for anything but a finished model, FeatureNotSupported if no driver can say.
         """
         self.require_open()
         if not isinstance(model, Model):
@@ -285,11 +285,11 @@ class Context:
             )
 
     def holds(self, compilation: Holder) -> None:
-        """A compilation whose programs must go before the context does."""
+        """Register a compilation, whose programs are freed before the context is destroyed."""
         self._compilations.add(compilation)
 
     def destroy(self) -> None:
-        """Ends it: the programs of its compilations first, then what each driver made for it."""
+        """Destroy the programs of the context's compilations, then the context of each driver."""
         if self._destroyed:
             return
         for compilation in list(self._compilations):
@@ -335,9 +335,7 @@ def _member(device: Device, given: Properties, callback: Any) -> Member:
 
 
 def _share(members: Sequence[Member]) -> None:
-    """Simulated devices are cores of one system: they have memories and host of the first NPU among them. A CPU is that
-    host, in control of the machine that it belongs to.
-    """
+    """Make simulated devices cores of one system with memory and host of the first NPU; a CPU device is that host."""
     simulated = [member for member in members if isinstance(member.driver, Simulated)]
     with_cpu = any(member.type is DeviceType.CPU for member in members)
     owner = next((one for one in simulated if one.type is not DeviceType.CPU), *simulated[:1] or (None,))
@@ -355,9 +353,9 @@ def _share(members: Sequence[Member]) -> None:
 
 
 def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]:
-    """Per operation, in the order of the network, why each device cannot do it, by name.
+    """Return per operation of the network why devices cannot compute it, by device name.
 
-    Raises FeatureNotSupported where no driver can say.
+    Raises FeatureNotSupported if no driver can say.
     """
     whole = Submodel.whole(network)
     rows: list[dict[str, str]] = [{} for _ in network.steps]

@@ -1,4 +1,4 @@
-"""What a run of a compiled model gives: outputs, and what each piece and each boundary took."""
+"""Results of a run of a compiled model: outputs, and cycles and energy of pieces and boundaries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npusim.numbers.run import RunResult
 
 
 class Foreign(NamedTuple):
-    """A run of a piece by a device that npusim does not simulate; `time_us` is None where it did not say."""
+    """A piece that a device computed itself; `time_us` is None if the device did not report it."""
 
     device: str
     time_us: float | None
@@ -23,11 +23,11 @@ class Foreign(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Operations of one device, in a row.
+    """A piece of the model: consecutive operations on one device.
 
     operations, inputs, outputs: names.
-    cycles:    of the system's clock, from the launch to the end; None for a device that npusim does not simulate.
-    time_us, energy_uj: likewise in microseconds and microjoules.
+    cycles:             of the system's clock, from launch to end; None for a device that npusim does not simulate.
+    time_us, energy_uj: microseconds and microjoules; None likewise.
     """
 
     device: str
@@ -40,18 +40,18 @@ class Piece:
 
     @property
     def energy(self) -> float | None:
-        """Microjoules."""
+        """Energy in microjoules."""
         return self.energy_uj
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
-    """One run.
+    """The result of one run.
 
-    outputs: by index.
-    run:     every number of what npusim simulated; None where nothing was.
-    pieces:  the pieces in their order.
-    foreign: the runs of pieces that devices computed themselves.
+    outputs: the output arrays by index.
+    run:     the measurements of the simulated part; None if no device was simulated.
+    pieces:  the pieces in order.
+    foreign: the pieces that devices computed themselves.
     """
 
     outputs: Sequence[Array]
@@ -61,36 +61,36 @@ class Result:
 
     @property
     def not_simulated(self) -> tuple[str, ...]:
-        """The devices that computed pieces themselves and did not say how long that takes."""
+        """The devices that computed pieces themselves and did not report their time."""
         return tuple(dict.fromkeys(one.device for one in self.foreign if one.time_us is None))
 
     @property
     def boundaries(self) -> list[Boundary]:
-        """What lies between the pieces, in order: tensors, copies and handovers; with them the pieces add up."""
+        """The transfers between pieces in order; their cycles and those of the pieces add up to the run's."""
         pieces = () if self.run is None else self.run.pieces
         found = [one.entered for one in pieces] + [one.left for one in pieces[-1:]]
         return [one for one in found if one is not None and one.cycles]
 
     @property
     def cycles(self) -> int:
-        """Cycles of the simulated system."""
+        """The cycles of the simulated system."""
         return 0 if self.run is None else int(self.run.cycles)
 
     @property
     def energy(self) -> float:
-        """Microjoules of the simulated system."""
+        """The energy of the simulated system in microjoules."""
         return 0.0 if self.run is None else float(self.run.energy_uj)
 
     @property
     def latency(self) -> float:
-        """Milliseconds: of the simulated system, and what other devices said; `not_simulated` lists who did not."""
+        """Milliseconds of the simulated system plus those that other devices reported (see `not_simulated`)."""
         said_us = sum(one.time_us or 0.0 for one in self.foreign)
         return (0.0 if self.run is None else self.run.latency_ms) + said_us * 1e-3
 
     def report(self, path: str | Path) -> Path:
-        """Writes a report: `.html` a page, `.json`, `.csv` and `.trace.json` as those of `npusim run`.
+        """Write a report as `npusim run` does: `.html`, `.json`, `.csv` or `.trace.json`.
 
-        Raises InvalidParameter for another suffix, and where nothing was simulated.
+        Raises InvalidParameter for another suffix, and if no device was simulated.
         """
         target = Path(path)
         if self.run is None:

@@ -1,9 +1,10 @@
-"""Gears: the choices of input shapes that a model is compiled for, a program for each."""
+"""Gears: the combinations of input shapes that a model is compiled for, each with programs of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from npusim.frontends.nnadapter.model_building import Model
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidDimensions, InvalidParameter, said
@@ -13,47 +14,52 @@ from npusim.frontends.nnadapter.operation_graphs import GraphNetwork, Network
 from npusim.isa.base.nearest import nearest
 from npusim.kernels.graph.inference import fits
 
+Input = TypeVar("Input", str, Operand)
+
 Shapes = Mapping[str, Sequence[Sequence[int]]]
-"""The gears of inputs by name."""
-
-Gear = Mapping[Operand, Shape]
-"""The shapes of the inputs whose types leave sizes open."""
+"""The shapes that inputs may take, by name: shape k of each is gear k."""
 
 
-def gears(model: Model) -> tuple[Gear, ...]:
-    """Return the gears of a finished model: one empty gear if all sizes are known, none if only a run gives them.
+def by_gear(shapes: Mapping[Input, Sequence[Sequence[int]]]) -> list[dict[Input, Shape]]:
+    """Return the shapes of the inputs in each gear, without repetitions: one empty gear if no shapes are given.
 
-    Gear k has row k of `dynamic` of every input with open sizes; an input with a single row has it in all gears. Raises
-    InvalidDimensions if inputs have different numbers of rows.
+    Gear k has shape k of every input; an input with a single shape has it in all gears. Raises InvalidDimensions if
+    inputs have different numbers of shapes.
     """
-    open_inputs = [operand for operand in model.input_operands if not operand.type.known]
-    if not open_inputs:
-        return ({},)
-    if told_later(model):
-        return ()
-    counts = {one.name: len(one.type.dynamic) for one in open_inputs if len(one.type.dynamic) > 1}
-    if len(set(counts.values())) > 1:
-        said = ", ".join(f"{name} {count}" for name, count in counts.items())
+    counts = {one: len(rows) for one, rows in shapes.items() if len(rows) != 1}
+    if len(set(counts.values())) > 1 or 0 in counts.values():
+        names = {one: one if isinstance(one, str) else one.name for one in counts}
+        listed = ", ".join(f"{names[one]} {count}" for one, count in counts.items())
         raise InvalidDimensions(
-            f"dynamic: inputs say different numbers of shapes ({said}); shape k of each is gear k"
+            f"dynamic: inputs must say the same number of shapes, one or more; they say {listed}"
         )
-    rows = [
-        {
-            operand: tuple(operand.type.dynamic[min(number, len(operand.type.dynamic) - 1)])
-            for operand in open_inputs
-        }
-        for number in range(max(counts.values(), default=1))
-    ]
-    distinct: list[Gear] = []
-    for row in rows:
-        if row not in distinct:
-            distinct.append(row)
-    return tuple(distinct)
+    distinct: list[dict[Input, Shape]] = []
+    for number in range(max(counts.values(), default=1)):
+        gear = {one: tuple(rows[min(number, len(rows) - 1)]) for one, rows in shapes.items()}
+        if gear not in distinct:
+            distinct.append(gear)
+    return distinct
 
 
 def told_later(model: Model) -> bool:
     """Whether an input has open sizes and no gears, so that only a run tells which shapes to compile for."""
     return any(not operand.type.known and not operand.type.dynamic for operand in model.input_operands)
+
+
+def networks(model: Model) -> tuple[Network, ...]:
+    """Return a finished model as contexts see it, once per gear; none if only a run gives the shapes of its inputs.
+
+    Raises InvalidParameter for a model that is not finished, InvalidDimensions for gears that do not fit each other.
+    """
+    graphs = getattr(model, "graphs", ())
+    if graphs:
+        return tuple(GraphNetwork(graph) for graph in graphs)
+    if not model.finished:
+        model.network()  # raises the error
+    if told_later(model):
+        return ()
+    shapes = {operand: operand.type.dynamic for operand in model.input_operands if not operand.type.known}
+    return tuple(model.network(gear) for gear in by_gear(shapes))
 
 
 def network_for(model: Model, shapes: Sequence[Shape]) -> Network:
@@ -68,7 +74,7 @@ def network_for(model: Model, shapes: Sequence[Shape]) -> Network:
 
 
 def require_shapes(shapes: object) -> None:
-    """Raises InvalidParameter for what does not map names to lists of shapes."""
+    """Raise InvalidParameter for anything but a mapping from names to lists of shapes."""
     if not isinstance(shapes, Mapping) or not all(
         isinstance(name, str) and _are_shapes(rows) for name, rows in shapes.items()
     ):
@@ -82,7 +88,7 @@ def _are_shapes(rows: object) -> bool:
 
 
 def with_gears(model: Model, shapes: Shapes) -> Model:
-    """A finished model whose inputs with open sizes may take these shapes, by name.
+    """Set the shapes that inputs of a finished model with open sizes may take, by name, and return the model.
 
     Raises InvalidParameter for a name that no such input has, and for shapes that do not fit it.
     """
@@ -96,13 +102,3 @@ def with_gears(model: Model, shapes: Shapes) -> Model:
         asked = replace(type_, dynamic=[list(row) for row in rows])
         type_.dynamic = checked(asked, name).dynamic
     return model
-
-
-def networks(model: Model) -> tuple[Network, ...]:
-    """The model as contexts see it, once per gear. Raises InvalidParameter for one that is not finished."""
-    graphs = getattr(model, "graphs", ())
-    if graphs:
-        return tuple(GraphNetwork(graph) for graph in graphs)
-    if not model.finished:
-        model.network()  # says so
-    return tuple(model.network(gear) for gear in gears(model))

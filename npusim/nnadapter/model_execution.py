@@ -22,7 +22,7 @@ class _Bound(NamedTuple):
 
 
 class Execution:
-    """How a compilation is run: synchronously, any number of times. Several may share a compilation."""
+    """An execution of a compilation: synchronous and repeatable. Several executions may share a compilation."""
 
     def __init__(self, compilation: Compilation) -> None:
         """Raises InvalidParameter for a compilation that is not finished."""
@@ -72,9 +72,9 @@ class Execution:
         self._outputs[place] = bound
 
     def compute(self) -> Result:
-        """Runs the model and writes the outputs.
+        """Run the model and write the outputs.
 
-        Raises InvalidParameter for inputs that are not set or whose memory gives no elements, InvalidDimensions for
+        Raises InvalidParameter for inputs that are not set or whose memory has no elements, InvalidDimensions for
         shapes that the model was not compiled for, and what a device raises.
         """
         self._require_open()
@@ -95,7 +95,7 @@ class Execution:
         return result
 
     def require_outputs(self) -> None:
-        """Raises InvalidParameter for an output that nobody has set, as the C interface demands."""
+        """Raise InvalidParameter for an output without memory, which the C interface demands."""
         self._require_open()
         for index in range(len(self._types.outputs)):
             if index not in self._outputs:
@@ -107,7 +107,7 @@ class Execution:
         return self._destroyed
 
     def destroy(self) -> None:
-        """Ends it."""
+        """Release inputs and outputs; the execution cannot be used afterwards."""
         self._destroyed = True
         self._inputs, self._outputs = {}, {}
 

@@ -1,4 +1,4 @@
-"""A model of any format on devices by their names, in one go: what `npusim run --device` does."""
+"""One call from a model file and device names to a simulated run: what `npusim run --device` does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from npusim.session.host import kind_of_inputs
 
 @dataclass(frozen=True)
 class Prepared:
-    """A compiled model.
+    """A compiled model, ready to run.
 
     wall_s: the seconds that loading, compiling and restoring took.
     """
@@ -40,43 +40,43 @@ class Prepared:
 
     @property
     def gear(self) -> CompiledGear:
-        """The programs, of the sizes that the model has."""
+        """The programs for the only combination of input shapes."""
         return self.compilation.gears[0]
 
     @property
     def inputs(self) -> list[Placement]:
-        """The inputs by name and type; addresses are the numbers of tensors."""
+        """The inputs; as addresses they have the numbers of tensors."""
         return [Placement(one.name, one.type, one.number) for one in self.gear.inputs]
 
     @property
     def outputs(self) -> list[Placement]:
-        """The outputs likewise."""
+        """The outputs; as addresses they have the numbers of tensors."""
         return [Placement(one.name, one.type, one.number) for one in self.gear.outputs]
 
     def search(self) -> str:
-        """What the search for the fastest partition did, in words; empty where there was none."""
+        """Return a sentence on the search for the fastest partition; empty if there was none."""
         gear = self.gear
         if not gear.by_order_cycles:
             return ""
         return f"Partition by cost: {gear.tries} others were timed; by order it takes {gear.by_order_cycles} cycles."
 
     def save_dot(self, path: Path) -> None:
-        """Write the model as a drawing, with the device of each operation. Raises OSError where that cannot be."""
+        """Draw the model with the device of each operation. Raises NpusimError if the file cannot be written."""
         network = self.model.network()
         piece_of = device_partition.piece_of(network, self.gear.pieces)
         devices = {place: self.gear.pieces[number].device for place, number in piece_of.items()}
         self.model.save_dot(path, devices)
 
     def subgraphs(self) -> str:
-        """The operators and the pieces, as NNAdapter's log has them."""
+        """Return operators and pieces in the format of NNAdapter's log."""
         return device_partition.log_text(self.model.network(), self.gear.pieces)
 
     def simulate(
         self, given: values.Inputs | None = None, *, timing_only: bool = False, seed: int = 0
     ) -> RunResult:
-        """One run, with random data from `seed` if none is given.
+        """Simulate one run, with random data from `seed` if none is given.
 
-        Raises SimulationError for inputs that do not fit, FeatureNotSupported where no device is simulated, and what a
+        Raises SimulationError for inputs that do not fit, FeatureNotSupported if no device is simulated, and what a
         device raises.
         """
         begin = time.perf_counter()
@@ -100,10 +100,10 @@ class Prepared:
 
 @contextmanager
 def acquired(names: Sequence[str]) -> Iterator[list[Device]]:
-    """Devices by name; a hardware file is one for as long, called as the file is.
+    """Acquire devices by name; hardware files are registered as devices, called as the file, within the block.
 
     Raises DeviceNotFound for a name that no device has, HardwareError for a file with faults, InvalidParameter for a
-    file that is called as a device.
+    file with the name of a device.
     """
     made: list[str] = []
     try:
@@ -114,7 +114,7 @@ def acquired(names: Sequence[str]) -> Iterator[list[Device]]:
 
 
 def _name(text: str, made: list[str]) -> str:
-    """The name of a device, or of a hardware file, which is registered under it."""
+    """Return the name of a device; a hardware file is registered as one first, and its name appended to `made`."""
     if text in registry.devices() or not (Path(text).suffix == ".toml" or "/" in text or "\\" in text):
         return text
     name = re.sub(r"[^A-Za-z0-9_-]", "_", Path(text).stem)[:64].lstrip("_-") or "device"
@@ -176,10 +176,10 @@ def run(
     """Load, compile and simulate a model of any format over devices in one call, as `npusim.run` does on one machine.
 
     devices:   names of devices, or hardware files.
-    host:      kinds of operators that a CPU must have.
+    host:      kinds of operators that must run on a CPU.
     partition: "order", "cost" or "single", a partition file, or several of these.
-    sizes:     that the model leaves open, as for `npusim.load`.
-    cache_dir: the folder of compiled models that are kept.
+    sizes:     sizes that the model leaves open, as for `npusim.load`.
+    cache_dir: the cache folder of compiled models.
 
     The other arguments are those of `npusim.run`. Raises NpusimError.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from npusim.frontends.nn_hal.reader import graph_of
 from npusim.frontends.nnadapter import model_building
 from npusim.frontends.nnadapter.nnadapter_errors import (
     FeatureNotSupported,
-    InvalidDimensions,
     InvalidParameter,
     faults_as,
     said,
@@ -22,7 +20,7 @@ from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.unknown import require_known
 from npusim.nnadapter.device_context import Context, Supported
-from npusim.nnadapter.gears import Shapes, require_shapes
+from npusim.nnadapter.gears import Shapes, by_gear, require_shapes
 from npusim.session.opening import is_program, open_model
 
 
@@ -68,7 +66,8 @@ def from_file(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | No
         program = is_program(path)
     if program:
         raise InvalidParameter(f"{path}: is a compiled program, not a model")
-    models = [_read(path, {**(sizes or {}), **gear}) for gear in _gears(dynamic or {})]
+    require_shapes(dynamic or {})
+    models = [_read(path, {**(sizes or {}), **gear}) for gear in by_gear(dynamic or {})]
     graphs = [one.graph for one in models]
     models[0].graphs = tuple(graphs) if len(graphs) > 1 else ()
     return models[0]
@@ -81,19 +80,8 @@ def _read(path: str | Path, sizes: Sizes) -> Model:
     return from_graph(graph)
 
 
-def from_tflite(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | None = None) -> Model:
-    """Return the finished model of a TensorFlow Lite file. Arguments and errors are those of `from_file`."""
-    return from_file(path, sizes, dynamic)
-
-
-def from_nnef(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | None = None) -> Model:
-    """Return the finished model of an NNEF folder, text or archive. Arguments and errors are those of `from_file`."""
-    return from_file(path, sizes, dynamic)
-
-
-def from_onnx(path: str | Path, sizes: Sizes | None = None, dynamic: Shapes | None = None) -> Model:
-    """Return the finished model of an ONNX file. Arguments and errors are those of `from_file`."""
-    return from_file(path, sizes, dynamic)
+from_tflite = from_nnef = from_onnx = from_file
+"""The format shows in the file itself, so one function reads all formats."""
 
 
 def from_nn_hal(model: Any) -> Model:
@@ -118,21 +106,3 @@ def from_graph(graph: Graph) -> Model:
     with faults_as(FeatureNotSupported):
         require_known(bound)
     return Model.of(bound)
-
-
-def _gears(dynamic: Shapes) -> list[dict[str, Sequence[int]]]:
-    """Return the input shapes of each gear; an input with a single shape has it in all. Raises InvalidDimensions."""
-    require_shapes(dynamic)
-    counts = {name: len(shapes) for name, shapes in dynamic.items() if len(shapes) != 1}
-    if len(set(counts.values())) > 1 or 0 in counts.values():
-        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise InvalidDimensions(
-            f"dynamic: inputs must say the same number of shapes, one or more; they say {listed}"
-        )
-    gears: list[dict[str, Sequence[int]]] = []
-    for number in range(max(counts.values(), default=1)):
-        gear: dict[str, Sequence[int]] = {
-            name: tuple(shapes[min(number, len(shapes) - 1)]) for name, shapes in dynamic.items()
-        }
-        gears += [gear] if gear not in gears else []
-    return gears

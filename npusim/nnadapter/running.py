@@ -1,4 +1,4 @@
-"""How a compiled model runs: simulated pieces on one system, others by their driver, each at its turn."""
+"""Execution of a compiled model: consecutive simulated pieces on one system, other pieces by their drivers."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from npusim.session import inputs as states
 from npusim.session.host import host_functions, one_blas_thread
 
 Values = Mapping[int, Array]
-"""Arrays by the numbers of crossings."""
+"""Arrays by the numbers of tensors."""
 
 
 class Segment:
-    """Programs that follow one another on the cores of a system.
+    """Consecutive programs on the cores of one simulated system.
 
-    On the first run with data the machine executes it. Cycles do not depend on data, so later runs have that timeline,
-    and the interpreter computes their bytes, which are the machine's. Where states go on from run to run the machine
-    executes each.
+    The machine executes the first run with data. Cycles do not depend on data, so later runs reuse that timeline, and
+    the interpreter computes their bytes, which are the same. With states, which persist from run to run, the machine
+    executes every run.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Segment:
         cores: Sequence[Member],
         wanted: Sequence[Crossing],
     ) -> None:
-        """cores: the simulated devices of the context. wanted: what others need of what it computes."""
+        """`cores` are the simulated devices of the context, `wanted` the results that others need."""
         self.pieces, self.wanted = tuple(pieces), tuple(wanted)
         written: set[int] = set()
         needed: dict[int, Crossing] = {}
@@ -71,13 +71,13 @@ class Segment:
         self._interpreters: list[Interpreter] = []
 
     def time(self) -> Run:
-        """The timeline, without data."""
+        """Return the timeline of a run without data."""
         if self._timeline is None:
             self._timeline = self._run(None)
         return self._timeline
 
     def run(self, values: Values) -> tuple[Run, Sequence[Array]]:
-        """The timeline of a run, and the arrays that are wanted."""
+        """Return the timeline of a run with data, and the wanted arrays."""
         given = [values[one.number] for one in self.inputs]
         if self._interpreters and self._timeline is not None:
             return self._timeline, self._interpreted(values)
@@ -109,12 +109,12 @@ class Segment:
 
 
 def machines_of(cores: Sequence[Member]) -> list[Hardware]:
-    """The hardware of simulated devices."""
+    """Return the hardware of simulated devices."""
     return [machine for member in cores if (machine := member.machine) is not None]
 
 
 def part_of(piece: CompiledPiece, cores: Sequence[Member]) -> Part:
-    """A piece of a simulated device as it is linked, on its core."""
+    """Return a simulated piece as the linker takes it, on the core of its device."""
     inputs, outputs = (tuple(one.number for one in side) for side in (piece.inputs, piece.outputs))
     core = [member.name for member in cores].index(piece.device)
     return Part(_program(piece), core, piece.device, inputs, outputs)
@@ -128,14 +128,14 @@ def _program(piece: CompiledPiece) -> Program:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What the simulated part of a gear takes: the same for all data."""
+    """The measurements of the simulated part of a gear, which do not depend on data."""
 
     run: RunResult | None
     pieces: tuple[Piece, ...]
 
 
 class Runner:
-    """Runs a gear."""
+    """Runs the pieces of a gear."""
 
     def __init__(self, gear: CompiledGear, context: Context, name: str) -> None:
         self._gear, self._context = gear, context
@@ -143,15 +143,15 @@ class Runner:
         self._measured: _Measured | None = None
 
     def pieces(self) -> tuple[Piece, ...]:
-        """The pieces with what they take, without data."""
+        """Return the pieces with cycles and energy, from a run without data."""
         return self._numbers([part.time() for part in self._parts if isinstance(part, Segment)]).pieces
 
     def timed(self) -> RunResult | None:
-        """Every number of what npusim simulates, without data; None where it simulates nothing."""
+        """Return the measurements of a run without data; None if no device is simulated."""
         return self._numbers([part.time() for part in self._parts if isinstance(part, Segment)]).run
 
     def run(self, inputs: Sequence[Array]) -> Result:
-        """One run with data. Raises NpusimError for what the machine refuses, and what a driver raises."""
+        """Run the gear with data. Raises NpusimError if the machine refuses a program, and what a driver raises."""
         values = dict(self._gear.constants)
         values |= {crossing.number: array for crossing, array in zip(self._gear.inputs, inputs, strict=True)}
         runs: list[Run] = []
@@ -183,7 +183,7 @@ class Runner:
         )
 
     def _foreign(self, piece: CompiledPiece, given: Sequence[Array]) -> tuple[Sequence[Array], float | None]:
-        """What a user's driver computes, and the microseconds that it says."""
+        """Return what a driver computes for a piece, and the microseconds that it reports."""
         member = self._context.member(piece.device)
         inputs = [
             Argument(index, array, of_array, operand_type_of(one.type, one.name))
@@ -205,7 +205,7 @@ class Runner:
         return made, None if took is None else float(took)
 
     def _numbers(self, runs: Sequence[Run]) -> _Measured:
-        """Every number of the simulated part; worked out once, as no data changes it."""
+        """Return the measurements of the simulated part, computed once because data do not change them."""
         if self._measured is None or self._stateful:
             segments = [part for part in self._parts if isinstance(part, Segment)]
             if not any(run.parts for run in runs):
@@ -229,7 +229,7 @@ class Runner:
 
 
 def _whole(crossing: Crossing, values: Values) -> Array:
-    """An output of the model: of one with rows for the most that there can be those that there are."""
+    """Return an output of the model, cut to its valid rows if another tensor counts them."""
     array = values[crossing.number]
     return (
         array if crossing.counted is None else array[: int(np.sum(values[crossing.counted], dtype=np.int64))]
@@ -237,7 +237,7 @@ def _whole(crossing: Crossing, values: Values) -> Array:
 
 
 def _parts(gear: CompiledGear, context: Context, name: str) -> Iterator[Segment | CompiledPiece]:
-    """Segments of simulated pieces, and the pieces of others between them."""
+    """Yield segments of consecutive simulated pieces, and each piece of another device."""
     row: list[CompiledPiece] = []
     for position, piece in enumerate(gear.pieces):
         if piece.simulated is None:
@@ -254,7 +254,7 @@ def _parts(gear: CompiledGear, context: Context, name: str) -> Iterator[Segment 
 def _segment(
     gear: CompiledGear, row: Sequence[CompiledPiece], end: int, context: Context, name: str
 ) -> Segment:
-    """Pieces in front of position `end` as one executable."""
+    """Return the segment of the pieces in front of position `end`."""
     later = {one.number for piece in gear.pieces[end:] for one in piece.inputs}
     later |= {number for one in gear.outputs for number in (one.number, one.counted) if number is not None}
     written = {one.number: one for piece in row for one in piece.outputs}
@@ -263,7 +263,7 @@ def _segment(
 
 
 def _joined(runs: Sequence[Run]) -> Run:
-    """Runs one behind the other as one."""
+    """Join runs, each starting when the one before it ends."""
     begins = accumulate((run.cycles for run in runs), initial=0)
     parts = tuple(
         replace(
@@ -281,7 +281,7 @@ def _joined(runs: Sequence[Run]) -> Run:
 def _taken(
     segments: Sequence[Segment], runs: Sequence[Run], clock_mhz: float
 ) -> Iterator[tuple[CompiledPiece, Piece]]:
-    """What each piece takes, in cycles of the system."""
+    """Yield each simulated piece with its cycles, in the clock of the system, and energy."""
     for segment, run in zip(segments, runs, strict=True):
         for part in run.parts:
             if isinstance(part.step, Launch):
@@ -304,7 +304,7 @@ def _piece(piece: CompiledPiece, cycles: int | None, time_us: float | None, ener
 
 
 def _written(piece: CompiledPiece, crossing: Crossing, slot: Slot) -> Array:
-    """What a driver left in an output."""
+    """Return the array that a driver wrote to an output. Raises DeviceInternalError, InvalidDimensions."""
     array = getattr(slot, "array", None)
     if array is None:
         raise DeviceInternalError(f"{piece.device}: execute_program wrote nothing to {crossing.name}")

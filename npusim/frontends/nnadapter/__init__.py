@@ -1,1 +1,1 @@
-"""The door of NNAdapter: models of its operands and operations become graphs."""
+"""The NNAdapter front end: models built by calls of its API, their types, and their conversion to graphs."""

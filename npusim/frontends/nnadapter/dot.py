@@ -1,7 +1,7 @@
-"""Models as graphs of the DOT language, which graphviz draws.
+"""Drawings of models in the DOT language of graphviz.
 
-Operations are yellow boxes with their names; operands are plain nodes with their value, where they are constants of
-one element, or else their shape; edges have `index:argument`. Tooltips say names and types.
+Operations are yellow boxes with their names. Operands are nodes with their shape, or with their value if they are
+constants of one element. Edges are labelled `index:argument`, tooltips show names and types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from npusim.kernels.graph.control import body_names
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node
 
 COLORS = ("yellow", "lightskyblue", "palegreen", "lightsalmon", "plum", "khaki", "lightgray", "paleturquoise")
-"""Of operations, by device where it is said; more devices begin again."""
+"""Colours of operations by device, repeated if there are more devices."""
 
 
 class _Operand(NamedTuple):
@@ -27,7 +27,7 @@ class _Operand(NamedTuple):
 
 
 class _Operation(NamedTuple):
-    """inputs, outputs: operands by number, each with what the operation calls it."""
+    """An operation in a drawing; inputs and outputs are operands by number, with the names of the arguments."""
 
     number: int
     label: str
@@ -42,19 +42,19 @@ def of_operations(
     operations: Sequence[Operation],
     devices: Mapping[int, str] | None = None,
 ) -> str:
-    """The DOT text of a model that is built operation by operation, finished or not.
+    """Return the DOT text of a model built by calls, finished or not.
 
-    operands: of the operations, and whatever else is to be drawn.
-    devices:  of operations, by their numbers; each device has a colour, and its name stands below the operation's.
+    operands: the operands to draw.
+    devices:  the device of each operation by number; it colours the operation and is written below its name.
     """
     lines = _lines("", map(_of_operand, operands), map(_of_operation, operations), devices or {})
     return _text(name, lines)
 
 
 def of_graph(graph: Graph, devices: Mapping[int, str] | None = None) -> str:
-    """The DOT text of a graph that another door has read; what its nodes decide on stands in frames beside them.
+    """Return the DOT text of a graph that another front end read; bodies of control flow are drawn in frames.
 
-    devices: as of `of_operations`.
+    devices: as in `of_operations`.
     """
     return _text(graph.name, _graph_lines("", graph, devices or {}))
 
@@ -66,7 +66,7 @@ def _text(name: str, lines: Iterable[str]) -> str:
 def _lines(
     prefix: str, operands: Iterable[_Operand], operations: Iterable[_Operation], devices: Mapping[int, str]
 ) -> Iterator[str]:
-    """prefix: of the identities of nodes, so that graphs in one text have different ones."""
+    """Yield the lines of a drawing; `prefix` makes the names of its nodes unique among several graphs of one text."""
     colors = dict(zip(dict.fromkeys(devices.values()), COLORS * len(devices), strict=False))
     for operand in operands:
         name = f"{prefix}operand_{operand.number}"
@@ -88,7 +88,7 @@ def _lines(
 
 
 def quoted(text: str) -> str:
-    """A text as DOT has it: quotes and backslashes escaped, lines parted by backslash n."""
+    """Return a quoted DOT string, with quotes and backslashes escaped and lines separated by backslash n."""
     lines = [printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n")]
     return '"' + "\\n".join(lines) + '"'
 
@@ -100,7 +100,7 @@ def _shape(sizes: Sequence[int]) -> str:
 
 
 def _value_or(constant: Array | None, shape: str) -> str:
-    """The value of a constant of one element, else the shape."""
+    """Return the value of a constant of one element, otherwise the shape."""
     return str(constant.reshape(-1)[0]) if constant is not None and constant.size == 1 else shape
 
 
@@ -121,7 +121,7 @@ def _of_operation(operation: Operation) -> _Operation:
 
 
 def _named(ends: Sequence[tuple[str, bool]], numbers: Sequence[int]) -> list[tuple[int, str]]:
-    """Operands with the names of a signature, of which one may stand for several."""
+    """Pair operands with the names of a signature, of which a repeated one stands for several operands."""
     several = len(numbers) - len(ends) + 1
     names: list[str] = []
     for name, repeats in ends:
@@ -130,7 +130,7 @@ def _named(ends: Sequence[tuple[str, bool]], numbers: Sequence[int]) -> list[tup
 
 
 def _ends_of(node: Node) -> list[tuple[str, bool]]:
-    """What the operation of NNAdapter that has the operator of a node calls its tensors, or else "input" for each."""
+    """Return argument names for a node: those of an NNAdapter operation with its operator, or "input" for each."""
     for row in operation_table.OPERATIONS:
         if node.op in row.operators:
             ends = [(end.name, end.repeats) for end in row.signature.inputs if not end.kind]

@@ -1,4 +1,4 @@
-"""The model: what NNAdapter's API builds, operand by operand and operation by operation.
+"""Building of models, operand by operand and operation by operation, as NNAdapter's API does.
 
     model = Model()
     x = model.add_operand(OperandType(Precision.FLOAT32, [1, 3, 32, 32]))
@@ -6,7 +6,7 @@
     model.identify(inputs=[x], outputs=[y])
     model.finish()
 
-Shapes and types of results are found as operations are added, as far as they are known then, and once more by
+Shapes and types of results are inferred when an operation is added, as far as they are known then, and again by
 `finish`.
 """
 
@@ -51,14 +51,14 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
 
 MOST_OUTPUTS = 1 << 16
-"""Of an operation."""
+"""Maximum number of outputs of an operation."""
 
 
 class Model:
-    """A network, built by calls or read by another door.
+    """A network, built by calls or read by another front end.
 
-    operands, operations: in the order in which they were added; none for a model that was read.
-    input_operands, output_operands: as identified.
+    operands, operations: in the order in which they were added; empty for a model that was read.
+    input_operands, output_operands: as given to `identify`.
     """
 
     def __init__(self, name: str = "model") -> None:
@@ -74,7 +74,7 @@ class Model:
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
-        """The finished model of a graph that another door has read, with all its sizes known."""
+        """Return the finished model of a graph that another front end read, with all sizes known."""
         model = cls(graph.name)
         model._graph, model.finished = graph, True
         return model
@@ -82,15 +82,15 @@ class Model:
     # Building
 
     def add_operand(self, type: OperandType, name: str = "") -> Operand:
-        """A new operand. Raises InvalidParameter for a type that breaks a rule, or a name that another one has."""
+        """Add an operand and return it. Raises InvalidParameter for an illegal type or a name in use."""
         self._require_open()
         index = len(self.operands)
         return self._added(checked(type, f"operands[{index}].type"), name)
 
     def add_constant(self, value: Any, type: OperandType | None = None, name: str = "") -> Operand:
-        """A new operand with a value, which is copied; without a type it is that of the array's elements.
+        """Add a constant with a copy of the value and return it; its type is that of the array if none is given.
 
-        Raises InvalidParameter, also for a type that does not have the numbers.
+        Raises InvalidParameter, also for a type that cannot hold the numbers.
         """
         self._require_open()
         array = array_of(value, f"operands[{len(self.operands)}]")
@@ -108,13 +108,13 @@ class Model:
     def set_operand_value(
         self, operand: Operand, buffer: Any, length: int | None = None, copy: bool = True
     ) -> None:
-        """Makes an operand a constant.
+        """Make an operand a constant.
 
-        buffer: an array of the operand's elements, or bytes, which are the elements.
-        length: how many bytes of it; all if None.
-        copy:   whether a copy is taken; without one the caller must not change the buffer before compilation.
+        buffer: an array of the operand's elements, or their bytes.
+        length: the number of bytes to use; all if None.
+        copy:   whether to copy them; without a copy the caller must not change the buffer before compilation.
 
-        Raises InvalidParameter where bytes and type do not fit.
+        Raises InvalidParameter if bytes and type do not fit.
         """
         self._require_open()
         self._require_own(operand, "operand")
@@ -171,9 +171,9 @@ class Model:
         return made[0] if len(made) == 1 else made
 
     def identify(self, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> None:
-        """Says what the caller of the model gives and gets, in the order of an execution's indexes.
+        """Set the inputs and outputs of the model, in the order of an execution's indexes.
 
-        Raises InvalidParameter for no outputs, for an operand that is a constant or identified twice.
+        Raises InvalidParameter without outputs, for an input that is a constant, and for one that is named twice.
         """
         self._require_open()
         given, gotten = self._own_list(inputs, "inputs"), self._own_list(outputs, "outputs")
@@ -197,12 +197,12 @@ class Model:
         self.input_operands, self.output_operands = tuple(given), tuple(gotten)
 
     def finish(self) -> None:
-        """Ends building: the operations are brought into an order in which they can run, and checked.
+        """Finish building: sort the operations into an order in which they can run, and check them.
 
-        A model whose inputs and outputs are not identified ends too, and is of no use to anybody, as upstream.
+        As upstream, a model without identified inputs and outputs can be finished, but not compiled.
 
-        Raises InvalidParameter for a model that is finished, reads what nobody gives, writes what is given, or runs in
-        a circle.
+        Raises InvalidParameter for a finished model, an operand that is read and never written, an input that is
+        written, and a cycle.
         """
         self._require_open()
         identified = bool(self.output_operands)
@@ -216,12 +216,12 @@ class Model:
     # Reading
 
     def network(self, shapes: Mapping[Operand, Shape] | None = None) -> Network:
-        """The finished model as contexts see it.
+        """Return the finished model as contexts see it.
 
-        shapes: of inputs whose types leave sizes open: those of one gear. Shapes that follow from them are found.
+        shapes: the shapes, in one gear, of inputs whose types leave sizes open.
 
-        Raises InvalidParameter for a model that is not finished, InvalidDimensions where sizes of inputs stay open,
-        FeatureNotSupported where what only a run gives decides shapes or parameters.
+        Raises InvalidParameter for a model that is not finished, InvalidDimensions if sizes of inputs stay open,
+        FeatureNotSupported if a value that only a run gives decides shapes or parameters.
         """
         if not self.finished:
             raise InvalidParameter(f"{self.name}: is not finished")
@@ -247,9 +247,9 @@ class Model:
         return self._sorted if self.finished and self._graph is None else self.operations
 
     def dot(self, devices: Mapping[int, str] | None = None) -> str:
-        """The model in the DOT language, which graphviz draws (`npusim.frontends.nnadapter.dot`).
+        """Return the model in the DOT language of graphviz (`npusim.frontends.nnadapter.dot`).
 
-        devices: of operations, by their numbers, where they are to be told apart.
+        devices: the device of each operation by number, to colour operations by device.
         """
         from npusim.frontends.nnadapter import dot
 
@@ -262,7 +262,7 @@ class Model:
         return dot.of_operations(self.name, operands, self.operations, devices)
 
     def save_dot(self, path: str | Path, devices: Mapping[int, str] | None = None) -> None:
-        """Writes what `dot` gives into a file. Raises NpusimError for one that cannot be written."""
+        """Write the text of `dot` to a file. Raises NpusimError if that fails."""
         files.write(Path(path), files.text(self.dot(devices)))
 
     # Inside
@@ -295,12 +295,12 @@ class Model:
         return self.operands[-1]
 
     def forget(self, count: int) -> None:
-        """Takes back the operands that came after the first `count`."""
+        """Remove the operands after the first `count`."""
         self._names -= {operand.name for operand in self.operands[count:]}
         del self.operands[count:]
 
     def _operation(self, type: object, inputs: object, outputs: Sequence[Operand] | None) -> Operation:
-        """An operation that is not added yet; outputs that are not given are new operands."""
+        """Make an operation without adding it; outputs that are not given become new operands."""
         place = f"operations[{len(self.operations)}]"
         kind: OperationType | Custom = custom_type(type) or member(OperationType, type, f"{place}.type")
         where = f"{place} ({kind.name})"
@@ -353,7 +353,7 @@ class Model:
         return tuple(self._added(like.copy()) for _ in range(count))
 
     def _several(self, kind: OperationType | Custom, inputs: Sequence[Operand | None], where: str) -> int:
-        """How many results an operation has that gives several: as many as it takes, or as a parameter says."""
+        """Return the number of outputs of an operation with a repeated output, from its inputs or a parameter."""
         row = operation_table.row(kind)
         if row.signature.repeated is not None and not isinstance(kind, Custom):
             return len(inputs) - len(row.signature.inputs) + 1
@@ -368,12 +368,12 @@ class Model:
         raise InvalidParameter(f"{where}: outputs must be given, nothing says how many there are")
 
     def _pending(self, operand: Operand) -> bool:
-        """Whether an operand without sizes may get some from an operation that is to be added yet."""
+        """Whether an operation that is added later may still set the sizes of an operand."""
         fixed = operand.buffer is not None or operand.type.lifetime is Lifetime.MODEL_INPUT
         return not (fixed or operand in self._writers or operand.type.dimensions)
 
     def _resolve(self, shapes: dict[Operand, Shape]) -> dict[Operand, Array]:
-        """Adds to the shapes of the inputs those that follow; the values that follow from them and from constants."""
+        """Infer all other shapes from those of the inputs into `shapes`, and return the values that follow."""
         parts = Parts(self.name, shapes)
         try:
             for operation in self._sorted:
@@ -384,7 +384,7 @@ class Model:
         return parts.values
 
     def _ordered(self) -> list[Operation]:
-        """The operations in an order in which they can run, as near as possible to that in which they were added."""
+        """Return the operations in an order in which they can run, as close as possible to that of their addition."""
         written = {operand for operation in self.operations for operand in operation.output_operands}
         ready = set(self.input_operands)
         for operand in self.output_operands:
@@ -424,17 +424,17 @@ class Model:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
-            """A method per operation, by its name in lower case."""
+            """Return the method of an operation, by its name in lower case."""
 
 
 def _is_true(operand: Operand | None) -> bool:
-    """Whether a flag has a known value, and it is true."""
+    """Whether a flag is known to be true."""
     return operand is not None and operand.known is not None and bool(operand.known.all())
 
 
 @contextmanager
 def unchanged(operands: Sequence[Operand]) -> Iterator[None]:
-    """Operands get back what they were where something is refused."""
+    """Restore types and values of operands if the block raises an NNAdapterError."""
     before = [(operand, operand.type.copy(), operand.values) for operand in operands]
     try:
         yield

@@ -1,4 +1,4 @@
-"""The errors of NNAdapter: one class per result code."""
+"""The errors of NNAdapter, one class per result code."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import replaced
 
 LONGEST_VALUE = 80
-"""Characters of an argument that it quotes."""
+"""Maximum number of characters of a value that a message quotes."""
 
 
 class NNAdapterError(NpusimError):
-    """A call that NNAdapter refuses, in a sentence on one line; `code` is what its C function returns."""
+    """A call that NNAdapter refuses, with a message of one line; `code` is the result code of its C function."""
 
     code: ClassVar[ResultCode] = ResultCode.INVALID_PARAMETER
 
     def __init__(self, text: str) -> None:
-        """An error with one line of text, whatever is quoted in it."""
+        """Join the lines of the message, because quoted values may contain line breaks."""
         super().__init__(" ".join(text.split("\n")))
 
 
 @contextmanager
 def faults_as(kind: type[NNAdapterError]) -> Iterator[None]:
-    """Faults of npusim that are no NNAdapterErrors, and those of the file system, are of this kind."""
+    """Raise errors of npusim and of the file system within the block as errors of this class."""
     try:
         yield
     except NNAdapterError:
@@ -38,45 +38,45 @@ def faults_as(kind: type[NNAdapterError]) -> Iterator[None]:
 
 
 def said(value: object) -> str:
-    """A value of the caller as messages show it: as Python does, shortened."""
+    """Return a value of the caller for a message: its `repr`, shortened."""
     try:
         text = repr(value)
-    except Exception:  # the caller's own, or a whole number of more digits than Python prints
+    except Exception:  # a `repr` of the caller's own, or an int with more digits than Python prints
         text = f"a {type(value).__name__}"
     return replaced(" ".join(text.split()), LONGEST_VALUE)
 
 
 class OutOfMemory(NNAdapterError):
-    """There is no room for a buffer."""
+    """There is no memory left for a buffer."""
 
     code = ResultCode.OUT_OF_MEMORY
 
 
 class InvalidDimensions(NNAdapterError):
-    """A shape that was not agreed on."""
+    """A shape that the model was not compiled for, or that does not fit its buffer."""
 
     code = ResultCode.INVALID_DIMENSIONS
 
 
 class InvalidParameter(NNAdapterError):
-    """An argument that is missing, of the wrong kind, or breaks a rule; a call out of its order."""
+    """A missing or wrong argument, a broken rule of an operation, or a call in the wrong order."""
 
     code = ResultCode.INVALID_PARAMETER
 
 
 class DeviceNotFound(NNAdapterError):
-    """A device that nobody registered, or that cannot be opened."""
+    """A device that is not registered or cannot be opened."""
 
     code = ResultCode.DEVICE_NOT_FOUND
 
 
 class DeviceInternalError(NNAdapterError):
-    """A device that failed."""
+    """A failure of a device or of its driver."""
 
     code = ResultCode.DEVICE_INTERNAL_ERROR
 
 
 class FeatureNotSupported(NNAdapterError):
-    """What no device of the context can do."""
+    """A request that no device of the context can fulfil."""
 
     code = ResultCode.FEATURE_NOT_SUPPORTED

@@ -13,12 +13,12 @@ from npusim.isa.base.tensor import Array
 class Operand:
     """A value of a model.
 
-    model, index: the `Model` that it belongs to, and its place there.
-    type:         what it is, with what inference has found; to be read, not to be changed.
-    name:         what partition files, reports and DOT graphs call it.
-    buffer:       the value of a constant; None for others.
-    values:       of what is no constant but follows from constants and shapes, such as a SHAPE's result: its value, or
-                  one for each gear.
+    model, index: its `Model`, and its place there.
+    type:         its type, completed by shape inference; callers must not change it.
+    name:         its name in partition files, reports and DOT graphs.
+    buffer:       the value of a constant; None for other operands.
+    values:       the value, or one per gear, of an operand that follows from constants and shapes, such as the result
+                  of SHAPE.
     """
 
     model: object
@@ -30,28 +30,28 @@ class Operand:
 
     @property
     def length(self) -> int:
-        """Bytes of the value of a constant."""
+        """The size of a constant in bytes; 0 for other operands."""
         return 0 if self.buffer is None else self.buffer.nbytes
 
     @property
     def known(self) -> Array | None:
-        """The value, where it is fixed before anything runs, and the same in all gears."""
+        """The value if it is the same in all runs and gears, otherwise None."""
         return self.value(0) if self.buffer is not None or len(self.values) == 1 else None
 
     def value(self, gear: int) -> Array | None:
-        """The value in a gear, where it is fixed before anything runs."""
+        """Return the value in a gear; None if only a run gives it."""
         if self.buffer is not None or not self.values:
             return self.buffer
         return self.values[gear if len(self.values) > 1 else 0]
 
     def shape(self, gear: int) -> Shape:
-        """The sizes in a gear."""
+        """Return the sizes in a gear."""
         gears = self.type.dynamic
         return tuple(gears[gear if len(gears) > 1 else 0]) if gears else self.type.shape
 
     @property
     def gears(self) -> int:
-        """How many gears it knows of; 1 where it is the same in all."""
+        """The number of gears with shapes or values of their own; 1 if all are the same."""
         return max(len(self.type.dynamic), len(self.values), 1)
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Operand:
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """One operation of a model, in its place; an input that is omitted is None."""
+    """One operation of a model; omitted inputs are None."""
 
     index: int
     type: OperationType | Custom
@@ -69,17 +69,17 @@ class Operation:
 
     @property
     def kind(self) -> str:
-        """Its type as partition files have it."""
+        """The operation type in partition files."""
         return self.type.name.lower()
 
     @property
     def name(self) -> str:
-        """What reports and messages call it."""
+        """The name in reports and messages."""
         return f"operations[{self.index}]"
 
     @property
     def place(self) -> str:
-        """Where a fault of it is."""
+        """The place that error messages name."""
         return f"{self.name} ({self.type.name})"
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Operand types: elements, shape, quantization, and the shapes that an operand may take from run to run."""
+"""Types of operands: elements, shape, quantization and gears; and the values of constants."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
 Shape = tuple[int, ...]
 
 MOST_SIZE = (1 << 31) - 1
-"""What a size may be: the C interface has 32 bits with a sign for it."""
+"""Largest size of a dimension, an int32 in the C interface."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrecisionRow:
-    """What a precision is.
+    """The properties of a precision.
 
     dtype:      the element type.
-    scaled:     its elements are codes: with one scale ("layer"), one per channel ("channel"), or not at all ("").
-    asymmetric: codes have a zero point.
+    scaled:     "layer" if quantized with one scale, "channel" if with one per channel, "" if not quantized.
+    asymmetric: whether quantized values have a zero point.
     """
 
     precision: Precision
@@ -102,12 +102,12 @@ class OperandType:
 
     @property
     def row(self) -> PrecisionRow:
-        """What its precision is."""
+        """The properties of the precision."""
         return _BY_PRECISION[self.precision]
 
     @property
     def shape(self) -> Shape:
-        """The sizes; -2 alone where not even their number is known."""
+        """The sizes; (-2,) if not even their number is known."""
         return tuple(self.dimensions) if self.ranked else UNRANKED
 
     @property
@@ -122,24 +122,24 @@ class OperandType:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of a value of this shape; of unknown sizes with the largest shape that it may take."""
+        """The size in bytes of a value, with the largest gear if sizes are unknown."""
         shapes = [self.shape] if self.known else [tuple(gear) for gear in self.dynamic] or [(0,)]
         return max(math.prod(shape) for shape in shapes) * (element(self.row.dtype).bits // 8)
 
     @property
     def quantization(self) -> Quantization | None:
-        """What its codes mean; None for elements that stand for themselves, and while no scale is said."""
+        """Scales and zero points; None if not quantized, or while no scale is set."""
         if self.scales is not None:
             zero_points = self.zero_points or (0,) * len(self.scales)
             return Quantization(tuple(self.scales), tuple(zero_points), self.channel_dim)
         return None if self.scale is None else Quantization((self.scale,), (self.zero_point or 0,))
 
     def tensor_type(self, shape: Shape = UNRANKED) -> TensorType:
-        """The type of a tensor of a graph that has this operand's elements."""
+        """Return the type of a tensor with these elements, for a graph."""
         return TensorType(self.row.dtype, shape, self.quantization)
 
     def words(self) -> str:
-        """The type for a message, such as FLOAT32[1, 3, ?, ?]."""
+        """Return the type for a message, such as FLOAT32[1, 3, ?, ?]."""
         sizes = (
             ", ".join("?" if size < 0 else str(size) for size in self.dimensions) if self.ranked else "..."
         )
@@ -151,11 +151,11 @@ class OperandType:
         self.scales, self.zero_points, self.channel_dim = other.scales, other.zero_points, other.channel_dim
 
     def copy(self) -> OperandType:
-        """Another one that is the same."""
+        """Return a copy."""
         return replace(self)
 
     def become(self, other: OperandType) -> None:
-        """Takes over everything of another one."""
+        """Copy all members of another type."""
         for part in fields(self):
             setattr(self, part.name, getattr(other, part.name))
 
@@ -192,9 +192,9 @@ def _typed(precision: Precision, kind: TensorType, scaled: str, asymmetric: bool
 
 
 def checked(given: object, where: str) -> OperandType:
-    """A type of the caller's as one of its own, with values of the right kinds.
+    """Return a checked copy of a caller's type, with members of the right Python types.
 
-    Raises InvalidParameter for the first rule that it breaks; its text begins with `where`.
+    Raises InvalidParameter for the first broken rule, with `where` in front of its message.
     """
     if not isinstance(given, OperandType):
         raise InvalidParameter(f"{where}: is {said(given)}, must be an OperandType")
@@ -212,7 +212,7 @@ def checked(given: object, where: str) -> OperandType:
 
 
 def member(kind: Any, value: object, where: str) -> Any:
-    """A member of an enumeration, or the one of a number. Raises InvalidParameter for anything else."""
+    """Return the member of an enumeration, given as a member or number. Raises InvalidParameter for anything else."""
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) in set(kind):
         return kind(int(value))
     names = ", ".join(f"{row.name} {row.value}" for row in kind)
@@ -220,7 +220,7 @@ def member(kind: Any, value: object, where: str) -> Any:
 
 
 def sizes(given: object, where: str, unknown: bool = False) -> Shape:
-    """Sizes as a tuple. Raises InvalidParameter for what are none, -1 unless they may be `unknown`."""
+    """Return sizes as a tuple. Raises InvalidParameter for illegal ones, -1 included unless sizes may be `unknown`."""
     listed = _listed(given, where, "sizes")
     if len(listed) > MAX_SIZE_OF_DIMENSIONS:
         raise InvalidParameter(f"{where}: has {len(listed)} sizes, may have {MAX_SIZE_OF_DIMENSIONS}")
@@ -233,7 +233,7 @@ def sizes(given: object, where: str, unknown: bool = False) -> Shape:
 
 
 def _listed(given: object, where: str, what: str) -> Sequence[Any]:
-    """A list, tuple or array of one dimension. Raises InvalidParameter for anything else."""
+    """Return a list, tuple or array as a sequence. Raises InvalidParameter for anything else."""
     listed = given.tolist() if isinstance(given, np.ndarray) else given
     if not isinstance(listed, Sequence) or isinstance(listed, (str, bytes)):
         raise InvalidParameter(f"{where}: is {said(given)}, must be a list of {what}")
@@ -261,7 +261,7 @@ def _gears(given: OperandType, dimensions: Shape, where: str) -> tuple[Shape, ..
 
 
 def _scaling(given: OperandType, made: OperandType, where: str) -> None:
-    """Takes the quantization over."""
+    """Check the quantization of a type and copy it to another."""
     name, row = made.precision.name, made.row
     wanted = {"": (), "layer": ("scale",), "channel": ("scales", "channel_dim")}[row.scaled]
     zero = {"layer": "zero_point", "channel": "zero_points"}.get(row.scaled, "")
@@ -339,12 +339,13 @@ def _zero_point(given: object, row: PrecisionRow, where: str) -> int:
 
 
 def frozen(array: Array) -> Array:
+    """Make an array read-only and return it."""
     array.setflags(write=False)
     return array
 
 
 def raw_bytes(buffer: object, where: str) -> Array:
-    """The bytes of a buffer, without a copy where there need be none."""
+    """Return a contiguous array of a buffer, without a copy if possible. Raises InvalidParameter."""
     if isinstance(buffer, np.ndarray):
         if buffer.dtype.kind not in "biuf" or not buffer.dtype.isnative:
             raise InvalidParameter(f"{where}: has {buffer.dtype} elements, must be numbers or truths")
@@ -356,7 +357,7 @@ def raw_bytes(buffer: object, where: str) -> Array:
 
 
 def array_of(value: Any, where: str) -> Array:
-    """A value as an array, in the types that NNAdapter has: Python's whole numbers as INT32, its reals as FLOAT32."""
+    """Return a value as an array of a type that NNAdapter has; Python ints become INT32, floats FLOAT32."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -372,6 +373,7 @@ def array_of(value: Any, where: str) -> Array:
 
 
 def precision_of(array: Array) -> Precision:
+    """Return the precision, not quantized, of an array's elements. Raises InvalidParameter for other elements."""
     for row in PRECISIONS:
         if row.dtype == array.dtype.name and not row.scaled:
             return row.precision
@@ -379,7 +381,7 @@ def precision_of(array: Array) -> Precision:
 
 
 def converted(array: Array, kind: OperandType, where: str) -> Array:
-    """Numbers as elements of a type: real ones rounded, others as they are. Raises InvalidParameter for others."""
+    """Return numbers as elements of a type; floats are rounded. Raises InvalidParameter if integers do not fit."""
     if kind.dtype.kind == "f" and array.dtype.kind != "b":
         with np.errstate(over="ignore"):
             return array.astype(kind.dtype)

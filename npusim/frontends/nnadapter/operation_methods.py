@@ -1,4 +1,4 @@
-"""The methods of `Model` that add operations: one for each, by its name in lower case."""
+"""The methods of `Model` that add operations, one per operation, called by its name in lower case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npusim.frontends.nnadapter.operand_type import OperandType, array_of, conve
 from npusim.frontends.nnadapter.operation_arguments import NOTHING, Argument
 
 _PARAMETERS = {"i": Precision.INT32, "f": Precision.FLOAT32, "b": Precision.BOOL8}
-"""The precision in which they write a parameter of a kind."""
+"""The precision of a parameter of each kind that is given as a plain value."""
 
 
 class Building(Protocol):
@@ -29,17 +29,17 @@ class Building(Protocol):
         inputs: Sequence[Operand | None],
         outputs: Sequence[Operand] | None,
     ) -> Operand | tuple[Operand, ...]:
-        """A new operation; returns its outputs."""
+        """Add an operation and return its outputs."""
 
     def add_constant(self, value: Any) -> Operand:
-        """A new constant."""
+        """Add a constant."""
 
     def forget(self, count: int) -> None:
-        """Takes back the operands that came after the first `count`."""
+        """Remove the operands after the first `count`."""
 
 
 def method(type_: OperationType | Custom) -> Callable[..., Any]:
-    """The method of `Model` that adds an operation; parameters are plain values or operands."""
+    """Return the method of `Model` that adds an operation; parameters are plain values or operands."""
     row = operation_table.row(type_)
     arguments = row.signature.inputs
 
@@ -80,7 +80,7 @@ def method(type_: OperationType | Custom) -> Callable[..., Any]:
 
 
 def _operand(model: Building, argument: Argument, value: Any, where: str) -> Operand | None:
-    """An argument of a method as an operand; a plain value becomes a constant."""
+    """Return an argument of a method as an operand; a plain value becomes a constant."""
     if isinstance(value, Operand):
         return value
     if value is None and argument.optional:

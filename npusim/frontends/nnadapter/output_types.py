@@ -1,7 +1,7 @@
-"""What the outputs of an operation are: precision, scale, sizes and, where they follow from shapes, values.
+"""Inference of the outputs of an operation: precision, scale, sizes, and values if they follow from shapes.
 
-Operands with unknown sizes may say shapes that they take, their gears. Row k of each is gear k: an operation of such
-operands gives outputs with as many gears.
+Operands with unknown sizes may list the shapes that they take. Shape k of each is gear k, and the outputs of an
+operation get as many shapes as its inputs have gears.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
 
 TEMPORARY = (Lifetime.TEMPORARY_VARIABLE, Lifetime.TEMPORARY_SHAPE)
-"""The lifetimes of what is computed and not given to the caller."""
+"""Lifetimes of operands that are neither constants nor inputs or outputs of the model."""
 
 
-class Found(NamedTuple):
-    """What an output is in one gear; `value` where it is fixed before anything runs."""
+class Inferred(NamedTuple):
+    """An output in one gear; `value` is None if only a run gives it."""
 
     shape: Shape
     value: Array | None
 
 
 def give_types(name: str, operation: Operation, pending: Callable[[Operand], bool]) -> None:
-    """Gives the outputs of an operation of a model called `name` what follows from its inputs, as far as it does.
+    """Set type, shape and value of the outputs of an operation, as far as they follow from its inputs.
 
-    pending: whether an input is of a shape that somebody is still to say.
+    name:    the name of the model.
+    pending: whether the shape of an input may still be set later.
 
-    Raises InvalidParameter for a broken rule, InvalidDimensions where inputs have different numbers of gears.
+    Raises InvalidParameter for a broken rule, InvalidDimensions if inputs have different numbers of gears.
     """
     row = operation_table.row(operation.type)
     row.types(Bound(operation, row.signature))
@@ -44,12 +45,12 @@ def give_types(name: str, operation: Operation, pending: Callable[[Operand], boo
         gears = [_in_gear(name, operation, gear, pending) for gear in range(_gears(operation))]
     except NotKnown:
         return
-    for operand, found in zip(operation.output_operands, zip(*gears, strict=True), strict=True):
-        _take(operand, found)
+    for operand, by_gear in zip(operation.output_operands, zip(*gears, strict=True), strict=True):
+        _take(operand, by_gear)
 
 
 def _gears(operation: Operation) -> int:
-    """How many gears an operation has; 1 where all inputs are the same in all."""
+    """Return the number of gears of an operation; 1 if no input differs between gears."""
     inputs = [operand for operand in operation.input_operands if operand is not None]
     counts = {operand.name: operand.gears for operand in inputs if operand.gears > 1}
     if len(set(counts.values())) > 1:
@@ -60,38 +61,42 @@ def _gears(operation: Operation) -> int:
     return max(counts.values(), default=1)
 
 
-def _in_gear(name: str, operation: Operation, gear: int, pending: Callable[[Operand], bool]) -> list[Found]:
-    """What the outputs are in a gear. Raises NotKnown where that cannot be known yet."""
+def _in_gear(
+    name: str, operation: Operation, gear: int, pending: Callable[[Operand], bool]
+) -> list[Inferred]:
+    """Return the outputs in a gear. Raises NotKnown if that cannot be known yet."""
     inputs = [operand for operand in operation.input_operands if operand is not None]
     shapes = {operand: UNRANKED if pending(operand) else operand.shape(gear) for operand in inputs}
     values = {operand: value for operand in inputs if (value := operand.value(gear)) is not None}
     parts = Parts(name, shapes, values)
     parts.add(operation)
-    return [Found(parts.shape(operand), parts.values.get(operand)) for operand in operation.output_operands]
+    return [
+        Inferred(parts.shape(operand), parts.values.get(operand)) for operand in operation.output_operands
+    ]
 
 
-def _take(operand: Operand, found: Sequence[Found]) -> None:
-    """Gives an operand what it is in each gear."""
-    shapes = list(dict.fromkeys(one.shape for one in found))
+def _take(operand: Operand, gears: Sequence[Inferred]) -> None:
+    """Set shapes and values of an operand from what it is in each gear."""
+    shapes = list(dict.fromkeys(gear.shape for gear in gears))
     kind = operand.type
     if len(shapes) == 1:
         kind.dimensions, kind.dynamic, kind.ranked = list(shapes[0]), (), True
     else:
         kind.ranked = len({len(shape) for shape in shapes}) == 1
         kind.dimensions = [_common(sizes) for sizes in zip(*shapes, strict=True)] if kind.ranked else []
-        kind.dynamic = tuple(one.shape for one in found)
-    values = [one.value for one in found if one.value is not None]
+        kind.dynamic = tuple(gear.shape for gear in gears)
+    values = [gear.value for gear in gears if gear.value is not None]
     same = all(value.shape == values[0].shape and (value == values[0]).all() for value in values)
-    operand.values = tuple(values[:1] if same else values) if len(values) == len(found) else ()
+    operand.values = tuple(values[:1] if same else values) if len(values) == len(gears) else ()
     if kind.lifetime in TEMPORARY:
         kind.lifetime = lifetime(operand)
 
 
 def lifetime(operand: Operand) -> Lifetime:
-    """That of an operand which is no constant and which the caller neither gives nor gets."""
+    """Return the lifetime of an operand that is neither constant nor input or output of the model."""
     return Lifetime.TEMPORARY_SHAPE if operand.values else Lifetime.TEMPORARY_VARIABLE
 
 
 def _common(sizes: Sequence[int]) -> int:
-    """A size that is the same in all gears; -1 where they differ."""
+    """Return the size that all gears have in common; -1 if they differ."""
     return sizes[0] if len(set(sizes)) == 1 else UNKNOWN

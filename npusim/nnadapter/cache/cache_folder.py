@@ -1,4 +1,4 @@
-"""The folder of kept compiled models: one file `<token>.nnc` each, the old or the new one whatever happens."""
+"""The cache folder of compiled models, one file `<token>.nnc` each, written so that it is always complete."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from npusim.isa.base import user_file
 SUFFIX = ".nnc"
 
 LONGEST_TOKEN_BYTES = 200
-"""File systems allow 255; the suffix and what a file is called while it is written take up to 30."""
+"""File systems allow 255 bytes; the suffix and the temporary name during writing take up to 30."""
 
 _SEPARATORS = frozenset('/\\:*?"<>|')
-"""Characters that part a path, or that no file name may have, on the systems that Python runs on."""
+"""Characters that separate paths or are illegal in file names on some system."""
 
 _WRITING = threading.Lock()
-"""Threads of a process write one after the other: a file that is written is called after the process."""
+"""Serializes the threads of a process, because temporary files are named after the process."""
 
 _REMNANTS = re.compile(rf"\..*{re.escape(SUFFIX)}\.\d+\.partial", re.DOTALL)
-"""What `npusim.base.files` calls a file of this folder while it is written."""
+"""Temporary names that `npusim.base.files` gives to files of this folder."""
 
 
 def checked_token(token: object) -> str:
-    """A caller's token, which names a file. Raises InvalidParameter for one that cannot."""
+    """Return a caller's token. Raises InvalidParameter if it cannot name a file."""
     if not isinstance(token, str):
         raise InvalidParameter(f"token: is {said(token)}, must be text that can name a file")
     if not token:
@@ -52,7 +52,7 @@ def _fault(token: str) -> str:
 
 
 def checked_folder(folder: object) -> Path:
-    """A caller's folder. Raises InvalidParameter for what cannot be one, whatever there is on the disk."""
+    """Return a caller's folder as a path. Raises InvalidParameter for anything that cannot be one."""
     if not isinstance(folder, str | os.PathLike):
         raise InvalidParameter(f"cache_dir: is {said(folder)}, must be the path of a folder")
     text = os.fspath(folder)
@@ -62,12 +62,12 @@ def checked_folder(folder: object) -> Path:
 
 
 def path_of(folder: Path, token: str) -> Path:
-    """The file of a token."""
+    """Return the file of a token."""
     return folder / f"{token}{SUFFIX}"
 
 
 def read(folder: Path, token: str) -> bytes | None:
-    """The bytes of the file of a token; None if there is none. Raises NpusimError for one that cannot be read."""
+    """Return the bytes of the file of a token, None without a file. Raises NpusimError if it cannot be read."""
     path = path_of(folder, token)
     if not os.path.lexists(path):
         return None
@@ -75,10 +75,10 @@ def read(folder: Path, token: str) -> bytes | None:
 
 
 def write(folder: Path, token: str, data: bytes) -> Path:
-    """Keep bytes under a token; returns the file. Raises NpusimError for a folder or file that cannot be written.
+    """Write bytes to the file of a token and return it. Raises NpusimError if folder or file cannot be written.
 
-    A process that is killed meanwhile, or a computer that loses its power, leaves the file as it was, or whole. What
-    killed processes left in the folder is cleared away.
+    If the process is killed or the computer loses power, the file is the old or the new one. Temporary files of killed
+    processes are removed.
     """
     path = path_of(folder, token)
     with _WRITING:

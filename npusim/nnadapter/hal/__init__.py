@@ -1,1 +1,1 @@
-"""The side of the devices: what a driver is, the drivers that ship with npusim, and the registry of all."""
+"""Device drivers: their interface, the drivers that ship with npusim, and the registry of all."""

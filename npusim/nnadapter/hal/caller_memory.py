@@ -1,4 +1,4 @@
-"""Memory of the caller, which only the caller's own access function knows."""
+"""Inputs and outputs in memory of the caller, reached through the caller's access functions."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array
 
 Access = Callable[..., Any]
-"""(memory, type) -> buffer; one with three parameters gets None as the third, where C has `device_buffer`."""
+"""(memory, type) -> buffer. A third parameter, `device_buffer` in C, gets None."""
 
 
 def of_array(memory: Any, type: OperandType) -> Any:
-    """The access function of memory that is an array."""
+    """Return the buffer of memory that is an array: the access function of plain arrays."""
     type.dimensions = list(memory.shape)
     return memory
 
 
 def array_of(value: Any, type: OperandType, where: str) -> Array:
-    """What was given for an input or output as an array of its elements; an array stays what it is.
+    """Return an input or output that the caller gave as an array of its elements, an array unchanged.
 
-    Raises InvalidParameter for elements of another type; numbers of Python become those of the type if they fit.
+    Raises InvalidParameter for elements of another type, and for Python numbers that do not fit the type.
     """
     if isinstance(value, np.ndarray):
         _require_elements(value, type, where)
@@ -52,21 +52,21 @@ def array_of(value: Any, type: OperandType, where: str) -> Array:
 
 
 class Slot:
-    """Memory of an output that the caller leaves to npusim: `array` is what was last written."""
+    """Memory of an output that npusim allocates; `array` is the value last written."""
 
     array: Array
 
     def access(self, memory: object, type: OperandType) -> Array:
-        """A new array for each run."""
+        """Allocate an array, a new one for each run."""
         self.array = np.empty(type.shape, type.dtype)
         return self.array
 
 
 def read(memory: object, access: Access, type: OperandType, where: str) -> Array:
-    """The elements of an input, in the shape that the access function says.
+    """Return the elements of an input, in the shape that its access function writes.
 
-    Raises InvalidParameter for an access function that fails or a buffer that is none, InvalidDimensions for one that
-    is shorter than its shape.
+    Raises InvalidParameter if the access function fails or returns no buffer, InvalidDimensions if the buffer is
+    shorter than the shape.
     """
     said = type.copy()
     said.dimensions = list(type.dimensions)
@@ -84,7 +84,7 @@ def read(memory: object, access: Access, type: OperandType, where: str) -> Array
 
 
 def write(memory: object, access: Access, type: OperandType, array: Array, where: str) -> None:
-    """Writes an output into the buffer that the access function gives. Raises as `read` does."""
+    """Write an output to the buffer that its access function returns. Raises as `read`."""
     kind = type.copy()
     kind.dimensions = list(array.shape)
     data = np.ascontiguousarray(array, type.dtype)
@@ -124,7 +124,7 @@ def _accessed(access: Access, memory: object, type: OperandType, where: str) -> 
 
 
 def _parameters(access: Access) -> int:
-    """How many arguments a function must get."""
+    """Return the number of positional arguments that a function requires."""
     try:
         parameters = inspect.signature(access).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The simulated machines of devices, and how properties change them."""
+"""The hardware of simulated devices, and the properties that change it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from npusim.session import api
 
 ORDER, COST, SINGLE = "order", "cost", "single"
 MODES = (ORDER, COST, SINGLE)
-"""How a model is cut: the first device that can, whatever is fastest, one device for all."""
+"""How a model is partitioned: each operation on the first capable device, by measured cost, or all on one device."""
 
 COMMON = "NPUSIM"
-"""Keys that begin so are for all simulated devices of a context; those that begin with a device's own name, in
-capitals, go before them."""
+"""Prefix of keys for all simulated devices of a context. Keys with a device's own name in capitals as prefix take
+precedence."""
 
 
 class MachineKey(NamedTuple):
-    """A property of simulated devices, without the beginning of its key.
+    """A property of simulated devices; `name` is its key without prefix.
 
-    means:   for the manual.
-    changes: (hardware, value) -> parameters of the hardware file that change; None for what is no hardware.
-    host:    it is the host's.
+    means:   its description in the manual.
+    changes: (hardware, value) -> the parameters of the hardware file that it changes; None if it changes none.
+    host:    whether it belongs to the host CPU.
     """
 
     name: str
@@ -53,7 +53,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def mode(text: str) -> str:
-    """How a model is cut. Raises ValueError."""
+    """Parse a partition mode. Raises ValueError."""
     if text not in MODES:
         raise ValueError(f"may be {', '.join(MODES)}")
     return text
@@ -65,7 +65,7 @@ def _effort(text: str) -> str:
 
 
 def _macs(hardware: Hardware, macs: int) -> Mapping[str, Any]:
-    """Columns, and what goes with a column."""
+    """Return the array with as many columns as multipliers need, and its widths and memories scaled along."""
     array = hardware.mac_array
     if array.kind != "systolic":
         raise InvalidParameter(
@@ -111,12 +111,12 @@ PARTITION = f"{COMMON}_PARTITION"
 
 
 def own_prefix(device: str) -> str:
-    """What the keys of a device begin with: its name in capitals."""
+    """Return the prefix of a device's keys: its name in capitals."""
     return "".join(letter if letter.isalnum() else "_" for letter in device).upper()
 
 
 def keys_of(device: str, host: bool) -> dict[str, Parser]:
-    """The keys of a simulated device; `host` where it is a CPU."""
+    """Return the parsers of a simulated device's keys; `host` if it is a CPU."""
     rows = [row for row in KEYS if row.host or not host]
     keys: dict[str, Parser] = {PARTITION: mode}
     for prefix in dict.fromkeys((COMMON, COMMON if host else own_prefix(device))):
@@ -125,7 +125,7 @@ def keys_of(device: str, host: bool) -> dict[str, Parser]:
 
 
 def value_of(properties: Properties, device: str, name: str) -> Any:
-    """The value of a key of a device, its own before that of all devices; None if nobody says it."""
+    """Return a property of a device, its own or else that of all devices; None if it is not set."""
     for prefix in (own_prefix(device), COMMON):
         value = properties.get(f"{prefix}_{name}")
         if value is not None:
@@ -134,7 +134,7 @@ def value_of(properties: Properties, device: str, name: str) -> Any:
 
 
 def changed(hardware: Hardware, device: str, properties: Properties) -> Hardware:
-    """The machine of a device as the properties want it. Raises InvalidParameter for one that cannot be."""
+    """Return the hardware of a device with its properties applied. Raises InvalidParameter for illegal hardware."""
     machine = value_of(properties, device, "HW") or hardware
     changes: dict[str, Any] = {}
     for row in KEYS:
@@ -145,7 +145,7 @@ def changed(hardware: Hardware, device: str, properties: Properties) -> Hardware
 
 
 def with_changes(machine: Hardware, changes: Mapping[str, Any], device: str) -> Hardware:
-    """A machine with parameters changed. Raises InvalidParameter for one that cannot be."""
+    """Return hardware with parameters changed. Raises InvalidParameter for illegal hardware."""
     try:
         return hardware_file.change(machine, changes, f"properties of {device}") if changes else machine
     except HardwareError as fault:
@@ -153,10 +153,10 @@ def with_changes(machine: Hardware, changes: Mapping[str, Any], device: str) -> 
 
 
 def sharing(machine: Hardware, owner: Hardware) -> Hardware:
-    """A machine as a core of a system: with the memories and the host of its owner; its scratchpad holds no inputs and
-    outputs, which the programs of several devices pass to each other.
+    """Return hardware as a core of a system, with the memories and the host of the system's owner.
 
-    Raises InvalidParameter where its scratchpad and those memories do not go together.
+    Inputs and outputs are not placed in its scratchpad, because other devices read and write them. Raises
+    InvalidParameter if scratchpad and memories do not go together.
     """
     shared = machine.model_copy(
         update={

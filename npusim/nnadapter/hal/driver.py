@@ -1,4 +1,4 @@
-"""What a device is made of: the class that its driver is, and the structs that the runtime gives to it.
+"""The interface of device drivers: the base class, and what the runtime passes to its methods.
 
 class Doubler(nna.Driver):
     name, vendor, version = "doubler", "me", 1
@@ -28,13 +28,13 @@ from npusim.isa.base.tensor import Array, TensorType
 from npusim.nnadapter.hal.caller_memory import Access, read, write
 
 Parser = Callable[[str], Any]
-"""Makes a value of the text of a property; raises ValueError, or an NpusimError, for one that is none."""
+"""Parses the text of a property; raises ValueError or an NpusimError for an illegal one."""
 
 
 class Properties(Mapping[str, Any]):
-    """What a driver reads of the properties of a context: its own keys, parsed.
+    """The parsed properties of a context that a driver knows, by key.
 
-    text: the whole string, as the context was given it.
+    text: the whole text of properties, as the context got it.
     """
 
     def __init__(self, text: str = "", values: Mapping[str, Any] | None = None) -> None:
@@ -53,11 +53,11 @@ class Properties(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Submodel:
-    """Operations that a driver judges or compiles: all of a model, or a piece of it.
+    """Operations that a driver validates or compiles: those of a model or of a piece.
 
-    network: the whole model, with all its shapes known.
-    places:  the operations that are meant, by their places in `network.steps`.
-    forced:  of those that are to run on a CPU although others could, by place, who says so.
+    network: the whole model, with all shapes known.
+    places:  the operations, by their places in `network.steps`.
+    forced:  why operations must run on a CPU, by place.
     """
 
     network: Network
@@ -66,7 +66,7 @@ class Submodel:
 
     @classmethod
     def whole(cls, network: Network) -> Submodel:
-        """All operations of a model."""
+        """Return all operations of a model."""
         return cls(network, tuple(range(len(network.steps))))
 
     @property
@@ -76,13 +76,13 @@ class Submodel:
 
     @property
     def operations(self) -> tuple[Step, ...]:
-        """The operations, in an order in which they can run; inputs and outputs are tensors by number."""
+        """The operations in an order in which they can run; inputs and outputs are tensors by number."""
         return tuple(self.network.steps[place] for place in self.places)
 
     def graph(self, *, in_reals: bool = False) -> PieceGraph:
-        """The operations as a graph of npusim.
+        """Return the operations as a graph of npusim.
 
-        in_reals: those on codes compute on real numbers between, and cut results off (`builtin_device`).
+        in_reals: whether quantized operations compute in floating point and truncate results (`builtin_device`).
 
         Raises an NNAdapterError for an operation that breaks a rule or that npusim does not have.
         """
@@ -91,12 +91,12 @@ class Submodel:
 
 @dataclass
 class Cache:
-    """What `create_program` is told of the cache.
+    """The cache as `create_program` sees it.
 
-    token, dir:   where the compiled model is kept, or will be.
-    input_types, output_types: of the piece.
-    buffer:       given without a model: what to restore; with one, the driver leaves here what restores its program.
-                  A driver that leaves nothing has no cache: its model is compiled each time.
+    token, dir: name and folder of the compiled model in the cache.
+    input_types, output_types: the types of the piece.
+    buffer:     without a model, the program to restore. With a model, the driver writes its program here; if it writes
+                nothing, the model is not cached.
     """
 
     token: str = ""
@@ -111,10 +111,10 @@ class Argument:
     """One input or output of an execution.
 
     index:  its number among the inputs, or the outputs, of the program.
-    memory: whatever the caller gave; only `access` knows what it is.
-    access: (memory, type) -> buffer. Of an input it writes the real dimensions into `type`; of an output it gets the
-            type, and makes the buffer large enough.
-    type:   what the program says of it.
+    memory: an object of the caller, whose structure only `access` knows.
+    access: (memory, type) -> buffer. For an input it writes the real dimensions into `type`; for an output it makes the
+            buffer large enough for `type`.
+    type:   the type in the program.
     """
 
     index: int
@@ -123,25 +123,25 @@ class Argument:
     type: OperandType = field(repr=False)
 
     def read(self) -> Array:
-        """The elements of an input. Raises an NNAdapterError where `access` gives none that fit."""
+        """Return the elements of an input. Raises an NNAdapterError if `access` returns none that fit."""
         return read(self.memory, self.access, self.type, f"input {self.index}")
 
     def write(self, array: Array) -> None:
-        """Gives an output its elements. Raises likewise."""
+        """Write the elements of an output. Raises an NNAdapterError if its buffer does not fit."""
         write(self.memory, self.access, self.type, array, f"output {self.index}")
 
 
 class Driver:
-    """What a new device writes: one class, which `register` makes known.
+    """The base class of device drivers; `register` makes a subclass known.
 
-    name, vendor, version: what the device says of itself; a name is letters, digits, "_" and "-".
+    name, vendor, version: of the device; a name consists of letters, digits, "_" and "-".
     type:  CPU, GPU or ACCELERATOR.
-    keys:  the properties that it knows, each with what makes a value of the text.
+    keys:  the parsers of the properties that it knows.
 
     The runtime calls the methods in this order: `open` once per process, at the first `Device.acquire`;
     `create_context`; `validate_program`; `create_program`; `execute_program` any number of times; `destroy_program`;
-    `destroy_context`; `close` when the process ends. What they raise is a DeviceInternalError of the call that led to
-    them, unless it is an NNAdapterError itself.
+    `destroy_context`; `close` when the process ends. Exceptions become DeviceInternalErrors of the application's call,
+    unless they are NNAdapterErrors.
     """
 
     name: ClassVar[str] = ""
@@ -151,11 +151,11 @@ class Driver:
     keys: ClassVar[Mapping[str, Parser]] = {}
 
     def open(self) -> object:
-        """The device; raises where it is not available."""
+        """Return the device, which other methods get. Raises an exception if it is not available."""
         return None
 
     def close(self, device: object) -> None:
-        """The process ends."""
+        """Close the device, because the process ends."""
 
     def create_context(
         self, device: object, properties: Properties, callback: Callable[..., Any] | None
@@ -164,21 +164,21 @@ class Driver:
         return properties
 
     def destroy_context(self, context: object) -> None:
-        """The context is no more."""
+        """Free a context."""
 
     validate_program: Any = None
-    """(context, model) -> per operation of the `Submodel` None, or why the device cannot do it. It may be left out:
-    then nobody can ask, and the device gets whole models only."""
+    """(context, model) -> per operation of the `Submodel`, None or why the device cannot compute it. Without this
+    method the device gets whole models only."""
 
     def create_program(self, context: object, model: Submodel | None, cache: Cache) -> object:
-        """The program of a model; without one, restored from `cache.buffer`."""
+        """Return the program of a model; without a model, restore it from `cache.buffer`."""
         raise NotImplementedError("create_program is missing")
 
     def destroy_program(self, program: object) -> None:
-        """The program is no more."""
+        """Free a program."""
 
     def execute_program(
         self, program: object, inputs: Sequence[Argument], outputs: Sequence[Argument]
     ) -> float | None:
-        """Reads the inputs and writes the outputs. Returns the microseconds that it takes the device, if it knows."""
+        """Read the inputs and write the outputs. Return the microseconds that the device took, or None."""
         raise NotImplementedError("execute_program is missing")

@@ -1,6 +1,6 @@
-"""What happens, for who asks: GLOG_v=1..5 in the environment, as Paddle Lite has it; 5 says everything.
+"""The event log, at levels GLOG_v=1..5 of the environment as in Paddle Lite; 5 logs everything.
 
-Lines go to the logger `npusim.nnadapter`, and to stderr where nobody has configured logging.
+Lines go to the logger `npusim.nnadapter`, and to stderr if logging is not configured.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 
 DEVICES, PIECES, REASONS, RUNS, MODELS = 1, 2, 3, 4, 5
-"""From which level on is said: devices and contexts; the pieces of a model; what devices refuse; runs; whole models."""
+"""Levels of events: devices and contexts; pieces of a model; what devices refuse; runs; whole models."""
 
 VARIABLE = "GLOG_v"
 
@@ -18,13 +18,13 @@ _LOGGER = logging.getLogger("npusim.nnadapter")
 
 
 def verbosity() -> int:
-    """The level of the environment; 0 where it says none."""
+    """Return the level that the environment sets; 0 if it sets none."""
     text = os.environ.get(VARIABLE, "")
     return int(text) if text.isdecimal() and len(text) < 4 else 0
 
 
 def say(level: int, text: Callable[[], str]) -> None:
-    """Says a text, which is made only if somebody asks for events of this level."""
+    """Log a text, which is composed only if events of this level are asked for."""
     if level > verbosity():
         return
     if not _LOGGER.hasHandlers():

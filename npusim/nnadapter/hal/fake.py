@@ -1,4 +1,4 @@
-"""`fake_device`: it takes every operation and computes nothing, but keeps a trace of the calls that it gets."""
+"""`fake_device`, which accepts every operation, computes nothing, and records the calls of the runtime."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _BUFFER = b"fake"
 
 @dataclass(eq=False)
 class FakeProgram:
-    """What `fake_device` makes of a model: its name."""
+    """A program of `fake_device`: the name of its model."""
 
     name: str = field(default="restored")
 
 
 class Fake(Driver):
-    """A device that is not there: to see what a runtime does with a driver.
+    """A driver without a device, to observe what the runtime does with a driver.
 
-    trace: the calls so far, with a word on what they were about; the newest last, no more than 10 000.
+    trace: the calls so far with their subject, the newest last, at most 10,000.
     """
 
     name = "fake_device"
@@ -38,32 +38,32 @@ class Fake(Driver):
         del self.trace[:-10_000]
 
     def open(self) -> object:
-        """The device."""
+        """Return the device."""
         self._traced("open")
         return self
 
     def close(self, device: object) -> None:
-        """The process ends."""
+        """Record the end of the process."""
         self._traced("close")
 
     def create_context(
         self, device: object, properties: Properties, callback: Callable[..., Any] | None
     ) -> object:
-        """A context."""
+        """Return a context."""
         self._traced(f"create_context {properties.text}".rstrip())
         return properties
 
     def destroy_context(self, context: object) -> None:
-        """The context is no more."""
+        """Record the end of a context."""
         self._traced("destroy_context")
 
     def validate_program(self, context: object, model: Submodel) -> Sequence[str | None]:
-        """It takes everything."""
+        """Accept every operation."""
         self._traced(f"validate_program {' '.join(operation.kind for operation in model.operations)}")
         return [None] * len(model.places)
 
     def create_program(self, context: object, model: Submodel | None, cache: Cache) -> FakeProgram:
-        """A program that does nothing."""
+        """Return a program that computes nothing."""
         if model is None:
             self._traced("create_program from a cache")
             return FakeProgram()
@@ -72,13 +72,13 @@ class Fake(Driver):
         return FakeProgram(model.name)
 
     def destroy_program(self, program: object) -> None:
-        """The program is no more."""
+        """Record the end of a program."""
         self._traced("destroy_program")
 
     def execute_program(
         self, program: object, inputs: Sequence[Argument], outputs: Sequence[Argument]
     ) -> float | None:
-        """Outputs are zeros."""
+        """Write zeros to all outputs."""
         self._traced(f"execute_program {len(inputs)} inputs {len(outputs)} outputs")
         for argument in inputs:
             argument.read()

@@ -1,4 +1,4 @@
-"""Properties of a context: `KEY=VALUE;KEY=VALUE;`, with environment variables as the second source."""
+"""Properties of a context, `KEY=VALUE;KEY=VALUE;`; environment variables supply keys that are not in the text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from npusim.nnadapter.hal.driver import Parser
 
 
 class PropertyWarning(UserWarning):
-    """A property that no device of the context knows, or that is said twice."""
+    """A property that no device of the context knows, or that is set twice."""
 
 
 def parse(text: object) -> dict[str, str]:
-    """The properties of a string. The last section may end with ";".
+    """Parse a text of properties, which may end with ";".
 
-    Raises InvalidParameter for a section that is no KEY=VALUE.
+    Raises InvalidParameter for a section that is not KEY=VALUE.
     """
     if text is None:
         return {}
@@ -46,9 +46,9 @@ def parse(text: object) -> dict[str, str]:
 
 
 def values(keys: Mapping[str, Parser], said: Mapping[str, str]) -> dict[str, Any]:
-    """The values of keys that the properties or else the environment say.
+    """Return the parsed values of keys, from the properties or else the environment.
 
-    Raises InvalidParameter for one that its parser refuses.
+    Raises InvalidParameter for a value that its parser refuses.
     """
     found = {}
     for key, parser in keys.items():
@@ -65,13 +65,13 @@ def values(keys: Mapping[str, Parser], said: Mapping[str, str]) -> dict[str, Any
 
 
 def settled(keys: Iterable[str], said: Mapping[str, str]) -> str:
-    """All that properties say, and what the environment says of other keys, as one text in the order of the keys."""
+    """Return the properties and the environment's values of other keys as one text, sorted by key."""
     texts = {key: os.environ.get(key, "") for key in keys} | dict(said)
     return "".join(f"{key}={text};" for key, text in sorted(texts.items()) if text)
 
 
 def warn_of_unknown(said: Mapping[str, str], known: Iterable[str]) -> None:
-    """A PropertyWarning for each key that nobody knows, with the nearest that somebody does."""
+    """Issue a PropertyWarning for each unknown key, with the most similar known one."""
     known = sorted(set(known))
     for key in said:
         if key not in known:
@@ -81,13 +81,8 @@ def warn_of_unknown(said: Mapping[str, str], known: Iterable[str]) -> None:
             warnings.warn(PropertyWarning(text), stacklevel=4)
 
 
-def truth(text: str) -> bool:
-    """A property that is true or false: "false" and "0" are false, anything else is true."""
-    return text not in ("false", "0")
-
-
 def above_zero(text: str) -> int:
-    """A property that is a whole number above 0. Raises ValueError."""
+    """Parse a property that is an integer above 0. Raises ValueError."""
     number = int(text)
     if number < 1:
         raise ValueError("must be 1 or more")

@@ -1,4 +1,4 @@
-"""The devices that there are: those that ship with npusim, hardware by name, drivers of users."""
+"""The registry of devices: those that ship with npusim, hardware presets, and drivers of users."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEMBERS = (
     *("open", "close", "create_context", "destroy_context", "create_program", "destroy_program"),
     "execute_program",
 )
-"""The methods that a driver must have; `validate_program` may be left out."""
+"""The methods that a driver must have; `validate_program` is optional."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -74,7 +74,7 @@ _REGISTERED: dict[str, Callable[[], type]] = {}
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A driver that is open: until the process ends."""
+    """An open driver, which stays open until the process ends."""
 
     driver: Any
     device: object
@@ -84,12 +84,12 @@ _OPENED: dict[str, Opened] = {}
 
 
 def devices() -> list[str]:
-    """The names of all devices, those that users registered last."""
+    """Return the names of all devices, user-registered ones at the end."""
     return [*_SHIPPED, *_REGISTERED]
 
 
 def register(driver: DriverClass) -> DriverClass:
-    """Makes a driver known by its name; returns the class, so that it can stand in front of one as a decorator.
+    """Register a driver under its name and return the class, so that this can be used as a decorator.
 
     Raises InvalidParameter for a class that lacks a member, and for a name that another driver has.
     """
@@ -131,7 +131,7 @@ def _faults(driver: type) -> list[str]:
 
 
 def register_preset(name: str, hardware: str | Path | Hardware) -> None:
-    """Makes a simulated NPU known: a preset, a hardware file, or a `Hardware`, under a name.
+    """Register a simulated NPU under a name: a preset, a hardware file, or a `Hardware`.
 
     Raises InvalidParameter for a name that another device has, and for a file with faults.
     """
@@ -153,9 +153,9 @@ def _take(name: str, driver: Callable[[], type]) -> None:
 
 
 def unregister(name: str) -> None:
-    """Forgets a registered device; those that are acquired stay.
+    """Remove a registered device; acquired ones stay usable.
 
-    Raises DeviceNotFound for one that nobody registered.
+    Raises DeviceNotFound for a device that was not registered.
     """
     if not isinstance(name, str) or name not in _REGISTERED:
         raise DeviceNotFound(f"{said(name)}: is no device that was registered")
@@ -166,10 +166,10 @@ def unregister(name: str) -> None:
 
 
 def opened(name: object) -> Opened:
-    """The driver of a device, opened at the first call of the process.
+    """Return the open driver of a device, opening it at the first call of the process.
 
-    Raises InvalidParameter for what is no name, DeviceNotFound for one that no device has, with the nearest, and for a
-    device that cannot be opened.
+    Raises InvalidParameter for anything but a name, DeviceNotFound for a name that no device has, with the most similar
+    one, and for a device that cannot be opened.
     """
     if not isinstance(name, str) or not name:
         raise InvalidParameter(f"device: is {said(name)}, must be a name, such as {devices()[0]!r}")
@@ -197,7 +197,7 @@ def _open(name: str) -> Opened:
 
 
 def called(device: str, method: str, call: Callable[[], Any]) -> Any:
-    """What a method of a driver returns. Raises DeviceInternalError where it fails."""
+    """Call a method of a driver and return its result. Raises DeviceInternalError if it fails."""
     try:
         return call()
     except NNAdapterError:
@@ -215,7 +215,7 @@ def called(device: str, method: str, call: Callable[[], Any]) -> Any:
 def _close(name: str, one: Opened) -> None:
     try:
         one.driver.close(one.device)
-    except Exception as fault:  # the process ends, and nobody is there to take it
+    except Exception as fault:  # nobody could catch it while the process ends
         import warnings
 
         warnings.warn(f"{name}: close: {type(fault).__name__}: {fault}", stacklevel=1)

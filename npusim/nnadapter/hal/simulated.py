@@ -1,4 +1,4 @@
-"""Devices that npusim simulates: NPUs of a hardware description, and the host CPU."""
+"""Drivers of simulated devices: NPUs, the host CPU, and NNAdapter's `builtin_device`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from npusim.session.host import host_functions, one_blas_thread
 
 @dataclass
 class SimulatedContext:
-    """What a simulated device is in a context.
+    """A simulated device in a context.
 
-    machine:  its hardware as the properties want it, and as the context has it share memories and host.
-    with_cpu: whether the context has a CPU device too, which takes what the NPU cannot do.
-    host_changes: parameters of the host that the device wants otherwise, whoever's host it is.
+    machine:      its hardware, changed by properties and by sharing memories and host with other devices.
+    with_cpu:     whether the context has a CPU device, which takes what the NPU cannot compute.
+    host_changes: parameters that the device changes in the host of the context.
     """
 
     machine: Hardware
@@ -45,28 +45,28 @@ class SimulatedContext:
 
 
 class Simulated(Driver):
-    """A device whose program is one of npusim's own: the runtime links it with those of others on one system.
+    """The driver of a simulated device, whose programs the runtime links with those of others on one system.
 
-    in_reals: it computes on real numbers between codes.
+    in_reals: whether quantized operations compute in floating point.
     """
 
     vendor = "npusim"
     in_reals: ClassVar[bool] = False
 
     def own_machine(self) -> Hardware:
-        """The hardware, before properties change it."""
+        """Return the hardware before properties change it."""
         raise NotImplementedError
 
     def create_context(
         self, device: object, properties: Properties, callback: Callable[..., Any] | None
     ) -> SimulatedContext:
-        """A context whose machine is as the properties want it."""
+        """Return a context whose hardware has the properties applied."""
         machine = device_machines.changed(self.own_machine(), self.name, properties)
         effort = device_machines.value_of(properties, self.name, "EFFORT")
         return SimulatedContext(machine, effort=effort or "fast")
 
     def validate_program(self, context: SimulatedContext, model: Submodel) -> Sequence[str | None]:
-        """Why each operation cannot be computed here, or None."""
+        """Return why the device cannot compute each operation, or None."""
         return [self._reason(context, Submodel(model.network, (place,))) for place in model.places]
 
     def _reason(self, context: SimulatedContext, one: Submodel) -> str | None:
@@ -77,15 +77,15 @@ class Simulated(Driver):
         return self.refusal(context, graph)
 
     def refusal(self, context: SimulatedContext, graph: Graph) -> str | None:
-        """Why this device cannot compute the graph of one operation, or None."""
+        """Return why this device cannot compute the graph of one operation, or None."""
         return None
 
     def placed(self, piece: PieceGraph) -> PieceGraph:
-        """A piece with what the host is to compute marked."""
+        """Return a piece with the nodes marked that the host computes."""
         return piece
 
     def create_program(self, context: object, model: Submodel | None, cache: Cache) -> Program:
-        """Compiles a model, or restores what a cache kept."""
+        """Compile a model, or restore a cached program."""
         assert isinstance(context, SimulatedContext)
         if model is None:
             if not cache.buffer:
@@ -100,7 +100,7 @@ class Simulated(Driver):
     def execute_program(
         self, program: object, inputs: Sequence[Argument], outputs: Sequence[Argument]
     ) -> float | None:
-        """Runs a program alone on its machine. The runtime itself runs all programs of a model on one system."""
+        """Run a program alone on its machine; the runtime itself runs all programs of a model on one system."""
         assert isinstance(program, Program)
         if not outputs or len(outputs) != len(program.outputs) or len(inputs) != len(program.inputs):
             raise InvalidParameter(
@@ -124,7 +124,7 @@ class Simulated(Driver):
 
 
 def on_host(graph: Graph, reason: str) -> Graph:
-    """The graph with every node, and those of bodies, on the host."""
+    """Return the graph with every node, including those of bodies, on the host."""
     nodes = tuple(
         replace(
             node,
@@ -137,7 +137,7 @@ def on_host(graph: Graph, reason: str) -> Graph:
 
 
 def _forced(piece: PieceGraph, forced: Mapping[int, str]) -> Graph:
-    """The graph of a piece with the operations on the host that are forced there."""
+    """Return the graph of a piece with the forced operations on the host."""
     if not forced:
         return piece.graph
     nodes = tuple(
@@ -148,7 +148,7 @@ def _forced(piece: PieceGraph, forced: Mapping[int, str]) -> Graph:
 
 
 def accelerator(device: str, machine: Callable[[], Hardware]) -> type[Simulated]:
-    """The driver of a simulated NPU; `machine` gives its hardware when it is first needed."""
+    """Return the driver class of a simulated NPU; `machine` returns its hardware when it is first needed."""
 
     class Accelerator(Simulated):
         name = device
@@ -160,7 +160,7 @@ def accelerator(device: str, machine: Callable[[], Hardware]) -> type[Simulated]
             return machine()
 
         def refusal(self, context: SimulatedContext, graph: Graph) -> str | None:
-            """In a context with a CPU, what needs a host; else nothing: it has a host of its own."""
+            """Return why the graph needs a host if the context has a CPU device; without one the NPU has a host."""
             if not context.with_cpu:
                 return None
             try:
@@ -174,7 +174,7 @@ def accelerator(device: str, machine: Callable[[], Hardware]) -> type[Simulated]
 
 
 class Host(Simulated):
-    """The simulated host CPU: it computes every operation, timed by the model of its core."""
+    """The simulated host CPU, which computes every operation, timed by the model of its core."""
 
     name = "npusim_host"
     type = DeviceType.CPU
@@ -182,11 +182,11 @@ class Host(Simulated):
     keys: ClassVar[Mapping[str, Any]] = device_machines.keys_of("npusim_host", host=True)
 
     def own_machine(self) -> Hardware:
-        """The default machine, whose host it is."""
+        """Return the default hardware, whose host this device is."""
         return api.hardware(api.DEFAULT_HARDWARE)
 
     def placed(self, piece: PieceGraph) -> PieceGraph:
-        """Everything is on the host."""
+        """Return the piece with all nodes on the host."""
         return piece._replace(graph=on_host(piece.graph, f"{self.name} computes it"))
 
 
@@ -206,7 +206,7 @@ OPERATIONS = tuple(
         OperationType.STACK,
     )
 )
-"""What it supports, as partition files write it."""
+"""The supported operations, as partition files write them."""
 
 
 class Builtin(Host):
@@ -222,12 +222,12 @@ class Builtin(Host):
     keys: ClassVar[Mapping[str, Any]] = {THREADS: above_zero}
 
     def create_context(self, device: object, properties: Properties, callback: Any) -> SimulatedContext:
-        """A context with as many threads as the properties say."""
+        """Return a context with the number of threads that the properties set."""
         changes = {"host.threads": properties[THREADS]} if THREADS in properties else {}
         return SimulatedContext(self.own_machine(), host_changes=changes)
 
     def validate_program(self, context: SimulatedContext, model: Submodel) -> Sequence[str | None]:
-        """One of the 32 operations of NNAdapter's own models, or why not."""
+        """Return why the device cannot compute each operation, or None; it supports 32 of NNAdapter's operations."""
         return [
             self._reason(context, Submodel(model.network, (place,)))
             if operation.kind in OPERATIONS
