@@ -7,8 +7,9 @@ indexes are int32, counts 64 bits, little endian. A model buffer is what the dev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
 from typing import Annotated, Any
 
 import numpy as np
@@ -90,6 +91,9 @@ class _Gear:
     tries: int = 0
 
 
+_ENUMERATIONS: Mapping[str, Any] = {"precision": Precision, "layout": Layout, "lifetime": Lifetime}
+"""The members of an operand type that are names in JSON."""
+
 _TYPES = tuple[_Type, ...]
 _CROSSINGS = tuple[Crossing, ...]
 _GEARS = tuple[_Gear, ...]
@@ -150,19 +154,14 @@ def _json(annotation: Any, value: Any) -> bytes:
 
 
 def _written(type_: OperandType) -> _Type:
-    return _Type(
-        type_.precision.name,
-        tuple(type_.dimensions),
-        type_.scale,
-        type_.zero_point,
-        None if type_.scales is None else tuple(type_.scales),
-        type_.channel_dim,
-        type_.layout.name,
-        tuple(tuple(gear) for gear in type_.dynamic),
-        type_.ranked,
-        type_.lifetime.name,
-        None if type_.zero_points is None else tuple(type_.zero_points),
-    )
+    return _Type(**{field.name: _plain(getattr(type_, field.name)) for field in fields(_Type)})
+
+
+def _plain(value: Any) -> Any:
+    """Return a member of an operand type for JSON: enumerations as names, sequences as tuples."""
+    if isinstance(value, Enum):
+        return value.name
+    return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value
 
 
 # Reading
@@ -286,28 +285,19 @@ def _read_type(kept: _Type, where: str) -> OperandType:
 
     Types that only other front ends have, such as int8 with a zero point, are accepted.
     """
-    for kind, name in ((Precision, kept.precision), (Layout, kept.layout), (Lifetime, kept.lifetime)):
-        if name not in kind.__members__:
-            raise BadContent(f"{where}: {shown(name)} is no {kind.__name__.lower()}")
+    for key, kind in _ENUMERATIONS.items():
+        if getattr(kept, key) not in kind.__members__:
+            raise BadContent(f"{where}: {shown(getattr(kept, key))} is no {key}")
     for scale in (*(kept.scales or ()), *(() if kept.scale is None else (kept.scale,))):
         if not 0 < scale <= _LARGEST_SCALE:
             raise BadContent(f"{where}: scale is {scale}, must be above 0 and finite as float32")
     for gear in kept.dynamic:
         if not fits(kept.dimensions, gear):
             raise BadContent(f"{where}: shape {list(gear)} does not fit {list(kept.dimensions)}")
-    return OperandType(
-        Precision[kept.precision],
-        list(kept.dimensions),
-        kept.scale,
-        kept.zero_point,
-        kept.scales,
-        kept.channel_dim,
-        Layout[kept.layout],
-        kept.dynamic,
-        Lifetime[kept.lifetime],
-        kept.ranked,
-        kept.zero_points,
-    )
+    members = {field.name: getattr(kept, field.name) for field in fields(_Type)}
+    for key, kind in _ENUMERATIONS.items():
+        members[key] = kind[members[key]]
+    return OperandType(**members | {"dimensions": list(kept.dimensions)})
 
 
 # Checks

@@ -6,6 +6,7 @@ import atexit
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,32 +39,18 @@ MEMBERS = (
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-def _npusim() -> type:
-    return _accelerator("npusim", lambda: api.hardware(api.DEFAULT_HARDWARE))
-
-
 def _shipped(module: str, name: str) -> Callable[[], type]:
-    def load() -> type:
-        made: type = getattr(import_module(f"npusim.nnadapter.hal.{module}"), name)
-        return made
-
-    return load
+    return lambda: getattr(import_module(f"npusim.nnadapter.hal.{module}"), name)
 
 
-def _accelerator(device: str, machine: Callable[[], Hardware]) -> type:
-    from npusim.nnadapter.hal.simulated import accelerator
-
-    return accelerator(device, machine)
-
-
-def _preset(name: str) -> Callable[[], type]:
-    return lambda: _accelerator(name, lambda: api.hardware(name))
+def _simulated(device: str, machine: Callable[[], Hardware]) -> Callable[[], type]:
+    return lambda: _shipped("simulated", "accelerator")()(device, machine)
 
 
 _SHIPPED: Mapping[str, Callable[[], type]] = {
-    "npusim": _npusim,
+    "npusim": _simulated("npusim", lambda: api.hardware(api.DEFAULT_HARDWARE)),
     "npusim_host": _shipped("simulated", "Host"),
-    **{name: _preset(name) for name in hardware_file.list_presets()},
+    **{name: _simulated(name, partial(api.hardware, name)) for name in hardware_file.list_presets()},
     "builtin_device": _shipped("simulated", "Builtin"),
     "fake_device": _shipped("fake", "Fake"),
 }
@@ -143,7 +130,7 @@ def register_preset(name: str, hardware: str | Path | Hardware) -> None:
         )
     with faults_as(InvalidParameter):
         machine = hardware if isinstance(hardware, Hardware) else api.hardware(hardware)
-    _take(name, lambda: _accelerator(name, lambda: machine))
+    _take(name, _simulated(name, lambda: machine))
 
 
 def _take(name: str, driver: Callable[[], type]) -> None:
