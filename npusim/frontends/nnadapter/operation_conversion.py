@@ -332,7 +332,10 @@ class Conversion(forms.Conversion):
     def added(self, step: Step) -> tuple[int, ...]:
         """Add a node as it stands. Raises InvalidParameter if a result has other channels than scales."""
         numbers = super().added(step)
-        for kind in map(self.builder.type, numbers):
+        for place, number in enumerate(numbers):
+            if place:  # further results are told apart in reports
+                self.builder.rename(number, f"{self.name}:{place}")
+            kind = self.builder.type(number)
             scaling = kind.quantization
             if scaling is not None and scaling.axis is not None and kind.shape != UNRANKED:
                 axis, count = scaling.axis, len(scaling.scales)
