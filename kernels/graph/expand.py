@@ -43,12 +43,9 @@ def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
     if node.on_host or hardware.lacks(node.op) or not (entry.expand or entry.arithmetics):
         return None
     call = call_of(graph, node)
-    expand = (entry.arithmetic(call) or entry).expand
-    if expand is None:
-        return None
     if entry.broken_rule(call) is not None or entry.lowering(call, hardware) is not None:
         return None
-    return expand(call)
+    return entry.expansion(call)
 
 
 def _on_npu(graph: Graph, node: Node, hardware: Hardware) -> bool:

@@ -9,8 +9,7 @@ from typing import Any
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.layouts import SPATIAL
-from npusim.kernels.operator.element_types import fits
-from npusim.kernels.operator.operator import Call, call_in_reals
+from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NONE, Parameters
 from npusim.kernels.table import operator
 
@@ -31,10 +30,7 @@ def takes(
         Parameters(rescale=parameters.get("rescale", NONE.rescale)), tuple(inputs), tuple(results), {}
     )
     if entry.arithmetic(kinds) is None:
-        if kinds.parameters.rescale not in entry.rescales:
-            kinds = call_in_reals(kinds)
-        if not fits(entry.types, kinds.inputs, kinds.outputs):
-            return False
+        return False
     if op in SPATIAL:
         return True
     try:

@@ -77,7 +77,7 @@ def literal_binary_lowering(function: str) -> Lowering:
         }
         return lower_float_binary(call, function, fields)
 
-    return Lowering("vector", (on_codes, broadcast_on_npu), lower, (float32_rescale,), ("float32",))
+    return Lowering("vector", (on_codes, broadcast_on_npu), lower, (float32_rescale,))
 
 
 def _lower_fused_sum(call: Call, hardware: Hardware) -> Parts:
@@ -100,7 +100,7 @@ def _lower_fused_product(call: Call, hardware: Hardware) -> Parts:
 
 
 FUSED_SUM, FUSED_PRODUCT = (
-    Lowering("vector", (on_codes, broadcast_on_npu), lower, (float32_rescale,), ("fused",))
+    Lowering("vector", (on_codes, broadcast_on_npu), lower, (float32_rescale,))
     for lower in (_lower_fused_sum, _lower_fused_product)
 )
 
@@ -188,4 +188,4 @@ def table_lowering(compute: Compute) -> Lowering:
         assert place is not None
         return lower_table(call, table_of(compute, call), place)
 
-    return Lowering("vector", (by_one_number, _bytes), lower, (), ("float32",))
+    return Lowering("vector", (by_one_number, _bytes), lower)

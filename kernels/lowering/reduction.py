@@ -30,7 +30,6 @@ from npusim.kernels.operator.axes import Along, Reduction, axis_of, combined
 from npusim.kernels.operator.fused import mean_factor
 from npusim.kernels.operator.operands import code_range, input_type
 from npusim.kernels.operator.operator import ROOM, Call, Lowering, Need, Rule, need
-from npusim.kernels.operator.parameters import Rescale
 from npusim.kernels.operator.rescale import Multiplier
 
 
@@ -118,7 +117,7 @@ _reals_at_once = _at_once(_axes, lambda call: 1, lambda call: input_type(call).n
 _positions_at_once = _at_once(_axis, _position_bytes)
 
 
-def selection_lowering(function: str, *more: Rule, rescale: Rescale = "fixed_point") -> Lowering:
+def selection_lowering(function: str, *more: Rule) -> Lowering:
     """Of an operator that gives the largest or the smallest element over axes ("max" or "min")."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
@@ -126,9 +125,7 @@ def selection_lowering(function: str, *more: Rule, rescale: Rescale = "fixed_poi
         fields = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
         return _lower(call, function, _axes(call), fields)
 
-    return Lowering(
-        "vector", (codes_or_truths, something, few_places, *more), lower, (_codes_at_once,), (rescale,)
-    )
+    return Lowering("vector", (codes_or_truths, something, few_places, *more), lower, (_codes_at_once,))
 
 
 def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
@@ -215,8 +212,7 @@ def float_sum_lowering(function: str) -> Lowering:
         return _parts(call, _axes(call), lambda tile: FloatReduce(function=number, **tile, **fields))
 
     rows = (on_codes, something, few_places, _few_terms)
-    rescale: Rescale = "fused" if function == "fused_mean" else "float32"
-    return Lowering("vector", rows, lower, (float32_rescale, _codes_at_once), (rescale,))
+    return Lowering("vector", rows, lower, (float32_rescale, _codes_at_once))
 
 
 def _few_terms(call: Call[Reduction]) -> bool:

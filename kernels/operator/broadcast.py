@@ -115,6 +115,5 @@ def shifted_sum(combine: np.ufunc) -> Arithmetic:
 
     shape = (rules.operands(2), rules.per_tensor, rules.wide_codes_scaled, rules.broadcast_shapes)
     why = "one operand is shifted and rounded before the sum (PotScaleInt16)"
-    return Arithmetic(
-        ("int16, int16 -> int16",), (*shape, _one_is_shifted), reference, ("power_of_two",), why
-    )
+    types = ("int16, int16 -> int16",)
+    return Arithmetic(("power_of_two",), types, (*shape, _one_is_shifted), reference, (), why)

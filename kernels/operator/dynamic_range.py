@@ -173,7 +173,7 @@ def arithmetic(
 ) -> Arithmetic:
     """The dynamic range arithmetic of an operator."""
     why = ON_FLOAT_UNITS if expand else ON_HOST
-    return Arithmetic(types, rules, reference, DYNAMIC_RANGE, why, expand)
+    return Arithmetic(DYNAMIC_RANGE, types, rules, reference, (), why, expand)
 
 
 def in_steps(

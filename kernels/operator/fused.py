@@ -6,7 +6,6 @@ The formulas are those of ONNX Runtime's kernels for processors with a fused mul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -113,20 +112,10 @@ def bounds(call: Call) -> tuple[int, int]:
     return low, high
 
 
-def in_fixed_point(rule: Rule) -> Rule:
-    """A rule of the integers that TFLite's kernels compute with."""
-
-    @wraps(rule)
-    def held(call: Call) -> bool:
-        return call.parameters.rescale != "fixed_point" or rule(call)
-
-    return held
-
-
 def only_codes(call: Call) -> bool:
     """fused, operands and result are int8 or uint8 codes with one scale and zero point"""
     kinds: list[TensorType | None] = [*call.inputs, *call.outputs]
-    return call.parameters.rescale != "fused" or all(kind is not None and one_scale(kind) for kind in kinds)
+    return all(kind is not None and one_scale(kind) for kind in kinds)
 
 
 def in_32_bits(combine: Callable[[Iterable[float]], float]) -> Rule:
@@ -135,9 +124,7 @@ def in_32_bits(combine: Callable[[Iterable[float]], float]) -> Rule:
     def rule(call: Call) -> bool:
         """fused, the largest result is less than 2**31 output scales: ONNX Runtime leaves more to the processor"""
         kinds = [kind for kind in call.inputs if kind is not None]
-        return call.parameters.rescale != "fused" or (
-            combine(map(_largest, kinds)) < 2.0**31 * quantization(call.outputs[0]).scale
-        )
+        return combine(map(_largest, kinds)) < 2.0**31 * quantization(call.outputs[0]).scale
 
     return rule
 

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.isa.base.workload import Workload
-from npusim.kernels.operator.element_types import fits, in_words
+from npusim.kernels.operator.element_types import alike, fits, in_words
 from npusim.kernels.operator.in_reals import codes_of_results, reals_of_codes
 from npusim.kernels.operator.parameters import Parameters, Rescale
 
@@ -127,7 +127,8 @@ _REQUANTIZED: Mapping[Rescale, str] = {
 }
 
 
-def _requantized(rescales: Sequence[Rescale]) -> str:
+def requantized(rescales: Sequence[Rescale]) -> str:
+    """Say how results become quantized values."""
     return f"results are requantized {' or '.join(_REQUANTIZED[each] for each in rescales)}"
 
 
@@ -138,26 +139,21 @@ class Lowering(NamedTuple):
     rules: which calls it can do; an operator that has several ways takes the first whose rules and needs hold.
     lower: the call in parts, in the order of their execution.
     needs: what the hardware must have for it, beside what every machine has.
-    rescales: the ways in which it makes codes of results.
     """
 
     unit: str
     rules: tuple[Rule, ...]
     lower: Callable[[Call, Hardware], Sequence[Part]]
     needs: tuple[Need, ...] = ()
-    rescales: tuple[Rescale, ...] = FIXED_POINT
 
     @property
     def conditions(self) -> list[str]:
         """Its rules and needs in words."""
-        how = [] if "fixed_point" in self.rescales else [_requantized(self.rescales)]
         rules = [text(rule).removeprefix("on the NPU ") for rule in self.rules]
-        return how + rules + [f"needs {each.words}" for each in self.needs]
+        return rules + [f"needs {each.words}" for each in self.needs]
 
     def refusal(self, call: Call, hardware: Hardware) -> Refusal | None:
-        """The first rule that a call breaks or need that a machine lacks; None where there is none."""
-        if (rescale := call.parameters.rescale) not in self.rescales:
-            return Refusal(f"{_requantized(self.rescales)}, not {_REQUANTIZED[rescale]}")
+        """Return the first rule that a call breaks or need that a machine lacks; None if there is none."""
         broken = next((text(rule) for rule in self.rules if not rule(call)), None)
         if broken is not None:  # needs count on the rules
             return Refusal(broken)
@@ -169,19 +165,35 @@ class Lowering(NamedTuple):
 
 
 class Arithmetic(NamedTuple):
-    """Another arithmetic of an operator: for calls of these element types whose results are rescaled so.
+    """One arithmetic of an operator: how calls whose results are requantized in certain ways are computed.
 
-    types, rules, reference: as those of the operator, in their place.
-    on_host: why the host computes such a call, where no lowering takes it; "" where the lowerings say it.
-    expand: such a call as simpler ones, in the place of the operator's.
+    rescales:  the requantizations that it is for.
+    types, rules, reference: as those of the operator, which stand in for None.
+    lowerings: how the NPU computes it.
+    on_host:   why the host computes such a call where no lowering takes it; "" where the lowerings say it.
+    expand:    such a call as simpler ones; None where it has to stay whole.
+    in_float:  quantized operands become float32 first and results are quantized after, as ONNX defines it. Types and
+               rules are those of the call in float32.
     """
 
-    types: tuple[str, ...]
-    rules: tuple[Rule, ...]
-    reference: Reference
-    rescales: tuple[Rescale, ...] = ("float32",)
+    rescales: tuple[Rescale, ...]
+    types: tuple[str, ...] | None = None
+    rules: tuple[Rule, ...] | None = None
+    reference: Reference | None = None
+    lowerings: tuple[Lowering, ...] = ()
     on_host: str = ""
     expand: Callable[[Call], Expansion | None] | None = None
+    in_float: bool = False
+
+
+def literal(*lowerings: Lowering, reference: Reference | None = None) -> Arithmetic:
+    """Return the arithmetic of ONNX: by way of float32.
+
+    reference: what computes float32 operands, where it is not the operator's: functions and sums that are computed in
+               float64 and rounded to float32 once.
+    """
+    types = None if reference is None else alike("float32")
+    return Arithmetic(("float32",), types, None, reference, lowerings, in_float=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +215,8 @@ class Operator:
     states:    positions of inputs that may be states. A call with as many outputs more gives their next values there.
     window:    for windows over images: their size and stride.
     defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
-    rescales:  the ways to make codes of results that rules and reference know. Of "float32" an operator need not know:
-               it then computes on the reals that codes stand for.
-    in_reals:  what then computes on them, where it is not the reference: functions and sums, rounded to float32 once.
-    arithmetics: others than that of types, rules and reference. The first that fits a call is taken.
+    arithmetics: others than fixed point, which types, rules, reference, lowerings and expand describe. The first that
+               fits a call is taken. Every operator also computes calls with rescale "float32" by way of float32.
     """
 
     name: str
@@ -224,64 +234,105 @@ class Operator:
     states: tuple[int, ...] = ()
     window: Callable[[Call], SlidingWindow] | None = None
     defined: Callable[[Sequence[Array]], list[Array]] | None = None
-    rescales: tuple[Rescale, ...] = FIXED_POINT
-    in_reals: Reference | None = None
     arithmetics: tuple[Arithmetic, ...] = ()
 
+    @property
+    def every_arithmetic(self) -> tuple[Arithmetic, ...]:
+        """The arithmetics in the order in which they are tried."""
+        fixed = Arithmetic(
+            FIXED_POINT, self.types, self.rules, self.reference, self.lowerings, self.on_host, self.expand
+        )
+        return (*self.arithmetics, fixed, _LITERAL)
+
+    @property
+    def every_lowering(self) -> tuple[tuple[tuple[Rescale, ...], Lowering], ...]:
+        """All lowerings, those of fixed point first, each with the requantizations that it is for."""
+        others = [(row.rescales, each) for row in self.arithmetics for each in row.lowerings]
+        return (*((FIXED_POINT, each) for each in self.lowerings), *others)
+
     def arithmetic(self, call: Call) -> Arithmetic | None:
-        """Return the arithmetic beside the first one that computes a call; None if the first one does."""
-        for row in self.arithmetics:
-            if call.parameters.rescale in row.rescales and fits(row.types, call.inputs, call.outputs):
-                return row
+        """Return the first arithmetic that computes a call, by its requantization and element types."""
+        for row in self.every_arithmetic:
+            if call.parameters.rescale in row.rescales:
+                types = self.types if row.types is None else row.types
+                if fits(types, *(_float_kinds(call) if row.in_float else (call.inputs, call.outputs))):
+                    return row
         return None
 
+    def expansion(self, call: Call) -> Expansion | None:
+        """Return a call that no lowering takes as simpler ones; None where it has to stay whole."""
+        row = self.arithmetic(call)
+        expand = self.expand if row is None or row.rules is None else row.expand
+        return None if expand is None else expand(call)
+
     def compute(self, call: Call, values: Values) -> list[Array]:
-        """What a call that keeps the rules gives, in numpy."""
-        if (other := self.arithmetic(call)) is not None:
-            return other.reference(call, values)
-        if call.parameters.rescale in self.rescales:
+        """Return what a call that keeps the rules gives, in numpy."""
+        row = self.arithmetic(call)
+        if row is None:  # operators without types, which a user registers, take all
             return self.reference(call, values)
-        first = call_in_reals(call).inputs[0]
-        of_reals = first is not None and first.dtype == "float32"
-        return compute_in_reals((of_reals and self.in_reals) or self.reference, call, values)
+        reference = row.reference or self.reference
+        return compute_in_reals(reference, call, values) if row.in_float else reference(call, values)
 
     def broken_rule(self, call: Call) -> str | None:
-        """The first rule that a call breaks, its element types included; None if it can be executed.
+        """Return the first rule that a call breaks, its element types included; None if it can be executed.
 
         The element types of operands that the rules would miss do not count: those rules say it better.
         """
-        if (other := self.arithmetic(call)) is not None:
-            return next((text(rule) for rule in other.rules if not rule(call)), None)
-        if (rescale := call.parameters.rescale) not in self.rescales:
-            if rescale != "float32":
-                return f"{_requantized((*self.rescales, 'float32'))}, not {_REQUANTIZED[rescale]}"
-            call = call_in_reals(call)
-        if not fits(self.types, call.inputs, call.outputs):
-            return in_words(self.types)
-        return next((text(rule) for rule in self.rules if not rule(call)), None)
+        row = self.arithmetic(call)
+        if row is None:
+            known = {
+                rescale: None for each in self.arithmetics if each.types is None for rescale in each.rescales
+            }
+            known = {"fixed_point": None, **known} | {"float32": known.pop("float32", None)}
+            if (rescale := call.parameters.rescale) in known:
+                return in_words(self.types)
+            return f"{requantized(list(known))}, not {_REQUANTIZED[rescale]}"
+        seen = call_in_reals(call) if row.in_float else call
+        rules = self.rules if row.rules is None else row.rules
+        return next((text(rule) for rule in rules if not rule(seen)), None)
 
     def lowering(self, call: Call, hardware: Hardware) -> Lowering | None:
-        """The first lowering whose rules a call keeps and that the machine can do; None if the host computes it."""
+        """Return the first lowering whose rules a call keeps and that the machine can do; None if there is none."""
         if hardware.lacks(self.name):
             return None
-        return next((row for row in self.lowerings if row.refusal(call, hardware) is None), None)
+        return next((row for row in self._lowerings(call) if row.refusal(call, hardware) is None), None)
+
+    def _lowerings(self, call: Call) -> list[Lowering]:
+        """Return the lowerings for the requantization of a call."""
+        rescale = call.parameters.rescale
+        others = [each for row in self.arithmetics if rescale in row.rescales for each in row.lowerings]
+        return [*self.lowerings, *others] if rescale == "fixed_point" else others
 
     def host_reason(self, call: Call, hardware: Hardware) -> Refusal:
-        """Why the host computes a call that no lowering takes: what each of them lacks.
+        """Return why the host computes a call that no lowering takes: what each of them lacks.
 
         The first rule of a lowering says which element types it is for; where some are for those of the call, the
         others have nothing to say.
         """
         if hardware.lacks(self.name):
             return Refusal(LACKS.format(hardware.name))
-        if (other := self.arithmetic(call)) is not None and other.on_host:
-            return Refusal(f"runs on the host: {other.on_host}")
-        rows = [row for row in self.lowerings if call.parameters.rescale in row.rescales] or self.lowerings
+        if (row := self.arithmetic(call)) is not None and row.on_host and row in self.arithmetics:
+            return Refusal(f"runs on the host: {row.on_host}")
+        rows = self._lowerings(call)
         apt = [row for row in rows if row.rules and row.rules[0](call)]
         reasons = [reason for row in apt or rows if (reason := row.refusal(call, hardware))]
+        if not rows:
+            how = _REQUANTIZED[call.parameters.rescale]
+            others = dict.fromkeys(rescales for rescales, _ in self.every_lowering)
+            reasons = [Refusal(f"{requantized(rescales)}, not {how}") for rescales in others]
         words = "; ".join(dict.fromkeys(each.words for each in reasons))
         keys = dict.fromkeys(key for each in reasons for key in each.keys)
         return Refusal(words or f"runs on the host: {self.on_host}", tuple(keys))
+
+
+_LITERAL = literal()
+
+
+def _float_kinds(call: Call) -> tuple[list[TensorType | None], list[TensorType]]:
+    """Return the types of a call's operands with float32 in the place of quantized ones."""
+    return [None if kind is None else _real(kind) for kind in call.inputs], [
+        _real(kind) for kind in call.outputs
+    ]
 
 
 def call_in_reals(call: Call) -> Call:

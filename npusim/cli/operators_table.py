@@ -21,8 +21,8 @@ from npusim.isa.base.nearest import nearest
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph import control
 from npusim.kernels.operator.element_types import ANY_ALIKE, entries, first_operand
-from npusim.kernels.operator.operator import Call, Lowering, Operator
-from npusim.kernels.operator.parameters import Parameters
+from npusim.kernels.operator.operator import Call, Lowering, Operator, requantized
+from npusim.kernels.operator.parameters import Parameters, Rescale
 from npusim.kernels.table import operators
 from npusim.reports.run.coverage import HOST, Coverage, Operation, Standard, Way
 
@@ -131,7 +131,7 @@ _DEFAULT = re.compile(r"(?<=[\w?])=[-(\d]\S*")
 def _covered(entry: Operator) -> Coverage:
     any_type = entry.types == ANY_ALIKE
     types = first_operand(entry.types)
-    ways = tuple(_way(entry, row, types) for row in entry.lowerings)
+    ways = tuple(_way(entry, rescales, row, types) for rescales, row in entry.every_lowering)
     reached = {name for way in ways for name in way.types}
     left = tuple(name for name in types if name not in reached)
     if not ways:
@@ -144,7 +144,7 @@ def _covered(entry: Operator) -> Coverage:
     mixed = tuple(
         Way(HOST, (MIXED if "int8" in row.types[0] else row.types[0].partition(",")[0],), (row.on_host,))
         for row in entry.arithmetics
-        if row.on_host
+        if row.on_host and row.types
     )
     return Coverage(entry.name, _names(entry.name), shown, ways, left, mixed)
 
@@ -176,7 +176,7 @@ def _is_main(op: str, name: str) -> bool:
     return not row.operators or row.operators[0] == op or op == name.lower()
 
 
-def _way(entry: Operator, row: Lowering, types: Sequence[str]) -> Way:
+def _way(entry: Operator, rescales: Sequence[Rescale], row: Lowering, types: Sequence[str]) -> Way:
     """A lowering with the element types that it takes.
 
     A rule that some of the types keep and others break, in calls that are alike otherwise, is one about types.
@@ -187,7 +187,8 @@ def _way(entry: Operator, row: Lowering, types: Sequence[str]) -> Way:
         passing = {name for name, calls in probes.items() if any(_keeps(rule, call) for call in calls)}
         if passing:
             kept &= passing
-    return Way(row.unit, tuple(name for name in types if name in kept), tuple(row.conditions))
+    how = [] if "fixed_point" in rescales else [requantized(rescales)]
+    return Way(row.unit, tuple(name for name in types if name in kept), (*how, *row.conditions))
 
 
 def _keeps(rule: Callable[[Call], bool], call: Call) -> bool:

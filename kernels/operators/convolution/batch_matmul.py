@@ -288,12 +288,14 @@ BATCH_MATMUL = Operator(
     infer=_infer,
     reference=by_type(REFERENCES),
     workload=_workload,
-    lowerings=(_MAC, exact_sum.with_room(exact_sum.on_npu(_MAC, _FITS, _one_row_scale))),
+    lowerings=(_MAC,),
     arithmetics=(
         Arithmetic(
+            ("float32",),
             exact_sum.PRODUCT_TYPES,
             (*_SHAPES, _scaled, exact_sum.sound_scales, exact_sum.sums_in_53_bits(_products)),
             _exactly,
+            (exact_sum.with_room(exact_sum.on_npu(_MAC, _FITS, _one_row_scale)),),
         ),
         dynamic_range.arithmetic(
             ("float32, int8 -> float32",),

@@ -97,10 +97,6 @@ CONV_2D = Operator(
     lowerings=(
         *_MAC,
         *(weighted_sum.on_int16(row, convolution.wide_sums_fit(0)) for row in _MAC),
-        exact_sum.on_npu(_MAC[0], _FITS),
-        exact_sum.on_npu(_MAC[1], _FITS, exact_sum.codes_only),
-        exact_sum.on_npu(_MAC[2], _FITS),
-        *(exact_sum.on_int16(row, convolution.products) for row in _MAC),
         on_float_columns(lower_real_convolution, *convolution.NPU_RULES[1:], _one_group),
         on_float_columns(lower_real_groups, *convolution.NPU_RULES[1:]),
     ),
@@ -110,6 +106,12 @@ CONV_2D = Operator(
         of_codes=lambda call: _by_groups(call, convolve),
         of_reals=lambda call: _by_groups(call, convolve_float),
         taken=lambda weights: weights,
+        lowerings=(
+            exact_sum.on_npu(_MAC[0], _FITS),
+            exact_sum.on_npu(_MAC[1], _FITS, exact_sum.codes_only),
+            exact_sum.on_npu(_MAC[2], _FITS),
+            *(exact_sum.on_int16(row, convolution.products) for row in _MAC),
+        ),
     ),
 )
 

@@ -22,7 +22,7 @@ from npusim.kernels.operator.geometry import (
     window_shape,
 )
 from npusim.kernels.operator.operands import input_type, input_value, quantization, weight_zero
-from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Shapes, SlidingWindow, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Rule, Shapes, SlidingWindow, Values
 from npusim.kernels.operator.parameters import Pair
 from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
@@ -161,9 +161,14 @@ def arithmetics(
     of_codes: Primitive,
     of_reals: Primitive,
     taken: Callable[[Array], Array],
+    lowerings: tuple[Lowering, ...],
     depthwise: bool = False,
 ) -> tuple[Arithmetic, ...]:
-    """The arithmetics beside the fixed-point one; `taken` gives the weights as the primitives have them."""
+    """Return the arithmetics beside the fixed-point one: exact sums, and dynamic range.
+
+    taken:     gives the weights as the primitives have them.
+    lowerings: how the NPU computes exact sums.
+    """
     fits = exact_sum.sums_in_32_bits(products, channel_axis)
 
     def reference(call: Call, values: Values) -> list[Array]:
@@ -175,7 +180,7 @@ def arithmetics(
         )
         return [exact_sum.finish(call, sums, weighted_sum.bias_value(values))]
 
-    exact = Arithmetic(exact_sum.TYPES, own_rules(filters, channel_axis), reference)
+    exact = Arithmetic(("float32",), exact_sum.TYPES, own_rules(filters, channel_axis), reference, lowerings)
     return exact, _dynamic_range(filters, channel_axis, of_codes, taken, depthwise)
 
 

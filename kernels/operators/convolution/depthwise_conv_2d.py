@@ -70,8 +70,6 @@ DEPTHWISE_CONV_2D = Operator(
     lowerings=(
         _MAC,
         weighted_sum.on_int16(_MAC, convolution.wide_sums_fit(3)),
-        exact_sum.on_npu(_MAC, convolution.fits_on_npu(channel_axis=3), exact_sum.codes_only),
-        exact_sum.on_int16(_MAC, convolution.products),
         on_float_columns(lower_real_depthwise, *convolution.NPU_RULES[1:], _multiplier_on_npu),
     ),
     arithmetics=convolution.arithmetics(
@@ -80,6 +78,10 @@ DEPTHWISE_CONV_2D = Operator(
         of_codes=lambda call: depthwise_convolve,
         of_reals=lambda call: depthwise_convolve_float,
         taken=lambda weights: weights[0],
+        lowerings=(
+            exact_sum.on_npu(_MAC, convolution.fits_on_npu(channel_axis=3), exact_sum.codes_only),
+            exact_sum.on_int16(_MAC, convolution.products),
+        ),
         depthwise=True,
     ),
 )

@@ -253,7 +253,6 @@ def on_npu(row: Lowering, fits: Rule, *rules: Rule) -> Lowering:
     return row._replace(
         rules=(codes_on_npu, *row.rules[1:], *rules, one_weight_zero, fits),
         needs=(*row.needs, float32_rescale),
-        rescales=("float32",),
     )
 
 
@@ -278,7 +277,6 @@ def on_int16(row: Lowering, inner: Callable[[Call], int]) -> Lowering:
     return row._replace(
         rules=(_int16_on_npu, *row.rules[1:], one_weight_zero, _sums_in_47_bits(inner)),
         needs=(*row.needs, array_passes, float32_rescale),
-        rescales=("float32",),
     )
 
 

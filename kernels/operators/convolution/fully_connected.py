@@ -195,13 +195,20 @@ FULLY_CONNECTED = Operator(
         _CONSTANT,
         _COMPUTED,
         weighted_sum.on_int16(_CONSTANT, weighted_sum.wide_sums_fit(0, _multipliers)),
-        exact_sum.on_npu(_CONSTANT, _FITS),
-        exact_sum.on_int16(_CONSTANT, _products),
-        exact_sum.with_room(exact_sum.on_npu(_COMPUTED, _FITS)),
         on_float_columns(lower_real_product, *_NPU_RULES[1:]),
     ),
     arithmetics=(
-        Arithmetic(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),
+        Arithmetic(
+            ("float32",),
+            exact_sum.TYPES,
+            (*_SHAPES, *exact_sum.rules(_products, 0)),
+            _exactly,
+            (
+                exact_sum.on_npu(_CONSTANT, _FITS),
+                exact_sum.on_int16(_CONSTANT, _products),
+                exact_sum.with_room(exact_sum.on_npu(_COMPUTED, _FITS)),
+            ),
+        ),
         dynamic_range.arithmetic(
             weighted_sum.DYNAMIC_RANGE_TYPES,
             (*_SHAPES, dynamic_range.symmetric_weights(0), weighted_sum.bias_per_channel),

@@ -184,10 +184,16 @@ TRANSPOSE_CONV = Operator(
     lowerings=(
         _MAC,
         weighted_sum.on_int16(_MAC, weighted_sum.wide_sums_fit(0, _multipliers)),
-        exact_sum.on_npu(_MAC, _FITS),
-        exact_sum.on_int16(_MAC, _products),
     ),
-    arithmetics=(Arithmetic(exact_sum.TYPES, (*_SHAPES, *exact_sum.rules(_products, 0)), _exactly),),
+    arithmetics=(
+        Arithmetic(
+            ("float32",),
+            exact_sum.TYPES,
+            (*_SHAPES, *exact_sum.rules(_products, 0)),
+            _exactly,
+            (exact_sum.on_npu(_MAC, _FITS), exact_sum.on_int16(_MAC, _products)),
+        ),
+    ),
 )
 
 OPERATORS = (TRANSPOSE_CONV,)

@@ -21,7 +21,7 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.broadcast import NUMBERS
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import broadcast, elementwise, input_type, input_value
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values, literal
 from npusim.kernels.operator.parameters import ByValue
 from npusim.kernels.operator.rescale import in_codes_of_output, keeps_codes, kept_in_32_bits, sound_scales
 
@@ -29,7 +29,7 @@ from npusim.kernels.operator.rescale import in_codes_of_output, keeps_codes, kep
 def _codes_alike(name: str) -> Lowering:
     """Of codes with one scale, which need not become reals to be compared."""
     rows = (rules.eight_bit, rules.same_codes, broadcast_on_npu)
-    return Lowering("vector", rows, lambda call, hardware: lower_selection(call, name), (), ("float32",))
+    return Lowering("vector", rows, lambda call, hardware: lower_selection(call, name))
 
 
 def selecting_operator(name: str, select: np.ufunc) -> Operator:
@@ -59,9 +59,9 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
             on_vector_unit,
             int16_lowering(on_vector_unit.lower),
             real_binary_lowering(name[:3]),
-            literal_table_lowering(reference),
-            _codes_alike(name),
-            literal_binary_lowering(name[:3]),
+        ),
+        arithmetics=(
+            literal(literal_table_lowering(reference), _codes_alike(name), literal_binary_lowering(name[:3])),
         ),
     )
 

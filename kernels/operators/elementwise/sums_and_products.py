@@ -30,7 +30,7 @@ from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.broadcast import Combine, of_numbers
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.fused import fused_product, fused_sum, in_32_bits, in_fixed_point, only_codes
+from npusim.kernels.operator.fused import fused_product, fused_sum, in_32_bits, only_codes
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -40,7 +40,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Values, literal
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import (
     SQUARE_LEFT_SHIFT,
@@ -62,10 +62,10 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
         return broadcast.add_or_subtract(call, values, combine)
 
     references = broadcast.references(codes, combine)
-    in_integers = by_type(references)
-
-    def reference(call: Call[Activated], values: Values) -> list[Array]:
-        return (fused_sum if call.parameters.rescale == "fused" else in_integers)(call, values)
+    reference = by_type(references)
+    fused = Arithmetic(
+        ("fused",), None, (*broadcast.RULES, only_codes, in_32_bits(sum)), fused_sum, (FUSED_SUM,)
+    )
 
     on_vector_unit = Lowering(
         "vector", (rules.eight_bit, broadcast_on_npu), lambda call, hardware: lower_sum(call, name)
@@ -74,7 +74,7 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
         name=name,
         parameters=Activated,
         types=alike(*references),
-        rules=(*broadcast.RULES, in_fixed_point(scaled_only_down), only_codes, in_32_bits(sum)),
+        rules=(*broadcast.RULES, scaled_only_down),
         infer=operands.broadcast,
         reference=reference,
         workload=elementwise,
@@ -82,12 +82,12 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
             on_vector_unit,
             int16_lowering(on_vector_unit.lower),
             real_binary_lowering(name, activated=True),
-            literal_table_lowering(in_integers),
-            literal_binary_lowering(name),
-            *([FUSED_SUM] if name == "add" else []),
         ),
-        arithmetics=(broadcast.shifted_sum(combine),),
-        rescales=("fixed_point", "fused") if name == "add" else ("fixed_point",),
+        arithmetics=(
+            broadcast.shifted_sum(combine),
+            literal(literal_table_lowering(reference), literal_binary_lowering(name)),
+            *([fused] if name == "add" else []),
+        ),
     )
 
 
@@ -116,11 +116,6 @@ def _centred(codes: Any, zero_point: int) -> Any:
 
 
 MUL_REFERENCES = broadcast.references(_mul_codes, np.multiply)
-_IN_INTEGERS = by_type(MUL_REFERENCES)
-
-
-def _reference(call: Call[Activated], values: Values) -> list[Array]:
-    return (fused_product if call.parameters.rescale == "fused" else _IN_INTEGERS)(call, values)
 
 
 MUL = Operator(
@@ -129,22 +124,26 @@ MUL = Operator(
     types=alike(*MUL_REFERENCES),
     rules=(
         *broadcast.RULES,
-        in_fixed_point(moved_in_32_bits("input scale * input scale / output scale", _multiplier)),
-        only_codes,
-        in_32_bits(prod),
+        moved_in_32_bits("input scale * input scale / output scale", _multiplier),
     ),
     infer=operands.broadcast,
-    reference=_reference,
+    reference=by_type(MUL_REFERENCES),
     workload=elementwise,
     lowerings=(
         Lowering("vector", (rules.eight_bit, broadcast_on_npu), lower_mul),
         int16_lowering(lower_mul),
         real_binary_lowering("mul", activated=True),
-        literal_table_lowering(_IN_INTEGERS),
-        literal_binary_lowering("mul"),
-        FUSED_PRODUCT,
     ),
-    rescales=("fixed_point", "fused"),
+    arithmetics=(
+        literal(literal_table_lowering(by_type(MUL_REFERENCES)), literal_binary_lowering("mul")),
+        Arithmetic(
+            ("fused",),
+            None,
+            (*broadcast.RULES, only_codes, in_32_bits(prod)),
+            fused_product,
+            (FUSED_PRODUCT,),
+        ),
+    ),
 )
 """Product of two tensors, which may broadcast."""
 
@@ -218,9 +217,8 @@ DIV = Operator(
             lambda call, hardware: lower_quotient(call, div_multiplier(call)),
         ),
         real_binary_lowering("div", activated=True),
-        literal_table_lowering(by_type(DIV_REFERENCES)),
-        literal_binary_lowering("div"),
     ),
+    arithmetics=(literal(literal_table_lowering(by_type(DIV_REFERENCES)), literal_binary_lowering("div")),),
 )
 """Quotient of two tensors, which may broadcast."""
 
@@ -277,8 +275,9 @@ PRELU = Operator(
             lambda call, hardware: lower_prelu(call, *prelu_multipliers(call)),
         ),
         real_binary_lowering("prelu"),
-        literal_table_lowering(by_type(PRELU_REFERENCES)),
-        literal_binary_lowering("prelu"),
+    ),
+    arithmetics=(
+        literal(literal_table_lowering(by_type(PRELU_REFERENCES)), literal_binary_lowering("prelu")),
     ),
 )
 """X, or alpha * x where x is negative; alpha is a tensor that broadcasts."""

@@ -321,12 +321,12 @@ EMBEDDING_LOOKUP = Operator(
     lowerings=(lowering(_embedding_gathering),),
     arithmetics=(
         Arithmetic(
+            ("dynamic",),
             ("int32, int8 -> float32",),
             (*_RULES, dynamic_range.symmetric_weights(0)),
             _dynamic_range,
-            ("dynamic",),
-            "rows of a table with a scale each become float32 here; with one scale the NPU needs float lanes",
-            _gathered_first,
+            on_host="rows of a table with a scale each become float32 here; with one scale the NPU needs float lanes",
+            expand=_gathered_first,
         ),
     ),
 )

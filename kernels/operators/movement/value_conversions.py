@@ -32,7 +32,7 @@ from npusim.kernels.operator.operands import (
     like_input,
     quantization,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import ByValue
 from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
@@ -131,15 +131,10 @@ def _as_litert(call: Call[QuantizeParameters]) -> bool:
     return not (call.parameters.saturating or call.parameters.truncate)
 
 
-def _quantize_expand(call: Call[QuantizeParameters]) -> Expansion | None:
-    """For lanes of reals, which have the rescaling of LiteRT."""
-    if call.parameters.rescale == "float32":
-        return _literal_steps(call) if input_type(call).dtype == "float32" and _one_scale(call) else None
-    return _limited(call)
-
-
-def _literal_steps(call: Call[QuantizeParameters]) -> Expansion:
-    """Reals to whole steps within the codes, which then are codes that count."""
+def _literal_steps(call: Call[QuantizeParameters]) -> Expansion | None:
+    """Reals to whole steps within the codes, which then are codes that count, on float lanes."""
+    if input_type(call).dtype != "float32" or not _one_scale(call):
+        return None
     steps, ofm = RealSteps(call), call.outputs[0]
     scaling = quantization(ofm)
     number = steps.function("round", steps.pair("div", 0, steps.number(scaling.scale)))
@@ -181,12 +176,6 @@ def _with_int16(call: Call) -> bool:
     return "int16" in kinds and kinds <= {"int8", "uint8", "int16"} and rules.symmetric(call)
 
 
-def _quantize_reference(call: Call[QuantizeParameters], values: Values) -> list[Array]:
-    if call.parameters.rescale == "float32":
-        return _literal(call, values)
-    return _FIXED_POINT(call, values)
-
-
 _FIXED_POINT = by_type(
     dict.fromkeys(("int8", "uint8", "int16", "int32"), _quantize_codes)
     | {"float32": _reals, "float16": _quantize_halves}
@@ -195,9 +184,12 @@ _FIXED_POINT = by_type(
 
 def _known_in_integers(call: Call[QuantizeParameters]) -> bool:
     """quantized values of uint16, or of fewer bits than their type has, are requantized in float32"""
-    if call.parameters.rescale == "float32":
-        return call.parameters.bits == 0 or call.outputs[0].element.bits == 8
     return fits(_IN_INTEGERS, call.inputs, call.outputs) and call.parameters.bits == 0
+
+
+def _bits_of_bytes(call: Call[QuantizeParameters]) -> bool:
+    """quantized values of fewer bits than their type has are bytes"""
+    return call.parameters.bits == 0 or call.outputs[0].element.bits == 8
 
 
 _IN_INTEGERS = (
@@ -207,31 +199,38 @@ _IN_INTEGERS = (
     "int16 -> int32",
 )
 _ANY = "int8|uint8|int16|uint16|int32"
+_SCALES = (
+    _scaled,
+    rules.same_shape,
+    _scale_per_channel,
+    sound_scales,
+    moved_in_32_bits("input scale / output scale", _multiplier),
+)
 
 QUANTIZE = Operator(
     name="quantize",
     parameters=QuantizeParameters,
     types=(f"{_ANY}|float32|float16 -> {_ANY}",),
-    rules=(
-        rules.operands(1),
-        _known_in_integers,
-        _scaled,
-        rules.same_shape,
-        _scale_per_channel,
-        sound_scales,
-        moved_in_32_bits("input scale / output scale", _multiplier),
-    ),
+    rules=(rules.operands(1), _known_in_integers, *_SCALES),
     infer=like_input,
-    reference=_quantize_reference,
+    reference=_FIXED_POINT,
     workload=elementwise,
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),
         Lowering("vector", (_with_int16,), lower_quantize, (int16_passes,)),
         on_real_lanes(lower_real_convert, _one_scale, _as_litert, kind=real_inputs),
-        table_lowering(_literal),
     ),
-    expand=_quantize_expand,
-    rescales=("fixed_point", "float32"),
+    expand=_limited,
+    arithmetics=(
+        Arithmetic(
+            ("float32",),
+            None,
+            (rules.operands(1), _bits_of_bytes, *_SCALES),
+            _literal,
+            (table_lowering(_literal),),
+            expand=_literal_steps,
+        ),
+    ),
 )
 """Real numbers, or codes of one scale, to codes of another."""
 

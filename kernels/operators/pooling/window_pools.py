@@ -26,7 +26,7 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.activation import act_range, activation_in_32_bits, limited
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.fused import fused_average, in_32_bits, in_fixed_point, only_codes
+from npusim.kernels.operator.fused import fused_average, in_32_bits, only_codes
 from npusim.kernels.operator.geometry import (
     Window,
     image_ranks,
@@ -48,8 +48,8 @@ from npusim.kernels.operator.operands import (
     with_halves,
 )
 from npusim.kernels.operator.operator import (
-    FIXED_POINT,
     ROOM,
+    Arithmetic,
     Call,
     Lowering,
     Need,
@@ -58,9 +58,10 @@ from npusim.kernels.operator.operator import (
     Shapes,
     SlidingWindow,
     Values,
+    literal,
     need,
 )
-from npusim.kernels.operator.parameters import NO_BORDERS, Border, Borders, Pair, Rescale
+from npusim.kernels.operator.parameters import NO_BORDERS, Border, Borders, Pair
 from npusim.kernels.operator.rescale import sound_scales
 from npusim.kernels.operators.movement.padding import PadParameters
 
@@ -96,16 +97,15 @@ def one_scale(call: Call) -> bool:
     return ifm.zero_point == ofm.zero_point and abs(ifm.scale - ofm.scale) <= 1e-6
 
 
-RULES: tuple[Rule, ...] = (
+SHAPE_RULES: tuple[Rule, ...] = (
     rules.operands(1),
     rules.per_tensor,
     image_ranks,
     _output_shape,
     _padding_below_filter,
     sound_scales,
-    in_fixed_point(one_scale),
-    activation_in_32_bits,
 )
+RULES: tuple[Rule, ...] = (*SHAPE_RULES, one_scale, activation_in_32_bits)
 
 NPU_RULES: tuple[Rule, ...] = (
     rules.eight_bit,
@@ -128,10 +128,9 @@ def npu_lowering(
     lower: Callable[[Call, Hardware], Parts],
     *more: Rule,
     needs: tuple[Need, ...] = (),
-    rescales: tuple[Rescale, ...] = FIXED_POINT,
 ) -> Lowering:
     """A pool of codes on the vector unit."""
-    return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit, *needs), rescales)
+    return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit, *needs))
 
 
 def on_int16(lower: Callable[[Call, Hardware], Parts], *more: Rule) -> Lowering:
@@ -294,9 +293,7 @@ def _in_order(call: Call[AveragePool2dParameters], values: Values) -> list[Array
     return [limited(call.parameters.activation, averages)]
 
 
-def _reference(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
-    if call.parameters.rescale != "fused":
-        return _IN_INTEGERS(call, values)
+def _fused(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
     reals = reals_of_codes(input_value(values), input_type(call))
     return fused_average(call, _averages(call, reals, False))
 
@@ -334,15 +331,15 @@ def _padded(call: Call[AveragePool2dParameters]) -> Expansion | None:
 AVERAGE_REFERENCES = with_halves(
     {"int8": _average_codes, "uint8": _average_codes, "int16": _average_codes, "float32": _average_reals}
 )
-_IN_INTEGERS = by_type(AVERAGE_REFERENCES)
+_IN_FLOAT = npu_lowering(lower_float_average, on_codes, _image_only, needs=(float32_rescale,))
 
 AVERAGE_POOL_2D = Operator(
     name="average_pool_2d",
     parameters=AveragePool2dParameters,
     types=alike(*AVERAGE_REFERENCES),
-    rules=(*RULES, _counted_padding, only_codes, in_32_bits(sum)),
+    rules=(*RULES, _counted_padding),
     infer=infer,
-    reference=_reference,
+    reference=by_type(AVERAGE_REFERENCES),
     workload=workload,
     window=window,
     expand=_padded,
@@ -350,16 +347,18 @@ AVERAGE_POOL_2D = Operator(
         npu_lowering(lower_average_pool, _image_only),
         on_int16(lower_average_pool, _image_only),
         on_lanes("average", _image_only),
-        npu_lowering(
-            lower_float_average,
-            on_codes,
-            _image_only,
-            needs=(float32_rescale,),
-            rescales=("float32", "fused"),
+    ),
+    arithmetics=(
+        literal(_IN_FLOAT, reference=_in_order),
+        Arithmetic(
+            ("fused",),
+            None,
+            (*SHAPE_RULES, activation_in_32_bits, _counted_padding, only_codes, in_32_bits(sum)),
+            _fused,
+            (_IN_FLOAT,),
+            expand=_padded,
         ),
     ),
-    rescales=("fixed_point", "fused"),
-    in_reals=_in_order,
 )
 """The mean of each window of an image; padding is not counted, unless the parameters say so."""
 
@@ -400,8 +399,8 @@ MAX_POOL_2D = Operator(
         npu_lowering(lower_max_pool),
         on_int16(lower_max_pool),
         on_lanes("maximum"),
-        npu_lowering(lower_largest_code, rules.same_codes, rescales=("float32",)),
     ),
+    arithmetics=(literal(npu_lowering(lower_largest_code, rules.same_codes)),),
 )
 """The largest value of each window of an image."""
 

@@ -29,7 +29,7 @@ from npusim.kernels.operator.operands import (
     like_input,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values, literal
 from npusim.kernels.operator.parameters import Size, Step
 
 NUMBERS = ("int8", "uint8", "int16", "int32", "int64", "float16", "float32", "bool")
@@ -54,18 +54,15 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
         name=name,
         parameters=Reduction,
         types=alike(*dtypes),
-        rules=(
-            *REDUCTION_RULES,
-            rules.same_quantization,
-        ),
+        rules=(*REDUCTION_RULES, rules.same_quantization),
         infer=reduced,
         reference=reference,
         workload=all_read,
         lowerings=(
             selection_lowering(function),
             real_reduction_lowering(function),
-            selection_lowering(function, rules.same_codes, rescale="float32"),
         ),
+        arithmetics=(literal(selection_lowering(function, rules.same_codes)),),
     )
 
 

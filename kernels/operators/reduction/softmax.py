@@ -23,7 +23,7 @@ from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
-from npusim.kernels.operator.fused import finish_steps, in_fixed_point, only_codes
+from npusim.kernels.operator.fused import finish_steps, only_codes
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -34,7 +34,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
+from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Values, literal
 from npusim.kernels.operator.rescale import Multiplier, sound_scales
 from npusim.kernels.operators.tables.lookup import Float32Array
 
@@ -207,10 +207,6 @@ def _fused(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     return [np.ascontiguousarray(np.moveaxis(results, -1, axis))]
 
 
-def _reference(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
-    return (_fused if call.parameters.rescale == "fused" else _FIXED_POINT)(call, values)
-
-
 def _beta_of_one(call: Call[SoftmaxParameters]) -> bool:
     """in float32 beta is 1"""
     return call.parameters.beta == 1
@@ -218,7 +214,7 @@ def _beta_of_one(call: Call[SoftmaxParameters]) -> bool:
 
 def _fused_beta(call: Call[SoftmaxParameters]) -> bool:
     """fused, beta is 1"""
-    return call.parameters.rescale != "fused" or call.parameters.beta == 1
+    return call.parameters.beta == 1
 
 
 def _lower_float(call: Call[SoftmaxParameters], hardware: Hardware) -> Parts:
@@ -266,44 +262,34 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
 
 
 REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
-_FIXED_POINT = by_type(REFERENCES)
+_ROWS = (
+    rules.operands(1),
+    rules.same_shape,
+    rules.per_tensor,
+    rules.wide_codes_scaled,
+    sound_scales,
+    an_axis,
+    positive_beta,
+)
+_IN_FLOAT = Lowering("vector", (on_codes, _beta_of_one), _lower_float, (float32_rescale, rows_at_once))
 
 SOFTMAX = Operator(
     name="softmax",
     parameters=SoftmaxParameters,
     types=(*alike(*REFERENCES), "int8|uint8 -> int16"),
-    rules=(
-        rules.operands(1),
-        rules.same_shape,
-        rules.per_tensor,
-        rules.wide_codes_scaled,
-        sound_scales,
-        an_axis,
-        positive_beta,
-        in_fixed_point(_probabilities),
-        in_fixed_point(_int16_probabilities),
-        in_fixed_point(representable_scale),
-        in_fixed_point(short_axis),
-        only_codes,
-        _fused_beta,
-    ),
+    rules=(*_ROWS, _probabilities, _int16_probabilities, representable_scale, short_axis),
     infer=like_input,
-    reference=_reference,
+    reference=by_type(REFERENCES),
     workload=elementwise,
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), _lower, (rows_at_once,)),
         Lowering("vector", (rules.all_int16, _coarse), _lower_int16, (int16_passes, rows_at_once)),
         real_softmax_lowering(),
-        Lowering(
-            "vector",
-            (on_codes, _beta_of_one),
-            _lower_float,
-            (float32_rescale, rows_at_once),
-            ("float32", "fused"),
-        ),
     ),
-    rescales=("fixed_point", "fused"),
-    in_reals=_in_reals,
+    arithmetics=(
+        literal(_IN_FLOAT, reference=_in_reals),
+        Arithmetic(("fused",), None, (*_ROWS, only_codes, _fused_beta), _fused, (_IN_FLOAT,)),
+    ),
 )
 """Exp(beta * x) along an axis, divided by the sum."""
 

@@ -24,7 +24,7 @@ from npusim.kernels.operator.axes import (
     wide_sums,
 )
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.fused import fused_mean, in_fixed_point, only_codes
+from npusim.kernels.operator.fused import fused_mean, only_codes
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -33,7 +33,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import ROOM, Call, Lowering, Operator, Values, need
+from npusim.kernels.operator.operator import ROOM, Arithmetic, Call, Lowering, Operator, Values, literal, need
 from npusim.kernels.operator.rescale import (
     Multiplier,
     mean_multiplier,
@@ -62,7 +62,7 @@ def _some(call: Call) -> bool:
 
 def _some_if_fused(call: Call) -> bool:
     """fused, at least one element is averaged"""
-    return call.parameters.rescale != "fused" or combined(call) > 0
+    return combined(call) > 0
 
 
 @need(ROOM)
@@ -79,8 +79,6 @@ def _of_nothing(call: Call, values: Values) -> list[Array]:
 
 
 def _reference(call: Call, values: Values) -> list[Array]:
-    if call.parameters.rescale == "fused":
-        return fused_mean(call, values)
     return (by_type(MEAN_REFERENCES) if combined(call) else _of_nothing)(call, values)
 
 
@@ -134,19 +132,13 @@ MEAN_REFERENCES = with_halves(
     }
 )
 
+_MEAN_RULES = (*REDUCTION_RULES, rules.wide_codes_scaled, _mean_count, sound_scales)
+
 MEAN = Operator(
     name="mean",
     parameters=MeanParameters,
     types=alike(*MEAN_REFERENCES),
-    rules=(
-        *REDUCTION_RULES,
-        rules.wide_codes_scaled,
-        _mean_count,
-        sound_scales,
-        in_fixed_point(moved_in_32_bits("input scale / output scale", _mean_multiplier)),
-        only_codes,
-        _some_if_fused,
-    ),
+    rules=(*_MEAN_RULES, moved_in_32_bits("input scale / output scale", _mean_multiplier)),
     infer=reduced,
     reference=_reference,
     workload=all_read,
@@ -155,11 +147,17 @@ MEAN = Operator(
         Lowering("vector", (rules.all_int16, _few, _some, adjacent_axes), lower_mean, (_fits, int16_passes)),
         sum_lowering(_mean_multiplier),
         real_reduction_lowering("mean"),
-        float_sum_lowering("mean"),
-        float_sum_lowering("fused_mean"),
     ),
-    rescales=("fixed_point", "fused"),
-    in_reals=_mean_in_reals,
+    arithmetics=(
+        literal(float_sum_lowering("mean"), reference=_mean_in_reals),
+        Arithmetic(
+            ("fused",),
+            None,
+            (*_MEAN_RULES, only_codes, _some_if_fused),
+            fused_mean,
+            (float_sum_lowering("fused_mean"),),
+        ),
+    ),
 )
 """Mean over some dimensions."""
 
@@ -219,8 +217,8 @@ SUM = Operator(
     infer=reduced,
     reference=by_type(SUM_REFERENCES),
     workload=all_read,
-    lowerings=(sum_lowering(_sum_multiplier), real_reduction_lowering("sum"), float_sum_lowering("sum")),
-    in_reals=_sum_in_reals,
+    lowerings=(sum_lowering(_sum_multiplier), real_reduction_lowering("sum")),
+    arithmetics=(literal(float_sum_lowering("sum"), reference=_sum_in_reals),),
 )
 """Sum over some dimensions."""
 

@@ -36,7 +36,7 @@ from npusim.kernels.operator.operands import (
     quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Lowering, Operator, Reference, Rule, Values
+from npusim.kernels.operator.operator import Call, Lowering, Operator, Reference, Rule, Values, literal
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import sound_scales
@@ -211,7 +211,7 @@ def unary_operator(
         whole, on_int16 = {"int16": _interpolated(interpolates)}, (_interpolated_on_npu(interpolates),)
     chosen = lanes or (lambda call: (name, 0.0))
     real = on_host or real_function(chosen)
-    literal = real if once is None else rounded_once(once)
+    in_float32 = _of_reals(real if once is None else rounded_once(once))
 
     def codes(call: Call, values: Values) -> list[Array]:
         return [look_up(table(call), input_value(values))]
@@ -241,10 +241,9 @@ def unary_operator(
             on_vector_unit,
             *on_int16,
             *([] if on_host and lane_rules is None else [on_lanes]),
-            literal_table_lowering(_of_reals(literal)),
         ),
         expand=in_steps if steps else None,
-        in_reals=_of_reals(literal),
+        arithmetics=(literal(literal_table_lowering(in_float32), reference=in_float32),),
     )
 
 
