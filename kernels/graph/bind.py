@@ -51,7 +51,7 @@ def open_batch(tensor: Tensor, sizes: Sizes) -> dict[str, int | tuple[int, ...]]
 
 
 def bind(graph: Graph, sizes: Sizes | None = None) -> Graph:
-    """The graph with all shapes, those of results and of the bodies of nodes inferred in order.
+    """Return the graph with all shapes, those of results and of the bodies of nodes inferred in order.
 
     sizes: {"image": (1, 224, 224, 3)} or, where the size has a name, {"batch": 1}.
 
@@ -87,7 +87,7 @@ def bind(graph: Graph, sizes: Sizes | None = None) -> Graph:
 
 
 def checked(sizes: Sizes | None) -> dict[str, int | tuple[int, ...]]:
-    """Sizes as plain whole numbers. Raises GraphError for what is none."""
+    """Return the sizes as plain integers. Raises GraphError for what is none."""
     return {name: _checked(name, given) for name, given in (sizes or {}).items()}
 
 
@@ -103,7 +103,7 @@ def _checked(name: str, given: object) -> int | tuple[int, ...]:
 
 
 def bound_tensor(tensor: Tensor, sizes: Sizes) -> Tensor:
-    """An input with the shape that `sizes` give. Raises GraphError if they leave a size open or do not fit."""
+    """Return an input with the shape that `sizes` give. Raises GraphError if they leave a size open or do not fit."""
     own, given = tensor.type.shape, _given(tensor, sizes)
     shape = _named(tensor, sizes) if given is None else given
     if min(shape, default=0) < 0:
@@ -125,7 +125,7 @@ def learned(
 
 
 def _named_sizes(tensor: Tensor, sizes: Sizes) -> dict[str, int]:
-    """The sizes with names that the shape given to an input contains.
+    """Return the sizes with names that the shape given to an input contains.
 
     Raises GraphError for a shape that does not fit, and for a name that has another size in `sizes`.
     """
@@ -141,7 +141,7 @@ def _named_sizes(tensor: Tensor, sizes: Sizes) -> dict[str, int]:
 
 
 def names_of(tensor: Tensor) -> tuple[str, ...]:
-    """What sizes of an input may be given by: its name, and those of its sizes."""
+    """Return what sizes of an input may be given by: its name, and those of its sizes."""
     return (tensor.name, *filter(None, tensor.size_names))
 
 
@@ -156,7 +156,7 @@ def check_names(sizes: Sizes, known: Sequence[str]) -> None:
 
 
 def _given(tensor: Tensor, sizes: Sizes) -> Shape | None:
-    """The shape that is given to an input; a number alone is that of an input with one axis.
+    """Return the shape that is given to an input; a number alone is that of an input with one axis.
 
     Raises GraphError for one that does not fit.
     """
@@ -170,7 +170,7 @@ def _given(tensor: Tensor, sizes: Sizes) -> Shape | None:
 
 
 def _named(tensor: Tensor, sizes: Sizes) -> Shape:
-    """The shape with the sizes that are given by their names."""
+    """Return the shape with the sizes that are given by their names."""
     names = iter(tensor.size_names)
     shape = []
     for size in tensor.type.shape:
@@ -183,7 +183,7 @@ def _named(tensor: Tensor, sizes: Sizes) -> Shape:
 
 
 def _unknown(tensor: Tensor, sizes: Sizes) -> str:
-    """What to do about an input whose sizes are not all known."""
+    """Return what to do about an input whose sizes are not all known."""
     from shlex import quote
 
     shape, names = tensor.type.shape, [name for name in tensor.size_names if name not in sizes]
@@ -213,7 +213,7 @@ def _listed(shape: Sequence[int]) -> str:
 
 
 def _with_bound_bodies(node: Node, tensors: Sequence[Tensor]) -> Node:
-    """The node with its bodies bound to the shapes of its operands."""
+    """Return the node with its bodies bound to the shapes of its operands."""
     if not node.bodies:
         return node
     shapes = [None if number is None else tensors[number].type.shape for number in body_operands(node)]

@@ -29,7 +29,7 @@ _MOST_OPTIONS = 4
 
 
 def unshaped(dtype: str, quantization: Quantization | None = None) -> TensorType:
-    """The type of a result whose shape its operands say."""
+    """Return the type of a result whose shape its operands say."""
     return TensorType(dtype, UNRANKED, quantization)
 
 
@@ -73,11 +73,11 @@ class GraphBuilder:
         return self.tensors[tensor].type
 
     def shape(self, tensor: int) -> tuple[int, ...]:
-        """The shape of a tensor."""
+        """Return the shape of a tensor."""
         return self.tensors[tensor].type.shape
 
     def tensor(self, name: str, type: TensorType, data: Data | None = None) -> int:
-        """A new tensor: a constant where it has data, else for somebody to write."""
+        """Return a new tensor: a constant where it has data, else for somebody to write."""
         if isinstance(data, np.ndarray):
             data.setflags(write=False)
         self.tensors.append(Tensor(name, type, data))
@@ -93,15 +93,15 @@ class GraphBuilder:
         self.tensors[tensor] = replace(self.tensors[tensor], type=replace(kind, shape=shape))
 
     def constant(self, name: str, data: Array, quantization: Quantization | None = None) -> int:
-        """A new constant with the shape and element type of `data`, which may not change afterwards."""
+        """Return a new constant with the shape and element type of `data`, which may not change afterwards."""
         return self.tensor(name, TensorType(data.dtype.name, data.shape, quantization), data)
 
     def sized(self, name: str, type: TensorType) -> int:
-        """A new constant of which only the size is known: it can be timed."""
+        """Return a new constant of which only the size is known: it can be timed."""
         return self.tensor(name, type, SIZE_ONLY)
 
     def input(self, name: str, type: TensorType, size_names: Sequence[str] = ()) -> int:
-        """A new input of the graph; inputs keep the order in which they were added.
+        """Return a new input of the graph; inputs keep the order in which they were added.
 
         Sizes that are unknown (with these names) are those that the user gave. Raises GraphError for one that nobody
         gave.
@@ -143,18 +143,18 @@ class GraphBuilder:
         check_names(self.sizes, self._known_names)
 
     def open_input(self, name: str, type: TensorType, size_names: Sequence[str] = ()) -> int:
-        """A new input whose unknown sizes (with these names) `npusim.kernels.graph.bind` gives later."""
+        """Return a new input whose unknown sizes (with these names) `npusim.kernels.graph.bind` gives later."""
         self.tensors.append(Tensor(name, type, size_names=tuple(size_names)))
         self._known_names += names_of(self.tensors[-1])
         self.inputs.append(len(self.tensors) - 1)
         return self.inputs[-1]
 
     def state(self, name: str, type: TensorType) -> int:
-        """A new state, real zero before the first run; `keep` says what it is after a run."""
+        """Return a new state, real zero before the first run; `keep` says what it is after a run."""
         return self.tensor(name, type)
 
     def keep(self, before: int, after: int) -> None:
-        """The value of `after` is that of the state `before` in the next run."""
+        """Return the value of `after` is that of the state `before` in the next run."""
         self.states.append(State(before, after))
 
     # Nodes
@@ -231,7 +231,7 @@ class GraphBuilder:
         return outputs
 
     def graph(self, outputs: Sequence[int]) -> Graph:
-        """The graph with these outputs."""
+        """Return the graph with these outputs."""
         if self._assumed:
             self.note(_assumed_text(self._assumed))
         return Graph(

@@ -21,7 +21,7 @@ MOST_BYTES = (1 << 63) - 1
 
 
 def check(graph: Graph) -> Graph:
-    """The graph itself, if it is well formed; the rules of its operators are not looked at.
+    """Return the graph itself, if it is well formed; the rules of its operators are not looked at.
 
     Raises GraphError, naming the node or tensor, for an index of no tensor, a negative size, an element type that is
     not in the table, data of another type than its tensor, a node without outputs, a tensor that is read before it is
@@ -42,7 +42,7 @@ def check(graph: Graph) -> Graph:
 
 
 def check_bound(graph: Graph) -> Graph:
-    """The graph itself, if it passes the check and all its sizes are known: what can be compiled.
+    """Return the graph itself, if it passes the check and all its sizes are known: what can be compiled.
 
     Raises GraphError, with the name of the graph in front.
     """
@@ -72,7 +72,7 @@ def _check_sizes(graph: Graph) -> None:
 
 
 def shape_text(tensor: Tensor) -> str:
-    """A shape for a message: names for the sizes that have one, "?" for a shape of which nothing is known."""
+    """Return a shape for a message: names for the sizes that have one, "?" for a shape of which nothing is known."""
     if tensor.type.shape == UNRANKED:
         return "?"
     names = iter(tensor.size_names)
@@ -196,7 +196,7 @@ def _check_shapes(graph: Graph, node: Node) -> None:
 
 
 def _unready(graph: Graph, tensor: int, reader: Node) -> str:
-    """A tensor that is read too early, and who writes it too late."""
+    """Return a tensor that is read too early, and who writes it too late."""
     what = f"tensor {tensor} {quoted(graph.tensors[tensor].name)}, which has no data and nothing before it writes"
     later = [node.name for node in graph.nodes if tensor in node.outputs and node is not reader]
     return f"{what}; layer {quoted(later[0])} writes it later" if later else what

@@ -21,22 +21,22 @@ _BODIES = {IF: ("then", "otherwise"), WHILE: ("test", "turn")}
 
 
 def body_names(op: str) -> tuple[str, ...]:
-    """What the bodies of an operator are called; none for one that does not decide."""
+    """Return what the bodies of an operator are called; none for one that does not decide."""
     return _BODIES.get(op, ())
 
 
 def body_operands(node: Node) -> tuple[int | None, ...]:
-    """The inputs of a node that its bodies take."""
+    """Return the inputs of a node that its bodies take."""
     return node.inputs[1:] if node.op == IF else node.inputs
 
 
 def result_bodies(node: Node) -> tuple[Graph, ...]:
-    """The bodies whose outputs are the results of a node that decides."""
+    """Return the bodies whose outputs are the results of a node that decides."""
     return node.bodies if node.op == IF else node.bodies[1:]
 
 
 def infer(graph: Tensors, node: Node) -> Shapes | None:
-    """The shapes of the results; None as long as the bodies do not know them."""
+    """Return the shapes of the results; None as long as the bodies do not know them."""
     shapes = {
         tuple(body.tensors[number].type.shape for number in body.outputs) for body in result_bodies(node)
     }
@@ -75,7 +75,7 @@ def check_control(graph: Tensors, node: Node, where: str) -> None:
 def _check_ends(
     where: str, body: Graph, numbers: tuple[int, ...], wanted: list[Tensor | None] | list[Tensor]
 ) -> None:
-    """The ends of a body are what the node has outside."""
+    """Return the ends of a body are what the node has outside."""
     if len(numbers) != len(wanted):
         raise GraphError(f"{where}s: {len(numbers)}, the layer has {len(wanted)}")
     for position, (number, other) in enumerate(zip(numbers, wanted, strict=True)):
@@ -99,6 +99,6 @@ def _check_condition(where: str, tensors: list[Tensor]) -> None:
 
 
 def shown(kind: TensorType) -> str:
-    """A type for a message."""
+    """Return a type for a message."""
     scaled = "" if kind.quantization is None else " with scales"
     return f"{kind.dtype}{list(kind.shape)}{scaled}"

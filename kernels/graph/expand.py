@@ -38,7 +38,7 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
 
 
 def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
-    """A node in parts, if it has some and nothing else computes it."""
+    """Return a node in parts, if it has some and nothing else computes it."""
     entry = operator(node.op)
     if node.on_host or hardware.lacks(node.op) or not (entry.expand or entry.arithmetics):
         return None
@@ -56,7 +56,7 @@ def _on_npu(graph: Graph, node: Node, hardware: Hardware) -> bool:
 def _nodes(
     first: int, graph: Graph, node: Node, found: Expansion, states: frozenset[int]
 ) -> tuple[list[Tensor], list[Node]]:
-    """The parts as nodes, and the tensors between them, which get numbers from `first` on.
+    """Return the parts as nodes, and the tensors between them, which get numbers from `first` on.
 
     What is an output twice, or the next value of a state, is copied there.
     """

@@ -22,7 +22,7 @@ _MOST_WORK = 1 << 28
 
 
 def foldable(graph: Tensors, node: Node) -> bool:
-    """Whether every operand of a node is absent or a constant with data, and the node has no bodies."""
+    """Return True if every operand of a node is absent or a constant with data, and the node has no bodies."""
     return not node.bodies and all(
         number is None or graph.tensors[number].array is not None for number in node.inputs
     )

@@ -35,7 +35,7 @@ class Tensor:
 
     `size_names` names the sizes of an input that are UNKNOWN, in their order ("" is no name); what has one name is
     one size.
-    `from_reals` says of an input with codes that it may also be given as float32.
+    `from_reals` says of an input with quantized values that it may also be given as float32.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Tensor:
 
     @property
     def array(self) -> Array | None:
-        """The data of a constant; None where there is none at hand."""
+        """The data of a constant; None if there is none at hand."""
         return self.data if isinstance(self.data, np.ndarray) else None
 
 

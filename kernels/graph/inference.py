@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 def said_shapes(graph: Tensors, node: Node) -> Shapes | None:
-    """The shapes of the results of a node as its operands say them.
+    """Return the shapes of the results of a node as its operands say them.
 
     None while a shape of an operand is not known, for an operator that npusim does not have, and for a call that breaks
     its rules: when it is compiled, the rule says so.
@@ -33,12 +33,12 @@ def said_shapes(graph: Tensors, node: Node) -> Shapes | None:
 
 
 def has_its_parameters(node: Node) -> bool:
-    """Whether the parameters of a node are of the type that its operator has."""
+    """Return True if the parameters of a node are of the type that its operator has."""
     return not known(node.op) or type(node.parameters) is operator(node.op).parameters
 
 
 def layer_name(node: Node) -> str:
-    """A node for a message."""
+    """Return a node for a message."""
     return f"layer {quoted(node.name)} ({node.op})"
 
 
@@ -60,7 +60,7 @@ def complete_results(tensors: list[Tensor], node: Node) -> None:
 
 
 def completed(tensor: Tensor, said: Shape, node: Node) -> Tensor:
-    """A result with the shape that its operands say. Raises GraphError where it says another one itself."""
+    """Return a result with the shape that its operands say. Raises GraphError where it says another one itself."""
     own = tensor.type.shape
     if own == said:
         return tensor
@@ -75,7 +75,7 @@ def completed(tensor: Tensor, said: Shape, node: Node) -> Tensor:
 
 
 def fits(own: Shape, said: Shape) -> bool:
-    """Whether a shape is what another says where it is known."""
+    """Return True if a shape is what another says where it is known."""
     if own == UNRANKED:
         return True
     return len(own) == len(said) and all(

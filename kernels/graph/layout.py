@@ -1,9 +1,9 @@
-"""Layouts of images: a door may have another than NHWC, operators do not know of it.
+"""Layouts of images: a front end may have another than NHWC, operators do not know of it.
 
 Operators take images as batch, height, width, channels and filters as output channel, height, width, input channel.
-The graph of a door with another layout gets there what stands between: constants are permuted, other operands go
-through a transpose, and an image stays in NHWC as long as no operator asks for the door's order. How operators stand to
-layouts is in the tables of `npusim.kernels.graph.layouts`.
+The graph of a front end with another layout gets there what stands between: constants are permuted, other operands go
+through a transpose, and an image stays in NHWC as long as no operator asks for the front end's order. How operators
+stand to layouts is in the tables of `npusim.kernels.graph.layouts`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REST = -1
 
 
 class Layout(NamedTuple):
-    """How a door stores what slides over images and what they slide over.
+    """How a front end stores what slides over images and what they slide over.
 
     image:      its images to batch, height, width, channels.
     filter:     its filters of convolutions to output channel, height, width, input channel.
@@ -56,7 +56,10 @@ of transposed convolutions input channel, output channel, height, width.
 
 
 class _Call(NamedTuple):
-    """A call as it is added: in which order each operand must be (None: the door's), whether results are images."""
+    """A call as it is added: in which order each operand must be (None.
+
+    The front end's), whether results are images.
+    """
 
     orders: list[Order | None]
     parameters: Parameters
@@ -76,7 +79,7 @@ class LayoutBuilder(GraphBuilder):
         self._turned: dict[tuple[int, Order], int] = {}
         self._only_turned: set[int] = set()
         self._flat: dict[int, Node] = {}
-        """Images that a reshape made vectors of; it is added when somebody asks for them in the door's order."""
+        """Images that a reshape made vectors of; it is added when somebody asks for them in the front end's order."""
 
     def add(
         self,
@@ -122,7 +125,7 @@ class LayoutBuilder(GraphBuilder):
         super().rename(tensor, name)
 
     def graph(self, outputs: Sequence[int]) -> Graph:
-        """As `GraphBuilder.graph`, with the outputs in the door's order."""
+        """As `GraphBuilder.graph`, with the outputs in the front end's order."""
         for number in (*outputs, *(state.after for state in self.states)):
             self._in_order_of_the_door(number)
         return without_strays(super().graph(outputs))
@@ -130,7 +133,7 @@ class LayoutBuilder(GraphBuilder):
     # What becomes of a call
 
     def _call(self, op: str, inputs: Sequence[int | None], parameters: Parameters) -> _Call | None:
-        """A call in NHWC; None for what the door's order suits."""
+        """Return a call in NHWC; None for what the front end's order suits."""
         image = self._layout.image
         spatial = SPATIAL.get(op)
         if spatial is not None:
@@ -149,7 +152,7 @@ class LayoutBuilder(GraphBuilder):
         return self._by_axis(op, inputs, parameters)
 
     def _renamed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call | None:
-        """A reshape to the same shape, whose result only has another name or scale."""
+        """Return a reshape to the same shape, whose result only has another name or scale."""
         how: Any = parameters
         (source,) = inputs
         if source is None or how.shape != self.shape(source) or not self._has_order(source):
@@ -158,7 +161,7 @@ class LayoutBuilder(GraphBuilder):
         return _Call([image], how.changed(shape=tuple(how.shape[axis] for axis in image)), images=True)
 
     def _is_turned(self, number: int) -> bool:
-        """Whether a tensor that is computed, or an input, is there in NHWC."""
+        """Return True if a tensor that is computed, or an input, is there in NHWC."""
         return (number, self._layout.image) in self._turned and not self.tensors[number].constant
 
     def _by_axis(self, op: str, inputs: Sequence[int | None], parameters: Parameters) -> _Call | None:
@@ -175,7 +178,7 @@ class LayoutBuilder(GraphBuilder):
         return _Call(orders, found.parameters, found.kept is None)
 
     def _transposed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call:
-        """A transpose reads the image where it is, in the door's order of its result."""
+        """Return a transpose reads the image where it is, in the front end's order of its result."""
         how: Any = parameters
         perm = tuple(self._layout.image.index(axis) for axis in how.perm)
         return _Call([self._layout.image], parameters.changed(perm=perm), images=False)
@@ -207,7 +210,7 @@ class LayoutBuilder(GraphBuilder):
         return None
 
     def _may_turn(self, number: int | None) -> bool:
-        """Whether a tensor is, or broadcasts as, an image."""
+        """Return True if a tensor is, or broadcasts as, an image."""
         if number is None:
             return True
         shape = self.shape(number)
@@ -220,7 +223,7 @@ class LayoutBuilder(GraphBuilder):
     # Tensors in another order
 
     def _image(self, number: int) -> int:
-        """The tensor in NHWC that is written instead of one in the door's order."""
+        """Return the tensor in NHWC that is written instead of one in the front end's order."""
         tensor = self.tensors[number]
         known = permuted(tensor.type, self._layout.image)
         image = self.tensor(tensor.name, known)
@@ -229,7 +232,7 @@ class LayoutBuilder(GraphBuilder):
         return image
 
     def _in_order(self, number: int | None, order: Order | None) -> int | None:
-        """A tensor in another order: permuted once if it is constant, else through a transpose."""
+        """Return a tensor in another order: permuted once if it is constant, else through a transpose."""
         if number is None or order is None or self._broadcasts(number):
             if number is not None:
                 self._in_order_of_the_door(number)
@@ -244,7 +247,7 @@ class LayoutBuilder(GraphBuilder):
         return self._turned[number, order]
 
     def _of_rank(self, number: int, rank: int) -> int:
-        """A tensor with dimensions of one in front, as it broadcasts."""
+        """Return a tensor with dimensions of one in front, as it broadcasts."""
         tensor, more = self.tensors[number], rank - len(self.shape(number))
         if not more:
             return number
@@ -265,7 +268,7 @@ class LayoutBuilder(GraphBuilder):
         return made
 
     def _broadcasts(self, number: int) -> bool:
-        """Whether a tensor is one element in any order."""
+        """Return True if a tensor is one element in any order."""
         return not self._has_order(number) and self.tensors[number].type.elements == 1
 
     def _in_order_of_the_door(self, number: int) -> None:
@@ -297,7 +300,7 @@ class LayoutBuilder(GraphBuilder):
     def _waits(
         self, op: str, inputs: Sequence[int | None], outputs: Sequence[int], parameters: Parameters
     ) -> bool:
-        """Whether a reshape makes vectors of images in NHWC, which a matrix product can take as they are."""
+        """Return True if a reshape makes vectors of images in NHWC, which a matrix product can take as they are."""
         first = inputs[0] if op == "reshape" else None
         if first is None or first not in self._only_turned:
             return False
@@ -311,14 +314,17 @@ class LayoutBuilder(GraphBuilder):
     def _flattened(
         self, inputs: Sequence[int | None], outputs: Sequence[int], parameters: Parameters, name: str
     ) -> Node:
-        """The node of such a reshape, which is not added yet; its result has its shape."""
+        """Return the node of such a reshape, which is not added yet; its result has its shape."""
         node = Node(name or "reshape", "reshape", tuple(inputs), tuple(outputs), parameters)
         complete_results(self.tensors, node)
         self._flat[outputs[0]] = node
         return node
 
     def _unflattened(self, inputs: Sequence[int | None]) -> Sequence[int | None]:
-        """The operands of a matrix product of such vectors: they in NHWC, constant weights with columns likewise."""
+        """Return the operands of a matrix product of such vectors.
+
+        They in NHWC, constant weights with columns likewise.
+        """
         vectors, weights = inputs[0], inputs[1]
         assert vectors is not None
         assert weights is not None
@@ -355,12 +361,15 @@ class LayoutBuilder(GraphBuilder):
 
 
 def builder(name: str, layout: Layout = NHWC, sizes: Sizes | None = None) -> GraphBuilder:
-    """A builder for a door with this layout."""
+    """Return a builder for a front end with this layout."""
     return GraphBuilder(name, sizes) if layout == NHWC else LayoutBuilder(name, layout, sizes)
 
 
 def _still(shape: Sequence[int], order: Order) -> bool:
-    """Whether no element moves when a tensor is brought into an order: only axes of one element change places."""
+    """Return True if no element moves when a tensor is brought into an order.
+
+    Only axes of one element change places.
+    """
     if UNKNOWN in shape or len(shape) != len(order):
         return False
     long = [axis for axis in order if shape[axis] != 1]
@@ -368,7 +377,10 @@ def _still(shape: Sequence[int], order: Order) -> bool:
 
 
 def permuted(kind: TensorType, order: Order) -> TensorType:
-    """The type of a tensor whose axes are brought into an order, that of its scales, too; its shape may be open."""
+    """Return the type of a tensor whose axes are brought into an order, that of its scales, too.
+
+    Its shape may be open.
+    """
     scaling = kind.quantization
     if scaling is not None and scaling.axis is not None:
         scaling = replace(scaling, axis=order.index(scaling.axis))
@@ -377,7 +389,7 @@ def permuted(kind: TensorType, order: Order) -> TensorType:
 
 
 def permuted_tensor(tensor: Tensor, order: Order) -> Tensor:
-    """A tensor whose axes are brought into an order; the elements of a constant come along."""
+    """Return a tensor whose axes are brought into an order; the elements of a constant come along."""
     data = tensor.data
     if tensor.array is not None:
         data = _frozen(tensor.array.transpose(order))
@@ -391,7 +403,10 @@ def _frozen(array: Array) -> Array:
 
 
 def without_strays(graph: Graph) -> Graph:
-    """The graph without tensors that nobody reads or writes: constants of which only the permuted ones are read."""
+    """Return the graph without tensors that nobody reads or writes.
+
+    Constants of which only the permuted ones are read.
+    """
     used = {*graph.inputs, *graph.outputs, *(number for state in graph.states for number in state)}
     used |= {number for node in graph.nodes for number in (*node.inputs, *node.outputs) if number is not None}
     kept = sorted(used)

@@ -1,8 +1,8 @@
 """How operators stand to the layout of images: which of their operands are images, and which parameters name axes.
 
-Operators take images as batch, height, width, channels (NHWC). A door with another layout names axes in its own order;
-`npusim.kernels.graph.layout` brings operands and parameters into NHWC by these tables, and back where no table has an
-operator.
+Operators take images as batch, height, width, channels (NHWC). A front end with another layout names axes in its own
+order; `npusim.kernels.graph.layout` brings operands and parameters into NHWC by these tables, and back where no table
+has an operator.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Order = tuple[int, ...]
 """Axis i of the result is axis order[i] of the operand, as TRANSPOSE has it."""
 
 AS_IT_IS = ""
-"""The role of an operand that is no image: it keeps the door's order."""
+"""The role of an operand that is no image: it keeps the front end's order."""
 
 
 class Spatial(NamedTuple):
-    """An operator that knows height from width without being told: it wants NHWC, whatever the door has.
+    """An operator that knows height from width without being told: it wants NHWC, whatever the front end has.
 
     operands: the roles of the leading operands, each a field of `Layout` or AS_IT_IS; others are AS_IT_IS.
     images:   whether its results are images.
@@ -64,7 +64,7 @@ class Axes(NamedTuple):
     """What of a call changes when its operands lie in another order.
 
     parameters: as the operator gets them.
-    kept:       the axes of the operand, in the door's numbers and the new order, that the results have; None: all.
+    kept:       the axes of the operand, in the front end's numbers and the new order, that the results have; None: all.
     """
 
     parameters: Parameters
@@ -138,7 +138,7 @@ def _ranked(name: str) -> Turn:
 
 
 def _sliced(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
-    """Elements under another shape are no image."""
+    """Return the elements under another shape are no image."""
     return None if how.shape is not None else _permuted("begin", "size", "strides")(how, order, shape)
 
 

@@ -6,7 +6,7 @@ _LONGEST_SHOWN = 60
 
 
 def quoted(name: str) -> str:
-    """A name for a message; the middle of those that converters paste together is left out.
+    """Return a name for a message; the middle of those that converters paste together is left out.
 
     What is no printable character is escaped, so that a message stays one line.
     """

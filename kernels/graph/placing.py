@@ -50,7 +50,10 @@ class Forced:
         return f"forced to the host by {self.source}"
 
     def takes(self, kind: str, inputs: Iterable[str], outputs: Iterable[str]) -> bool:
-        """Whether it means an operator of this kind with these tensors; kinds are the same in any case of letters."""
+        """Return True if it means an operator of this kind with these tensors.
+
+        Kinds are the same in any case of letters.
+        """
         return (
             self.kind.lower() == kind.lower()
             and set(self.inputs) <= set(inputs)
@@ -59,13 +62,13 @@ class Forced:
 
 
 def read(path: str | Path) -> tuple[Forced, ...]:
-    """The lines of a partition file. Raises NpusimError, which begins with the path, for one that is not one."""
+    """Return the lines of a partition file. Raises NpusimError, which begins with the path, for one that is not one."""
     text = user_file.text(Path(path), user_file.PARTITION)
     return parse(text, str(path))
 
 
 def parse(text: str, name: str) -> tuple[Forced, ...]:
-    """The entries of a partition file's text; `name` is what messages call the file.
+    """Return the entries of a partition file's text; `name` is what messages call the file.
 
     Raises NpusimError with the line that is no `kind:inputs:outputs`.
     """
@@ -95,7 +98,7 @@ def parse(text: str, name: str) -> tuple[Forced, ...]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that no backslash stands before."""
+    """Return the parts between separators that no backslash stands before."""
     parts = [""]
     for token in re.findall(r"\\.|.", text):
         if token == separator:
@@ -110,7 +113,7 @@ def _plain(text: str) -> str:
 
 
 def line_of(kind: str, inputs: Iterable[str], outputs: Iterable[str]) -> str:
-    """The line of a partition file that takes an operator with these tensors."""
+    """Return the line of a partition file that takes an operator with these tensors."""
     return ":".join((_escaped(kind), ",".join(map(_escaped, inputs)), ",".join(map(_escaped, outputs))))
 
 
@@ -127,7 +130,7 @@ class Use(NamedTuple):
 
 
 def taken(name: str, uses: Sequence[Use], forced: Sequence[Forced]) -> dict[int, Forced]:
-    """The operators that are forced, by position, each with the first entry that takes it.
+    """Return the operators that are forced, by position, each with the first entry that takes it.
 
     Of entries that take none of a model of this name, the warning is given, or the error raised, that `placed` has.
     """
@@ -143,7 +146,7 @@ def taken(name: str, uses: Sequence[Use], forced: Sequence[Forced]) -> dict[int,
 
 
 def lines(graph: Graph) -> Iterator[str]:
-    """A line for each operator of a graph, those of bodies behind the one that has them."""
+    """Return a line for each operator of a graph, those of bodies behind the one that has them."""
     for node in graph.nodes:
         yield line_of(node.op, *_names(graph, node))
         for body in node.bodies:
@@ -156,7 +159,7 @@ def _names(graph: Graph, node: Node) -> tuple[list[str], list[str]]:
 
 
 def placed(graph: Graph, forced: Sequence[Forced]) -> Graph:
-    """The graph with the operators that `forced` takes marked for the host.
+    """Return the graph with the operators that `forced` takes marked for the host.
 
     An entry that takes none is said with the nearest kind or name that there is: of a file, which may serve several
     models, as a `PartitionWarning`, else as a NpusimError.
@@ -168,7 +171,7 @@ def placed(graph: Graph, forced: Sequence[Forced]) -> Graph:
 
 
 def meant(graph: Graph, forced: Sequence[Forced]) -> tuple[Forced, ...]:
-    """The entries that take an operator of the graph."""
+    """Return the entries that take an operator of the graph."""
     uses = _uses(graph)
     return tuple(entry for entry in forced if any(entry.takes(*use) for use in uses))
 
@@ -185,7 +188,7 @@ def _marked(graph: Graph, forced: Sequence[Forced], used: set[Forced]) -> Graph:
 
 
 def _uses(graph: Graph) -> list[Use]:
-    """All operators, those of bodies too."""
+    """Return all operators, those of bodies too."""
     found = []
     for node in graph.nodes:
         found += _known_as(graph, node)

@@ -9,7 +9,7 @@ from npusim.kernels.graph.graph import Graph, Tensor
 
 
 def in_reals(graph: Graph, dtype: str) -> Graph:
-    """The graph with every quantized tensor as reals of an element type; of constants only the size is known.
+    """Return the graph with every quantized tensor as floats of an element type; of constants only the size is known.
 
     Other tensors, indices and conditions, stay as they are.
     """

@@ -22,7 +22,7 @@ MOST_TURNS = 1_000_000
 
 
 def beginning(graph: Graph) -> dict[int, Array]:
-    """The values of constants, and of states before the first run: real zero.
+    """Return the values of constants, and of states before the first run: real zero.
 
     Raises SimulationError for a constant known by its size only.
     """
@@ -44,7 +44,7 @@ def beginning(graph: Graph) -> dict[int, Array]:
 def evaluate(
     graph: Graph, inputs: Sequence[Array], states: Sequence[Array] | None = None
 ) -> dict[int, Array]:
-    """Every tensor of a bound graph that passes the check, by number.
+    """Return every tensor of a bound graph that passes the check, by number.
 
     `inputs` are one array per `graph.inputs`, `states` one per `graph.states`, or None for those that begin.
     Raises SimulationError for a constant known by its size only and a loop without end.
@@ -59,7 +59,7 @@ def evaluate(
 
 
 def results(graph: Graph, node: Node, values: Values) -> list[Array]:
-    """What a node computes from the values of its operands."""
+    """Return what a node computes from the values of its operands."""
     if node.bodies:
         return _decide(node, [values[number] for number in body_operands(node) if number is not None], values)
     operands = [None if number is None else values[number] for number in node.inputs]

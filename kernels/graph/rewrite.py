@@ -23,7 +23,8 @@ def simplify(graph: Graph, hardware: Hardware) -> Graph:
 def _rescale_apart(graph: Graph) -> Graph:
     """Bring inputs of a concatenation to its scale before it joins them, where their rows do not stay together.
 
-    Each becomes a concatenation of one input, a look-up of all its codes at once instead of one for each row.
+    Each becomes a concatenation of one input, a look-up of all its quantized values at once instead of one for each
+    row.
     """
     tensors, nodes, names = list(graph.tensors), list[Node](), {node.name: 0 for node in graph.nodes}
     for node in graph.nodes:
@@ -44,7 +45,7 @@ def _rescale_apart(graph: Graph) -> Graph:
 
 
 def _scattered(graph: Graph, node: Node) -> list[int]:
-    """The inputs of a concatenation that have another scale, if it lays their rows apart."""
+    """Return the inputs of a concatenation that have another scale, if it lays their rows apart."""
     if node.op != "concatenation" or len(node.inputs) < 2 or node.on_host:
         return []
     call = call_of(graph, node)
@@ -89,7 +90,7 @@ def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:
 
 
 def _with_padding(graph: Graph, pad: Node, reader: Node, hardware: Hardware) -> Node | None:
-    """The reader with the pad's borders in its own padding; None if it cannot have them."""
+    """Return the reader with the pad's borders in its own padding; None if it cannot have them."""
     found, pad_call, reader_call = operator(reader.op), call_of(graph, pad), call_of(graph, reader)
     borders = pad_call.parameters.paddings
     source, padded = pad_call.inputs[0], pad_call.outputs[0]

@@ -20,10 +20,10 @@ def takes(
     results: Sequence[TensorType],
     parameters: Mapping[str, Any],
 ) -> bool:
-    """Whether an operator takes operands of these types and scales; results need no shapes.
+    """Return True if an operator takes operands of these types and scales; results need no shapes.
 
-    Of images, whose layout at a door is not the operator's, the element types alone say. Parameters and shapes that
-    are wrong are taken: whoever adds the node says what is wrong with them.
+    Of images, whose layout at a front end is not the operator's, the element types alone say. Parameters and shapes
+    that are wrong are taken: whoever adds the node says what is wrong with them.
     """
     entry = operator(op)
     kinds = Call(

@@ -28,7 +28,7 @@ def require_known(graph: Graph) -> None:
 
 
 def _operators(graph: Graph) -> Iterator[Node]:
-    """The nodes of a graph that decide nothing, and those of the bodies of the others."""
+    """Return the nodes of a graph that decide nothing, and those of the bodies of the others."""
     for node in graph.nodes:
         if not node.bodies:
             yield node

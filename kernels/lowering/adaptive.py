@@ -39,7 +39,7 @@ class Run(NamedTuple):
     step: int
 
     def within(self, begin: int, end: int) -> Run | None:
-        """Those of the windows [begin, end)."""
+        """Return those of the windows [begin, end)."""
         output, last = max(self.output, begin), min(self.output + self.outputs, end)
         if output >= last:
             return None
@@ -65,7 +65,7 @@ def runs(first: IntArray, lengths: IntArray) -> Runs:
 
 
 def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) -> Parts:
-    """An average or maximum of codes."""
+    """Return an average or maximum of quantized values."""
     low, high = act_range(call.parameters.activation, call.outputs[0])
     fields: dict[str, Any] = {
         "maximum": int(maximum),
@@ -77,7 +77,7 @@ def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) ->
 
 
 def lower_real_adaptive_pool(call: Call, name: str, rows: Runs, columns: Runs) -> Parts:
-    """An "average" or "maximum" of reals."""
+    """Return an "average" or "maximum" of floats."""
     fields: dict[str, Any] = {
         "element": REAL_TYPES.index(input_type(call).dtype),
         "function": POOLS.index(name),

@@ -45,7 +45,7 @@ class Box(NamedTuple):
         return as_strided(begin, self.counts, (*self.strides, 1), writeable=False).reshape(-1)
 
     def moves(self, position: int, target_offset: int) -> tuple[Move, ...]:
-        """Copies of them from an operand to a place among the constants; a copy walks forward only."""
+        """Return copies of them from an operand to a place among the constants; a copy walks forward only."""
         dense = [prod(self.counts[axis + 1 :]) for axis in range(len(self.counts) - 1)]
         back = [axis for axis, stride in enumerate(self.strides) if stride < 0]
         kept = [axis for axis in range(len(self.strides)) if axis not in back]
@@ -91,12 +91,12 @@ class Blocks:
         return begins, at
 
     def constant_bytes(self, first: int, last: int) -> int:
-        """Bytes in the scratchpad of what a tile needs."""
+        """Return the bytes in the scratchpad of what a tile needs."""
         boxes = self.boxes(first, last)
         return self.addresses(first, last)[1] + sum([box.size_bytes for box in boxes])
 
     def constants(self, first: int, last: int) -> Constants:
-        """What of it the model holds; zeros stand for a bias that it does not."""
+        """Return what of it the model holds; zeros stand for a bias that it does not."""
         if not self.known:
             weights = (
                 0 if WEIGHTS in self.computed else sum([box.size_bytes for box in self.boxes(first, last)])
@@ -109,14 +109,14 @@ class Blocks:
         return Constants(plain, taken, self.zero_point)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of a work that say so."""
+        """Return the fields of a work that say so."""
         supply: dict[str, Any] = {"constants": self.constants, "constant_bytes": self.constant_bytes}
         if self.computed:
             supply |= {"fetched": tuple([("in", at) for at in self.computed]), "fetches": self.fetches}
         return supply
 
     def fetches(self, first: int, last: int) -> tuple[Move, ...]:
-        """Copies of what it does not hold."""
+        """Return copies of what it does not hold."""
         begins, at = self.addresses(first, last)
         found: list[Move] = []
         if BIAS in self.computed:
@@ -136,7 +136,10 @@ def blocks(
     ranges: Callable[[int, int], Sequence[Range]] | None = None,
     zero_point: int | None = None,
 ) -> Blocks:
-    """The blocks of a call of (feature map, weights, bias or none); `zero_point`: of weights without quantization."""
+    """Return the blocks of a call of (feature map, weights, bias or none); `zero_point`.
+
+    Of weights without quantization.
+    """
     data = call.constants.get(WEIGHTS)
     known = not any(each is SIZE_ONLY for each in call.constants.values())
     return Blocks(
@@ -151,7 +154,7 @@ def blocks(
 
 
 def bias_only(call: Call, stage: OutputStage) -> Blocks:
-    """The blocks of a call whose weights are no part of them."""
+    """Return the blocks of a call whose weights are no part of them."""
     return replace(
         blocks(call, stage, lambda first, last: ()),
         weights=None,
@@ -164,6 +167,6 @@ def _one(first: int, last: int) -> Sequence[Range]:
 
 
 def computed(call: Call) -> tuple[int, ...]:
-    """Which of weights and bias are no constants."""
+    """Return which of weights and bias are no constants."""
     present = [at for at, tensor in enumerate(call.inputs) if tensor is not None and at >= WEIGHTS]
     return tuple([at for at in present if at not in call.constants])

@@ -35,7 +35,7 @@ _KEPT = 1 / 4
 
 
 def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
-    """A matrix product; to the scheduler a channel is a byte of a result, and results are not cut through.
+    """Return a matrix product; to the scheduler a channel is a byte of a result, and results are not cut through.
 
     Weights and parameters are operands where both fit well: then they stay from step to step. Otherwise they are
     constants of tiles.
@@ -93,7 +93,7 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
 
 
 def _product_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
-    """The fields that the instructions of all tiles have."""
+    """Return the fields that the instructions of all tiles have."""
     inner, size = input_type(call, 1).shape[1], call.outputs[0].numpy_dtype.itemsize
     return {
         "low": stage.low,
@@ -112,7 +112,7 @@ def _product_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
 
 
 def _stage(call: Call) -> OutputStage:
-    """The output stage that the block of parameters says."""
+    """Return the output stage that the block of parameters says."""
     codes = call.outputs[0].dtype == input_type(call).dtype
     block = call.constants[2]
     unknown = block is SIZE_ONLY
@@ -132,13 +132,13 @@ class StageParameters(NamedTuple):
 
 
 def parameters_of(block: Array, units: int) -> StageParameters:
-    """A block of parameters as the output stage reads it: biases, multipliers, shifts."""
+    """Return a block of parameters as the output stage reads it: biases, multipliers, shifts."""
     words = block[: 8 * units].view("<i4")
     return StageParameters(words[:units], words[units:], block[8 * units :].view(np.int8))
 
 
 def block_of(parameters: StageParameters) -> Array:
-    """The block of parameters."""
+    """Return the block of parameters."""
     raw = [
         parameters.bias.astype("<i4"),
         parameters.multiplier.astype("<i4"),

@@ -94,7 +94,7 @@ def _grids(call: Call, of_bytes: bool = True) -> list[Grid] | None:
 
 
 def _runs(call: Call, of_bytes: bool) -> list[_Run]:
-    """The axes of the output, the bytes of an element last if wanted, as few runs as possible; at least one."""
+    """Return the axes of the output, the bytes of an element last if wanted, as few runs as possible; at least one."""
     output = call.outputs[0]
     operands = [input_type(call, position) for position in range(len(call.inputs))]
     rank = len(output.shape)
@@ -115,12 +115,12 @@ def _runs(call: Call, of_bytes: bool) -> list[_Run]:
 
 
 def _covered(runs: Sequence[_Run], position: int) -> int:
-    """Bytes of an operand that runs go over."""
+    """Return the bytes of an operand that runs go over."""
     return prod(run.size for run in runs if run.whole[position])
 
 
 def _walk(runs: Sequence[_Run], position: int) -> _Walk:
-    """An operand's strides on entries, rows and columns."""
+    """Return an operand's strides on entries, rows and columns."""
     entries, rows, columns = runs
     width, height = _covered([columns], position), _covered([rows, columns], position)
     return _Walk(
@@ -155,7 +155,7 @@ Make = Callable[[Tile, TileAddresses, Grid], Instruction]
 
 
 def works(call: Call, make: Make) -> Parts:
-    """A function of operands that broadcast; one that repeats its rows is needed whole by every tile."""
+    """Return a function of operands that broadcast; one that repeats its rows is needed whole by every tile."""
     grids = _grids(call)
     if grids is None:
         raise ValueError("operands repeat along too many axes; the operator's rules should refuse")
@@ -183,7 +183,7 @@ def _operands(call: Call) -> list[TensorType]:
 
 
 def _work(grid: Grid, make: Make, sizes: Sequence[int] = ()) -> Work:
-    """The work of a grid whose elements have so many bytes: each input's, then the output's; 1 if not said."""
+    """Return the work of a grid whose elements have so many bytes: each input's, then the output's; 1 if not said."""
     sizes = sizes or (1,) * (len(grid.walks) + 1)
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -212,7 +212,7 @@ def _work(grid: Grid, make: Make, sizes: Sequence[int] = ()) -> Work:
 
 
 def _widened(rows: Rows, size: int) -> Rows:
-    """Rows of elements as rows of bytes."""
+    """Return the rows of elements as rows of bytes."""
     if size == 1:
         return rows
     width, start, entry = (number * size for number in (rows.row_bytes, rows.offset_bytes, rows.entry_bytes))
@@ -220,7 +220,7 @@ def _widened(rows: Rows, size: int) -> Rows:
 
 
 def _operand_rows(position: int, grid: Grid, size: int) -> tuple[Rows, RowsNeeded]:
-    """The rows of an operand: its own for each output row, or one that all share."""
+    """Return the rows of an operand: its own for each output row, or one that all share."""
     walk, start = grid.walks[position], grid.starts[position]
     width = grid.columns if walk.column else 1
     count, needed = (grid.rows, same_rows) if walk.row else (1, one_row)
@@ -228,13 +228,13 @@ def _operand_rows(position: int, grid: Grid, size: int) -> tuple[Rows, RowsNeede
 
 
 def strides(grid: Grid, *names: str) -> dict[str, Any]:
-    """The stride fields of operands."""
+    """Return the stride fields of operands."""
     rows = {f"{name}_row_stride": walk.row for name, walk in zip(names, grid.walks, strict=True)}
     return rows | {f"{name}_column_stride": walk.column for name, walk in zip(names, grid.walks, strict=True)}
 
 
 def lower_binary(call: Call, function: str, activation: Activation, fields: dict[str, Any]) -> Parts:
-    """An elementwise function of two operands."""
+    """Return an elementwise function of two operands."""
     number, output = NAMES.index(function), call.outputs[0]
     low, high = act_range(activation, output) if output.quantized else (0, 255)
     results = result_fields(low, high, output.dtype)
@@ -312,13 +312,13 @@ def lower_quotient(call: Call, multiplier: Multiplier) -> Parts:
 
 
 def lower_prelu(call: Call, above: Multiplier, below: Multiplier) -> Parts:
-    """Codes from the zero point on, and products of those below it with alpha."""
+    """Quantized values from the zero point on, and products of those below it with alpha."""
     fields = {**_zeros(call), **_rescale("a", above), **_rescale("output", below)}
     return lower_binary(call, "prelu", "none", fields)
 
 
 def lower_selection(call: Call, name: str, keeps_codes: bool = True) -> Parts:
-    """The larger or the smaller code ("maximum" or "minimum"), of those on the output's scale if wanted."""
+    """Return the larger or the smaller code ("maximum" or "minimum"), of those on the output's scale if wanted."""
     if keeps_codes:
         return lower_binary(call, name[:3], "none", {})
     fields = {
@@ -330,12 +330,12 @@ def lower_selection(call: Call, name: str, keeps_codes: bool = True) -> Parts:
 
 
 def lower_truths(call: Call, function: str) -> Parts:
-    """The larger ("max": or) or the smaller ("min": and) of two truths, which are bytes of 0 or 1."""
+    """Return the larger ("max": or) or the smaller ("min": and) of two booleans, which are bytes of 0 or 1."""
     return lower_binary(call, function, "none", {})
 
 
 def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, Any]) -> Parts:
-    """A truth for each pair of codes; `scale` and `fields` say what is compared."""
+    """Return a boolean for each pair of quantized values; `scale` and `fields` say what is compared."""
     number, how = list(RELATIONS).index(relation), SCALES.index(scale)
 
     def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
@@ -356,7 +356,10 @@ def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, An
 
 
 def lower_choice(call: Call, keeps_codes: bool) -> Parts:
-    """Of two elements of any width the first where the condition holds; of codes on the output's scale if wanted."""
+    """Of two elements of any width the first where the condition holds.
+
+    Of quantized values on the output's scale if wanted.
+    """
     fields: dict[str, Any] = {}
     if not keeps_codes:
         output = call.outputs[0]

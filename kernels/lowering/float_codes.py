@@ -1,4 +1,4 @@
-"""How operators on 8-bit codes become instructions that compute in float32, as ONNX does."""
+"""How operators on 8-bit values become instructions that compute in float32, as ONNX does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def on_codes(call: Call) -> bool:
 
 
 def scaling(name: str, kind: TensorType, factor: float | None = None) -> dict[str, Any]:
-    """The fields that say how codes stand for reals; `factor` stands in the place of their scale."""
+    """Return the fields that say how quantized values stand for floats; `factor` stands in the place of their scale."""
     found = quantization(kind)
     said = {
         f"{name}_scale": bits_of(found.scale if factor is None else factor),
@@ -45,7 +45,7 @@ def scaling(name: str, kind: TensorType, factor: float | None = None) -> dict[st
 
 
 def lower_float_binary(call: Call, function: str, fields: dict[str, Any]) -> Parts:
-    """A function of two operands; `fields` say how codes stand for reals."""
+    """Return a function of two operands; `fields` say how quantized values stand for floats."""
     number = FLOAT_NAMES.index(function)
     low, high = bounds(call)
 
@@ -67,7 +67,7 @@ def lower_float_binary(call: Call, function: str, fields: dict[str, Any]) -> Par
 
 
 def literal_binary_lowering(function: str) -> Lowering:
-    """Two operands to float32, a function of these, and its results back to codes."""
+    """Two operands to float32, a function of these, and its results back to quantized values."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         fields = {
@@ -120,7 +120,10 @@ def lower_float_average(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_largest_code(call: Call, hardware: Hardware) -> Parts:
-    """The largest code of each window, of codes with one scale: the bounds are those of float32."""
+    """Return the largest quantized value of each window, of quantized values with one scale.
+
+    The bounds are those of float32.
+    """
     low, high = bounds(call)
     fields: dict[str, Any] = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype), "maximum": 1}
     return pool_parts(call, lambda window: Pool(**window, **fields))
@@ -176,12 +179,15 @@ def table_of(compute: Compute, call: Call) -> Array:
 
 
 def literal_table_lowering(reference: Reference) -> Lowering:
-    """A function of one operand, or of one and numbers: a look-up in the table that `reference`, on reals, gives."""
+    """Return a function of one operand, or of one and numbers.
+
+    A look-up in the table that `reference`, on floats, gives.
+    """
     return table_lowering(lambda call, values: compute_in_reals(reference, call, values))
 
 
 def table_lowering(compute: Compute) -> Lowering:
-    """The same by what gives codes for codes."""
+    """Return the same by what gives quantized values for quantized values."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         place = varying(call)

@@ -98,7 +98,10 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
 
 
 def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> int:
-    """How many groups an instruction computes: the fastest by its own cycles or those in which weights arrive."""
+    """Return how many groups an instruction computes.
+
+    The fastest by its own cycles or those in which weights arrive.
+    """
     if 1 not in call.constants:
         return 1
     bytes_per_cycle = hardware.peak_bytes_per_cycle(hardware.holder("constants"))
@@ -132,7 +135,7 @@ def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> in
 
 
 def _joined(call: Call, together: int) -> Call:
-    """The call with filters for so many groups at a time, zero where they see the channels of others."""
+    """Return the call with filters for so many groups at a time, zero where they see the channels of others."""
     weights = input_type(call, 1)
     channels, height, width, depth = weights.shape
     shape = (channels, height, width, depth * together)

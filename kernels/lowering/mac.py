@@ -54,7 +54,7 @@ def _absent(per_channel: int, size_bytes: Callable[[int, int], int], first: int,
 
 
 def convolution_stage(call: Call) -> OutputStage:
-    """The output stage of a convolution."""
+    """Return the output stage of a convolution."""
     return output_stage(call, convolution_multipliers, "double")
 
 
@@ -121,7 +121,7 @@ class Window:
         return start, max(min(end, self.ifm_height), start)
 
     def fields(self, tile: Tile) -> dict[str, Any]:
-        """The window fields of a tile; rows that the tile does not see count as padding."""
+        """Return the window fields of a tile; rows that the tile does not see count as padding."""
         first, last = self.rows_needed(tile.first_row, tile.last_row)
         rows = {
             "ifm_height": last - first,
@@ -145,7 +145,7 @@ class Window:
         }
 
     def problem(self, tile: Tile, by_channel: bool = False) -> Problem:
-        """What the array has to compute for a tile."""
+        """Return what the array has to compute for a tile."""
         return Problem(
             tile.rows,
             self.ofm_width,
@@ -171,12 +171,12 @@ class Window:
 
 
 def map_bytes(call: Call) -> int:
-    """Bytes of a value of the feature map of a call on codes."""
+    """Return the bytes of a value of the feature map of a call on quantized values."""
     return input_type(call).element.bits // 8
 
 
 def wider(fields: dict[str, Any], size: int) -> dict[str, Any]:
-    """The fields of a window whose feature map has values of so many bytes."""
+    """Return the fields of a window whose feature map has values of so many bytes."""
     if size == 1:
         return fields
     return fields | {name: fields[name] * size for name in ("ifm_row_stride", "ifm_pixel_stride")}
@@ -201,18 +201,21 @@ def window_of(call: Call) -> Window:
 
 
 def fastest_layout(hardware: Hardware, problem: Problem) -> dict[str, Any]:
-    """The fields of a MAC instruction that say how the array solves a problem fastest."""
+    """Return the fields of a MAC instruction that say how the array solves a problem fastest."""
     array = hardware.mac_array
     return engine_of(array).fastest(array, problem)._asdict()
 
 
 def product(rows: int, inner: int, channels: int) -> Problem:
-    """A matrix product as a problem of the array: a convolution of pixels of one row."""
+    """Return a matrix product as a problem of the array: a convolution of pixels of one row."""
     return Problem(1, rows, channels, inner, 1, 1)
 
 
 def channel_step(hardware: Hardware) -> int:
-    """The granularity of cuts by channels: those that the array computes side by side, or a part of a wide one's."""
+    """Return the granularity of cuts by channels.
+
+    Those that the array computes side by side, or a part of a wide one's.
+    """
     columns = engine_of(hardware.mac_array).width(hardware.mac_array)
     while columns > _FINE_CHANNELS:
         columns //= 2
@@ -220,7 +223,7 @@ def channel_step(hardware: Hardware) -> int:
 
 
 def lower_convolution(call: Call, hardware: Hardware) -> Parts:
-    """A convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
+    """Return a convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
     stage = convolution_stage(call)
     window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
@@ -267,19 +270,19 @@ def _taken(arranged: Any, call: Call, stage: OutputStage) -> Callable[[Array], T
 
 
 def _output_major(stage: OutputStage, zero_point: int, weights: Array, first: int, last: int) -> Constants:
-    """The parameters of output channels [first, last), then their weights [O, ...]."""
+    """Return the parameters of output channels [first, last), then their weights [O, ...]."""
     part = weights[first:last]
     return Constants(stage.parameters(first, last), part, zero_point, weights, first * weights[0].size)
 
 
 def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: int, last: int) -> Constants:
-    """The parameters of output channels [first, last), then their weights [..., O]."""
+    """Return the parameters of output channels [first, last), then their weights [..., O]."""
     part = weights if last - first == weights.shape[-1] else np.ascontiguousarray(weights[..., first:last])
     return Constants(stage.parameters(first, last), part, zero_point)
 
 
 def alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
-    """What tiles of a call cost follows from `what`, its batch, and how far its weights pack, where they do."""
+    """Return what tiles of a call cost follows from `what`, its batch, and how far its weights pack, where they do."""
     packs = hardware.packs_weights and call.constants.get(1) is not SIZE_ONLY
     how = call.parameters.rescale, call.outputs[0].element.bits
     return None if packs else (*what, *how, input_type(call).shape[0])
@@ -290,7 +293,7 @@ def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
 
 
 def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
-    """A depthwise convolution with weights [1, kh, kw, O]."""
+    """Return a depthwise convolution with weights [1, kh, kw, O]."""
     _, height, width, channels = input_type(call, 1).shape
     taps = height * width
 
@@ -301,7 +304,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_groups_of_one(call: Call, hardware: Hardware) -> Parts:
-    """A convolution whose filters [O, kh, kw, 1] see one channel each."""
+    """Return a convolution whose filters [O, kh, kw, 1] see one channel each."""
     _, height, width, _ = input_type(call, 1).shape
     taps = height * width
 
@@ -369,7 +372,7 @@ ONE_COLUMN = dict.fromkeys(
 
 
 def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
-    """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
+    """Return a fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     stage = output_stage(call, fully_connected_multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows, row_bytes = input_type(call).elements // inner, inner * map_bytes(call)

@@ -38,7 +38,7 @@ class Loop(NamedTuple):
 
 
 def dense_strides(shape: Sequence[int]) -> list[int]:
-    """Elements from one to the next along each axis of a dense tensor."""
+    """Return the elements from one to the next along each axis of a dense tensor."""
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
@@ -48,7 +48,7 @@ def strided_moves(
     source: tuple[OperandRef, int] = (INPUT, 0),
     target: tuple[OperandRef, int] = (OUTPUT, 0),
 ) -> Parts:
-    """The copies that go through `loops`, outermost first, from an element of the source to one of the target.
+    """Return the copies that go through `loops`, outermost first, from an element of the source to one of the target.
 
     Loops that one longer run can do are joined. Of those that a copy has no dimension for the shortest are unrolled.
     """
@@ -73,7 +73,7 @@ def strided_moves(
 
 
 def _joined(loops: Sequence[Loop], size: int) -> tuple[list[Loop], int]:
-    """The loops outside of contiguous bytes, and those bytes, when neighbours that are one walk are one loop."""
+    """Return the loops outside of contiguous bytes, and those bytes, when neighbours that are one walk are one loop."""
     found: list[Loop] = []
     for loop in reversed(loops):
         if loop.times == 1:
@@ -93,7 +93,7 @@ def _itemsize(tensor: TensorType) -> int:
 
 
 def lower_copy(call: Call, hardware: Hardware) -> Parts:
-    """The bytes as they are, for an operator that could not share memory with its input."""
+    """Return the bytes as they are, for an operator that could not share memory with its input."""
     return (Move(OUTPUT, 0, (call.outputs[0].size_bytes,), (), INPUT),)
 
 
@@ -117,7 +117,7 @@ def lower_split(call: Call, hardware: Hardware) -> Parts:
 
 
 def _as_view(view: Literal["target", "source"], moves: Parts) -> Parts:
-    """Copies that a machine may do without (`Move.view`)."""
+    """Return copies that a machine may do without (`Move.view`)."""
     return tuple([replace(move, view=view) for move in moves if isinstance(move, Move)])
 
 
@@ -176,12 +176,12 @@ def transpose_loops(call: Call) -> Iterable[Loop]:
 
 
 def lower_transpose(call: Call, hardware: Hardware) -> Parts:
-    """Copies that walk the input in the order of the output."""
+    """Return copies that walk the input in the order of the output."""
     return strided_moves(transpose_loops(call), _itemsize(input_type(call)))
 
 
 def lower_slice(call: Call, hardware: Hardware) -> Parts:
-    """Copies of the chosen elements."""
+    """Return copies of the chosen elements."""
     source, chosen = input_type(call), call.parameters
     dense = dense_strides(source.shape)
     steps = chosen.strides or (1,) * len(dense)
@@ -201,7 +201,7 @@ def reverse_loops(call: Call) -> Iterable[Loop]:
 
 
 def lower_reverse(call: Call, hardware: Hardware) -> Parts:
-    """A copy that walks some axes of the input backwards."""
+    """Return a copy that walks some axes of the input backwards."""
     source, axes = input_type(call), call.parameters.axes
     strides = dense_strides(source.shape)
     last = sum([(source.shape[axis] - 1) * strides[axis] for axis in axes])
@@ -224,7 +224,7 @@ def tile_loops(call: Call) -> Iterable[Loop]:
 
 
 def lower_tile(call: Call, hardware: Hardware) -> Parts:
-    """A copy that repeats the input along each axis: its stride there is 0."""
+    """Return a copy that repeats the input along each axis: its stride there is 0."""
     return strided_moves(tile_loops(call), _itemsize(input_type(call)))
 
 
@@ -237,7 +237,7 @@ def broadcast_loops(call: Call) -> Iterable[Loop]:
 
 
 def lower_broadcast(call: Call, hardware: Hardware) -> Parts:
-    """A copy that repeats the input along the axes that it has not, or has one element of."""
+    """Return a copy that repeats the input along the axes that it has not, or has one element of."""
     return strided_moves(broadcast_loops(call), _itemsize(input_type(call)))
 
 
@@ -268,7 +268,7 @@ def lower_unpack(call: Call, hardware: Hardware) -> Parts:
 
 
 def pack_alias(call: Call) -> tuple[Alias, ...] | None:
-    """Each input is a contiguous part of the output when all axes before the new one have one element."""
+    """Return each input is a contiguous part of the output when all axes before the new one have one element."""
     if prod(call.outputs[0].shape[: call.parameters.axis]) != 1:
         return None
     size = input_type(call).size_bytes
@@ -276,7 +276,7 @@ def pack_alias(call: Call) -> tuple[Alias, ...] | None:
 
 
 def unpack_alias(call: Call) -> tuple[Alias, ...] | None:
-    """Each output is a contiguous part of the input when all axes before the one that goes have one element."""
+    """Return each output is a contiguous part of the input when all axes before the one that goes have one element."""
     if prod(input_type(call).shape[: call.parameters.axis]) != 1:
         return None
     size = call.outputs[0].size_bytes
@@ -284,7 +284,7 @@ def unpack_alias(call: Call) -> tuple[Alias, ...] | None:
 
 
 def permuted_moves(call: Call, split: Sequence[int], order: Sequence[int]) -> Parts:
-    """The input under the shape `split`, its axes in another order: that of the output."""
+    """Return the input under the shape `split`, its axes in another order: that of the output."""
     strides = dense_strides(split)
     sizes = [split[axis] for axis in order]
     loops = map(Loop, sizes, [strides[axis] for axis in order], dense_strides(sizes))
@@ -304,7 +304,7 @@ class Band(NamedTuple):
 
 
 def mirrored(size: int, border: tuple[int, int], edge: int) -> list[Band]:
-    """The parts of a mirrored axis: border, middle, border. `edge`: 0 if the edge is repeated, 1 if not."""
+    """Return the parts of a mirrored axis: border, middle, border. `edge`: 0 if the edge is repeated, 1 if not."""
     before, after = border
     return [
         Band(before, before - 1 + edge, 0, -1),
@@ -314,19 +314,19 @@ def mirrored(size: int, border: tuple[int, int], edge: int) -> list[Band]:
 
 
 def edged(size: int, border: tuple[int, int]) -> list[Band]:
-    """The parts of an axis whose borders repeat its first and last element."""
+    """Return the parts of an axis whose borders repeat its first and last element."""
     before, after = border
     return [Band(before, 0, 0, 0), Band(size, 0, before), Band(after, size - 1, before + size, 0)]
 
 
 def rolled(size: int, shift: int) -> list[Band]:
-    """The parts of an axis whose elements go `shift` on, those that leave it coming in at the front."""
+    """Return the parts of an axis whose elements go `shift` on, those that leave it coming in at the front."""
     back = shift % size if size else 0
     return [Band(back, size - back, 0), Band(size - back, 0, back)]
 
 
 def band_moves(call: Call, axes: Iterable[Sequence[Band]]) -> Parts:
-    """A copy for each combination of the parts of all axes."""
+    """Return a copy for each combination of the parts of all axes."""
     source, output = input_type(call), call.outputs[0]
     steps, to = dense_strides(source.shape), dense_strides(output.shape)
     moves: Parts = ()
@@ -353,7 +353,7 @@ class Phases(NamedTuple):
 
 
 def phases(block: int, size: int, before: int, steps: int) -> Iterator[Phases]:
-    """The phases of a block over an axis of `size` elements with `before` ones in front that do not exist.
+    """Return the phases of a block over an axis of `size` elements with `before` ones in front that do not exist.
 
     There are three kinds of them at most, however long the block is.
     """

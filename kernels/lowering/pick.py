@@ -34,7 +34,7 @@ class Gathering(NamedTuple):
 
 
 def _parts(call: Call, found: Gathering) -> Parts:
-    """Copies where constant indices make few of them, otherwise a gather."""
+    """Return copies where constant indices make few of them, otherwise a gather."""
     values, indices = input_type(call, found.values[1]), input_type(call, found.indices[1])
     itemsize = values.numpy_dtype.itemsize
     runs = _runs(call, found)
@@ -67,7 +67,7 @@ class _Run(NamedTuple):
 
 
 def _runs(call: Call, found: Gathering) -> list[_Run] | None:
-    """The runs of constant indices, few of them and of one batch; None if they are not known, or too many."""
+    """Return the runs of constant indices, few of them and of one batch; None if they are not known, or too many."""
     data: Any = call.constants.get(found.indices[1])
     if not isinstance(data, np.ndarray) or found.batches != 1 or not found.rows:
         return None
@@ -101,7 +101,7 @@ def _copies(found: Gathering, runs: Sequence[_Run], itemsize: int) -> Parts:
 
 
 def lowering(describe: Callable[[Call], Gathering]) -> Lowering:
-    """How the NPU computes an operator that `describe` says the gather of."""
+    """Return how the NPU computes an operator that `describe` says the gather of."""
 
     def encodable(call: Call) -> bool:
         found = describe(call)

@@ -46,7 +46,7 @@ class _Run(NamedTuple):
 
 
 def _runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int]) -> Iterator[_Run]:
-    """All products of a batch; dimensions of one, or that a factor does not have, repeat."""
+    """Return all products of a batch; dimensions of one, or that a factor does not have, repeat."""
     numbers = [
         np.broadcast_to(np.arange(np.prod(batch, dtype=int)).reshape(batch), products).ravel().tolist()
         for batch in batches
@@ -78,7 +78,7 @@ def lower_products(call: Call, factors: Factors, hardware: Hardware) -> Parts:
 
 
 def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
-    """A fully connected layer whose weights are an activation: one product with its second factor transposed."""
+    """Return a fully connected layer whose weights are an activation: one product with its second factor transposed."""
     units, inner = input_type(call, 1).shape
     factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
     stage = output_stage(call, fully_connected_multipliers, "single")
@@ -88,7 +88,7 @@ def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
 
 
 def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage, hardware: Hardware) -> Work:
-    """A run of products, of which `done` come before."""
+    """Return a run of products, of which `done` come before."""
     rows, inner, columns, transposed = factors
     entries, entry = run.products, run.step
     if entries > 1 and entry == (1, 0) and not transposed[0]:
@@ -142,6 +142,6 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
 
 
 def _matrix(position: int, parts: int, inner: int, by_columns: bool, offset: int, step: int) -> Rows:
-    """A factor as rows, or columns, of `inner` values, one for each row or column of the product."""
+    """Return a factor as rows, or columns, of `inner` values, one for each row or column of the product."""
     rows = Rows(("in", position), parts, inner, offset, step * parts * inner)
     return replace(rows, count=inner, row_bytes=parts, by_columns=True) if by_columns else rows

@@ -1,6 +1,7 @@
-"""How operators on real numbers become instructions of the real lanes of the vector unit.
+"""How operators on float values become instructions of the float lanes of the vector unit.
 
-Elements lie as densely as codes do; rows are counted in bytes, and an instruction is told which type they are.
+Elements lie as densely as quantized values do; rows are counted in bytes, and an instruction is told which type they
+are.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def lanes(call: Call, hardware: Hardware) -> bool:
 def on_real_lanes(
     lower: Callable[[Call], Parts], *rules: Rule, kind: Rule = reals, needs: tuple[Need, ...] = ()
 ) -> Lowering:
-    """The way of an operator over the real lanes; `kind` says which operands are real."""
+    """Return the way of an operator over the float lanes; `kind` says which operands are real."""
     return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes, *needs))
 
 
@@ -69,7 +70,7 @@ def _element(call: Call) -> int:
 
 
 def _dense(call: Call, make: Any) -> Parts:
-    """A function of one dense operand; `make(input, output, elements)` gives the instruction."""
+    """Return a function of one dense operand; `make(input, output, elements)` gives the instruction."""
     elements = call.outputs[0].elements
     columns = dense_row_bytes(elements)
     rows = elements // columns
@@ -98,7 +99,7 @@ _UNARY = [row.name for row in UNARY]
 
 
 def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
-    """A function of every element, by its name."""
+    """Return a function of every element, by its name."""
     number = _UNARY.index(name)
 
     def make(source: int, target: int, elements: int) -> Instruction:
@@ -115,7 +116,7 @@ def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
 
 
 def lower_real_binary(call: Call, name: str, activation: Activation = "none") -> Parts:
-    """A function of two operands that broadcast, by its name."""
+    """Return a function of two operands that broadcast, by its name."""
     number = [row.name for row in BINARY].index(name)
     size = input_type(call).numpy_dtype.itemsize
 
@@ -146,7 +147,7 @@ def real_binary_lowering(name: str, *, activated: bool = False) -> Lowering:
 
 
 def lower_real_convert(call: Call) -> Parts:
-    """Codes to reals, reals to codes, or reals to reals."""
+    """Quantized values to floats, floats to quantized values, or floats to floats."""
     source, target = input_type(call), call.outputs[0]
     codes = next((tensor for tensor in (source, target) if not tensor.real), None)
     scale, zero = (1.0, 0) if codes is None else (quantization(codes).scale, quantization(codes).zero_point)
@@ -190,7 +191,7 @@ def lower_real_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
 
 
 def lower_real_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> Parts:
-    """A reduction of [outer, count, inner] over the middle, by its name: tiles of outer blocks."""
+    """Return a reduction of [outer, count, inner] over the middle, by its name: tiles of outer blocks."""
     outer, count, inner = sizes
     size = input_type(call).numpy_dtype.itemsize
 
@@ -213,7 +214,7 @@ def lower_real_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> 
 
 
 def lower_real_pool(call: Call, name: str) -> Parts:
-    """A pool ("average", "maximum" or "l2"): tiles of rows, image by image."""
+    """Return a pool ("average", "maximum" or "l2"): tiles of rows, image by image."""
     size = input_type(call).numpy_dtype.itemsize
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape

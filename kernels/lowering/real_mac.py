@@ -1,4 +1,4 @@
-"""How convolutions and matrix products of real numbers become instructions of the float mode of the MAC array.
+"""How convolutions and matrix products of float values become instructions of the float mode of the MAC array.
 
 Works count rows and channels in bytes; geometry counts elements.
 """
@@ -59,19 +59,19 @@ def constant_operands(call: Call) -> bool:
 
 
 def on_float_columns(lower: Callable[[Call, Hardware], Parts], *rules: Rule) -> Lowering:
-    """The way of an operator over the float mode of the MAC array."""
+    """Return the way of an operator over the float mode of the MAC array."""
     return Lowering("mac", (reals, constant_operands, *rules), lower, (columns,))
 
 
 def lower_real_convolution(call: Call, hardware: Hardware) -> Parts:
-    """A convolution with weights [O, kh, kw, I]: tiles of rows and of output channels."""
+    """Return a convolution with weights [O, kh, kw, I]: tiles of rows and of output channels."""
     window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
     return (_convolve(call, hardware, _Maps.of(window, call), inner, window.problem, window.fields),)
 
 
 def lower_real_groups(call: Call, hardware: Hardware) -> Parts:
-    """A convolution in groups: a tile takes an instruction for each group, on its channels of the whole maps."""
+    """Return a convolution in groups: a tile takes an instruction for each group, on its channels of the whole maps."""
     window, size = window_of(call), input_type(call).numpy_dtype.itemsize
     depth = input_type(call, 1).shape[3]
     inside, channels = replace(window, ifm_depth=depth), window.ofm_depth * depth // window.ifm_depth
@@ -106,7 +106,7 @@ def lower_real_groups(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_real_product(call: Call, hardware: Hardware) -> Parts:
-    """A fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
+    """Return a fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
     size = input_type(call).numpy_dtype.itemsize
@@ -136,7 +136,7 @@ class _Maps:
 
     @classmethod
     def of(cls, window: Window, call: Call) -> _Maps:
-        """Those of a window over images."""
+        """Return those of a window over images."""
         size = input_type(call).numpy_dtype.itemsize
         ifm, ofm = (
             replace(rows, row_bytes=rows.row_bytes * size, entry_bytes=rows.entry_bytes * size)
@@ -175,7 +175,7 @@ def _convolve(
 
 
 def lower_real_depthwise(call: Call, hardware: Hardware) -> Parts:
-    """A depthwise convolution with weights [1, kh, kw, O]: tiles of rows, all channels together."""
+    """Return a depthwise convolution with weights [1, kh, kw, O]: tiles of rows, all channels together."""
     window, size = window_of(call), input_type(call).numpy_dtype.itemsize
     taps = window.kernel[0] * window.kernel[1]
     maps = _Maps.of(window, call)
@@ -211,7 +211,7 @@ def _emitter(
     problem: Callable[[Tile], Problem],
     fields: Geometry,
 ) -> Callable[[Tile, TileAddresses], Instruction]:
-    """What makes the instruction of a tile, whose channels are bytes."""
+    """Return what makes the instruction of a tile, whose channels are bytes."""
     dtype = input_type(call).dtype
     size = input_type(call).numpy_dtype.itemsize
     array = float_mode(hardware.mac_array, dtype)
@@ -255,5 +255,5 @@ def _constants(
 
 
 def _channel_step(hardware: Hardware, call: Call) -> int:
-    """The granularity of cuts by channels: those that the mode computes side by side."""
+    """Return the granularity of cuts by channels: those that the mode computes side by side."""
     return float_columns(hardware.mac_array, input_type(call).dtype)

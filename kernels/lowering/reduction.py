@@ -44,7 +44,7 @@ class Nest(NamedTuple):
 
 
 def nest(shape: Sequence[int], axes: Sequence[int]) -> Nest | None:
-    """A tensor some dimensions of which are combined; None where these lie in more than two places."""
+    """Return a tensor some dimensions of which are combined; None where these lie in more than two places."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [(gone, prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
     if not runs or runs[0][0]:
@@ -83,7 +83,10 @@ def _at_once(
     result_bytes: Callable[[Call], int],
     element_bytes: Callable[[Call], int] = lambda call: 1,
 ) -> Need:
-    """The need of the smallest tile: one outer index, and of codes in nests of one part one inner index."""
+    """Return the need of the smallest tile.
+
+    One outer index, and of quantized values in nests of one part one inner index.
+    """
 
     @need(ROOM)
     def fits(call: Call, hardware: Hardware) -> bool:
@@ -129,7 +132,7 @@ def selection_lowering(function: str, *more: Rule) -> Lowering:
 
 
 def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
-    """Of an operator that adds codes over axes and rescales the sums."""
+    """Of an operator that adds quantized values over axes and rescales the sums."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         ifm, ofm = input_type(call), call.outputs[0]
@@ -221,7 +224,7 @@ def _few_terms(call: Call[Reduction]) -> bool:
 
 
 def real_reduction_lowering(function: str) -> Lowering:
-    """Of an operator that reduces real numbers over neighbouring axes: "sum", "mean", "max", "min" or "prod"."""
+    """Of an operator that reduces float values over neighbouring axes: "sum", "mean", "max", "min" or "prod"."""
 
     def lower(call: Call[Reduction]) -> Parts:
         sizes = nest(input_type(call).shape, call.parameters.axes)

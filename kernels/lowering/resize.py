@@ -41,7 +41,7 @@ class Line(NamedTuple):
 
 
 def line_through(places: Int64Array) -> Line | None:
-    """The line through positions in 1/2**24; None if they lie on none."""
+    """Return the line through positions in 1/2**24; None if they lie on none."""
     scale = int(places[1] - places[0]) if len(places) > 1 else 0
     found = Line(scale, int(places[0]))
     straight = np.array_equal(np.arange(len(places)) * found.scale + found.offset, places)
@@ -49,7 +49,7 @@ def line_through(places: Int64Array) -> Line | None:
 
 
 def line_before(nearest: Int64Array, size: int) -> Line | None:
-    """A line whose pixels are `nearest`, numbers that do not fall, in an input of `size`; None if there is none.
+    """Return a line whose pixels are `nearest`, numbers that do not fall, in an input of `size`; None if there is none.
 
     The slope is that between the ends, or one step beside it. The offset must keep every position in its pixel; in
     the first and the last one it may leave the image.

@@ -33,7 +33,7 @@ class RowFields(NamedTuple):
 
 
 def _inner(call: Call[Along]) -> int:
-    """How many rows lie beside each other."""
+    """Return how many rows lie beside each other."""
     return prod(input_type(call).shape[axis_of(call) + 1 :])
 
 
@@ -46,14 +46,14 @@ def rows_at_once(call: Call[Along], hardware: Hardware) -> bool:
 
 
 def row_work(call: Call[Along], make: Callable[[RowFields], Instruction]) -> Parts:
-    """A function of rows along an axis: tiles of rows, or of groups of rows that lie beside each other."""
+    """Return a function of rows along an axis: tiles of rows, or of groups of rows that lie beside each other."""
     return row_work_by_table(call, lambda fields, table: make(fields), b"")
 
 
 def row_work_by_table(
     call: Call[Along], make: Callable[[RowFields, int], Instruction], table: bytes
 ) -> Parts:
-    """The same with a table that every tile needs; `make` is told its address."""
+    """Return the same with a table that every tile needs; `make` is told its address."""
     shape, axis, inner = input_type(call).shape, axis_of(call), _inner(call)
     depth, outer = shape[axis], prod(shape[:axis])
 

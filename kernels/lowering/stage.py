@@ -33,7 +33,7 @@ class OutputStage:
 
     bias: one value per output channel; None where it is known by its size only.
     scales: multipliers (int32) and shifts (int8), or float32 scales.
-    result_bytes: 1 for codes, 2 for int16, 4 for words, which are not clamped.
+    result_bytes: 1 for quantized values, 2 for int16, 4 for words, which are not clamped.
     int16: whether feature map and results are int16, and the bias int64.
     """
 
@@ -56,7 +56,7 @@ class OutputStage:
         return len(self.scales) == 1
 
     def parameters(self, first: int, last: int) -> bytes:
-        """The parameter block of channels [first, last), for a bias that is known."""
+        """Return the parameter block of channels [first, last), for a bias that is known."""
         assert self.bias is not None
         part = slice(first, last) if self.per_channel else slice(None)
         bounds = [_little(np.array([self.low, self.high], np.int16))] if self.int16 else []
@@ -70,7 +70,7 @@ class OutputStage:
         return Constants(self.parameters(first, last))
 
     def parameter_bytes(self, first: int, last: int) -> int:
-        """Bytes of that block."""
+        """Return the bytes of that block."""
         return parameter_bytes(last - first, self.per_channel, self.in_float32, self.int16)
 
 
@@ -85,12 +85,12 @@ def float32_rescale(call: Call, hardware: Hardware) -> bool:
 
 
 def _words(call: Call) -> bool:
-    """Whether a call gives sums as they are."""
+    """Return True if a call gives sums as they are."""
     return call.outputs[0].dtype == "int32"
 
 
 def output_stage(call: Call, multipliers: Multipliers, rounding: Rounding) -> OutputStage:
-    """The output stage of a call with a bias as third input, or none; equal scales of all channels become one.
+    """Return the output stage of a call with a bias as third input, or none; equal scales of all channels become one.
 
     `multipliers` and `rounding` are those of fixed point.
     """
@@ -124,7 +124,7 @@ def accumulator_bits(call: Call) -> int:
 
 
 def _shared(*arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """The arrays with one entry where all entries are equal."""
+    """Return the arrays with one entry where all entries are equal."""
     alike = all((array == array[0]).all() for array in arrays)
     return tuple([array[:1] for array in arrays]) if alike else arrays
 
@@ -134,12 +134,12 @@ def _signed(tensor: TensorType) -> int:
 
 
 def few_bits(call: Call, hardware: Hardware) -> bool:
-    """Whether the weights of a call are constants of fewer bits than eight."""
+    """Return True if the weights of a call are constants of fewer bits than eight."""
     return 1 in call.constants and hardware.mac_array.few_bits
 
 
 def common_fields(call: Call, stage: OutputStage, hardware: Hardware) -> dict[str, Any]:
-    """The fields that all tiles of a call share."""
+    """Return the fields that all tiles of a call share."""
     ifm, ofm, weights = input_type(call), call.outputs[0], input_type(call, 1)
     if ifm.dtype == "int16":
         return {

@@ -45,11 +45,11 @@ class _Axis(NamedTuple):
     pad: int
 
     def last_seen(self, output: int) -> int:
-        """The last input position that an output position sees: with the first tap of its phase."""
+        """Return the last input position that an output position sees: with the first tap of its phase."""
         return (output + self.pad) // self.stride
 
     def first_tap(self, output: int) -> int:
-        """The first tap of its phase; the others are each a stride further."""
+        """Return the first tap of its phase; the others are each a stride further."""
         return (output + self.pad) % self.stride
 
     @property
@@ -58,7 +58,7 @@ class _Axis(NamedTuple):
         return range(min(self.stride, self.taps))
 
     def taps_from(self, first: int) -> int:
-        """How many taps a phase has."""
+        """Return how many taps a phase has."""
         return max(0, -(-(self.taps - first) // self.stride))
 
     def needed(self, first: int, last: int) -> tuple[int, int]:
@@ -87,7 +87,7 @@ class _Phase(NamedTuple):
 
 
 def _phases(axis: _Axis, first: int, last: int, start: int, end: int) -> list[_Phase]:
-    """The phases of output positions [first, last) that see some of the input positions [start, end)."""
+    """Return the phases of output positions [first, last) that see some of the input positions [start, end)."""
     found = []
     for output in range(first, min(first + axis.stride, last)):
         tap = axis.first_tap(output)
@@ -142,7 +142,7 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
 
 
 def _without_dilations(call: Call) -> Call:
-    """The call with filters as large as their dilated windows, zeros between their taps."""
+    """Return the call with filters as large as their dilated windows, zeros between their taps."""
     apart = call.parameters.dilations
     if apart == (1, 1):
         return call
@@ -171,12 +171,12 @@ class _Boxes(NamedTuple):
     channels: int
 
     def ranges(self, first: int, last: int) -> list[tuple[int, int]]:
-        """The channels [first, last) group by group."""
+        """Return the channels [first, last) group by group."""
         ends = [*range(first - first % self.channels + self.channels, last, self.channels), last]
         return list(zip([first, *ends], ends, strict=False))
 
     def of(self, first: int, last: int) -> list[Box]:
-        """Those of channels [first, last)."""
+        """Return those of channels [first, last)."""
         return [box for part in self.ranges(first, last) for box in self._of_group(*part)]
 
     def _of_group(self, first: int, last: int) -> list[Box]:

@@ -37,7 +37,7 @@ _ROW_BYTES = 1024
 
 
 def signed(dtype: str) -> int:
-    """The type field of an 8-bit element type."""
+    """Return the type field of an 8-bit element type."""
     return int(dtype == "int8")
 
 
@@ -55,14 +55,17 @@ def int16_passes(call: Call, hardware: Hardware) -> bool:
 
 
 def dense_row_bytes(elements: int, longest: int = _ROW_BYTES) -> int:
-    """The longest row of at most `longest` bytes that divides a dense operand into equal rows; 1 for no elements."""
+    """Return the longest row of at most `longest` bytes that divides a dense operand into equal rows.
+
+    1 for no elements.
+    """
     return next((size for size in range(min(elements, longest), 0, -1) if elements % size == 0), 1)
 
 
 def lower_dense(
     call: Call, make: Callable[[int, int, int, int], Instruction], constants: bytes = b""
 ) -> Parts:
-    """A function of one dense operand; `make(input, output, constants, elements)` gives the instruction."""
+    """Return a function of one dense operand; `make(input, output, constants, elements)` gives the instruction."""
     elements = call.outputs[0].elements
     columns = dense_row_bytes(elements)
     rows, sizes = (
@@ -99,7 +102,10 @@ def _dense_work(
 
 
 def table_work(source: Rows, target: Rows, table: Array) -> Work:
-    """A look-up of rows of bytes in a table of 256 entries, in raw byte order; `target` has rows of as many entries."""
+    """Return a look-up of rows of bytes in a table of 256 entries, in raw byte order.
+
+    `target` has rows of as many entries.
+    """
     entry = ENTRY_BYTES.index(table.itemsize)
 
     def look_up(source: int, target: int, constants: int, elements: int) -> Instruction:
@@ -109,7 +115,7 @@ def table_work(source: Rows, target: Rows, table: Array) -> Work:
 
 
 def lower_int16_table(call: Call, table: Array, **fields: Any) -> Parts:
-    """A function of int16 values by a table between whose entries it is interpolated; `fields` say how."""
+    """Return a function of int16 values by a table between whose entries it is interpolated; `fields` say how."""
 
     def make(source: int, target: int, constants: int, elements: int) -> Instruction:
         return Lookup(input=source, output=target, size=elements, table=constants, **fields)
@@ -118,12 +124,12 @@ def lower_int16_table(call: Call, table: Array, **fields: Any) -> Parts:
 
 
 def lower_table(call: Call, table: Array, position: int = 0) -> Parts:
-    """An operator of one operand of bytes as a look-up in its table of 256 entries, in raw byte order."""
+    """Return an operator of one operand of bytes as a look-up in its table of 256 entries, in raw byte order."""
     return (_part_by_table(table, 0, call.outputs[0].elements, position),)
 
 
 def _part_by_table(table: Array, first: int, elements: int, position: int = 0) -> Work:
-    """The look-up of some elements of an operand from the first one on."""
+    """Return the look-up of some elements of an operand from the first one on."""
     width = table.itemsize
     row = dense_row_bytes(elements, _ROW_BYTES // width**2)  # so that rows of wide entries are not longer
     source = Rows(("in", position), elements // row, row, first)
@@ -132,7 +138,7 @@ def _part_by_table(table: Array, first: int, elements: int, position: int = 0) -
 
 
 def lower_tables(call: Call, tables: Sequence[Array], axis: int) -> Parts:
-    """An operator of one operand of bytes with a table for each position along an axis."""
+    """Return an operator of one operand of bytes with a table for each position along an axis."""
     shape = call.outputs[0].shape
     inner, channels = prod(shape[axis + 1 :]), shape[axis]
     return tuple(
@@ -159,7 +165,7 @@ def _lower_pool(call: Call, maximum: bool) -> Parts:
 
 
 def pool_parts(call: Call, make: Callable[[dict[str, Any]], Instruction]) -> Parts:
-    """A pool: tiles of rows, image by image; `make` gives the instruction for the fields of a tile's windows."""
+    """Return a pool: tiles of rows, image by image; `make` gives the instruction for the fields of a tile's windows."""
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
     pixel = depth * input_type(call).element.bits // 8
@@ -230,7 +236,10 @@ def rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str,
 
 
 def lower_mean(call: Call, hardware: Hardware) -> Parts:
-    """A mean over adjacent dimensions: tiles of independent sums; of some of those side by side where not all fit."""
+    """Return a mean over adjacent dimensions: tiles of independent sums.
+
+    Of some of those side by side where not all fit.
+    """
     sizes = _mean_sizes(call)
     if sizes is None:
         raise ValueError("averaged dimensions are not adjacent; the operator's rules should refuse")
@@ -256,7 +265,7 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_quantize(call: Call, hardware: Hardware) -> Parts:
-    """Codes of one scale to codes of another."""
+    """Quantized values of one scale to quantized values of another."""
     return lower_rescale(call, quantize_multiplier_of(input_type(call), call.outputs[0]))
 
 

@@ -39,7 +39,7 @@ class Rows:
     by_columns: bool = False
 
     def part_bytes(self, parts: int) -> int:
-        """Bytes of so many rows, or columns."""
+        """Return the bytes of so many rows, or columns."""
         return parts * (self.count if self.by_columns else self.row_bytes)
 
     def begin(self, entry: int, first: int = 0) -> int:
@@ -199,7 +199,7 @@ class Work(Part):
         return self.outputs[0]
 
     def instructions(self, tile: Tile, where: TileAddresses) -> tuple[Instruction, ...]:
-        """The instructions for a tile."""
+        """Return the instructions for a tile."""
         made = self.emit(tile, where)
         return made if isinstance(made, tuple) else (made,)
 
@@ -269,7 +269,7 @@ def same_rows(first: int, last: int) -> tuple[int, int]:
 
 
 def one_row(first: int, last: int) -> tuple[int, int]:
-    """Every output row needs the only row of an input."""
+    """Return every output row needs the only row of an input."""
     return 0, 1
 
 

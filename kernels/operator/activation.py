@@ -37,9 +37,9 @@ def activation_in_32_bits(call: Call[Activated]) -> bool:
 
 
 def act_range(activation: Activation, ofm: TensorType) -> tuple[int, int]:
-    """The smallest and largest code that `activation` lets through to an 8-bit output.
+    """Return the smallest and largest quantized value that `activation` lets through to an 8-bit output.
 
-    A finite real bound b is the code zero_point + b / scale, divided in float32 and rounded half away from
+    A finite real bound b is the quantized value zero_point + b / scale, divided in float32 and rounded half away from
     zero, and no bound lies outside the element type.
     """
     low, high = code_range(ofm.dtype)
@@ -65,7 +65,7 @@ def _steps(real: float, ofm: TensorType) -> float:
 
 
 def float32_bounds(activation: Activation, ofm: TensorType) -> tuple[int, int]:
-    """The same with the rescale "float32": bounds are divided in float32 too, but rounded half to even."""
+    """Return the same with the rescale "float32": bounds are divided in float32 too, but rounded half to even."""
     low, high = code_range(ofm.dtype)
     zero = quantization(ofm).zero_point
     smallest, largest = (

@@ -15,7 +15,7 @@ from npusim.kernels.operator.operator import Call, Rule, Shapes, Values
 from npusim.kernels.operator.parameters import Sizes, Step
 
 MOST_CODES = 1 << 23
-"""So many 8-bit codes always add up within the 32 bits of an accumulator."""
+"""So many 8-bit values always add up within the 32 bits of an accumulator."""
 
 
 class Along(parameters.Parameters):
@@ -25,7 +25,7 @@ class Along(parameters.Parameters):
 
 
 def axis_of(call: Call[Along]) -> int:
-    """The axis counted from the front."""
+    """Return the axis counted from the front."""
     return call.parameters.axis % len(input_type(call).shape)
 
 
@@ -48,7 +48,7 @@ class Reduction(parameters.Parameters):
 
 
 def combined(call: Call[Reduction]) -> int:
-    """How many elements make up one element of the output."""
+    """Return how many elements make up one element of the output."""
     shape = input_type(call).shape
     return prod(shape[axis] for axis in call.parameters.axes)
 
@@ -60,7 +60,7 @@ def ascending_axes(call: Call[Reduction]) -> bool:
 
 
 def reduced(call: Call[Reduction]) -> Shapes:
-    """The input's shape without the axes, or with one element along each."""
+    """Return the input's shape without the axes, or with one element along each."""
     shape, axes = input_type(call).shape, call.parameters.axes
     if call.parameters.keep_dims:
         return (tuple(1 if axis in axes else size for axis, size in enumerate(shape)),)
@@ -84,7 +84,7 @@ def in_order(call: Call[Reduction], x: NDArray[Any]) -> NDArray[Any]:
 
 
 def wide_sums(call: Call[Reduction], values: Values) -> NDArray[np.float64]:
-    """Real numbers added up over the axes in float64."""
+    """Float values added up over the axes in float64."""
     x: Any = input_value(values)
     return np.asarray(x.sum(axis=call.parameters.axes, dtype=np.float64))
 

@@ -33,7 +33,7 @@ Combine = Callable[[Any, Any], Any]
 """A function of two arrays that broadcast."""
 
 CODES = ("int8", "uint8", "int16")
-"""Element types whose elements are codes of real numbers."""
+"""Element types whose elements are quantized values of float values."""
 
 NUMBERS = ("int32", "int64", "float16", "float32")
 """Element types whose elements stand for themselves."""
@@ -54,7 +54,7 @@ def references(of_codes: Reference, combine: Combine) -> dict[str, Reference]:
 
 
 def of_numbers(combine: Combine) -> Reference:
-    """The reference of elements that stand for themselves, with the operator's activation if it has one."""
+    """Return the reference of elements that stand for themselves, with the operator's activation if it has one."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         with np.errstate(all="ignore"):  # 32 bits wrap, and reals become infinite or no number
@@ -66,7 +66,7 @@ def of_numbers(combine: Combine) -> Reference:
 
 
 def add_or_subtract(call: Call[Activated], values: Values, combine: np.ufunc) -> list[Array]:
-    """The sum or difference (`combine`: np.add or np.subtract) of codes, on a common scale."""
+    """Return the sum or difference (`combine`: np.add or np.subtract) of quantized values, on a common scale."""
     multipliers = sum_multipliers(call)
     first = _addend(input_value(values), input_type(call), multipliers.first)
     second = _addend(input_value(values, 1), input_type(call, 1), multipliers.second)
@@ -74,7 +74,7 @@ def add_or_subtract(call: Call[Activated], values: Values, combine: np.ufunc) ->
 
 
 def _addend(codes: Array, operand: TensorType, multiplier: Multiplier) -> Int32Array:
-    """Codes on the common scale. There are 256 of 8 bits, so each is rescaled once and then looked up."""
+    """Quantized values on the common scale. There are 256 of 8 bits, so each is rescaled once and then looked up."""
     zero_point = np.int32(quantization(operand).zero_point)
     if operand.element.bits > 8:
         wide = (codes.astype(np.int32) - zero_point) << WIDE_LEFT_SHIFT
@@ -85,7 +85,7 @@ def _addend(codes: Array, operand: TensorType, multiplier: Multiplier) -> Int32A
 
 
 def finish_codes(call: Call[Activated], results: IntArray, multiplier: Multiplier) -> Array:
-    """Rescale, zero point and activation of an output of codes."""
+    """Rescale, zero point and activation of an output of quantized values."""
     ofm = call.outputs[0]
     low, high = act_range(call.parameters.activation, ofm)
     return requantise(results, *multiplier, quantization(ofm).zero_point, low, high, ofm.numpy_dtype)

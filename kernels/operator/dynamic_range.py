@@ -116,7 +116,7 @@ def _shifted(quotients: Float32Array, zero_points: NDArray[np.int64]) -> NDArray
 
 
 def scales_of(weights: TensorType) -> Float32Array:
-    """The scales of weights, one or one per channel."""
+    """Return the scales of weights, one or one per channel."""
     return np.array(quantization(weights).scales, np.float32)
 
 
@@ -133,12 +133,12 @@ def product(
 
 
 def asymmetric(call: Call) -> bool:
-    """Whether rows get zero points of their own."""
+    """Return True if rows get zero points of their own."""
     return bool(call.parameters.rescale == "dynamic_asymmetric")
 
 
 def symmetric_weights(axis: int | None, *positions: int) -> Rule:
-    """The rule for weights whose channels are dimension `axis`; None where only one scale may be.
+    """Return the rule for weights whose channels are dimension `axis`; None where only one scale may be.
 
     positions: of the weights among the operands, of which some may be absent; by default 1.
     """
@@ -160,7 +160,7 @@ def symmetric_weights(axis: int | None, *positions: int) -> Rule:
 
 
 def known_weights(call: Call) -> NDArray[Any] | None:
-    """The data of constant weights of a call; None for others."""
+    """Return the data of constant weights of a call; None for others."""
     data = call.constants.get(1)
     return data if isinstance(data, np.ndarray) else None
 
@@ -171,7 +171,7 @@ def arithmetic(
     reference: Callable[[Call, Values], list[Array]],
     expand: Callable[[Call], Expansion | None] | None = None,
 ) -> Arithmetic:
-    """The dynamic range arithmetic of an operator."""
+    """Return the dynamic range arithmetic of an operator."""
     why = ON_FLOAT_UNITS if expand else ON_HOST
     return Arithmetic(DYNAMIC_RANGE, types, rules, reference, (), why, expand)
 
@@ -184,7 +184,7 @@ def in_steps(
     asymmetric: bool,
     in_turn: bool = False,
 ) -> Expansion:
-    """A call as steps of float lanes and one float product; of asymmetric rows the host computes the scales.
+    """Return a call as steps of float lanes and one float product; of asymmetric rows the host computes the scales.
 
     The steps have the bytes of the whole for rows whose inverse scale is finite: of a range of 4e-37 or more.
 
@@ -228,7 +228,10 @@ def in_steps(
 
 
 def _half(steps: RealSteps, row_axes: tuple[int, ...]) -> int:
-    """What rounds values to nearest before they are cut off: 0.5, or behind the last vector of a row a little less."""
+    """Return what rounds values to nearest before they are cut off.
+
+    0.5, or behind the last vector of a row a little less.
+    """
     shape = tuple(size if axis in row_axes else 1 for axis, size in enumerate(steps.shapes[0]))
     rest = prod(shape) % _VECTOR
     if not rest:

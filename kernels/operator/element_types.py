@@ -19,7 +19,7 @@ Entries = tuple[frozenset[str], ...]
 
 
 def alike(*dtypes: str) -> tuple[str, ...]:
-    """The rows of an operator whose operands all have one of these types."""
+    """Return the rows of an operator whose operands all have one of these types."""
     return tuple(f"{dtype} -> {dtype}" for dtype in dtypes)
 
 
@@ -29,7 +29,7 @@ ANY_ALIKE = alike(*names())
 
 @cache
 def entries(row: str) -> tuple[Entries, Entries]:
-    """The element types that a row allows for each input and each output."""
+    """Return the element types that a row allows for each input and each output."""
     inputs, outputs = (tuple(_expanded(side)) for side in row.split(" -> "))
     return inputs, outputs
 
@@ -41,7 +41,7 @@ def _expanded(side: str) -> Iterator[frozenset[str]]:
 
 
 def fits(rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> bool:
-    """Whether some row allows the element types of these operands; without rows all do."""
+    """Return True if some row allows the element types of these operands; without rows all do."""
     if not rows:
         return True
     return any(
@@ -59,7 +59,7 @@ def _fits(allowed: Entries, operands: Sequence[TensorType | None]) -> bool:
 
 
 def in_words(rows: Sequence[str]) -> str:
-    """The rows as a rule for messages and the manual."""
+    """Return the rows as a rule for messages and the manual."""
     firsts = [row.partition(" -> ")[0] for row in rows]
     if list(rows) != list(alike(*firsts)):
         return f"element types are {_either([f'({row})' for row in rows])}"
@@ -91,7 +91,7 @@ def refusal(rows: Sequence[str], inputs: Sequence[TensorType | None], outputs: S
 
 
 def first_operand(rows: Sequence[str]) -> tuple[str, ...]:
-    """The element types that the first input may have, each once."""
+    """Return the element types that the first input may have, each once."""
     return tuple(name for name in names() if any(name in entries(row)[0][0] for row in rows))
 
 

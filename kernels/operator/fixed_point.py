@@ -82,7 +82,7 @@ class FixedPoint:
         return np.sign(x) * positive
 
     def logarithm(self, x: Int64Array, integer_bits: int, result_bits: int) -> Int64Array:
-        """The natural logarithm of x >= 1 in Q`integer_bits`, in Q`result_bits`; for words of 32 bits.
+        """Return the natural logarithm of x >= 1 in Q`integer_bits`, in Q`result_bits`; for words of 32 bits.
 
         x is r * 2**k with r near 2**-(1/4), for which a quotient of polynomials serves: of the two ways to write it
         with k a multiple of 1/2 and a quarter to either side, the one with the smaller r. One integer bit more than
@@ -137,7 +137,7 @@ class FixedPoint:
         return np.minimum(result, self.one)
 
     def _constant(self, word: int) -> int:
-        """A constant of 32 bits in this word size."""
+        """Return a constant of 32 bits in this word size."""
         return int(divide_by_power(np.asarray(word, np.int64), 32 - self.bits))
 
     def _saturating_shift(self, x: Int64Array, places: Int64Array | int) -> Int64Array:
@@ -146,7 +146,7 @@ class FixedPoint:
 
 
 def inverse_square_root(value: int) -> tuple[int, int]:
-    """1 / the root of a whole number from 1 on, as a multiplier and a power of two.
+    """1 / the root of a integer from 1 on, as a multiplier and a power of two.
 
     Five Newton-Raphson steps x += x * (1 - v * x * x) / 2 from 1, on the value moved by pairs of places into Q3; the
     result in Q3 times half the root of 2 makes up for the odd place.

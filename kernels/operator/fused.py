@@ -19,7 +19,7 @@ from npusim.kernels.operator.operator import Call, Rule, Values
 
 
 class SumFactors(NamedTuple):
-    """Numbers of a fused sum: what codes of each operand are multiplied by, and what is added."""
+    """Numbers of a fused sum: what quantized values of each operand are multiplied by, and what is added."""
 
     first: np.float32
     second: np.float32
@@ -78,7 +78,10 @@ def mean_factor(call: Call) -> np.float32:
 
 @np.errstate(all="ignore")
 def fused_mean(call: Call, values: Values) -> list[Array]:
-    """QLinearGlobalAveragePool: rint(f32(f32(sum of codes less their zero points) * factor)) + output zero."""
+    """QLinearGlobalAveragePool.
+
+    Rint(f32(f32(sum of quantized values less their zero points) * factor)) + output zero.
+    """
     codes = np.asarray(input_value(values)).astype(np.int64)
     terms = input_type(call).elements // call.outputs[0].elements
     sums = codes.sum(axis=call.parameters.axes) - terms * quantization(input_type(call)).zero_point
@@ -106,7 +109,7 @@ def finish_steps(call: Call, steps: Float32Array) -> Array:
 
 
 def bounds(call: Call) -> tuple[int, int]:
-    """The smallest and largest code of the output that the activation lets through, in float32."""
+    """Return the smallest and largest quantized value of the output that the activation lets through, in float32."""
     limits = REAL_RANGES[getattr(call.parameters, "activation", "none")]
     low, high = codes_of_results(np.array(limits, np.float32), call.outputs[0]).tolist()
     return low, high
@@ -136,5 +139,5 @@ def _largest(kind: TensorType) -> float:
 
 
 def one_scale(kind: TensorType) -> bool:
-    """Whether elements are codes of 8 bits with one scale and zero point."""
+    """Return True if elements are 8-bit values with one scale and zero point."""
     return kind.quantized8 and kind.quantization is not None and kind.quantization.axis is None

@@ -17,7 +17,7 @@ class Window(Activated):
 
 
 def positions(size: int, kernel: int, stride: int, dilation: int, padding: Sequence[int]) -> int:
-    """How many windows fit along one axis; 0 or less if not one does."""
+    """Return how many windows fit along one axis; 0 or less if not one does."""
     extent = (kernel - 1) * dilation + 1
     return (size + sum(padding) - extent) // stride + 1
 
@@ -44,7 +44,7 @@ def window_shape(call: Call[Window], kernel: Sequence[int], dilations: Sequence[
 
 
 def limited(names: Sequence[str], most: int) -> Rule:
-    """The NPU rule that the pairs of these parameters lie in 1..most."""
+    """Return the NPU rule that the pairs of these parameters lie in 1..most."""
 
     def rule(call: Call) -> bool:
         return all(number <= most for name in names for number in getattr(call.parameters, name))

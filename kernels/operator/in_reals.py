@@ -16,7 +16,7 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 
 
 def reals_of_codes(codes: Array, kind: TensorType) -> Array:
-    """The real numbers of codes, in float32; elements without scale stay what they are."""
+    """Return the float values of quantized values, in float32; elements without scale stay what they are."""
     if not kind.quantized or kind.quantization is None:
         return codes
     scales, zero_points = by_element(kind.quantization, codes.ndim)
@@ -27,9 +27,9 @@ def reals_of_codes(codes: Array, kind: TensorType) -> Array:
 
 
 def codes_of_results(reals: Array, kind: TensorType, bounds: tuple[int, int] | None = None) -> Array:
-    """The codes of float32 numbers, of no number the smallest.
+    """Return the quantized values of float32 numbers, of no number the smallest.
 
-    bounds: the smallest and largest code, where they are not those of the element type.
+    bounds: the smallest and largest quantized value, where they are not those of the element type.
     """
     assert kind.quantization is not None
     scales, zero_points = by_element(kind.quantization, reals.ndim)

@@ -1,4 +1,4 @@
-"""One over the square root of whole numbers in fixed point, equal to TensorFlow Lite's to the last bit."""
+"""One over the square root of integers in fixed point, equal to TensorFlow Lite's to the last bit."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from npusim.kernels.operator.operator import Call, Reference, Shapes, Values
 
 
 def input_type(call: Call, position: int = 0) -> TensorType:
-    """The type of an input that the operator's rules require to be there."""
+    """Return the type of an input that the operator's rules require to be there."""
     found = call.inputs[position]
     if found is None:
         raise ValueError(f"input {position} is absent; the operator's rules should have refused the call")
@@ -23,7 +23,7 @@ def input_type(call: Call, position: int = 0) -> TensorType:
 
 
 def input_value(values: Values, position: int = 0) -> Array:
-    """The value of an input that the operator's rules require to be there."""
+    """Return the value of an input that the operator's rules require to be there."""
     found = values[position]
     if found is None:
         raise ValueError(f"input {position} has no value; the operator's rules should have refused the call")
@@ -31,13 +31,13 @@ def input_value(values: Values, position: int = 0) -> Array:
 
 
 def known(call: Call) -> list[Array | None]:
-    """The operands that are constants with data at hand, by position."""
+    """Return the operands that are constants with data at hand, by position."""
     data = [call.constants.get(position) for position in range(len(call.inputs))]
     return [each if isinstance(each, np.ndarray) else None for each in data]
 
 
 def by_type(references: Mapping[str, Reference]) -> Reference:
-    """The reference that takes the entry of the first input's element type."""
+    """Return the reference that takes the entry of the first input's element type."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         return references[input_type(call).dtype](call, values)
@@ -46,7 +46,10 @@ def by_type(references: Mapping[str, Reference]) -> Reference:
 
 
 def with_halves(references: Mapping[str, Reference]) -> dict[str, Reference]:
-    """The references and one for float16: that of float32 on widened operands, its results rounded to float16."""
+    """Return the references and one for float16.
+
+    That of float32 on widened operands, its results rounded to float16.
+    """
     reference = references["float32"]
 
     def of_halves(call: Call, values: Values) -> list[Array]:
@@ -75,34 +78,34 @@ def _wide(data: Any) -> Any:
 
 
 def like_input(call: Call) -> Shapes:
-    """The output has the shape of the input."""
+    """Return the output has the shape of the input."""
     return (input_type(call).shape,)
 
 
 def broadcast(call: Call) -> Shapes:
-    """The output has the shape that those of the two inputs broadcast to; raises ValueError if they do not."""
+    """Return the output has the shape that those of the two inputs broadcast to; raises ValueError if they do not."""
     return (np.broadcast_shapes(input_type(call).shape, input_type(call, 1).shape),)
 
 
 def quantization(tensor: TensorType) -> Quantization:
-    """The quantization of a tensor that the operator's rules require to be quantized."""
+    """Return the quantization of a tensor that the operator's rules require to be quantized."""
     if tensor.quantization is None:
         raise ValueError(f"{tensor.dtype} operand without scale; the operator's rules should have refused it")
     return tensor.quantization
 
 
 def weight_zero(call: Call) -> int:
-    """The zero point of the codes of the second operand: one for all channels."""
+    """Return the zero point of the quantized values of the second operand: one for all channels."""
     return quantization(input_type(call, 1)).zero_points[0]
 
 
 def code_range(dtype: str) -> tuple[int, int]:
-    """The smallest and largest code of an element type."""
+    """Return the smallest and largest quantized value of an element type."""
     return element(dtype).limits
 
 
 def elementwise(call: Call, elements: int | None = None) -> Workload:
-    """Work of an operator that computes `elements` values (default: as many as the outputs have)."""
+    """Return the work of an operator that computes `elements` values (default: as many as the outputs have)."""
     given = {position: tensor for position, tensor in enumerate(call.inputs) if tensor is not None}
     weights = sum(tensor.size_bytes for position, tensor in given.items() if position in call.constants)
     results = sum(output.elements for output in call.outputs)
@@ -118,7 +121,7 @@ def elementwise(call: Call, elements: int | None = None) -> Workload:
 
 
 def _is_rescaled(output: TensorType, operands: Iterable[TensorType]) -> bool:
-    """Whether codes have another scale than those of an operand; another zero point alone is none."""
+    """Return True if quantized values have another scale than those of an operand; another zero point alone is none."""
     if output.quantization is None:
         return False
     scales = [operand.quantization.scales for operand in operands if operand.quantization is not None]
@@ -126,10 +129,10 @@ def _is_rescaled(output: TensorType, operands: Iterable[TensorType]) -> bool:
 
 
 def move(call: Call) -> Workload:
-    """Work of an operator that copies its input to its outputs."""
+    """Return the work of an operator that copies its input to its outputs."""
     return replace(elementwise(call, 0), kind="move", rescaled=0)
 
 
 def free(call: Call) -> Workload:
-    """Work of an operator that only gives bytes another shape: none."""
+    """Return the work of an operator that only gives bytes another shape: none."""
     return replace(elementwise(call, 0), kind="free", rescaled=0, input_bytes=0, output_bytes=0)

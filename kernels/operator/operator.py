@@ -75,7 +75,7 @@ def need(key: str) -> Callable[[Callable[[Call, Hardware], bool]], Need]:
 
 
 def text(rule: Callable[..., bool]) -> str:
-    """A rule as messages and the manual say it."""
+    """Return a rule as messages and the manual say it."""
     return " ".join((rule.__doc__ or "").split()).rstrip(".")
 
 
@@ -211,7 +211,7 @@ class Operator:
     expand:    a call that no lowering takes as simpler ones; None where it has to stay whole.
     on_host:   for operators without lowerings: why there are none.
     alias:     for operators that move nothing when their operands share memory.
-    border:    for windows over images: the code that they read outside the first input.
+    border:    for windows over images: the quantized value that they read outside the first input.
     states:    positions of inputs that may be states. A call with as many outputs more gives their next values there.
     window:    for windows over images: their size and stride.
     defined:   outputs -> what of them the operator gives, for one that need not fill them; otherwise all.
@@ -336,7 +336,7 @@ def _float_kinds(call: Call) -> tuple[list[TensorType | None], list[TensorType]]
 
 
 def call_in_reals(call: Call) -> Call:
-    """The call with float32 in the place of codes, which computes as it does without them."""
+    """Return the call with float32 in the place of quantized values, which computes as it does without them."""
     return replace(
         call,
         parameters=call.parameters.changed(rescale="fixed_point"),
@@ -353,7 +353,7 @@ def call_in_reals(call: Call) -> Call:
 
 
 def compute_in_reals(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
-    """What the reference of an operator gives on reals, with codes where the call has them."""
+    """Return what the reference of an operator gives on floats, with quantized values where the call has them."""
     reals = [
         value if value is None or kind is None else reals_of_codes(value, kind)
         for value, kind in zip(values, call.inputs, strict=True)

@@ -40,10 +40,11 @@ NO_BORDERS: Borders = ((0, 0), (0, 0))
 Activation = Literal["none", "relu", "relu6", "relu_n1_to_1"]
 
 Rescale = Literal["fixed_point", "float32", "fused", "dynamic", "dynamic_asymmetric", "power_of_two"]
-"""How codes become the codes of a result.
+"""How quantized values become the quantized values of a result.
 
 fixed_point: by integer multipliers and shifts, as TFLite's kernels do.
-float32:     as ONNX writes it: codes become float32, the operator computes on them, the result is divided by its
+float32:     as ONNX writes it: quantized values become float32, the operator computes on them, the result is divided by
+its
              scale, rounded half to even, the zero point added. Weighted sums are exact, and rescaled by one product;
              their int32 output is the sum itself (`npusim.kernels.operators.convolution.exact_sum`).
 fused:       as the operators of com.microsoft do, where they differ from that.
@@ -96,11 +97,11 @@ class Parameters:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """The parameters that plain values by name give. Raises GraphError as making them does."""
+        """Return the parameters that plain values by name give. Raises GraphError as making them does."""
         return cls(**values)
 
     def plain(self) -> dict[str, Any]:
-        """The values by name as JSON has them; those that have their default are left out."""
+        """Return the values by name as JSON has them; those that have their default are left out."""
         kind: Any = type(self)
         return {
             name: kinds.write(value)
@@ -109,7 +110,7 @@ class Parameters:
         }
 
     def changed(self, **values: Any) -> Self:
-        """The same but for some values."""
+        """Return the same but for some values."""
         return type(self)(**{**vars(self), **values})
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -133,7 +134,7 @@ class Parameters:
 
 @cache
 def _codecs(kind: Any) -> dict[str, Codec]:
-    """How to check each field, in the order of the annotations, those of the base class last."""
+    """Return how to check each field, in the order of the annotations, those of the base class last."""
     hints = get_type_hints(kind, include_extras=True)
     hints["rescale"] = hints.pop("rescale")
     return {name: codec(annotation) for name, annotation in hints.items()}
@@ -164,9 +165,9 @@ class Unchecked(Parameters):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """All of them."""
+        """Return all of them."""
         return cls(values=values)
 
     def plain(self) -> dict[str, Any]:
-        """All of them."""
+        """Return all of them."""
         return dict(self.values)

@@ -1,4 +1,4 @@
-"""A call on reals as simpler calls, for what the lanes for reals do not do in one instruction."""
+"""A call on floats as simpler calls, for what the float lanes do not do in one instruction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RealSteps:
         parameters: Parameters = NONE,
         kind: TensorType | None = None,
     ) -> int:
-        """The result of an operator, of `shape` and the call's element type, or of another `kind`."""
+        """Return the result of an operator, of `shape` and the call's element type, or of another `kind`."""
         name = f"{op}_{len(self._expansion.parts)}"
         kind = kind or TensorType(input_type(self._call).dtype, shape)
         [number] = self._expansion.call(name, op, inputs, (kind,), parameters)
@@ -47,14 +47,14 @@ class RealSteps:
         return number
 
     def number(self, value: float) -> int:
-        """A constant that broadcasts with everything."""
+        """Return a constant that broadcasts with everything."""
         with np.errstate(over="ignore"):  # what is beyond float16 is infinite
             number = self._expansion.constant(np.array(value, input_type(self._call).dtype))
         self.shapes[number] = ()
         return number
 
     def on_host(self, op: str, inputs: Sequence[int], shapes: Sequence[Shape]) -> tuple[int, ...]:
-        """The results of an operator that the host may compute between the other steps."""
+        """Return the results of an operator that the host may compute between the other steps."""
         kinds = [TensorType(input_type(self._call).dtype, shape) for shape in shapes]
         name = f"{op}_{len(self._expansion.parts)}"
         numbers = self._expansion.call(name, op, inputs, kinds, NONE)
@@ -63,13 +63,13 @@ class RealSteps:
         return numbers
 
     def constant(self, data: Array) -> int:
-        """A constant of the call's element type."""
+        """Return a constant of the call's element type."""
         number = self._expansion.constant(data)
         self.shapes[number] = data.shape
         return number
 
     def function(self, op: str, x: int) -> int:
-        """A function of every element."""
+        """Return a function of every element."""
         return self.step(op, [x], self.shapes[x])
 
     def pair(self, op: str, a: int, b: int) -> int:
@@ -91,6 +91,6 @@ class RealSteps:
         return x
 
     def result(self, *numbers: int) -> Expansion:
-        """The expansion whose results are these."""
+        """Return the expansion whose results are these."""
         self._expansion.results = list(numbers)
         return self._expansion

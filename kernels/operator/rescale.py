@@ -53,7 +53,7 @@ def scaled_only_down(call: Call) -> bool:
 
 
 def _coded(call: Call) -> bool:
-    """Whether a call computes on codes of 8 or 16 bits."""
+    """Return True if a call computes on quantized values of 8 or 16 bits."""
     return input_type(call).quantized and input_type(call).element.bits <= 16
 
 
@@ -75,7 +75,7 @@ def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]
 def convolution_multipliers(
     ifm: TensorType, weights: TensorType, ofm: TensorType
 ) -> tuple[Int64Array, Int64Array]:
-    """Multipliers and shifts of conv_2d and depthwise_conv_2d, one of each per scale of the weights.
+    """Return the multipliers and shifts of conv_2d and depthwise_conv_2d, one of each per scale of the weights.
 
     ifm scale * weight scale / ofm scale in float64; but for a uint8 feature map and weights with one scale
     the product of the two scales is rounded to float32 first, as the kernels do.
@@ -89,13 +89,16 @@ def convolution_multipliers(
 def fully_connected_multipliers(
     ifm: TensorType, weights: TensorType, ofm: TensorType
 ) -> tuple[Int64Array, Int64Array]:
-    """Multipliers and shifts of fully_connected, one of each per scale of the weights; float64 throughout."""
+    """Return the multipliers and shifts of fully_connected, one of each per scale of the weights.
+
+    Float64 throughout.
+    """
     product = quantization(ifm).scale * np.array(quantization(weights).scales)
     return quantize_multipliers(product / quantization(ofm).scale)
 
 
 def products_of_scales(ifm: TensorType, weights: TensorType) -> NDArray[np.float32]:
-    """What sums of products of codes are multiplied by to be reals: scale times scale, in float32.
+    """Return what sums of products of quantized values are multiplied by to be floats: scale times scale, in float32.
 
     One for each scale of the weights; where the feature map has several, rows of them, one for each.
     """
@@ -106,14 +109,20 @@ def products_of_scales(ifm: TensorType, weights: TensorType) -> NDArray[np.float
 
 
 def float32_scales(ifm: TensorType, weights: TensorType, ofm: TensorType) -> NDArray[np.float32]:
-    """What they are multiplied by to be codes, with the rescale "float32": that over the output's scale, in float32."""
+    """Return what they are multiplied by to be quantized values, with the rescale "float32".
+
+    That over the output's scale, in float32.
+    """
     with np.errstate(over="ignore", under="ignore"):
         found: NDArray[np.float32] = products_of_scales(ifm, weights) / np.float32(quantization(ofm).scale)
     return found
 
 
 def batch_matmul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
-    """The rescale of a product of two activations: scale * scale in float32, / ofm scale in float64."""
+    """Return the multiplier and shift of a product of two activations.
+
+    Scale * scale in float32, / ofm scale in float64.
+    """
     with np.errstate(over="ignore"):
         product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
     return quantize_multiplier(float(product) / quantization(ofm).scale)
@@ -128,7 +137,7 @@ class AddMultipliers(NamedTuple):
 
 
 def sum_multipliers(call: Call) -> AddMultipliers:
-    """Rescales of add and sub for the codes of a call, of 8 or 16 bits."""
+    """Return the multipliers and shifts of add and sub for the quantized values of a call, of 8 or 16 bits."""
     left_shift = ADD_LEFT_SHIFT if input_type(call).quantized8 else WIDE_LEFT_SHIFT
     return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0], left_shift)
 
@@ -136,7 +145,7 @@ def sum_multipliers(call: Call) -> AddMultipliers:
 def add_multipliers(
     first: TensorType, second: TensorType, ofm: TensorType, left_shift: int = ADD_LEFT_SHIFT
 ) -> AddMultipliers:
-    """Rescales of add and sub; addends enter shifted left by so many places.
+    """Return the multipliers and shifts of add and sub; addends enter shifted left by so many places.
 
     The common scale is twice the larger input scale, so that the sum of two rescaled addends cannot overflow.
     """
@@ -154,7 +163,10 @@ SQUARE_LEFT_SHIFT = 7
 
 
 def square_multipliers(call: Call) -> AddMultipliers:
-    """Rescales of squared_difference: those of a difference, and of its square to the output's scale."""
+    """Return the multipliers and shifts of squared_difference.
+
+    Those of a difference, and of its square to the output's scale.
+    """
     first, second, ofm = input_type(call), input_type(call, 1), call.outputs[0]
     scales = quantization(first).scale, quantization(second).scale
     common = 2 * max(scales)
@@ -176,7 +188,10 @@ def prelu_multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
 
 
 def div_multiplier(call: Call) -> Multiplier:
-    """The rescale of a quotient of codes: input scale / (input scale * output scale), in float32."""
+    """Return the multiplier and shift of a quotient of quantized values.
+
+    Input scale / (input scale * output scale), in float32.
+    """
     first, second, ofm = (
         np.float32(quantization(tensor).scale)
         for tensor in (input_type(call), input_type(call, 1), call.outputs[0])
@@ -186,14 +201,17 @@ def div_multiplier(call: Call) -> Multiplier:
 
 
 def mul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
-    """The rescale of a product of codes: scale * scale / ofm scale, both steps in float32."""
+    """Return the multiplier and shift of a product of quantized values.
+
+    Scale * scale / ofm scale, both steps in float32.
+    """
     with np.errstate(over="ignore"):
         product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
         return quantize_multiplier(float(product / np.float32(quantization(ofm).scale)))
 
 
 def quantize_multiplier_of(ifm: TensorType, ofm: TensorType) -> Multiplier:
-    """The rescale of codes to another scale: ifm scale / ofm scale in float64."""
+    """Return the multiplier and shift of quantized values to another scale: ifm scale / ofm scale in float64."""
     return quantize_multiplier(quantization(ifm).scale / quantization(ofm).scale)
 
 
@@ -216,9 +234,9 @@ class ExactFactors(NamedTuple):
 
 
 def exact_factors(first: TensorType, second: TensorType) -> ExactFactors:
-    """Whole multipliers below 2**24 and left shifts, one of which is 0 and the other at most 16.
+    """Return integer multipliers below 2**24 and left shifts, one of which is 0 and the other at most 16.
 
-    A float32 scale is a whole number of 24 bits times a power of two. Where one power is beyond the other by more than
+    A float32 scale is a integer of 24 bits times a power of two. Where one power is beyond the other by more than
     16, the products of 33 bits are so far apart that 16 order them as well.
     """
     mantissas, exponents = np.frexp([quantization(first).scale, quantization(second).scale])
@@ -228,7 +246,7 @@ def exact_factors(first: TensorType, second: TensorType) -> ExactFactors:
 
 
 def in_codes_of_output(call: Call, position: int, codes: Array) -> Array:
-    """An operand of an operator with the parameters `ByValue`: by value on the output's scale."""
+    """Return an operand of an operator with the parameters `ByValue`: by value on the output's scale."""
     ifm, ofm = input_type(call, position), call.outputs[0]
     if not _rescaled_by_value(call, ifm):
         return codes
@@ -250,7 +268,7 @@ def _rescaled_by_value(call: Call, ifm: TensorType) -> bool:
 
 
 def keeps_codes(call: Call) -> bool:
-    """Whether the codes of the inputs are those of the output, as they are."""
+    """Return True if the quantized values of the inputs are those of the output, as they are."""
     return not any(tensor is not None and _rescaled_by_value(call, tensor) for tensor in call.inputs)
 
 

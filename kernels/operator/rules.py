@@ -10,7 +10,7 @@ from npusim.kernels.operator.operator import Call, Rule
 
 
 def operands(inputs: int, outputs: int = 1) -> Rule:
-    """The rule that a call has exactly these numbers of inputs, all present, and outputs."""
+    """Return the rule that a call has exactly these numbers of inputs, all present, and outputs."""
 
     def rule(call: Call) -> bool:
         present = len(call.inputs) == inputs and None not in call.inputs

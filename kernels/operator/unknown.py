@@ -10,7 +10,7 @@ from npusim.kernels.operator.parameters import Unchecked
 
 
 def unknown_operator(name: str) -> Operator:
-    """An operator of which only the operands are known."""
+    """Return an operator of which only the operands are known."""
     return Operator(
         name=name,
         parameters=Unchecked,
@@ -33,7 +33,7 @@ def _nothing(call: Call, values: Values) -> list[Array]:
 
 
 def bytes_moved(call: Call) -> Workload:
-    """All bytes that it reads and writes pass through the host once, as fast as the host copies."""
+    """Return all bytes that it reads and writes pass through the host once, as fast as the host copies."""
     given = {position: tensor for position, tensor in enumerate(call.inputs) if tensor is not None}
     constants = sum(tensor.size_bytes for position, tensor in given.items() if position in call.constants)
     read = sum(tensor.size_bytes for tensor in given.values()) - constants

@@ -27,7 +27,7 @@ class _Pair(NamedTuple):
 
 
 def fingerprint64(data: bytes) -> int:
-    """The fingerprint as a number of 64 bits without sign."""
+    """Return the fingerprint as a number of 64 bits without sign."""
     length = len(data)
     if length <= 16:
         return _up_to_16(data)
@@ -67,7 +67,10 @@ def _up_to_64(data: bytes) -> int:
 
 
 def _ends(data: bytes, first_factor: int, factor: int) -> tuple[int, int, int, int]:
-    """What is mixed of the first and last 16 bytes: both numbers, then the first again and what it began with."""
+    """Return what is mixed of the first and last 16 bytes.
+
+    Both numbers, then the first again and what it began with.
+    """
     a, b = _word(data, 0) * first_factor, _word(data, 8)
     c, d = _word(data, len(data) - 8) * factor, _word(data, len(data) - 16) * _K2
     u = _rotated(a + b, 43) + _rotated(c, 30) + d
@@ -97,7 +100,7 @@ def _long(data: bytes) -> int:
 def _round(
     data: bytes, begin: int, x: int, y: int, z: int, v: _Pair, w: _Pair, factor: int, weight: int
 ) -> tuple[int, int, int, _Pair, _Pair]:
-    """The state after the 64 bytes at `begin`; the last round has another factor and weight."""
+    """Return the state after the 64 bytes at `begin`; the last round has another factor and weight."""
     x = _rotated(x + y + v.first + _word(data, begin + 8), 37) * factor
     y = _rotated(y + v.second + _word(data, begin + 48), 42) * factor
     x = (x & _MASK) ^ (w.second * weight & _MASK)
@@ -185,7 +188,7 @@ def _weights(values: Values) -> list[float] | None:
 
 
 def _signs(seeds: Array, rows: list[bytes], weights: list[float] | None) -> Array:
-    """A truth per seed: whether the sum of the rows' hashes is above 0."""
+    """Return a boolean per seed: whether the sum of the rows' hashes is above 0."""
     factors = [1.0] * len(rows) if weights is None else weights
     sums = []
     for seed in seeds:
@@ -255,7 +258,7 @@ LSH_PROJECTION = Operator(
 )
 """The signs of random projections of rows, which rows that are alike have in common.
 
-Inputs: seeds [functions, bits] of reals; rows [rows, ...] of any type; weights [rows] or none. A projection is the sum
+Inputs: seeds [functions, bits] of floats; rows [rows, ...] of any type; weights [rows] or none. A projection is the sum
 over the rows of weight times hash, in float64: the hash is FarmHash's Fingerprint64 of the seed's four float32 bytes
 and the row's bytes, as a signed number. Its bit is 1 if the sum is above 0. Outputs int32: "dense" all bits,
 [functions * bits]; "sparse" one number per function, its bits from the highest, plus function * 2**bits;

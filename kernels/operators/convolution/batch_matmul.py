@@ -66,7 +66,7 @@ def _matching(call: Call[Parameters]) -> bool:
 
 
 def _infer(call: Call) -> Shapes:
-    """The batches broadcast, then rows of the first operand by columns of the second."""
+    """Return the batches broadcast, then rows of the first operand by columns of the second."""
     batch = np.broadcast_shapes(input_type(call).shape[:-2], input_type(call, 1).shape[:-2])
     factors = _factors(call)
     return ((*batch, factors.rows, factors.columns),)
@@ -92,7 +92,7 @@ def _multiplier(call: Call) -> tuple[Any, Any]:
 
 
 def _ordered(call: Call[Parameters], values: Values) -> tuple[Any, Any]:
-    """The operands as [..., m, k] and [..., n, k]."""
+    """Return the operands as [..., m, k] and [..., n, k]."""
     x, y = input_value(values), input_value(values, 1)
     return (
         np.swapaxes(x, -1, -2) if call.parameters.adj_x else x,
@@ -131,7 +131,7 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _sums(call: Call[Parameters], x: Any, y: Any) -> Int32Array:
-    """The sums of ordered 8-bit operands, in the shape of the output."""
+    """Return the sums of ordered 8-bit operands, in the shape of the output."""
     factors, batch = _factors(call), call.outputs[0].shape[:-2]
     count = prod(batch)
     xs = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(count, 1, *x.shape[-2:])
@@ -159,13 +159,13 @@ def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _folds(call: Call[Parameters]) -> bool:
-    """Whether LiteRT takes the last dimension of the batches for rows: the second operand has 1 there."""
+    """Return True if LiteRT takes the last dimension of the batches for rows: the second operand has 1 there."""
     x, y = input_type(call).shape, input_type(call, 1).shape
     return not call.parameters.adj_x and len(x) > 2 < len(y) and y[-3] == 1
 
 
 def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
-    """Rows of the first operand are quantized at run time.
+    """Return the rows of the first operand are quantized at run time.
 
     LiteRT's kernel finds scales and sums of weights by adding up the indices of a product, which is wrong where an
     operand has more than one dimension of batches. Its bytes are what is wanted here.

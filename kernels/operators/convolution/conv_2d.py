@@ -48,7 +48,7 @@ def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _by_groups(call: Call, convolve: Callable[..., Array]) -> Callable[..., Array]:
-    """A primitive of `npusim.isa.arithmetic.convolution` for each group by itself."""
+    """Return a primitive of `npusim.isa.arithmetic.convolution` for each group by itself."""
     count = groups(call)
     if count == 1:
         return convolve

@@ -45,7 +45,7 @@ class Geometry(TypedDict):
 
 
 def geometry(call: Call[Convolution]) -> Geometry:
-    """The window of a call; padding below and to the right follows from the shape of the output."""
+    """Return the window of a call; padding below and to the right follows from the shape of the output."""
     _, rows, columns, _ = call.outputs[0].shape
     (top, _), (left, _) = call.parameters.padding
     return Geometry(
@@ -57,14 +57,17 @@ def geometry(call: Call[Convolution]) -> Geometry:
 
 
 def infer(call: Call[Convolution], channel_axis: int) -> Shapes:
-    """What kernel, strides, dilations and padding give; `channel_axis` of the weights holds the output channels."""
+    """Return what kernel, strides, dilations and padding give.
+
+    `channel_axis` of the weights holds the output channels.
+    """
     weights = input_type(call, WEIGHTS).shape
     rows, columns = window_shape(call, weights[1:3], call.parameters.dilations)
     return ((input_type(call).shape[0], rows, columns, weights[channel_axis]),)
 
 
 def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
-    """The rules of a convolution; `filters` is the one for the shape of its weights [., height, width, .].
+    """Return the rules of a convolution; `filters` is the one for the shape of its weights [., height, width, .].
 
     `channel_axis` is the dimension of the weights that holds the output channels.
     """
@@ -112,7 +115,7 @@ NPU_RULES: tuple[Rule, ...] = (
 def of_codes(
     call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
 ) -> list[Array]:
-    """A convolution of 8-bit codes; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
+    """Return a convolution of 8-bit values; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
     sums = _sums_of_codes(call, input_value(values), weights, convolve)
     return [
         weighted_sum.finish_codes(call, sums, weighted_sum.bias_value(values), _multipliers(call), "double")
@@ -122,7 +125,7 @@ def of_codes(
 def of_wide_codes(
     call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
 ) -> list[Array]:
-    """A convolution of int16 values with int8 weights; `convolve` is the primitive in float64."""
+    """Return a convolution of int16 values with int8 weights; `convolve` is the primitive in float64."""
     images, filters = input_value(values).astype(np.float64), weights.astype(np.float64)
     sums = _sums_of_reals(call, images, filters - weight_zero(call), convolve)
     return [weighted_sum.finish_sums(call, sums, weighted_sum.bias_value(values), _multipliers(call))]
@@ -139,7 +142,7 @@ def _sums_of_codes(call: Call, images: Array, weights: Array, convolve: Callable
 def of_reals(
     call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
 ) -> list[Array]:
-    """A convolution of real numbers; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
+    """Return a convolution of float values; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
     sums = _sums_of_reals(call, input_value(values), weights, convolve)
     return [weighted_sum.finish_reals(call, sums, weighted_sum.bias_value(values))]
 
@@ -191,7 +194,7 @@ def _dynamic_range(
     taken: Callable[[Array], Array],
     depthwise: bool,
 ) -> Arithmetic:
-    """A convolution of float32 maps, each an image that is quantized as one row at run time, with int8 weights.
+    """Return a convolution of float32 maps, each an image that is quantized as one row at run time, with int8 weights.
 
     LiteRT has two kernels, which round the product of the scales differently. Convolutions whose scales are all equal
     take the one with symmetric rows, unless they have groups or are depthwise.
@@ -249,17 +252,17 @@ def products(call: Call) -> int:
 
 
 def own_rules(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
-    """The rules of a convolution of such codes."""
+    """Return the rules of a convolution of such quantized values."""
     return (*_shapes(filters, channel_axis), *exact_sum.rules(products, channel_axis))
 
 
 def wide_sums_fit(channel_axis: int) -> Rule:
-    """The rule that the output stage holds sums of int16 values."""
+    """Return the rule that the output stage holds sums of int16 values."""
     return weighted_sum.wide_sums_fit(channel_axis, _multipliers)
 
 
 def fits_on_npu(channel_axis: int) -> Rule:
-    """The rule that sums of such codes do not wrap."""
+    """Return the rule that sums of such quantized values do not wrap."""
     return exact_sum.sums_in_32_bits(products, channel_axis)
 
 

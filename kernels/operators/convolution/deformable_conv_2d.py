@@ -41,7 +41,7 @@ def _groups(call: Call) -> int:
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
-    """What kernel, strides, dilations and padding give."""
+    """Return what kernel, strides, dilations and padding give."""
     channels, *kernel, _ = input_type(call, _WEIGHTS).shape
     rows, columns = window_shape(call, kernel, call.parameters.dilations)
     return ((input_type(call).shape[0], rows, columns, channels),)

@@ -53,7 +53,7 @@ TYPES = (f"{_CODES}, {_CODES}, int32 -> {_CODES}|int32|float32",)
 """Element types of feature map, weights, bias and output."""
 
 EXACT = 1 << 53
-"""float64 represents every whole number up to here."""
+"""float64 represents every integer up to here."""
 
 Sums = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 """Feature map and weights -> their weighted sums, channels last."""
@@ -109,7 +109,7 @@ def sound_scales(call: Call) -> bool:
 
 
 def scales(call: Call) -> NDArray[np.float32]:
-    """What sums are multiplied by: to be codes, or reals; 1 where they stay sums."""
+    """Return what sums are multiplied by: to be quantized values, or floats; 1 where they stay sums."""
     x, w, ofm = input_type(call), input_type(call, WEIGHTS), call.outputs[0]
     if ofm.dtype == "int32":
         return np.ones(1, np.float32)
@@ -122,20 +122,23 @@ def sums_without_activation(call: Call) -> bool:
 
 
 def largest_sum(call: Call, inner: int) -> int:
-    """No sum of `inner` products, bias included, is larger, whatever the codes are; by the values of a known bias."""
+    """No sum of `inner` products, bias included, is larger, whatever the quantized values are.
+
+    By the values of a known bias.
+    """
     most = _farthest(input_type(call)) * _farthest(input_type(call, WEIGHTS)) * inner
     return most + _largest_bias(call)
 
 
 def _farthest(tensor: TensorType) -> int:
-    """The largest magnitude of a code less its zero point."""
+    """Return the largest magnitude of a quantized value less its zero point."""
     low, high = element(tensor.dtype).limits
     zeros = quantization(tensor).zero_points
     return max(high - min(zeros), max(zeros) - low)
 
 
 def _largest_bias(call: Call) -> int:
-    """The largest magnitude of a bias; that of int32 where it is computed, 0 where only its size is known."""
+    """Return the largest magnitude of a bias; that of int32 where it is computed, 0 where only its size is known."""
     bias = call.constants.get(BIAS)
     if len(call.inputs) <= BIAS or call.inputs[BIAS] is None or bias is SIZE_ONLY:
         return 0
@@ -145,7 +148,7 @@ def _largest_bias(call: Call) -> int:
 
 
 def sums_in_53_bits(inner: Callable[[Call], int]) -> Rule:
-    """The rule that sums of `inner` products are exact in float64."""
+    """Return the rule that sums of `inner` products are exact in float64."""
 
     def rule(call: Call) -> bool:
         """sums stay below 2**53"""
@@ -188,20 +191,20 @@ def rules(inner: Callable[[Call], int], axis: int) -> tuple[Rule, ...]:
 
 
 def centred(codes: Any, kind: TensorType, dtype: type[np.number[Any]]) -> NDArray[Any]:
-    """Codes less their zero points."""
+    """Quantized values less their zero points."""
     _, zeros = by_element(quantization(kind), codes.ndim)
     values: NDArray[Any] = codes.astype(dtype) - zeros.astype(dtype)
     return values
 
 
 def simple(call: Call) -> bool:
-    """Whether codes are of 8 bits, with one zero point of all weights."""
+    """Return True if quantized values are of 8 bits, with one zero point of all weights."""
     zeros = quantization(input_type(call, WEIGHTS)).zero_points
     return input_type(call).quantized8 and input_type(call, WEIGHTS).quantized8 and len(set(zeros)) == 1
 
 
 def finish(call: Call, sums: NDArray[Any], bias: Any) -> Array:
-    """The output of exact sums, int32 or int64, channels last."""
+    """Return the output of exact sums, int32 or int64, channels last."""
     ofm, factors = call.outputs[0], scales(call)
     if factors.ndim > 1:  # of each row
         factors = np.broadcast_to(factors, sums.shape)
@@ -219,9 +222,9 @@ def finish(call: Call, sums: NDArray[Any], bias: Any) -> Array:
 
 
 def exact_sums(call: Call, values: Values, of_reals: Sums, of_codes: Sums | None = None) -> NDArray[Any]:
-    """Sums of products: int32 by a primitive for codes of 8 bits where there is one, else int64 by one in float64.
+    """Sums of products: int32 by a primitive for 8-bit values where there is one, else int64 by one in float64.
 
-    of_reals takes float64 arrays of codes less their zero points.
+    of_reals takes float64 arrays of quantized values less their zero points.
     """
     x, w = input_value(values), input_value(values, WEIGHTS)
     if of_codes is not None and simple(call):
@@ -249,7 +252,7 @@ def codes_only(call: Call) -> bool:
 
 
 def on_npu(row: Lowering, fits: Rule, *rules: Rule) -> Lowering:
-    """The way of fixed point, for the rescale in float32; its first rule, which types it takes, is another."""
+    """Return the way of fixed point, for the rescale in float32; its first rule, which types it takes, is another."""
     return row._replace(
         rules=(codes_on_npu, *row.rules[1:], *rules, one_weight_zero, fits),
         needs=(*row.needs, float32_rescale),

@@ -74,7 +74,7 @@ def _multipliers(call: Call) -> Any:
 
 
 def _sums(call: Call[Parameters], pixels: NDArray[np.float64], weights: NDArray[np.float64]) -> Any:
-    """The sums [n, rows, columns, o] in float64, which holds those of codes exactly."""
+    """Return the sums [n, rows, columns, o] in float64, which holds those of quantized values exactly."""
     (_, rows, columns, _), (height, width) = call.outputs[0].shape, pixels.shape[1:3]
     (top, _), (left, _) = call.parameters.padding
     down, right = call.parameters.strides
@@ -113,7 +113,7 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
-    """Rescaled in float32; 8-bit codes go the same way as others here."""
+    """Rescaled in float32; 8-bit values go the same way as others here."""
     sums = exact_sum.exact_sums(call, values, lambda x, w: _sums(call, x, w))
     return [exact_sum.finish(call, sums, weighted_sum.bias_value(values))]
 
@@ -133,7 +133,7 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _workload(call: Call) -> Workload:
-    """Every input pixel times every weight of its group."""
+    """Return every input pixel times every weight of its group."""
     channels, height, width, depth = input_type(call, WEIGHTS).shape
     work = weighted_sum.workload(call, "gemm", height * width * depth)
     return replace(work, macs=input_type(call).elements * channels * height * width // groups(call))

@@ -111,7 +111,7 @@ def _constants(call: Call[PriorBoxParameters]) -> Expansion:
 
 
 def _prior_box_workload(call: Call) -> Workload:
-    """The elements of the inputs are not read."""
+    """Return the elements of the inputs are not read."""
     return replace(elementwise(call, call.outputs[0].elements * _OPERATIONS_PER_CORNER), input_bytes=0)
 
 
@@ -187,7 +187,7 @@ class YoloBoxParameters(parameters.Parameters):
 
 
 def _yolo_box_infer(call: Call[YoloBoxParameters]) -> Shapes:
-    """A box and a score per class for each anchor and pixel."""
+    """Return a box and a score per class for each anchor and pixel."""
     images, height, width, _ = input_type(call).shape
     count = len(call.parameters.anchors) * height * width
     return (images, count, COORDINATES), (images, count, call.parameters.classes)

@@ -59,7 +59,7 @@ def area(boxes: Float32Array) -> Float32Array:
 
 
 def decreasing(scores: Float32Array) -> IntArray:
-    """Positions from the largest score down; equal ones stay in order."""
+    """Return the positions from the largest score down; equal ones stay in order."""
     return np.argsort(-scores, kind="stable")
 
 
@@ -105,7 +105,7 @@ def check_images(images: Any, count: int) -> None:
 
 
 def filled(tensor: TensorType, rows: Sequence[Any]) -> Array:
-    """Rows as a tensor of the most that there can be, zeros behind."""
+    """Return the rows as a tensor of the most that there can be, zeros behind."""
     result = np.zeros(tensor.shape, tensor.numpy_dtype)
     if len(rows):
         result[: len(rows)] = rows
@@ -123,7 +123,10 @@ def rows_of(count: int) -> Callable[[Sequence[Array]], list[Array]]:
 
 
 def in_reals(compute: Reference) -> Reference:
-    """The reference of codes and halves, from one that takes and gives float32; whole numbers stay what they are."""
+    """Return the reference of quantized values and halves, from one that takes and gives float32.
+
+    Integers stay what they are.
+    """
 
     def reference(call: Call, values: Values) -> list[Array]:
         given = zip(call.inputs, values, strict=True)
@@ -142,7 +145,7 @@ def in_reals(compute: Reference) -> Reference:
 
 
 def arrays(values: Values, count: int) -> list[Any]:
-    """The values of the first inputs, which the operator's rules require to be there."""
+    """Return the values of the first inputs, which the operator's rules require to be there."""
     return [input_value(values, position) for position in range(count)]
 
 
@@ -151,7 +154,7 @@ def _as_real(tensor: TensorType) -> TensorType:
 
 
 def real(tensor: TensorType, value: Array) -> Array:
-    """Codes and halves as float32; what stands for itself as it is."""
+    """Quantized values and halves as float32; what stands for itself as it is."""
     if tensor.real:
         return value.astype(np.float32, copy=False)
     if not tensor.quantized:
@@ -163,7 +166,7 @@ def real(tensor: TensorType, value: Array) -> Array:
 
 
 def stored(tensor: TensorType, value: Array) -> Array:
-    """Float32 as the type of a tensor has it: codes are rounded, halves away from zero, and limited."""
+    """Float32 as the type of a tensor has it: quantized values are rounded, halves away from zero, and limited."""
     if not tensor.quantized:
         with np.errstate(over="ignore"):
             return value.astype(tensor.numpy_dtype)

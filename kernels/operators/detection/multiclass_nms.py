@@ -70,12 +70,12 @@ class _Detection(NamedTuple):
 
 
 def _by_class(call: Call) -> bool:
-    """Whether every class has boxes of its own."""
+    """Return True if every class has boxes of its own."""
     return len(input_type(call, _SCORES).shape) == 2
 
 
 def _most(call: Call[Parameters]) -> tuple[int, int]:
-    """How many images there are, and how many rows there can be."""
+    """Return how many images there are, and how many rows there can be."""
     how, scores = call.parameters, input_type(call, _SCORES).shape
     if _by_class(call):
         images = input_type(call, _COUNTS).elements
@@ -133,7 +133,7 @@ def _images(call: Call, values: Values) -> list[_Image]:
 
 
 def _detected(image: _Image, how: Parameters, by_class: bool) -> list[_Detection]:
-    """The boxes of an image that are kept, in their order."""
+    """Return the boxes of an image that are kept, in their order."""
     found: list[_Detection] = []
     for label in range(len(image.scores)):
         if label != how.background:
@@ -147,7 +147,7 @@ def _detected(image: _Image, how: Parameters, by_class: bool) -> list[_Detection
 
 
 def _chosen(boxes: Float32Array, scores: Float32Array, how: Parameters) -> list[int]:
-    """The boxes of a class that are left, best first."""
+    """Return the boxes of a class that are left, best first."""
     candidates = np.flatnonzero(scores > np.float32(how.score_threshold))
     candidates = candidates[decreasing(scores[candidates])]
     if how.most_looked_at >= 0:
@@ -179,7 +179,7 @@ def _area(boxes: Float32Array, one: np.float32) -> Float32Array:
 
 
 def _defined(outputs: Sequence[Array]) -> list[Array]:
-    """The rows that hold a detection."""
+    """Return the rows that hold a detection."""
     rows = int(outputs[_ROWS].reshape(-1)[0])
     return [np.ascontiguousarray(output[:rows]) for output in outputs[:_BY_IMAGE]] + list(outputs[_BY_IMAGE:])
 

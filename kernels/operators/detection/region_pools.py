@@ -56,7 +56,10 @@ def infer(call: Call[RegionsParameters]) -> Shapes:
 
 
 def regions_regions(call: Call[RegionsParameters], values: Values) -> Regions:
-    """The operands of a call. Raises OperandFault for a region of no image, without size, or outside its image."""
+    """Return the operands of a call.
+
+    Raises OperandFault for a region of no image, without size, or outside its image.
+    """
     maps, boxes, images = arrays(values, 3)
     check_images(images, len(maps))
     asked = call.parameters
@@ -72,7 +75,7 @@ def regions_regions(call: Call[RegionsParameters], values: Values) -> Regions:
 
 
 def anywhere(call: Call[RegionsParameters], values: Values) -> Regions:
-    """The operands of a call whose regions may lie outside their images.
+    """Return the operands of a call whose regions may lie outside their images.
 
     Raises OperandFault for one of no image, or without an end.
     """
@@ -166,7 +169,10 @@ def _weights(begin: np.float32, end: np.float32, pixels: int, how: RoiAlignParam
 
 
 def _roi_align_workload(call: Call[RoiAlignParameters]) -> Workload:
-    """How many points a bin of pixels has depends on the data; counted are those of a region of the whole image."""
+    """Return how many points a bin of pixels has depends on the data.
+
+    Counted are those of a region of the whole image.
+    """
     _, height, width, _ = input_type(call).shape
     points = 1
     for pixels, bins, samples in zip(
@@ -244,7 +250,7 @@ def _bins(begin: np.float32, end: np.float32, pixels: int, bins: int) -> NDArray
 
 
 def _roi_pooling_workload(call: Call[RoiPoolingParameters]) -> Workload:
-    """How many pixels a bin has depends on the data; counted are those of a region of the whole image."""
+    """Return how many pixels a bin has depends on the data; counted are those of a region of the whole image."""
     _, height, width, _ = input_type(call).shape
     pixels = 1
     for size, bins in zip((height, width), call.parameters.size, strict=True):
@@ -320,7 +326,7 @@ def _neighbours(maps: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floa
 
 
 def _peak(grid: Floats) -> tuple[Floats, Floats]:
-    """The step (x, y) to the highest point of the quadratic through the neighbours, and its value."""
+    """Return the step (x, y) to the highest point of the quadratic through the neighbours, and its value."""
     half, quarter, two = np.float32(0.5), np.float32(0.25), np.float32(2)
     centre = grid[..., 1, 1]
     gradient_x = (grid[..., 1, 2] - grid[..., 1, 0]) * half

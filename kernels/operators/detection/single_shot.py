@@ -81,7 +81,7 @@ def _reference(call: Call[DetectionPostProcessParameters], values: Values) -> li
 
 
 def _detections(outputs: Sequence[Array]) -> list[Array]:
-    """The rows that hold a detection."""
+    """Return the rows that hold a detection."""
     count = int(outputs[_NUMBER].reshape(-1)[0])
     return [*(np.ascontiguousarray(each[:, :count]) for each in outputs[:_NUMBER]), outputs[_NUMBER]]
 
@@ -145,7 +145,7 @@ def _tflite_regular(
 
 
 def _decreasing(values: TfliteFloat32Array) -> IntArray:
-    """Positions from the largest value down; equal values stay in order."""
+    """Return the positions from the largest value down; equal values stay in order."""
     return np.argsort(-values, kind="stable")
 
 
@@ -155,7 +155,7 @@ def _suppress(
     scores: TfliteFloat32Array,
     most: int,
 ) -> IntArray:
-    """The boxes, best first and at most `most`, that overlap no better one by more than the threshold."""
+    """Return the boxes, best first and at most `most`, that overlap no better one by more than the threshold."""
     candidates = np.flatnonzero(scores >= np.float32(chosen_by.nms_score_threshold))
     candidates = candidates[_decreasing(scores[candidates])]
     kept: list[int] = []

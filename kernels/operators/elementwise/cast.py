@@ -1,4 +1,7 @@
-"""cast: the same numbers in another element type; codes are the numbers that they are, without their scale."""
+"""cast: the same numbers in another element type.
+
+Quantized values are the numbers that they are, without their scale.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from npusim.kernels.operators.movement.reshaping import alias
 
 
 class Parameters(parameters.Parameters):
-    """saturating: whole numbers beyond the output's type become its nearest one (NNAPI); otherwise they wrap.
+    """saturating: integers beyond the output's type become its nearest one (NNAPI); otherwise they wrap.
 
-    wrapping: reals beyond types of less than 32 bits wrap, too, as compiled C has it (NNAdapter); otherwise they become
-    the nearest number.
+    wrapping: floats beyond types of less than 32 bits wrap, too, as compiled C has it (NNAdapter); otherwise they
+    become the nearest number.
     """
 
     saturating: bool = False

@@ -32,9 +32,9 @@ NUMBERS = ("int16", "int32", "int64", "float16", "float32")
 
 
 def comparing_operator(name: str, relation: np.ufunc, scaled_16: bool = False) -> Operator:
-    """The operator that applies `relation` (np.less, ...).
+    """Return the operator that applies `relation` (np.less, ...).
 
-    scaled_16: LiteRT brings codes of 16 bits to reals as it does those of 8; otherwise it compares them as they are.
+    scaled_16: LiteRT brings 16-bit values to floats as it does those of 8; otherwise it compares them as they are.
     """
 
     def codes(call: Call[ByValue], values: Values) -> list[Array]:
@@ -100,12 +100,15 @@ def _lower(call: Call[ByValue], name: str) -> Parts:
 
 
 def rounded(call: Call[ByValue]) -> bool:
-    """Whether TFLite's kernels define the comparison: scales below 1. Others, and real numbers, compare exactly."""
+    """Return True if TFLite's kernels define the comparison: scales below 1.
+
+    Others, and float values, compare exactly.
+    """
     return not call.parameters.by_value and all(shift <= 0 for _, shift in rounded_multipliers(call))
 
 
 def rounded_multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
-    """The scales of both operands."""
+    """Return the scales of both operands."""
     first, second = (quantize_multiplier(quantization(input_type(call, i)).scale) for i in (0, 1))
     return first, second
 
@@ -149,7 +152,7 @@ LESS_EQUAL = comparing_operator("less_equal", np.less_equal)
 
 
 def logical_operator(name: str, combine: np.ufunc, lower: Callable[[Call], Parts]) -> Operator:
-    """The operator that applies `combine` (np.logical_and, ...); `lower`: what that is for bytes of 0 or 1."""
+    """Return the operator that applies `combine` (np.logical_and, ...); `lower`: what that is for bytes of 0 or 1."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         return [np.asarray(combine(input_value(values), input_value(values, 1)))]
@@ -166,17 +169,17 @@ def logical_operator(name: str, combine: np.ufunc, lower: Callable[[Call], Parts
 
 
 LOGICAL_AND = logical_operator("logical_and", np.logical_and, lambda call: lower_truths(call, "min"))
-"""Whether both of two truths hold; operands broadcast."""
+"""Whether both of two booleans hold; operands broadcast."""
 
 
 LOGICAL_OR = logical_operator("logical_or", np.logical_or, lambda call: lower_truths(call, "max"))
-"""Whether at least one of two truths holds; operands broadcast."""
+"""Whether at least one of two booleans holds; operands broadcast."""
 
 
 LOGICAL_XOR = logical_operator(
     "logical_xor", np.logical_xor, lambda call: lower_comparison(call, "not_equal", "codes", {})
 )
-"""Whether one of two truths holds and the other does not; operands broadcast."""
+"""Whether one of two booleans holds and the other does not; operands broadcast."""
 
 
 OPERATORS = (

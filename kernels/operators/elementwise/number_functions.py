@@ -20,7 +20,7 @@ from npusim.kernels.operators.elementwise.sums_and_products import floored, rema
 
 
 def numeric_operator(name: str, functions: Mapping[str, Combine]) -> Operator:
-    """The operator with a function for each element type; float16 is that of float32."""
+    """Return the operator with a function for each element type; float16 is that of float32."""
     references = with_halves({dtype: of_numbers(function) for dtype, function in functions.items()})
     return Operator(
         name=name,
@@ -59,7 +59,7 @@ _SMALLEST = -(1 << 31)
 def _whole(a: Any, b: Any) -> Any:
     """As LiteRT has it: one exponent for many numbers is a product that wraps.
 
-    Otherwise by way of a real number, toward zero, and what 32 bits cannot hold is -2**31, as the processor converts
+    Otherwise by way of a float value, toward zero, and what 32 bits cannot hold is -2**31, as the processor converts
     it. LiteRT refuses exponents below zero.
     """
     if b.size == 1 and a.shape != b.shape:

@@ -27,15 +27,15 @@ from npusim.kernels.operator.rescale import in_codes_of_output, keeps_codes, kep
 
 
 def _codes_alike(name: str) -> Lowering:
-    """Of codes with one scale, which need not become reals to be compared."""
+    """Of quantized values with one scale, which need not become floats to be compared."""
     rows = (rules.eight_bit, rules.same_codes, broadcast_on_npu)
     return Lowering("vector", rows, lambda call, hardware: lower_selection(call, name))
 
 
 def selecting_operator(name: str, select: np.ufunc) -> Operator:
-    """The operator that applies `select` (np.maximum or np.minimum) to codes or numbers as they are.
+    """Return the operator that applies `select` (np.maximum or np.minimum) to quantized values or numbers as they are.
 
-    By value, codes of other scales than the output's are brought to it first.
+    By value, quantized values of other scales than the output's are brought to it first.
     """
 
     def reference(call: Call[ByValue], values: Values) -> list[Array]:
@@ -77,7 +77,7 @@ MINIMUM = selecting_operator("minimum", np.minimum)
 def choosing_operator(
     name: str, infer: Callable[[Call], Shapes], aligned: Callable[[Call], tuple[int, ...]]
 ) -> Operator:
-    """The operator whose condition chooses; `aligned`: under which shape it broadcasts with the others."""
+    """Return the operator whose condition chooses; `aligned`: under which shape it broadcasts with the others."""
 
     def reference(call: Call[ByValue], values: Values) -> list[Array]:
         first, second = (in_codes_of_output(call, i, input_value(values, i)) for i in (1, 2))
@@ -90,7 +90,7 @@ def choosing_operator(
             return False
 
     def alike(call: Call) -> Call:
-        """The call with a condition of the shape that broadcasts."""
+        """Return the call with a condition of the shape that broadcasts."""
         condition = replace(input_type(call), shape=aligned(call))
         return replace(call, inputs=(condition, *call.inputs[1:]))
 
@@ -125,7 +125,7 @@ def _select_infer(call: Call) -> Shapes:
 
 
 def _select_aligned(call: Call) -> tuple[int, ...]:
-    """A condition per row meets the whole row."""
+    """Return a condition per row meets the whole row."""
     condition, rank = input_type(call).shape, len(input_type(call, 1).shape)
     return condition + (1,) * (rank - 1) if len(condition) == 1 else condition
 

@@ -56,7 +56,7 @@ from npusim.kernels.operator.rescale import (
 
 
 def summing_operator(name: str, combine: np.ufunc) -> Operator:
-    """The operator that applies `combine` (np.add or np.subtract)."""
+    """Return the operator that applies `combine` (np.add or np.subtract)."""
 
     def codes(call: Call[Activated], values: Values) -> list[Array]:
         return broadcast.add_or_subtract(call, values, combine)
@@ -170,7 +170,7 @@ remainder = _safely(np.mod)
 
 
 def _div_codes(call: Call[Activated], values: Values) -> list[Array]:
-    """The quotient of the real numbers, by a reciprocal in fixed point."""
+    """Return the quotient of the float values, by a reciprocal in fixed point."""
     ofm = call.outputs[0]
     first, second = (
         input_value(values, i).astype(np.int64) - quantization(input_type(call, i)).zero_point for i in (0, 1)
@@ -224,7 +224,7 @@ DIV = Operator(
 
 
 def _prelu_codes(call: Call, values: Values) -> list[Array]:
-    """Each sign has its own multiplier: of x, and of the product of the codes."""
+    """Return each sign has its own multiplier: of x, and of the product of the quantized values."""
     ofm = call.outputs[0]
     x, alpha = (
         input_value(values, i).astype(np.int32) - np.int32(quantization(input_type(call, i)).zero_point)

@@ -1,1 +1,1 @@
-"""Bytes moved, and codes of one scale as codes of another."""
+"""Bytes moved, and quantized values of one scale as quantized values of another."""

@@ -36,7 +36,7 @@ Limits = Callable[[Call], tuple[int, ...]]
 
 
 def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) -> NDArray[np.int64]:
-    """The indices at an input. Raises OperandFault, saying which, for one outside the limits."""
+    """Return the indices at an input. Raises OperandFault, saying which, for one outside the limits."""
     found: NDArray[np.int64] = input_value(values, position).astype(np.int64)
     if not found.size:
         return found
@@ -50,7 +50,7 @@ def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) 
 
 
 def known_indices(position: int, limits: Limits) -> Rule:
-    """The rule that constant indices are in range."""
+    """Return the rule that constant indices are in range."""
 
     def rule(call: Call) -> bool:
         data = call.constants.get(position)
@@ -66,7 +66,7 @@ def known_indices(position: int, limits: Limits) -> Rule:
 
 
 def chosen(call: Call, position: int) -> Workload:
-    """Work of an operator that copies what the indices at an input choose: it reads no more than that."""
+    """Return the work of an operator that copies what the indices at an input choose: it reads no more than that."""
     indices = 0 if position in call.constants else input_type(call, position).size_bytes
     written = sum(output.size_bytes for output in call.outputs)
     return replace(move(call), input_bytes=indices + written)
@@ -266,7 +266,7 @@ def _embedding_reference(call: Call, values: Values) -> list[Array]:
 
 
 def _dynamic_range(call: Call, values: Values) -> list[Array]:
-    """The rows with their scales."""
+    """Return the rows with their scales."""
     table = input_type(call, 1)
     scales = dynamic_range.scales_of(table)
     if len(scales) > 1:
@@ -276,7 +276,7 @@ def _dynamic_range(call: Call, values: Values) -> list[Array]:
 
 
 def _gathered_first(call: Call) -> Expansion | None:
-    """The rows as they are, and their values then."""
+    """Return the rows as they are, and their values then."""
     table, output = input_type(call, 1), call.outputs[0]
     if quantization(table).axis is not None:
         return None
@@ -368,7 +368,7 @@ def _shapes(call: Call) -> bool:
 
 
 def _hashtable_workload(call: Call) -> Workload:
-    """A binary search among the keys for each, then a copy."""
+    """Return a binary search among the keys for each, then a copy."""
     steps = max(input_type(call, 1).elements.bit_length(), 1) * input_type(call).elements
     written = sum(output.size_bytes for output in call.outputs)
     return replace(elementwise(call, steps), input_bytes=written + input_type(call).size_bytes)

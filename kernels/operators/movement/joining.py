@@ -37,7 +37,7 @@ class ConcatenationParameters(Activated):
 
 
 def rescaling_table(call: Call, position: int) -> Array | None:
-    """The output code of each of an input's 256 codes, in raw byte order; None if its bytes stay.
+    """Return the output code of each of an input's 256 quantized values, in raw byte order; None if its bytes stay.
 
     LiteRT's steps, in float32: f = scale * (1 / output scale), then code * f + (-zero_point * f), rounded
     half away from zero.
@@ -113,7 +113,7 @@ def _no_activation(call: Call[ConcatenationParameters]) -> bool:
 
 
 def _lower(call: Call[ConcatenationParameters], hardware: Hardware) -> Parts:
-    """A copy per input; an input of another scale is looked up instead, a contiguous piece at a time."""
+    """Return a copy per input; an input of another scale is looked up instead, a contiguous piece at a time."""
     rows, offset = _rows(call), 0
     parts: list[Move | Pick | Work] = []
     for position in range(len(call.inputs)):
@@ -167,7 +167,7 @@ def _split_reference(call: Call[SplitParameters], values: Values) -> list[Array]
 
 
 def _split_alias(call: Call[SplitParameters]) -> tuple[Alias, ...] | None:
-    """Each output is a contiguous part of the input when all axes before the cut one have one element."""
+    """Return each output is a contiguous part of the input when all axes before the cut one have one element."""
     if prod(input_type(call).shape[: call.parameters.axis]) != 1:
         return None
     offsets = accumulate((output.size_bytes for output in call.outputs), initial=0)

@@ -24,13 +24,13 @@ class Padded(parameters.Parameters):
 
 
 class PadParameters(Padded):
-    """pad_value: what the borders hold, a code in integer tensors."""
+    """pad_value: what the borders hold, a quantized value in integer tensors."""
 
     pad_value: int | float | None = None
 
 
 def pad_value(call: Call[PadParameters]) -> int | float:
-    """What the borders hold, by default real zero."""
+    """Return what the borders hold, by default real zero."""
     if call.parameters.pad_value is not None:
         return call.parameters.pad_value
     quantization = call.outputs[0].quantization
@@ -47,7 +47,7 @@ def _pad_a_pair_per_axis(call: Call[PadParameters]) -> bool:
 
 
 def infer(call: Call[Padded]) -> Shapes:
-    """The input's shape plus its paddings."""
+    """Return the input's shape plus its paddings."""
     sizes = zip(input_type(call).shape, call.parameters.paddings, strict=True)
     return (tuple(size + before + after for size, (before, after) in sizes),)
 
@@ -91,7 +91,7 @@ class MirrorPadParameters(Padded):
 
 
 def _edge(call: Call[MirrorPadParameters]) -> int:
-    """Elements between a border and what it mirrors."""
+    """Return the elements between a border and what it mirrors."""
     return int(call.parameters.mode == "reflect")
 
 
@@ -143,7 +143,7 @@ def _edge_pad_a_pair_per_axis(call: Call[EdgePadParameters]) -> bool:
 
 
 def _edge_pad_lower(call: Call[EdgePadParameters], hardware: Hardware) -> Parts:
-    """Copies of the middle and, elements repeated, of each border."""
+    """Return copies of the middle and, elements repeated, of each border."""
     return band_moves(call, map(edged, input_type(call).shape, call.parameters.paddings))
 
 

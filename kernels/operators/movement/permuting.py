@@ -69,7 +69,7 @@ class ChannelShuffleParameters(parameters.Parameters):
 
 
 def _channel_shuffle_split(call: Call[ChannelShuffleParameters]) -> tuple[int, ...]:
-    """The input's shape with the groups as an axis of their own."""
+    """Return the input's shape with the groups as an axis of their own."""
     shape, axis, groups = input_type(call).shape, call.parameters.axis, call.parameters.groups
     return (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
 
@@ -117,7 +117,7 @@ class DepthToSpaceParameters(parameters.Parameters):
 
 
 def _depth_to_space_split(call: Call[DepthToSpaceParameters]) -> tuple[int, ...]:
-    """The input's shape with a block as axes of its own."""
+    """Return the input's shape with a block as axes of its own."""
     (batch, height, width, depth), block = input_type(call).shape, call.parameters.block_size
     return batch, height, width, block, block, depth // block**2
 
@@ -161,7 +161,7 @@ DEPTH_TO_SPACE = Operator(
 
 
 def _space_to_depth_split(call: Call[DepthToSpaceParameters]) -> tuple[int, ...]:
-    """The input's shape with a block as axes of its own."""
+    """Return the input's shape with a block as axes of its own."""
     (batch, height, width, depth), block = input_type(call).shape, call.parameters.block_size
     return batch, height // block, block, width // block, block, depth
 
@@ -253,7 +253,7 @@ def _batch_to_space_shape(call: Call) -> bool:
 
 
 def _batch_to_space_lower(call: Call[BatchToSpaceNdParameters], hardware: Hardware) -> Parts:
-    """Copies of the phases that give the same part of the output."""
+    """Return copies of the phases that give the same part of the output."""
     before = [crop[0] for crop in call.parameters.crops]
     return block_moves(call.outputs[0], input_type(call), call.parameters.block_shape, before, to_batch=False)
 

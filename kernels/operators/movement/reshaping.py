@@ -34,12 +34,12 @@ class ReshapeParameters(parameters.Parameters):
 
 
 def reshape_reference(call: Call, values: Values) -> list[Array]:
-    """The input under the output's shape."""
+    """Return the input under the output's shape."""
     return [input_value(values).reshape(call.outputs[0].shape)]
 
 
 def alias(call: Call) -> tuple[Alias, ...]:
-    """The output is the input."""
+    """Return the output is the input."""
     return (Alias(part=("out", 0), whole=("in", 0), offset_bytes=0),)
 
 
@@ -128,7 +128,7 @@ class BroadcastToParameters(parameters.Parameters):
 
 
 def broadcast_to_reference(call: Call[BroadcastToParameters], values: Values) -> list[Array]:
-    """The input under the output's shape."""
+    """Return the input under the output's shape."""
     return [np.ascontiguousarray(np.broadcast_to(input_value(values), call.parameters.shape))]
 
 
@@ -141,7 +141,7 @@ def _fits(call: Call[BroadcastToParameters]) -> bool:
 
 
 def infer(call: Call[BroadcastToParameters]) -> Shapes:
-    """The shape that the parameters say."""
+    """Return the shape that the parameters say."""
     return (call.parameters.shape,)
 
 

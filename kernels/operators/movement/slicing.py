@@ -39,12 +39,12 @@ class StridedSliceParameters(Box):
 
 
 def steps(call: Call[Box]) -> Steps:
-    """The strides of all axes."""
+    """Return the strides of all axes."""
     return call.parameters.strides or (1,) * len(call.parameters.size)
 
 
 def reference(call: Call[Box], values: Values) -> list[Array]:
-    """The chosen elements under the output's shape."""
+    """Return the chosen elements under the output's shape."""
     axes = zip(call.parameters.begin, call.parameters.size, steps(call), strict=True)
     chosen = np.ix_(*(first + np.arange(count) * stride for first, count, stride in axes))
     return [np.ascontiguousarray(input_value(values)[chosen]).reshape(call.outputs[0].shape)]
@@ -161,7 +161,7 @@ def _one_per_axis(call: Call[RollParameters]) -> bool:
 
 
 def _lower(call: Call[RollParameters], hardware: Hardware) -> Parts:
-    """Copies of the two parts of each axis that change places."""
+    """Return copies of the two parts of each axis that change places."""
     return band_moves(call, map(rolled, input_type(call).shape, call.parameters.shifts))
 
 

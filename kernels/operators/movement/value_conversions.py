@@ -38,10 +38,10 @@ from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
 
 _BEYOND_CODES = 1 << 20
-"""Steps that lead out of the codes from every zero point, and that 32 bits hold."""
+"""Steps that lead out of the quantized values from every zero point, and that 32 bits hold."""
 
 _QUANTIZE_LARGEST = {"float16": 65504.0, "float32": 2.0**127}
-"""Reals about as large as the types hold."""
+"""Floats about as large as the types hold."""
 
 
 def _quantize_codes(call: Call, values: Values) -> list[Array]:
@@ -71,13 +71,13 @@ class QuantizeParameters(parameters.Parameters):
 
 
 def _literal(call: Call[QuantizeParameters], values: Values) -> list[Array]:
-    """Reals, or the reals of codes, divided by the scale and rounded half to even."""
+    """Floats, or the floats of quantized values, divided by the scale and rounded half to even."""
     reals = reals_of_codes(input_value(values), input_type(call))
     return [codes_of_results(reals, call.outputs[0], _limits(call))]
 
 
 def _limits(call: Call[QuantizeParameters]) -> tuple[int, int]:
-    """The smallest and the largest code."""
+    """Return the smallest and the largest quantized value."""
     low, high = code_range(call.outputs[0].dtype)
     unused = 8 - call.parameters.bits if call.parameters.bits else 0
     return low >> unused, high >> unused
@@ -103,7 +103,7 @@ def _multiplier(call: Call) -> Multiplier:
 
 
 def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
-    """Codes of float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
+    """Quantized values of float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
     low, high = code_range(dtype)
     scales, zero_points = by_element(target, reals.ndim)
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite quotient is one that int32 cannot hold
@@ -132,7 +132,7 @@ def _as_litert(call: Call[QuantizeParameters]) -> bool:
 
 
 def _literal_steps(call: Call[QuantizeParameters]) -> Expansion | None:
-    """Reals to whole steps within the codes, which then are codes that count, on float lanes."""
+    """Floats to whole steps within the quantized values, which then are quantized values that count, on float lanes."""
     if input_type(call).dtype != "float32" or not _one_scale(call):
         return None
     steps, ofm = RealSteps(call), call.outputs[0]
@@ -147,7 +147,7 @@ def _literal_steps(call: Call[QuantizeParameters]) -> Expansion | None:
 
 
 def _limited(call: Call[QuantizeParameters]) -> Expansion | None:
-    """Reals limited to where 32 bits hold them in steps, which is where nothing is left to saturate."""
+    """Floats limited to where 32 bits hold them in steps, which is where nothing is left to saturate."""
     ofm, ifm = call.outputs[0], input_type(call)
     if call.parameters.truncate or not (call.parameters.saturating and ifm.real and _one_scale(call)):
         return None
@@ -232,7 +232,7 @@ QUANTIZE = Operator(
         ),
     ),
 )
-"""Real numbers, or codes of one scale, to codes of another."""
+"""Float values, or quantized values of one scale, to quantized values of another."""
 
 
 def _dequantize_codes(call: Call, values: Values) -> list[Array]:
@@ -262,7 +262,7 @@ def _few_tables(call: Call) -> bool:
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
-    """A look-up in the reals of all codes, of each channel its own."""
+    """Return a look-up in the floats of all quantized values, of each channel its own."""
     source, scaling = input_type(call), quantization(input_type(call))
     every = np.arange(256, dtype=np.uint8).view(source.numpy_dtype)
     kinds = zip(scaling.scales, scaling.zero_points, strict=True)
@@ -288,12 +288,12 @@ DEQUANTIZE = Operator(
     workload=elementwise,
     lowerings=(Lowering("vector", (_bytes, _few_tables), _lower),),
 )
-"""Integer codes to the real numbers that they stand for."""
+"""Integer quantized values to the float values that they stand for."""
 
 
 _DYNAMIC_LARGEST = 255
 _READINGS = 3
-"""How often every number is read: for the smallest, for the largest, and to become a code."""
+"""How often every number is read: for the smallest, for the largest, and to become a quantized value."""
 
 
 def _dynamic_reference(call: Call, values: Values) -> list[Array]:
@@ -328,7 +328,7 @@ def _workload(call: Call) -> Workload:
 
 
 def _dynamic_expand(call: Call) -> Expansion:
-    """Step by step; whole numbers become codes that count."""
+    """Step by step; integers become quantized values that count."""
     steps = RealSteps(call)
     nothing, most = steps.number(0), steps.number(_DYNAMIC_LARGEST)
     axes = tuple(range(len(input_type(call).shape)))
@@ -361,13 +361,13 @@ DYNAMIC_QUANTIZE = Operator(
     expand=_dynamic_expand,
     on_host="it reads its operand before it knows how to write it",
 )
-"""Real numbers to codes uint8 whose scale and zero point follow from the numbers themselves.
+"""Float values to quantized values uint8 whose scale and zero point follow from the numbers themselves.
 
-x -> codes, scale [], zero point []. With 0 among them the numbers x span low..high; then
+x -> quantized values, scale [], zero point []. With 0 among them the numbers x span low..high; then
 
     scale      = f32(f32(high - low) / 255), 1 where all are 0
     zero point = rint(clamp(f32((0 - low) / scale), 0, 255))
-    codes      = clamp(rint(f32(x / scale)) + zero point, 0, 255)
+    quantized values      = clamp(rint(f32(x / scale)) + zero point, 0, 255)
 
 as ONNX has it (DynamicQuantizeLinear).
 """

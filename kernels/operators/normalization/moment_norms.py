@@ -40,7 +40,7 @@ Aligned = Callable[[Call], Shape]
 def moments_operator(
     name: str, parameters: type[Parameters], rules: tuple[Rule, ...], sizes: Sizes, aligned: Aligned
 ) -> Operator:
-    """The operator on x, scale and bias; `parameters` has `epsilon`, which is added to the variance."""
+    """Return the operator on x, scale and bias; `parameters` has `epsilon`, which is added to the variance."""
 
     def reals(call: Call, values: Values) -> list[Array]:
         shape, axes = sizes(call)
@@ -80,12 +80,12 @@ def moments_operator(
 
 
 def three_passes(call: Call) -> Workload:
-    """Every element is looked at three times."""
+    """Return every element is looked at three times."""
     return elementwise(call, PASSES * call.outputs[0].elements)
 
 
 def reshaped(steps: RealSteps, x: int, shape: Shape) -> int:
-    """The same elements under another shape."""
+    """Return the same elements under another shape."""
     if steps.shapes[x] == shape:
         return x
     return steps.step("reshape", [x], shape, ReshapeParameters(shape=shape))
@@ -98,7 +98,7 @@ def per_channel(call: Call[Along]) -> bool:
 
 
 def along_channels(call: Call[Along]) -> tuple[int, ...]:
-    """The shape under which such a vector broadcasts with the first operand."""
+    """Return the shape under which such a vector broadcasts with the first operand."""
     shape, axis = input_type(call).shape, axis_of(call)
     return (shape[axis],) + (1,) * (len(shape) - 1 - axis)
 
@@ -123,7 +123,7 @@ def _batch_reals(call: Call[BatchNormalizationParameters], values: Values) -> li
 
 
 def _expand(call: Call[BatchNormalizationParameters]) -> Expansion:
-    """The factor of each channel first, which is short, then three steps over all elements."""
+    """Return the factor of each channel first, which is short, then three steps over all elements."""
     steps = RealSteps(call)
     scale, bias, mean, variance = (reshaped(steps, i, along_channels(call)) for i in range(1, 5))
     root = steps.function("rsqrt", steps.pair("add", variance, steps.number(call.parameters.epsilon)))
@@ -216,7 +216,10 @@ def _whole_groups(call: Call[GroupNormalizationParameters]) -> bool:
 
 
 def _group_sizes(call: Call[GroupNormalizationParameters]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axis of the channels as one of groups and one within a group: all but images and groups are averaged."""
+    """Return the axis of the channels as one of groups and one within a group.
+
+    All but images and groups are averaged.
+    """
     shape, axis, groups = input_type(call).shape, axis_of(call), call.parameters.groups
     grouped = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
     return grouped, tuple(at for at in range(1, len(grouped)) if at != axis)

@@ -43,7 +43,7 @@ ON_HOST = "no instruction says where in a window its largest value lies"
 
 
 def largest(call: Call, values: Values, rows: Axis, columns: Axis) -> list[Array]:
-    """The largest value of each window and its position, [n, rows, columns, c] each."""
+    """Return the largest value of each window and its position, [n, rows, columns, c] each."""
     found, places = _search(input_value(values), rows, columns)
     ofm, positions = call.outputs
     activation = call.parameters.activation
@@ -77,7 +77,7 @@ def _search(x: NDArray[Any], rows: Axis, columns: Axis) -> tuple[NDArray[Any], N
 
 
 def twice(shapes: Shapes) -> Shapes:
-    """The shape of the values, and that of the positions."""
+    """Return the shape of the values, and that of the positions."""
     return (*shapes, *shapes)
 
 
@@ -88,7 +88,7 @@ def two_outputs(call: Call) -> bool:
 
 
 def rules_of(first: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """The rules of a pool without positions, for one with them."""
+    """Return the rules of a pool without positions, for one with them."""
     return (two_outputs, *first[1:])
 
 
@@ -123,14 +123,14 @@ class Adaptive(Activated):
 
 
 def bins(size: int, count: int) -> tuple[IntArray, IntArray]:
-    """The first element of each of `count` bins over an axis, and how many each has."""
+    """Return the first element of each of `count` bins over an axis, and how many each has."""
     numbers = np.arange(count, dtype=np.int64)
     first = numbers * size // count
     return first, -(-(numbers + 1) * size // count) - first
 
 
 def adaptive_seen(call: Call[Adaptive], axis: int) -> tuple[IntArray, IntArray]:
-    """The bins along axis 1 (height) or 2 (width)."""
+    """Return the bins along axis 1 (height) or 2 (width)."""
     return bins(input_type(call).shape[axis], call.outputs[0].shape[axis])
 
 
@@ -143,7 +143,7 @@ def combine_bins(values: NDArray[Any], call: Call[Adaptive], combine: np.ufunc) 
 
 
 def adaptive_infer(call: Call[Adaptive]) -> Shapes:
-    """The size, for as many images and channels as before."""
+    """Return the size, for as many images and channels as before."""
     images, _, _, channels = input_type(call).shape
     return ((images, *call.parameters.size, channels),)
 
@@ -205,7 +205,7 @@ _NPU_RULES: tuple[Rule, ...] = (maps_on_npu, _small_bins, _few_parts)
 
 
 def lowerings(name: str) -> tuple[Lowering, ...]:
-    """The ways of an "average" or "maximum" over bins."""
+    """Return the ways of an "average" or "maximum" over bins."""
     lower: Callable[[Call, Hardware], Any] = lambda call, hardware: lower_adaptive_pool(  # noqa: E731
         call, name == "maximum", *_runs(call)
     )
@@ -226,7 +226,7 @@ def _elements(call: Call[AdaptiveAveragePool2dParameters]) -> Any:
 
 
 def _adaptive_average_codes(call: Call[AdaptiveAveragePool2dParameters], values: Values) -> list[Array]:
-    """Codes are averaged as they are: input and output have one scale and zero point."""
+    """Quantized values are averaged as they are: input and output have one scale and zero point."""
     ofm = call.outputs[0]
     sums = combine_bins(input_value(values).astype(np.int32), call, np.add)
     means = rounding_divide(sums, _elements(call))

@@ -73,7 +73,7 @@ class Pooling(Window):
 
 
 def infer(call: Call[Pooling]) -> Shapes:
-    """What filter, strides and padding give."""
+    """Return what filter, strides and padding give."""
     images, _, _, channels = input_type(call).shape
     return ((images, *window_shape(call, call.parameters.filter), channels),)
 
@@ -129,12 +129,12 @@ def npu_lowering(
     *more: Rule,
     needs: tuple[Need, ...] = (),
 ) -> Lowering:
-    """A pool of codes on the vector unit."""
+    """Return a pool of quantized values on the vector unit."""
     return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit, *needs))
 
 
 def on_int16(lower: Callable[[Call, Hardware], Parts], *more: Rule) -> Lowering:
-    """A pool of int16 values on the vector unit."""
+    """Return a pool of int16 values on the vector unit."""
     row = npu_lowering(lower, *more, needs=(int16_passes,))
     return row._replace(rules=(rules.all_int16, *row.rules[1:]))
 
@@ -209,7 +209,7 @@ def _taps(call: Call[Pooling], axis: int) -> list[tuple[IntArray, IntArray]]:
 
 
 def elements_seen(call: Call[Pooling], counted: Borders = NO_BORDERS) -> NDArray[np.int32]:
-    """How many elements of the image and of the borders around it each window sees: [rows, columns, 1]."""
+    """Return how many elements of the image and of the borders around it each window sees: [rows, columns, 1]."""
     rows, columns = (seen(call, axis, counted[axis - 1])[1].astype(np.int32) for axis in (1, 2))
     elements: NDArray[np.int32] = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
     return elements
@@ -235,12 +235,12 @@ def workload(call: Call[Pooling]) -> Workload:
 
 
 def window(call: Call[Pooling]) -> SlidingWindow:
-    """The filter, and its steps."""
+    """Return the filter, and its steps."""
     return SlidingWindow(call.parameters.filter, call.parameters.strides)
 
 
 def on_lanes(name: str, *more: Rule) -> Lowering:
-    """A pool of real numbers on the real lanes: "average", "maximum" or "l2"."""
+    """Return a pool of float values on the float lanes: "average", "maximum" or "l2"."""
     return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:], *more, needs=(rows_fit,))
 
 
@@ -255,7 +255,7 @@ class AveragePool2dParameters(Pooling):
 
 
 def _average_codes(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
-    """Codes are averaged as they are: input and output have one scale and zero point."""
+    """Quantized values are averaged as they are: input and output have one scale and zero point."""
     image: Any = input_value(values)
     ofm, counted = call.outputs[0], call.parameters.counted
     sums, elements = (
@@ -311,7 +311,7 @@ def _image_only(call: Call[AveragePool2dParameters]) -> bool:
 
 
 def _padded(call: Call[AveragePool2dParameters]) -> Expansion | None:
-    """The padding that counts as zeros around the image, then a pool."""
+    """Return the padding that counts as zeros around the image, then a pool."""
     how, image = call.parameters, input_type(call)
     if how.counted == NO_BORDERS:
         return None
@@ -377,7 +377,7 @@ def _max_reals(call: Call[MaxPool2dParameters], values: Values) -> list[Array]:
 
 
 def _border(call: Call) -> int:
-    """Outside the image nothing counts, which is what the smallest code gives."""
+    """Outside the image nothing counts, which is what the smallest quantized value gives."""
     return code_range(input_type(call).dtype)[0]
 
 

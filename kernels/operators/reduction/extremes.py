@@ -37,9 +37,9 @@ TRUTHS = ("bool",)
 
 
 def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple[str, ...]) -> Operator:
-    """The operator that combines elements with `select`; of none the result is the end of the type that loses.
+    """Return the operator that combines elements with `select`; of none the result is the end of the type that loses.
 
-    largest: the largest element wins, not the smallest; of truths that is whether any is true.
+    largest: the largest element wins, not the smallest; of booleans that is whether any is true.
     """
 
     function = "max" if largest else "min"
@@ -67,7 +67,7 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
 
 
 def _last_choice(tensor: TensorType, largest: bool) -> Any:
-    """What every other element of a type wins over."""
+    """Return what every other element of a type wins over."""
     if tensor.real:
         return -np.inf if largest else np.inf
     low, high = code_range(tensor.dtype)
@@ -75,11 +75,11 @@ def _last_choice(tensor: TensorType, largest: bool) -> Any:
 
 
 REDUCE_MAX = selecting_operator("reduce_max", np.maximum, True, NUMBERS)
-"""The largest element over some dimensions; of truths whether any is true."""
+"""The largest element over some dimensions; of booleans whether any is true."""
 
 
 REDUCE_MIN = selecting_operator("reduce_min", np.minimum, False, NUMBERS)
-"""The smallest element over some dimensions; of truths whether all are true."""
+"""The smallest element over some dimensions; of booleans whether all are true."""
 
 
 REDUCE_ALL = selecting_operator("reduce_all", np.logical_and, False, TRUTHS)
@@ -116,7 +116,7 @@ def _positions(call: Call) -> bool:
 
 
 def position_operator(name: str, find: Find) -> Operator:
-    """The operator that gives what numpy's `find` finds."""
+    """Return the operator that gives what numpy's `find` finds."""
 
     def reference(call: Call[PositionParameters], values: Values) -> list[Array]:
         positions = find(input_value(values), axis=axis_of(call))
@@ -143,7 +143,7 @@ ARG_MIN = position_operator("arg_min", np.argmin)
 
 
 def largest(values: Sequence[float], count: int) -> list[int]:
-    """Positions of the `count` largest values, from the largest down; `count` is 1..len(values).
+    """Return the positions of the `count` largest values, from the largest down; `count` is 1..len(values).
 
     This is libstdc++'s `std::partial_sort`: a heap of the best so far with the worst of them on top, in which a
     strictly better value replaces the top. It is not stable, and which of several equal values comes first, or

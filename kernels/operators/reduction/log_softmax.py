@@ -66,7 +66,7 @@ class FixedPointNumbers(NamedTuple):
 
 
 def fixed_point_numbers(call: Call[Parameters]) -> FixedPointNumbers:
-    """The numbers of an int8 call."""
+    """Return the numbers of an int8 call."""
     fraction_bits = 31 - DIFFERENCE_INTEGER_BITS
     multiplier, left_shift = quantize_multiplier(min(real_multiplier(call), 2.0**31 - 1))
     largest = ((1 << DIFFERENCE_INTEGER_BITS) - 1) << fraction_bits
@@ -96,7 +96,7 @@ def _integers(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _least(numbers: FixedPointNumbers, logarithm: Int64Array) -> Int64Array:
-    """The difference that is too small to be told from the smallest result, or that does not fit the format."""
+    """Return the difference that is too small to be told from the smallest result, or that does not fit the format."""
     word = _WORD.multiply(logarithm - (1 << 31) << max(numbers.back_shift, 0), numbers.back)
     found = divide_by_power(word, max(-numbers.back_shift, 0))
     return np.maximum(numbers.difference_min - 1, found)
@@ -144,7 +144,7 @@ def _fixed_point(call: Call) -> bool:
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
-    """The fixed-point version, row by row."""
+    """Return the fixed-point version, row by row."""
     fields = fixed_point_numbers(call)._asdict()
     return row_work(call, lambda rows: LogSoftmax(**rows._asdict(), **fields))
 

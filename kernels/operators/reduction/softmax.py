@@ -80,8 +80,8 @@ class SoftmaxParameters(WithBeta):
 class FixedPointSoftmax(NamedTuple):
     """Numbers of the fixed-point softmax.
 
-    A difference of codes d = code - largest code (0 or less) is worth SRDHM(d << left_shift, multiplier) with
-    `DIFFERENCE_INTEGER_BITS` integer bits in 32; below difference_min its exponential counts as zero.
+    A difference of quantized values d = code - largest quantized value (0 or less) is worth SRDHM(d << left_shift,
+    multiplier) with `DIFFERENCE_INTEGER_BITS` integer bits in 32; below difference_min its exponential counts as zero.
     """
 
     multiplier: int
@@ -90,7 +90,7 @@ class FixedPointSoftmax(NamedTuple):
 
 
 def fixed_point_numbers(call: Call) -> FixedPointSoftmax:
-    """The numbers of an 8-bit call, as LiteRT's PreprocessSoftmaxScaling computes them."""
+    """Return the numbers of an 8-bit call, as LiteRT's PreprocessSoftmaxScaling computes them."""
     fraction_bits = 31 - DIFFERENCE_INTEGER_BITS
     multiplier, left_shift = quantize_multiplier(min(real_multiplier(call), 2.0**31 - 1))
     largest = ((1 << DIFFERENCE_INTEGER_BITS) - 1) << fraction_bits
@@ -142,7 +142,7 @@ def _wide_codes(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
 
 
 def _int16_scale(call: Call[SoftmaxParameters]) -> Multiplier:
-    """What takes differences of int16 values to steps of 10 / 65535."""
+    """Return what takes differences of int16 values to steps of 10 / 65535."""
     beta = float(np.float32(call.parameters.beta))
     return quantize_multiplier(quantization(input_type(call)).scale * beta / (10 / 65535))
 
@@ -174,7 +174,7 @@ def _in_reals(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
 
 
 def fused_table(call: Call[SoftmaxParameters]) -> Float32Array:
-    """The exponentials of QLinearSoftmax, of the codes from 255 below the largest of a row on: [256].
+    """Return the exponentials of QLinearSoftmax, of the quantized values from 255 below the largest of a row on: [256].
 
     f32(exp((i - 255 + room) * scale)) in float64, where room leaves the sum of a row's in float32; its logarithm is one
     of float32.
@@ -256,7 +256,7 @@ def _int16_probabilities(call: Call) -> bool:
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
-    """The fixed-point version, row by row."""
+    """Return the fixed-point version, row by row."""
     fields = {**fixed_point_numbers(call)._asdict(), "signed": signed(call.outputs[0].dtype)}
     return row_work(call, lambda rows: Softmax(**rows._asdict(), **fields))
 

@@ -72,7 +72,7 @@ def _fits(call: Call, hardware: Hardware) -> bool:
 
 
 def _of_nothing(call: Call, values: Values) -> list[Array]:
-    """The mean of no elements is 0, as LiteRT has it."""
+    """Return the mean of no elements is 0, as LiteRT has it."""
     ofm = call.outputs[0]
     zero = quantization(ofm).zero_point if ofm.quantized8 else 0
     return [np.full(ofm.shape, zero, ofm.numpy_dtype)]
@@ -166,7 +166,7 @@ SumParameters = Reduction
 
 
 def _sum_codes(call: Call[SumParameters], values: Values) -> list[Array]:
-    """Of codes less their zero point, rescaled: the rule of LiteRT's kernel for uint8, for int8 too."""
+    """Of quantized values less their zero point, rescaled: the rule of LiteRT's kernel for uint8, for int8 too."""
     ofm, x = call.outputs[0], input_value(values)
     sums = accumulated(call, x.astype(np.int32), np.add)
     sums -= combined(call) * quantization(input_type(call)).zero_point
@@ -175,7 +175,7 @@ def _sum_codes(call: Call[SumParameters], values: Values) -> list[Array]:
 
 
 def _sum_numbers(call: Call[SumParameters], values: Values) -> list[Array]:
-    """In the type of the operand: whole numbers wrap."""
+    """In the type of the operand: integers wrap."""
     return [accumulated(call, input_value(values), np.add)]
 
 
@@ -227,7 +227,7 @@ ReduceProdParameters = Reduction
 
 
 def _product_numbers(call: Call[ReduceProdParameters], values: Values) -> list[Array]:
-    """In the type of the operand: whole numbers wrap, reals beyond float32 become infinite."""
+    """In the type of the operand: integers wrap, floats beyond float32 become infinite."""
     return [accumulated(call, input_value(values), np.multiply)]
 
 

@@ -25,7 +25,10 @@ from npusim.kernels.operator.parameters import Size
 from npusim.kernels.operators.tables.lookup import round_half_away
 
 _MOST_STEP = 255
-"""What neighbouring codes can differ by: an interpolated code is off by no more times the error of its position."""
+"""What neighbouring quantized values can differ by.
+
+An interpolated code is off by no more times the error of its position.
+"""
 _ROUNDING = 1e-3
 """More than all roundings of products and sums, of float32 and of the instruction, add up to: 255 x 12 x 2**-24."""
 
@@ -58,12 +61,12 @@ def real_axis(
 
 
 def _rounded(numerator: int, divisor: int) -> int:
-    """A quotient to the nearest multiple of 1/2**POSITION_BITS, in those."""
+    """Return a quotient to the nearest multiple of 1/2**POSITION_BITS, in those."""
     return ((numerator << POSITION_BITS) + divisor // 2) // divisor
 
 
 def tie_free(rows: RealAxis, columns: RealAxis) -> bool:
-    """Whether line and float32 surely give the same codes."""
+    """Return True if line and float32 surely give the same quantized values."""
     together = rows.denominator * columns.denominator
     off = _MOST_STEP * (rows.off + columns.off) + _ROUNDING
     return together % 2 == 1 and 2 * together * off < 1
@@ -74,7 +77,7 @@ Numbers = NDArray[Any]
 _TAPS = 4
 _FRACTION_BITS = 10
 _REAL_BITS = 24
-"""Of a float32: sums of codes times shares of no more bits are exact."""
+"""Of a float32: sums of quantized values times shares of no more bits are exact."""
 
 
 class Resizing(parameters.Parameters):
@@ -103,7 +106,7 @@ class Axis(NamedTuple):
 
 
 def _integer_axis(call: Call[Resizing], axis: int) -> Axis:
-    """Positions with 10 fraction bits; weights are integers that add up to 1024."""
+    """Return the positions with 10 fraction bits; weights are integers that add up to 1024."""
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
     one, divisor = 1 << _FRACTION_BITS, count
     if call.parameters.align_corners and count > 1:
@@ -122,7 +125,7 @@ def _integer_axis(call: Call[Resizing], axis: int) -> Axis:
 
 
 def _float_axis(call: Call[Resizing], axis: int) -> Axis:
-    """Positions and weights in float32."""
+    """Return the positions and weights in float32."""
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
     scale = float_step(call, axis)
     position = np.arange(count, dtype=np.float32)
@@ -170,7 +173,10 @@ def _integers(call: Call[Resizing], values: Values) -> list[Array]:
 
 
 def _on_lines(call: Call[Resizing]) -> tuple[Line, Line] | None:
-    """The lines on which rows and columns lie, such that the NPU gives the kernel's codes; None if there are none."""
+    """Return the lines on which rows and columns lie, such that the NPU gives the kernel's quantized values.
+
+    None if there are none.
+    """
     if input_type(call).dtype == "int8":
         rows, columns = (_integer_line(call, axis) for axis in (1, 2))
         return None if rows is None or columns is None else (rows, columns)
@@ -198,7 +204,7 @@ def _short_line(call: Call[Resizing], axis: int) -> Line | None:
 
 
 def _fixed(pixels: NDArray[np.int64], fractions: Numbers) -> NDArray[np.int64]:
-    """Positions as instructions have them, from pixels and fractions in 1/1024."""
+    """Return the positions as instructions have them, from pixels and fractions in 1/1024."""
     return (pixels * (1 << _FRACTION_BITS) + fractions) << (POSITION_BITS - _FRACTION_BITS)
 
 
@@ -215,7 +221,7 @@ def _exact(call: Call[Resizing]) -> bool:
 
 
 def _digits(line: Line) -> int:
-    """The fraction bits that positions on a line need."""
+    """Return the fraction bits that positions on a line need."""
     together = line.scale | line.offset | 1 << POSITION_BITS
     return POSITION_BITS + 1 - (together & -together).bit_length()
 
@@ -307,7 +313,7 @@ ResizeNearestNeighborParameters = Resizing
 
 
 def _nearest(call: Call[ResizeNearestNeighborParameters], axis: int) -> NDArray[np.int64]:
-    """The input position of each output position along one axis, in float32 steps."""
+    """Return the input position of each output position along one axis, in float32 steps."""
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
     corners, scale = call.parameters.align_corners, float_step(call, axis)
     offset = np.float32(0.5 if call.parameters.half_pixel_centers else 0)

@@ -37,7 +37,7 @@ class GridSampleParameters(parameters.Parameters):
 
 
 def _grid_sample_infer(call: Call) -> Shapes:
-    """A pixel, as deep as the image, for each place of the grid."""
+    """Return a pixel, as deep as the image, for each place of the grid."""
     return ((*input_type(call, 1).shape[:3], input_type(call).shape[3]),)
 
 
@@ -57,7 +57,7 @@ def _reals(call: Call[GridSampleParameters], values: Values) -> list[Array]:
 
 
 def _place(at: Floats, size: int, how: GridSampleParameters) -> Floats:
-    """Positions of -1..1 along an axis in pixels."""
+    """Return the positions of -1..1 along an axis in pixels."""
     last, half = np.float32(size - 1), np.float32(0.5)
     unit = (at + 1) * half
     place = unit * last if how.align_corners else unit * np.float32(size) - half
@@ -73,7 +73,7 @@ def _place(at: Floats, size: int, how: GridSampleParameters) -> Floats:
 
 
 def _reflected(place: Floats, span: np.float32) -> Floats:
-    """Positions brought between 0 and the span, as if it were a corridor of mirrors."""
+    """Return the positions brought between 0 and the span, as if it were a corridor of mirrors."""
     if span == 0:
         return np.zeros_like(place)
     along = np.abs(place) % (2 * span)
@@ -82,7 +82,7 @@ def _reflected(place: Floats, span: np.float32) -> Floats:
 
 
 def _read(image: Floats, y: Floats, x: Floats) -> Floats:
-    """The pixels at whole positions [n, rows, columns]; 0 outside, and where a position is none."""
+    """Return the pixels at whole positions [n, rows, columns]; 0 outside, and where a position is none."""
     _, height, width, _ = image.shape
     inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
     rows, columns = (np.where(inside, at, 0).astype(np.int64) for at in (y, x))
@@ -133,7 +133,7 @@ class InterpolateParameters(parameters.Parameters):
 
 
 def _reference(call: Call[InterpolateParameters], values: Values) -> list[Array]:
-    """In float32; whole numbers are what is before the point, and wrap."""
+    """In float32; integers are what is before the point, and wrap."""
     x, axes = input_value(values), call.parameters.axes
     wide: Any = x.astype(np.float32)
     taps = [_taps(call, values, number) for number in range(len(axes))]
@@ -207,7 +207,7 @@ def _shape(call: Call) -> bool:
 
 
 def _interpolate_workload(call: Call[InterpolateParameters]) -> Workload:
-    """A step for every tap of every element."""
+    """Return a step for every tap of every element."""
     taps = prod(input_type(call, 1 + 2 * number).shape[1] for number in range(len(call.parameters.axes)))
     return elementwise(call, taps * call.outputs[0].elements)
 

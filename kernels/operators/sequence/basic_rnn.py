@@ -43,12 +43,12 @@ RNN_CELL = Positions(1, 2, 3, 4)
 
 
 def units_at(call: Call, cell: Positions) -> int:
-    """How many units a cell has."""
+    """Return how many units a cell has."""
     return input_type(call, cell.weights).shape[0]
 
 
 def rnn_initial_state(call: Call, values: Values, cell: Positions, batch: int) -> Numbers:
-    """The state before the first step."""
+    """Return the state before the first step."""
     return input_value(values, cell.state).reshape(batch, units_at(call, cell))
 
 
@@ -60,7 +60,7 @@ def rnn_step(
     state: Numbers,
     auxiliary: Numbers | None = None,
 ) -> Numbers:
-    """The next state for an input [batch, its size]."""
+    """Return the next state for an input [batch, its size]."""
     if call.parameters.rescale != "fixed_point":
         return _dynamic_step(call, values, cell, x, state, auxiliary)
     weights: Numbers = input_value(values, cell.weights)
@@ -82,7 +82,10 @@ def _dynamic_step(
     state: Numbers,
     auxiliary: Numbers | None,
 ) -> Numbers:
-    """The same with int8 weights, the rows quantized at run time: bit by bit as LiteRT, which adds in this order."""
+    """Return the same with int8 weights, the rows quantized at run time.
+
+    Bit by bit as LiteRT, which adds in this order.
+    """
     total: Numbers = np.broadcast_to(input_value(values, cell.bias), state.shape)
     operands = (x, cell.weights), (auxiliary, cell.auxiliary_weights), (state, cell.recurrent_weights)
     for rows, position in operands:
@@ -94,7 +97,7 @@ def _dynamic_step(
 
 
 def rnn_scaled_matrices(*cells: Positions) -> Rule:
-    """The rule for the quantization of the int8 operands of cells."""
+    """Return the rule for the quantization of the int8 operands of cells."""
     positions = [
         position
         for cell in cells
@@ -105,7 +108,7 @@ def rnn_scaled_matrices(*cells: Positions) -> Rule:
 
 
 def rnn_sizes_fit(call: Call, cell: Positions, batch: int, inputs: int) -> bool:
-    """Whether weights, bias and state of a cell have the sizes that go with its input."""
+    """Return True if weights, bias and state of a cell have the sizes that go with its input."""
     units = units_at(call, cell)
     state = input_type(call, cell.state)
     return (
@@ -117,7 +120,7 @@ def rnn_sizes_fit(call: Call, cell: Positions, batch: int, inputs: int) -> bool:
 
 
 def cell_is_there(call: Call, cell: Positions) -> bool:
-    """Whether input and operands of a cell are all there."""
+    """Return True if input and operands of a cell are all there."""
     needed = (0, cell.weights, cell.recurrent_weights, cell.bias, cell.state)
     return all(operand(call, position) is not None for position in needed)
 
@@ -143,7 +146,7 @@ class RnnParts:
         return (self.output,)
 
     def step(self, x: int, auxiliary: int | None = None) -> None:
-        """The next output."""
+        """Return the next output."""
         parts, cell = self.parts, self.cell
         total = parts.product("input", x, self.batch, cell.weights, cell.bias)
         if auxiliary is not None and cell.auxiliary_weights is not None:
@@ -155,7 +158,7 @@ class RnnParts:
 
 
 def rnn_in_one_step(call: Call[RnnCellParameters]) -> Expansion:
-    """An rnn: output and next state are one."""
+    """Return an rnn: output and next state are one."""
     parts = RealParts(call)
     cell = RnnParts(parts, RNN_CELL, input_type(call).shape[0])
     cell.step(0)
@@ -166,7 +169,7 @@ def rnn_in_one_step(call: Call[RnnCellParameters]) -> Expansion:
 def rnn_over_sequence(
     call: Call[RnnCellParameters], batch: int, count: int, time_major: bool
 ) -> Expansion | None:
-    """A unidirectional_sequence_rnn of `count` steps."""
+    """Return a unidirectional_sequence_rnn of `count` steps."""
     if not 0 < count <= MOST_STEPS:
         return None
     parts = RealParts(call)

@@ -43,7 +43,7 @@ HIDDEN = 4
 
 
 class Addend(NamedTuple):
-    """weights @ (codes - zero point), and the (multiplier, shift) that takes it to the format of the result.
+    """weights @ (quantized values - zero point), and the (multiplier, shift) that takes it to the format of the result.
 
     `offset` is bias - weights @ zero point.
     """
@@ -53,7 +53,7 @@ class Addend(NamedTuple):
     rescale: tuple[int, int]
 
     def of(self, codes: Numbers) -> Int64Array:
-        """The rescaled products of codes [batch, columns]: [batch, rows]."""
+        """Return the rescaled products of quantized values [batch, columns]: [batch, rows]."""
         # float64 holds these sums exactly and multiplies matrices fast
         products = codes.astype(np.float64) @ self.weights.T
         return _rescale(products.astype(np.int64) + self.offset, self.rescale)
@@ -68,9 +68,9 @@ class LayerNorm(NamedTuple):
     rescale: tuple[int, int]
 
     def of(self, sums: Int64Array) -> Int64Array:
-        """Rows [batch, cells] with mean 0 and variance 1 in 1/1024, times the weights, plus the bias."""
+        """Return the rows [batch, cells] with mean 0 and variance 1 in 1/1024, times the weights, plus the bias."""
         count = sums.shape[1]
-        # C's division of whole numbers drops the fraction
+        # C's division of integers drops the fraction
         mean = (np.fix(sums.sum(axis=1) * 1024 / count)).astype(np.int64)
         variance = ((sums * sums).sum(axis=1) * ((1 << 20) // count) - mean * mean) >> 20
         variance = np.where(variance < 1, self.least_variance, variance)
@@ -103,7 +103,7 @@ class Gate(NamedTuple):
 
 
 def integer_reference(call: Call, values: Values) -> list[Array]:
-    """All outputs of the sequence, then the states at its end."""
+    """Return all outputs of the sequence, then the states at its end."""
     cell = IntegerCell(call, values)
     sizes, zero = sizes_of(call), quantization(input_type(call, Operand.OUTPUT_STATE)).zero_point
     output_state = initial_state(values, Operand.OUTPUT_STATE, (sizes.batch, sizes.outputs), zero)
@@ -180,7 +180,7 @@ def _gate(call: Call, values: Values, gate: str) -> Gate:
 
 
 def sum_scale(call: Call[IntegerParameters], gate: str) -> np.float32:
-    """The scale of the sums of a gate before they are normalized, if they are."""
+    """Return the scale of the sums of a gate before they are normalized, if they are."""
     if not present(call, weights_of(gate, Operand.LAYER_NORM)):
         return _SUM_SCALE
     quantized = call.parameters.intermediates[GATES.index(gate)]
@@ -214,7 +214,7 @@ def _addend(
     zero_point: int,
     target_scale: np.float32,
 ) -> Addend:
-    """Weights times codes of (scale, zero point), in units of `target_scale`."""
+    """Weights times quantized values of (scale, zero point), in units of `target_scale`."""
     weights: Any = input_value(values, position).astype(np.int64)
     offset = -zero_point * weights.sum(axis=1)
     if bias_position is not None:
@@ -230,7 +230,7 @@ def _rescale_of(call: Call, position: int, scale: np.float32, target_scale: np.f
 
 
 def largest_shift(call: Call) -> int:
-    """The most places to the left that a rescale of the layer takes."""
+    """Return the most places to the left that a rescale of the layer takes."""
     source, state = (
         np.float32(quantization(input_type(call, position)).scale)
         for position in (Operand.INPUT, Operand.OUTPUT_STATE)
@@ -271,17 +271,17 @@ def _peephole_rescale(call: Call, gate: str) -> tuple[int, int]:
 
 
 def _pair(real: float | np.float32) -> tuple[int, int]:
-    """The multiplier and shift of a real that LiteRT holds in float32."""
+    """Return the multiplier and shift of a real that LiteRT holds in float32."""
     return quantize_multiplier(float(np.float32(real)))
 
 
 def _limit(clip: float, scale: float, largest: int) -> int:
-    """A clip value in codes, 0 for none."""
+    """Return a clip value in quantized values, 0 for none."""
     return int(min(np.float32(clip) / np.float32(scale), np.float32(largest))) if clip > 0 else 0
 
 
 def state_exponent(call: Call) -> int:
-    """The power of two that is the scale of the cell state."""
+    """Return the power of two that is the scale of the cell state."""
     return round(log2(quantization(input_type(call, Operand.CELL_STATE)).scale))
 
 
@@ -294,7 +294,7 @@ def _saturate(values: Int64Array) -> Int64Array:
 
 
 _EXPONENT_TOLERANCE = 1e-3
-"""How far LiteRT lets the logarithm of a scale be from a whole number that it takes it for."""
+"""How far LiteRT lets the logarithm of a scale be from a integer that it takes it for."""
 
 
 def tanh_activation(call: Call[CellParameters]) -> bool:

@@ -103,12 +103,12 @@ GATE_SUMS = Operator(
     workload=_gate_sums_workload,
     lowerings=(Lowering("mac", (_constants, _rows_on_npu), lower_gate_sums),),
 )
-"""The matrix products of an integer recurrent cell, in words of 16 or 32 bits or in codes.
+"""The matrix products of an integer recurrent cell, in words of 16 or 32 bits or in quantized values.
 
-codes [rows, k], weights [units, k], parameters [9 * units] -> [rows, units]: the sums, each unit with bias, multiplier
-and shift of its own, saturated. The parameters are the bytes that the output stage of the MAC array reads: all biases,
-all multipliers (32 bits each), all shifts. Integer LSTM layers of all models become these (`integer_steps`); no model
-has one.
+quantized values [rows, k], weights [units, k], parameters [9 * units] -> [rows, units]: the sums, each unit with bias,
+multiplier and shift of its own, saturated. The parameters are the bytes that the output stage of the MAC array reads:
+all biases, all multipliers (32 bits each), all shifts. Integer LSTM layers of all models become these
+(`integer_steps`); no model has one.
 """
 
 

@@ -46,7 +46,7 @@ def _polynomial(x: Float32Array, coefficients: Sequence[float]) -> Float32Array:
 
 
 def tanh(x: Float32Array) -> Float32Array:
-    """A quotient of polynomials: x + x^3 P(x^2) over Q(x^2)."""
+    """Return a quotient of polynomials: x + x^3 P(x^2) over Q(x^2)."""
     near = np.clip(x, np.float32(-_LARGEST_TANH), np.float32(_LARGEST_TANH))
     square = near * near
     numerator = square * near * _polynomial(square, _TANH_NUMERATOR) + near
@@ -54,12 +54,12 @@ def tanh(x: Float32Array) -> Float32Array:
 
 
 def activated(name: recurrence.Function, x: Float32Array) -> Float32Array:
-    """The activation of a cell: the hyperbolic tangent as above, others as in all cells."""
+    """Return the activation of a cell: the hyperbolic tangent as above, others as in all cells."""
     return tanh(x) if name == "tanh" else recurrence.activated(name, x)
 
 
 def logistic(x: Float32Array, first: int) -> Float32Array:
-    """The function of a vector that begins `first` values behind an aligned address.
+    """Return the function of a vector that begins `first` values behind an aligned address.
 
     Eigen computes whole packets at aligned addresses by a polynomial, and what lies before and behind them by expf.
     """

@@ -20,7 +20,7 @@ from npusim.kernels.operators.sequence.recurrence import Numbers, by_steps, in_l
 GATES = ("input", "forget", "cell", "output")
 PEEPHOLE_GATES = ("input", "forget", "output")
 LAYER_NORM_EPSILON = 1e-8
-"""What is added to the variance of normalized sums of reals."""
+"""What is added to the variance of normalized sums of floats."""
 
 Code = Annotated[int, Between(-(1 << 31), (1 << 31) - 1)]
 Limit = Annotated[float, Between(0.0)]
@@ -153,7 +153,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(call: Call[LstmParameters]) -> Sizes:
-    """The sizes that input and weights say."""
+    """Return the sizes that input and weights say."""
     first, second, inputs = input_type(call, Operand.INPUT).shape
     batch, steps = (second, first) if call.parameters.time_major else (first, second)
     cells, outputs = input_type(call, weights_of("output", Operand.RECURRENT_WEIGHTS)).shape
@@ -161,12 +161,12 @@ def sizes_of(call: Call[LstmParameters]) -> Sizes:
 
 
 def weights_of(gate: str, first: Operand) -> int:
-    """The position of a gate's operand in a group of four, which starts at `first`."""
+    """Return the position of a gate's operand in a group of four, which starts at `first`."""
     return first + GATES.index(gate)
 
 
 def operand(call: Call, position: int) -> TensorType | None:
-    """The type of an operand, None if it is absent."""
+    """Return the type of an operand, None if it is absent."""
     return call.inputs[position] if position < len(call.inputs) else None
 
 
@@ -176,12 +176,12 @@ def present(call: Call, position: int) -> bool:
 
 
 def gates_of(call: Call) -> tuple[str, ...]:
-    """The gates that have weights: all four, or all but the input gate, which is then 1 - forget gate."""
+    """Return the gates that have weights: all four, or all but the input gate, which is then 1 - forget gate."""
     return GATES if present(call, Operand.INPUT_WEIGHTS) else GATES[1:]
 
 
 def initial_state(values: Values, position: Operand, shape: tuple[int, int], zero: int) -> Numbers:
-    """The state tensor under its full shape; `zero` everywhere if the caller gives none."""
+    """Return the state tensor under its full shape; `zero` everywhere if the caller gives none."""
     value = values[position] if position < len(values) else None
     return np.full(shape, zero) if value is None else value.reshape(shape)
 
@@ -215,23 +215,23 @@ OPERATIONS_PER_CELL = 9  # three logistic functions, two functions of the cell, 
 
 
 def given(call: Call, positions: Sequence[int]) -> list[TensorType]:
-    """The types of those of the operands that are there."""
+    """Return the types of those of the operands that are there."""
     return [tensor for position in positions if (tensor := operand(call, position)) is not None]
 
 
 def weights_of_cell(layout: Layout) -> tuple[int, ...]:
-    """The positions of the matrices of a cell."""
+    """Return the positions of the matrices of a cell."""
     groups = (layout.input_weights, layout.recurrent_weights)
     return (*(first + gate for first in groups for gate in range(len(GATES))), layout.projection_weights)
 
 
 def gates_at(call: Call, layout: Layout) -> range:
-    """The numbers of the gates that have weights: all four, or all but the input gate."""
+    """Return the numbers of the gates that have weights: all four, or all but the input gate."""
     return range(0 if present(call, layout.input_weights) else 1, len(GATES))
 
 
 def sizes_at(call: Call, layout: Layout) -> tuple[int, int]:
-    """Cells and outputs of a cell."""
+    """Return the cells and outputs of a cell."""
     cells, outputs = input_type(call, layout.recurrent_weights + len(GATES) - 1).shape
     return cells, outputs
 
@@ -244,7 +244,7 @@ def macs_per_step(call: Call, layout: Layout, inputs: int, auxiliary: int = 0) -
 
 
 def work_of_step(call: Call) -> Workload:
-    """The work of one step of a batch, of an operator that is one cell and one step."""
+    """Return the work of one step of a batch, of an operator that is one cell and one step."""
     batch, inputs = input_type(call).shape
     cells, outputs = sizes_at(call, CELL)
     work = elementwise(call, batch * cells * OPERATIONS_PER_CELL)
@@ -258,12 +258,12 @@ def two_axes(call: Call) -> bool:
 
 
 def normalized(call: Call, layout: Layout) -> bool:
-    """Whether the sums of the gates are normalized."""
+    """Return True if the sums of the gates are normalized."""
     return present(call, layout.layer_norm + len(GATES) - 1)
 
 
 def operands_of_cell(layout: Layout) -> tuple[Rule, ...]:
-    """The rules of which operands of a cell are there: they come before those of its sizes."""
+    """Return the rules of which operands of a cell are there: they come before those of its sizes."""
 
     def needed(call: Call) -> bool:
         """input, states, and weights and bias of the forget, cell and output gates are there"""
@@ -303,7 +303,7 @@ def operands_of_cell(layout: Layout) -> tuple[Rule, ...]:
 
 
 def sizes_fit(call: Call, layout: Layout, batch: int, inputs: int) -> bool:
-    """Whether weights, biases and states of a cell have the sizes that go with its input."""
+    """Return True if weights, biases and states of a cell have the sizes that go with its input."""
     cells, outputs = sizes_at(call, layout)
     four = range(len(GATES))
     expected: dict[tuple[int, ...], list[int]] = {}

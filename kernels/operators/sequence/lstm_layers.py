@@ -57,7 +57,7 @@ _MOST_INPUTS = Operand.LAYER_NORM + 4
 
 
 def _shapes_of(call: Call) -> Shapes:
-    """The shapes of all four results."""
+    """Return the shapes of all four results."""
     batch = input_type(call).shape[0]
     cells, outputs = sizes_at(call, CELL)
     scratch = batch, cells * len(gates_at(call, CELL))
@@ -145,7 +145,7 @@ _COMPUTE = by_type({**with_halves({"float32": float_reference}), "int8": integer
 
 
 def _layer_reference(call: Call[UnidirectionalSequenceLstmParameters], values: Values) -> list[Array]:
-    """The output, then the next values of the states if the call asks for them."""
+    """Return the output, then the next values of the states if the call asks for them."""
     return _COMPUTE(call, values)[: len(call.outputs)]
 
 
@@ -247,7 +247,7 @@ UNIDIRECTIONAL_SEQUENCE_LSTM = Operator(
         ),
     ),
 )
-"""A long short-term memory layer over a sequence, in reals or integers.
+"""A long short-term memory layer over a sequence, in floats or integers.
 
 The inputs are TFLite's by position (`lstm_cell.Operand`). Every step computes, with W, R, b of each gate,
 
@@ -296,7 +296,7 @@ def _quantized_shapes(call: Call) -> bool:
 
 
 def _quantized_expand(call: Call[IntegerParameters]) -> Expansion | None:
-    """The cell as products and a step; the output is the output state."""
+    """Return the cell as products and a step; the output is the output state."""
     found = integer_steps(call, 1, True)
     if found is not None:
         _, output, state = found.results

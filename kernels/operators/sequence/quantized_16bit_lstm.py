@@ -2,7 +2,7 @@
 
 Inputs by position: 0 the input [batch, inputs]; 1..4 input weights [outputs, inputs] of the input, forget, cell and
 output gates, 5..8 their recurrent weights [outputs, outputs], 9..12 their biases; 13 the cell state in 1/2048; 14 the
-output state. Input, output state and output are uint8 codes of 1/128 around 128. Outputs: the next cell state, and the
+output state. Input, output state and output are uint8 values of 1/128 around 128. Outputs: the next cell state, and the
 output. The rows of weights are [recurrent, input], the columns that they multiply [input, output state]: recurrent
 weight 0 meets input 0. So does the reference of the Android suite, and so do its expected results.
 The sums of a gate are rounded to 1/4096 in 16 bits; gates are gemmlowp's functions with 15 fraction bits.
@@ -65,13 +65,13 @@ def _sums(call: Call, values: Values, gate: int, columns: Int64Array) -> Int64Ar
 
 
 def _rows(values: Values, gate: int) -> Array:
-    """The weights of a gate [outputs, inputs + outputs] as they meet inputs and output state."""
+    """Return the weights of a gate [outputs, inputs + outputs] as they meet inputs and output state."""
     parts = [input_value(values, first + gate) for first in (_RECURRENT_WEIGHTS, _INPUT_WEIGHTS)]
     return np.concatenate(parts, axis=1)
 
 
 def _rescale(call: Call) -> tuple[int, int]:
-    """What takes products to sums; the scale of the biases is that of weights over 128."""
+    """Return what takes products to sums; the scale of the biases is that of weights over 128."""
     weights = quantization(input_type(call, _INPUT_WEIGHTS)).scale
     return quantize_multiplier(float(np.float32(weights / _ZERO)) * _SUMS_PER_ONE)
 

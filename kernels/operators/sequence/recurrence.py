@@ -20,7 +20,7 @@ Function = Literal["none", "relu", "relu_n1_to_1", "relu6", "tanh", "sigmoid"]
 
 
 def activated(function: Function, x: Numbers) -> Numbers:
-    """The function of every element, in float32."""
+    """Return the function of every element, in float32."""
     return _FUNCTIONS[function](x)
 
 
@@ -61,14 +61,14 @@ _FUNCTIONS: dict[Function, Callable[[Numbers], Numbers]] = {
 
 
 def by_steps(x: Numbers, time_major: bool) -> Numbers:
-    """A sequence as [steps, batch, ...]."""
+    """Return a sequence as [steps, batch, ...]."""
     return x if time_major else x.swapaxes(0, 1)
 
 
 def in_layout(outputs: list[Numbers], shape: tuple[int, ...], time_major: bool) -> Numbers:
-    """The outputs of the steps, each [batch, size], as one tensor [steps, batch, size] or [batch, steps, size].
+    """Return the outputs of the steps, each [batch, size], as one tensor [steps, batch, size] or [batch, steps, size].
 
-    `shape` is that of the tensor, which no step says where there are none.
+    `shape` is that of the tensor, which no step says if there are none.
     """
     if not outputs:
         return np.zeros(shape, np.float32)
@@ -95,20 +95,20 @@ class Linking(NamedTuple):
     weights: int
 
     def given(self, call: Call) -> bool:
-        """Whether there is an auxiliary sequence."""
+        """Return True if there is an auxiliary sequence."""
         return call.inputs[self.auxiliary] is not None
 
     def crossed(self, call: Call) -> bool:
-        """Whether both cells read the auxiliary sequence beside the input, through weights of its own."""
+        """Return True if both cells read the auxiliary sequence beside the input, through weights of its own."""
         return self.given(call) and call.inputs[self.weights] is not None
 
     def source(self, call: Call, direction: int) -> int:
-        """The position of the sequence that a cell reads as its input."""
+        """Return the position of the sequence that a cell reads as its input."""
         parallel = self.given(call) and not self.crossed(call)
         return self.auxiliary if parallel and direction == _BACKWARD else 0
 
     def inputs(self, call: Call, direction: int) -> int:
-        """The depth of the sequence that a cell reads as its input."""
+        """Return the depth of the sequence that a cell reads as its input."""
         return input_type(call, self.source(call, direction)).shape[-1]
 
 
@@ -117,7 +117,7 @@ Run = Callable[[int, Numbers, Numbers | None], tuple[list[Numbers], list[Numbers
 
 
 def run_both_ways(call: Call[BothWays], values: Values, linking: Linking, run: Run) -> list[Array]:
-    """The outputs in the layout of the input, and then the states at the end if the call asks for them."""
+    """Return the outputs in the layout of the input, and then the states at the end if the call asks for them."""
     time_major = call.parameters.time_major
     outputs: list[Numbers] = []
     states: list[Numbers] = []
@@ -141,14 +141,14 @@ def run_both_ways(call: Call[BothWays], values: Values, linking: Linking, run: R
 
 
 def infer_both_ways(call: Call[BothWays], depths: Sequence[int], states: Sequence[tuple[int, ...]]) -> Shapes:
-    """The shapes of the outputs, from their depths and the shapes of the states."""
+    """Return the shapes of the outputs, from their depths and the shapes of the states."""
     steps = input_type(call).shape[:2]
     merged = [sum(depths)] if call.parameters.merge_outputs else list(depths)
     return (*((*steps, depth) for depth in merged), *states)[: len(call.outputs)]
 
 
 def sequences_fit(call: Call[BothWays], linking: Linking) -> bool:
-    """Whether input and auxiliary input are sequences of as many steps and batches."""
+    """Return True if input and auxiliary input are sequences of as many steps and batches."""
     shape = input_type(call).shape
     if len(shape) != 3:
         return False

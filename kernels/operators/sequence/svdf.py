@@ -139,7 +139,7 @@ def _integer_reference(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _rescales(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
-    """What takes products with feature weights to the state, and sums over time to the result, in float64."""
+    """Return what takes products with feature weights to the state, and sums over time to the result, in float64."""
     scales = [
         quantization(input_type(call, position)).scale
         for position in (_INPUT, _FEATURE_WEIGHTS, _STATE, _TIME_WEIGHTS)
@@ -150,7 +150,7 @@ def _rescales(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _moved_on(memory: Numbers) -> Numbers:
-    """The oldest column gone, a column of zeros at the end."""
+    """Return the oldest column gone, a column of zeros at the end."""
     return np.concatenate([memory[:, :, 1:], np.zeros_like(memory[:, :, :1])], axis=2)
 
 

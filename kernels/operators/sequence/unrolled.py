@@ -53,7 +53,7 @@ class CellInParts(Protocol):
         """In the order of the operands."""
 
     def step(self, x: int, auxiliary: int | None = None) -> None:
-        """The next output and states."""
+        """Return the next output and states."""
 
 
 class RealParts:
@@ -70,7 +70,7 @@ class RealParts:
         return self.found.call(f"{self.where}{name}", op, inputs, (kind,), parameters)[0]
 
     def has(self, position: int) -> bool:
-        """Whether an operand of the call is there."""
+        """Return True if an operand of the call is there."""
         return position < len(self.call.inputs) and self.call.inputs[position] is not None
 
     def constant(self, value: float) -> int:
@@ -98,7 +98,7 @@ class RealParts:
         return self._add(name, "mul", [a, b], shape, Activated())
 
     def function(self, name: str, x: int, shape: Shape, function: Function) -> int:
-        """A function of every element."""
+        """Return a function of every element."""
         return x if function == "none" else self._add(name, _OPERATORS[function], [x], shape, NONE)
 
     def limited(self, name: str, x: int, shape: Shape, limit: float) -> int:
@@ -109,7 +109,7 @@ class RealParts:
         return self._add(f"{name}_least", "maximum", [below, self.constant(-limit)], shape, NONE)
 
     def normalized(self, name: str, x: int, shape: Shape, epsilon: float) -> int:
-        """Rows of mean 0 and variance 1."""
+        """Return the rows of mean 0 and variance 1."""
         column, rows = (shape[0], 1), MeanParameters(axes=(1,), keep_dims=True)
         centre = self._add(f"{name}_mean", "mean", [x], column, rows)
         deviations = self.difference(f"{name}_deviations", x, centre, shape)
@@ -120,7 +120,7 @@ class RealParts:
         return self.times(f"{name}_normalized", deviations, root, shape)
 
     def reshaped(self, name: str, x: int, shape: Shape) -> int:
-        """The same elements under another shape."""
+        """Return the same elements under another shape."""
         return self._add(name, "reshape", [x], shape, ReshapeParameters(shape=shape))
 
     def summed(self, name: str, x: int, shape: Shape) -> int:
@@ -135,14 +135,14 @@ class RealParts:
         return self._add(name, "slice", [x], sizes, SliceParameters(begin=begins, size=sizes))
 
     def step(self, sequence: int, number: int, time_major: bool) -> int:
-        """The input of one step, [batch, depth]; `sequence` is an operand of the call."""
+        """Return the input of one step, [batch, depth]; `sequence` is an operand of the call."""
         shape = input_type(self.call, sequence).shape
         axis = 0 if time_major else 1
         x = self.part(f"input_{sequence}", sequence, axis, number, 1, shape)
         return self.reshaped(f"step_{sequence}", x, (shape[1 - axis], shape[2]))
 
     def joined(self, name: str, outputs: list[int], shape: Shape, time_major: bool) -> int:
-        """The outputs of all steps, each [batch, depth], as one tensor."""
+        """Return the outputs of all steps, each [batch, depth], as one tensor."""
         axis = 0 if time_major else 1
         size = tuple(1 if at == axis else each for at, each in enumerate(shape))
         parts: list[int | None] = [
@@ -156,7 +156,7 @@ class RealParts:
 
 
 def one_way(parts: RealParts, cell: CellInParts, count: int, time_major: bool) -> Expansion:
-    """A layer that takes a cell through the `count` steps of its first operand."""
+    """Return a layer that takes a cell through the `count` steps of its first operand."""
     outputs = []
     for number in range(count):
         parts.where = f"step_{number}/"
@@ -171,7 +171,10 @@ def one_way(parts: RealParts, cell: CellInParts, count: int, time_major: bool) -
 def both_ways(
     parts: RealParts, cells: Sequence[CellInParts], linking: Linking, depths: Sequence[int]
 ) -> Expansion:
-    """A layer that takes two cells through the steps, the second from the end; `depths` are those of their outputs."""
+    """Return a layer that takes two cells through the steps, the second from the end.
+
+    `depths` are those of their outputs.
+    """
     call: Call[BothWays] = parts.call
     time_major = call.parameters.time_major
     shape = input_type(call).shape
@@ -214,7 +217,7 @@ class LstmParts:
         return self.output, self.state
 
     def step(self, x: int, auxiliary: int | None = None) -> None:
-        """The next output and state."""
+        """Return the next output and state."""
 
         def sums(gate: str, state: int) -> int:
             return self._sums(gate, x, auxiliary, state)
@@ -252,7 +255,7 @@ class LstmParts:
         return self.parts.times("hidden", gate, activated, self.shape)
 
     def _sums(self, gate: str, x: int, auxiliary: int | None, state: int) -> int:
-        """What the function of a gate is taken of."""
+        """Return what the function of a gate is taken of."""
         parts, layout, shape, number = self.parts, self.layout, self.shape, GATES.index(gate)
         normalized = parts.has(layout.layer_norm + number)
         bias = layout.biases + number
@@ -288,7 +291,7 @@ class LstmParts:
 
 
 def lstm_in_one_step(call: Call[CellParameters]) -> Expansion:
-    """An lstm."""
+    """Return an lstm."""
     parts = RealParts(call)
     cell = LstmParts(parts, CELL, input_type(call).shape[0])
     cell.step(0)
@@ -303,7 +306,7 @@ def lstm_in_one_step(call: Call[CellParameters]) -> Expansion:
 def lstm_over_sequence(
     call: Call[CellParameters], batch: int, count: int, time_major: bool
 ) -> Expansion | None:
-    """A unidirectional_sequence_lstm of `count` steps."""
+    """Return a unidirectional_sequence_lstm of `count` steps."""
     if not 0 < count <= MOST_STEPS:
         return None
     parts = RealParts(call)

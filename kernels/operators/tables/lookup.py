@@ -1,7 +1,7 @@
-"""Operators of one operand, element by element: in 8 bits they are a table of 256 codes.
+"""Operators of one operand, element by element: in 8 bits they are a table of 256 quantized values.
 
 The NPU looks results up in `table(call)` of the operator's file, and so does the reference. What an entry is
-stands in the operator's file, as a function of codes.
+stands in the operator's file, as a function of quantized values.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ Float32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
 
 _BEYOND_CODES = (-(1 << 16), 1 << 16)
-"""Steps that lead out of the codes from every zero point."""
+"""Steps that lead out of the quantized values from every zero point."""
 
 CodeFunction = Callable[[Call, Int64Array], IntArray]
-"""Output codes, not yet clamped to the output type, of input codes."""
+"""Output quantized values, not yet clamped to the output type, of quantized inputs."""
 
 RealFunction = Callable[[Call, Float32Array], Float32Array]
 """The same operator on float32 tensors."""
@@ -58,7 +58,7 @@ WideFunction = Callable[[Call, Float64Array], Float64Array]
 """The same in float64."""
 
 Lanes = Callable[[Call], tuple[str, float]]
-"""The function of the real lanes that a call is, and its alpha."""
+"""The function of the float lanes that a call is, and its alpha."""
 
 Table = Callable[[Call], Array]
 
@@ -67,7 +67,7 @@ Steps = Callable[[RealSteps, Any], int | None]
 
 
 def tabulate(codes_of: CodeFunction) -> Table:
-    """The function that gives a call's table: the output code of each input code.
+    """Return the function that gives a call's table: the output code of each input code.
 
     Its 256 entries have the output's element type, in the order of the input's raw bytes (int8: 0..127, then
     -128..-1).
@@ -82,7 +82,7 @@ def tabulate(codes_of: CodeFunction) -> Table:
 
 
 def beyond_tables(codes_of: CodeFunction) -> Reference:
-    """The reference of codes of 16 bits, which are too many for a table."""
+    """Return the reference of 16-bit values, which are too many for a table."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         output = call.outputs[0]
@@ -93,12 +93,12 @@ def beyond_tables(codes_of: CodeFunction) -> Reference:
 
 
 def _interpolated(function: RealFunction) -> Reference:
-    """The reference of int16 by a table of 513 entries between which results are interpolated."""
+    """Return the reference of int16 by a table of 513 entries between which results are interpolated."""
     return beyond_tables(lambda call, codes: interpolation(_interpolated_table(call, function), codes))
 
 
 def _interpolated_table(call: Call, function: RealFunction) -> Int64Array:
-    """The entries of that table, in float32 steps."""
+    """Return the entries of that table, in float32 steps."""
     (first, last), (least, most) = (
         [np.float32(quantization(each).scale) * np.float32(end) for end in (LOW, HIGH)]
         for each in (input_type(call), call.outputs[0])
@@ -109,7 +109,7 @@ def _interpolated_table(call: Call, function: RealFunction) -> Int64Array:
 
 
 def _interpolated_on_npu(function: RealFunction) -> Lowering:
-    """The way in which the vector unit interpolates that table."""
+    """Return the way in which the vector unit interpolates that table."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         how = INT16_TABLES.index("interpolated")
@@ -119,12 +119,12 @@ def _interpolated_on_npu(function: RealFunction) -> Lowering:
 
 
 def look_up(entries: Array, codes: Array) -> Array:
-    """The entries of a table at 8-bit `codes` of any shape."""
+    """Return the entries of a table at 8-bit `quantized values` of any shape."""
     return np.asarray(entries[np.asarray(codes, order="C").view(np.uint8)])
 
 
 def real_function(lanes: Lanes | str) -> RealFunction:
-    """What the real lanes compute: a function without alpha by its name, or the one that a call says."""
+    """Return what the float lanes compute: a function without alpha by its name, or the one that a call says."""
 
     def function(call: Call, x: Float32Array) -> Float32Array:
         name, alpha = (lanes, 0.0) if isinstance(lanes, str) else lanes(call)
@@ -135,10 +135,10 @@ def real_function(lanes: Lanes | str) -> RealFunction:
 
 
 def tabulate_real(function: RealFunction, clamped: tuple[str, ...] = ("int8",)) -> Table:
-    """The table of a real function, in the float32 steps of LiteRT's tables.
+    """Return the table of a float function, in the float32 steps of LiteRT's tables.
 
-    Codes become float32(scale * (code - zero_point)); results are multiplied by float32(1 / output scale) and
-    rounded half away from zero. For the element types `clamped` the kernels clamp real numbers, for the others what
+    Quantized values become float32(scale * (code - zero_point)); results are multiplied by float32(1 / output scale)
+    and rounded half away from zero. For the element types `clamped` the kernels clamp float values, for the others what
     became of them in 32 bits.
     """
 
@@ -154,7 +154,7 @@ def tabulate_real(function: RealFunction, clamped: tuple[str, ...] = ("int8",)) 
 
 
 def tabulate_by_value(function: RealFunction) -> Table:
-    """The table of a real function that LiteRT has no table of: float32 results divided by the output's scale.
+    """Return the table of a float function that LiteRT has no table of: float32 results divided by the output's scale.
 
     They are rounded half away from zero, and what the output type does not hold becomes its nearest code.
     """
@@ -169,7 +169,7 @@ def tabulate_by_value(function: RealFunction) -> Table:
 
 
 def reals_of(call: Call, codes: Int64Array) -> Float32Array:
-    """The real numbers that codes of the input stand for, in float32."""
+    """Return the float values that quantized values of the input stand for, in float32."""
     source = quantization(input_type(call))
     with np.errstate(over="ignore"):
         return np.float32(source.scale) * (codes - source.zero_point).astype(np.float32)
@@ -248,7 +248,7 @@ def unary_operator(
 
 
 def _of_reals(function: RealFunction) -> Reference:
-    """The reference of float32 tensors."""
+    """Return the reference of float32 tensors."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         with np.errstate(all="ignore"):
@@ -258,7 +258,7 @@ def _of_reals(function: RealFunction) -> Reference:
 
 
 def rounded_once(function: WideFunction) -> RealFunction:
-    """A function of float64 as one of float32 whose result is rounded once."""
+    """Return a function of float64 as one of float32 whose result is rounded once."""
 
     def rounded(call: Call, x: Float32Array) -> Float32Array:
         with np.errstate(all="ignore"):
@@ -285,7 +285,7 @@ def wide_operator(
 
 
 def of_whole_numbers(function: Callable[[Any], Any]) -> Reference:
-    """The reference of elements that stand for themselves: what is beyond 32 bits wraps."""
+    """Return the reference of elements that stand for themselves: what is beyond 32 bits wraps."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         with np.errstate(over="ignore"):
