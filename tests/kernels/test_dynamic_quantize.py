@@ -76,7 +76,6 @@ def test_reals_become_codes_in_parts(dtype: str, zero: int, bits: int) -> None:
     if bits:
         low, high = low // 16, high // 16
     np.testing.assert_array_equal(whole, np.clip(np.rint(x / 0.5) + zero, low, high).astype(dtype))
-    assert entry.expand is not None
-    found = entry.expand(call)
+    found = entry.expansion(call)
     assert found is not None
     np.testing.assert_array_equal(evaluated(call, found, {0: x})[0], whole)
