@@ -14,7 +14,7 @@ from npusim.kernels.graph.inference import Shape, complete_results, fits, layer_
 from npusim.kernels.graph.names import quoted
 
 Sizes = Mapping[str, int | Sequence[int]]
-"""What binding is told: shapes by the names of inputs, single sizes by their own names."""
+"""Sizes that a user gives: shapes by the names of inputs, single sizes by their own names."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def bound_tensor(tensor: Tensor, sizes: Sizes) -> Tensor:
 def learned(
     inputs: Iterable[Tensor], sizes: Mapping[str, int | tuple[int, ...]]
 ) -> dict[str, int | tuple[int, ...]]:
-    """`sizes`, and by their names those that shapes given to these inputs contain.
+    """Return `sizes` with the named sizes that the given shapes of these inputs contain.
 
     Raises GraphError for a name that has two sizes.
     """

@@ -34,16 +34,17 @@ def unshaped(dtype: str, quantization: Quantization | None = None) -> TensorType
 
 
 class GraphBuilder:
-    """A graph under construction; tensors are known by their numbers.
+    """A graph under construction, for readers of model files, built-in models, APIs and tests.
 
-    Nodes come in the order in which they can run. Every node gets a name of its own, and results get the shapes that
-    their operands say as soon as the operands' are known. What comes out of `graph` still wants the check.
+    Tensors are known by their numbers. Nodes are added in an order in which they can run. Every node gets a unique
+    name, and results get their shapes by inference as soon as those of the operands are known. The graph that `graph`
+    returns has not been checked yet.
     """
 
     def __init__(self, name: str, sizes: Sizes | None = None) -> None:
         """`sizes` are those that the user gives to inputs, as for `npusim.kernels.graph.bind.bind`.
 
-        Those with names that shapes of inputs contain are learnt as these are added, or before that by `expect`.
+        Named sizes that given shapes contain are learnt when the inputs are added, or before that by `expect`.
         """
         self.name = name
         self.tensors: list[Tensor] = []
@@ -69,7 +70,7 @@ class GraphBuilder:
     # Tensors
 
     def type(self, tensor: int) -> TensorType:
-        """Element type, shape and quantization of a tensor."""
+        """Return element type, shape and quantization of a tensor."""
         return self.tensors[tensor].type
 
     def shape(self, tensor: int) -> tuple[int, ...]:
@@ -84,11 +85,11 @@ class GraphBuilder:
         return len(self.tensors) - 1
 
     def rename(self, tensor: int, name: str) -> None:
-        """Gives a tensor another name."""
+        """Give a tensor another name."""
         self.tensors[tensor] = replace(self.tensors[tensor], name=name)
 
     def reshape(self, tensor: int, shape: tuple[int, ...]) -> None:
-        """Gives a tensor a shape that neither it nor its operands say."""
+        """Give a tensor a shape that inference does not find."""
         kind = self.tensors[tensor].type
         self.tensors[tensor] = replace(self.tensors[tensor], type=replace(kind, shape=shape))
 
@@ -112,7 +113,7 @@ class GraphBuilder:
         return self.as_input(tensor)
 
     def expect(self, inputs: Iterable[Tensor]) -> None:
-        """Learns the sizes with names that are given to inputs, so that the order they are added in does not matter.
+        """Learn the named sizes that are given to inputs, so that the order of adding them does not matter.
 
         Raises GraphError for a name that has two sizes.
         """

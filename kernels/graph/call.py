@@ -1,4 +1,4 @@
-"""How a graph calls an operator."""
+"""The call of an operator that a node of a graph makes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from npusim.kernels.operator.operator import Call
 
 
 def call_of(graph: Tensors, node: Node) -> Call:
-    """One use of an operator as its rules and reference see it: types and constants instead of indices."""
+    """Return a node's call as rules and references see it: types and constants instead of indices."""
     operands = [None if index is None else graph.tensors[index] for index in node.inputs]
     return Call(
         parameters=node.parameters,

@@ -1,4 +1,4 @@
-"""The check of a graph as a whole, whoever made it: every tensor is sound, written once, and before it is read."""
+"""The check of a whole graph: every tensor is sound, written once, and before it is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npusim.kernels.graph.names import quoted
 from npusim.kernels.table import operator
 
 MOST_BYTES = (1 << 63) - 1
-"""What a tensor may span: so much numpy can address."""
+"""Maximum number of bytes of a tensor, which is what numpy can address."""
 
 
 def check(graph: Graph) -> Graph:
@@ -55,7 +55,10 @@ def check_bound(graph: Graph) -> Graph:
 
 
 def _check_sizes(graph: Graph) -> None:
-    """Tensors that nothing reads or writes any more need no size: shapes that were computed leave some behind."""
+    """Check that tensors have known sizes, except those that nothing reads or writes any more.
+
+    Shapes that were computed while a model was read leave such tensors behind.
+    """
     used: set[int | None] = {
         *graph.inputs,
         *graph.outputs,
@@ -144,7 +147,7 @@ def _check_parameters(node: Node) -> None:
 
 
 def _check_numbers(graph: Graph, numbers: Iterable[int | None], where: str) -> None:
-    """`numbers` number tensors."""
+    """Raise GraphError unless `numbers` number tensors."""
     for number in numbers:
         if number is not None and not 0 <= number < len(graph.tensors):
             raise GraphError(f"{where}: tensor {number}, the model has {len(graph.tensors)}")

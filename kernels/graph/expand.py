@@ -1,4 +1,4 @@
-"""Operators that no unit does as a whole, in the parts that the NPU does."""
+"""Expansion of operators that no unit computes as a whole into simpler ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def expand(graph: Graph, hardware: Hardware) -> Graph:
 
 
 def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
-    """Return a node in parts, if it has some and nothing else computes it."""
+    """Return a node as simpler calls, if it has some and nothing else computes it."""
     entry = operator(node.op)
     if node.on_host or hardware.lacks(node.op) or not (entry.expand or entry.arithmetics):
         return None
@@ -56,9 +56,9 @@ def _on_npu(graph: Graph, node: Node, hardware: Hardware) -> bool:
 def _nodes(
     first: int, graph: Graph, node: Node, found: Expansion, states: frozenset[int]
 ) -> tuple[list[Tensor], list[Node]]:
-    """Return the parts as nodes, and the tensors between them, which get numbers from `first` on.
+    """Return the simpler calls as nodes, and the tensors between them, which get numbers from `first` on.
 
-    What is an output twice, or the next value of a state, is copied there.
+    A result that is an output twice, or the next value of a state, is copied there.
     """
     number: dict[int, int | None] = dict(enumerate(node.inputs))
     copies: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""The graph: what every model reader produces and the scheduler consumes."""
+"""The graph: the value that every front end makes and the scheduler consumes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, TensorType
 from npusim.kernels.operator.parameters import NONE, Parameters
 
 UNKNOWN: Final = -1
-"""A size that is not known yet (`npusim.kernels.graph.bind`)."""
+"""A size that is not known yet (see `npusim.kernels.graph.bind`)."""
 
 UNRANKED: Final = (-2,)
-"""The shape of a result of which not even the number of sizes is known yet."""
+"""The shape of a result whose number of dimensions is not known yet."""
 
 
 class Origin(Enum):
@@ -46,17 +46,17 @@ class Tensor:
 
     @property
     def constant(self) -> bool:
-        """Whether the value is fixed before anything runs, with data at hand or not."""
+        """True if the value is fixed before anything runs, with or without its data."""
         return self.data is not None
 
     @property
     def bound(self) -> bool:
-        """Whether every size is known."""
+        """True if every size is known."""
         return min(self.type.shape, default=0) >= 0
 
     @property
     def array(self) -> Array | None:
-        """The data of a constant; None if there is none at hand."""
+        """The data of a constant; None without data."""
         return self.data if isinstance(self.data, np.ndarray) else None
 
 
@@ -84,9 +84,9 @@ class Node:
 
 
 class State(NamedTuple):
-    """A tensor whose value lasts from one run to the next, by number: what it is before a run, and after it.
+    """A tensor whose value lasts from one run to the next: its numbers before and after a run.
 
-    Before the first run it is real zero.
+    Before the first run its value is zero (its zero point, if quantized).
     """
 
     before: int
@@ -94,7 +94,7 @@ class State(NamedTuple):
 
 
 class Tensors(Protocol):
-    """What has numbered tensors: a graph, finished or under construction."""
+    """Anything with numbered tensors: a graph, finished or under construction."""
 
     @property
     def tensors(self) -> Sequence[Tensor]:
@@ -105,7 +105,7 @@ class Tensors(Protocol):
 class Graph:
     """A network: nodes in an order in which they can run.
 
-    notes: what its reader has to say to whoever runs it, a line each.
+    notes: lines that its reader has for the user.
     """
 
     name: str
@@ -118,11 +118,11 @@ class Graph:
 
     @property
     def decides(self) -> bool:
-        """Whether it has nodes with bodies, so that no straight-line program computes it."""
+        """True if it has nodes with bodies, so that no straight-line program computes it."""
         return any(node.bodies for node in self.nodes)
 
     def origin(self, number: int) -> Origin:
-        """Where the value of a tensor comes from."""
+        """Return where the value of a tensor comes from."""
         data = self.tensors[number].data
         if data is not None:
             return Origin.SIZED if data is SIZE_ONLY else Origin.CONSTANT

@@ -1,4 +1,4 @@
-"""The shapes of results, by the inference of the operators: of one node, and what they add to what is known."""
+"""Shape inference: the shapes of a node's results, merged with what is known of them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def layer_name(node: Node) -> str:
 
 
 class _Typing:
-    """Tensors that are being given their types."""
+    """Tensors whose types are being completed."""
 
     def __init__(self, tensors: list[Tensor]) -> None:
         self.tensors = tensors
 
 
 def complete_results(tensors: list[Tensor], node: Node) -> None:
-    """Give the results of a node, in `tensors`, the shapes that its operands say.
+    """Give the results of a node, in `tensors`, the shapes that inference finds.
 
-    Raises GraphError where a result says another one itself.
+    Raises GraphError if a result already has another shape.
     """
     said = said_shapes(_Typing(tensors), node)
     for number, shape in zip(node.outputs, said or (), strict=False):

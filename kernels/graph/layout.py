@@ -1,9 +1,9 @@
-"""Layouts of images: a front end may have another than NHWC, operators do not know of it.
+"""Image layouts: a front end may store images in another order than NHWC, which operators take.
 
-Operators take images as batch, height, width, channels and filters as output channel, height, width, input channel.
-The graph of a front end with another layout gets there what stands between: constants are permuted, other operands go
-through a transpose, and an image stays in NHWC as long as no operator asks for the front end's order. How operators
-stand to layouts is in the tables of `npusim.kernels.graph.layouts`.
+Operators take images as batch, height, width, channels and filters as output channel, height, width, input channel. The
+builder inserts what a front end with another layout needs: constants are permuted, other operands get a transpose, and
+an image stays in NHWC until an operator needs the front end's order. The tables in `npusim.kernels.graph.layouts` say
+how operators treat layouts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from npusim.kernels.operator.parameters import NONE, Parameters
 from npusim.kernels.table import operator
 
 _REST = -1
-"""The size that RESHAPE makes what is left over."""
+"""The size that RESHAPE replaces by the number of remaining elements."""
 
 
 class Layout(NamedTuple):
@@ -47,18 +47,20 @@ class Layout(NamedTuple):
 _SAME: Order = (0, 1, 2, 3)
 
 NHWC = Layout("NHWC", _SAME, _SAME, _SAME, _SAME)
-"""TensorFlow Lite, NNAPI; and the operators here."""
+"""The layout of TensorFlow Lite and NNAPI, and of the operators."""
 
 NCHW = Layout("NCHW", (0, 2, 3, 1), (0, 2, 3, 1), (1, 2, 3, 0), (1, 2, 3, 0))
-"""ONNX, PyTorch, NNEF, NNAdapter: filters are output channel, input channel (1 of depthwise ones), height, width; those
-of transposed convolutions input channel, output channel, height, width.
+"""The layout of ONNX, PyTorch, NNEF and NNAdapter.
+
+Filters are output channel, input channel (1 for depthwise filters), height, width; those of transposed convolutions are
+input channel, output channel, height, width.
 """
 
 
 class _Call(NamedTuple):
-    """A call as it is added: in which order each operand must be (None.
+    """A call that is being added: the order that each operand needs, and whether its results are images.
 
-    The front end's), whether results are images.
+    None as an order means the front end's.
     """
 
     orders: list[Order | None]
@@ -67,10 +69,10 @@ class _Call(NamedTuple):
 
 
 class LayoutBuilder(GraphBuilder):
-    """A builder for a door with another layout: the door names tensors in its own order, the graph has NHWC inside.
+    """A builder for a front end with another layout: its tensors are in its own order, the graph is NHWC inside.
 
-    Parameters are those of the operators, with the door's axes. Inputs, outputs and constants of the graph keep the
-    door's order.
+    Parameters are those of the operators, with the front end's axes. Inputs, outputs and constants of the graph keep
+    the front end's order.
     """
 
     def __init__(self, name: str, layout: Layout, sizes: Sizes | None = None) -> None:
@@ -91,7 +93,7 @@ class LayoutBuilder(GraphBuilder):
         name: str = "",
         bodies: Sequence[Graph] = (),
     ) -> Node:
-        """As `GraphBuilder.add`; the node that is returned has its operands in NHWC where they are images."""
+        """Add a node as `GraphBuilder.add` does; in the returned node, operands that are images are in NHWC."""
         if self._waits(op, inputs, outputs, parameters):
             return self._flattened(inputs, outputs, parameters, name)
         if op == "fully_connected" and inputs[0] in self._flat:
@@ -118,14 +120,14 @@ class LayoutBuilder(GraphBuilder):
         return node
 
     def rename(self, tensor: int, name: str) -> None:
-        """As `GraphBuilder.rename`, of the image too that is written in its place."""
+        """Rename a tensor as `GraphBuilder.rename` does, and the image that was written in its place."""
         image = self._turned[tensor, self._layout.image] if tensor in self._only_turned else tensor
         if self.tensors[image].name == self.tensors[tensor].name:  # else a tensor of its own
             super().rename(image, name)
         super().rename(tensor, name)
 
     def graph(self, outputs: Sequence[int]) -> Graph:
-        """As `GraphBuilder.graph`, with the outputs in the front end's order."""
+        """Return the graph as `GraphBuilder.graph` does, with the outputs in the front end's order."""
         for number in (*outputs, *(state.after for state in self.states)):
             self._in_order_of_the_door(number)
         return without_strays(super().graph(outputs))
@@ -186,9 +188,9 @@ class LayoutBuilder(GraphBuilder):
     def _without_moves(
         self, inputs: Sequence[int | None], outputs: Sequence[int], parameters: Parameters, name: str
     ) -> Node | None:
-        """A transpose for which nothing moves: of NHWC into an image, and of an image into NHWC. None for others.
+        """Return a transpose that moves nothing: of NHWC into an image, or of an image into NHWC; None for others.
 
-        The first is added when somebody asks for its result in the door's order; the second is a reshape.
+        The first is only added when its result is needed in the front end's order; the second is a reshape.
         """
         how: Any = parameters
         image, (source,), (target,) = self._layout.image, inputs, outputs
@@ -272,7 +274,7 @@ class LayoutBuilder(GraphBuilder):
         return not self._has_order(number) and self.tensors[number].type.elements == 1
 
     def _in_order_of_the_door(self, number: int) -> None:
-        """Lets a tensor be written that so far there is in NHWC only, or as an image."""
+        """Write a tensor in the front end's order that so far exists in NHWC only, or as an image."""
         if number in self._flat:
             node = self._flat.pop(number)
             (source,) = node.inputs
@@ -284,7 +286,7 @@ class LayoutBuilder(GraphBuilder):
             self._transpose(self._turned[number, self._layout.image], number, _inverse(self._layout.image))
 
     def _transpose(self, source: int, target: int, order: Order) -> None:
-        """Brings a tensor into another order; where only axes of one element change places nothing moves."""
+        """Bring a tensor into another order; nothing moves if only axes of size 1 change places."""
         name = f"{self.tensors[target].name}/{self._layout.name.lower()}"
         shape = self.shape(source)
         if _still(shape, order):
@@ -347,7 +349,7 @@ class LayoutBuilder(GraphBuilder):
         return [self._turned[key], self._by_columns(weights, sizes), *inputs[2:]]
 
     def _by_columns(self, weights: int, sizes: Sequence[int]) -> int:
-        """Constant weights [units, image] with their columns in NHWC."""
+        """Return constant weights [units, image] with their columns in NHWC."""
         key = (weights, (*self._layout.image, *sizes))
         if key not in self._turned:
             tensor = self.tensors[weights]

@@ -1,8 +1,8 @@
-"""How operators stand to the layout of images: which of their operands are images, and which parameters name axes.
+"""Tables of how operators treat image layouts: which operands are images, and which parameters name axes.
 
 Operators take images as batch, height, width, channels (NHWC). A front end with another layout names axes in its own
-order; `npusim.kernels.graph.layout` brings operands and parameters into NHWC by these tables, and back where no table
-has an operator.
+order. By these tables `npusim.kernels.graph.layout` brings operands and parameters into NHWC; operands of operators in
+no table go back to the front end's order.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import NAMES, family
 
 Order = tuple[int, ...]
-"""Axis i of the result is axis order[i] of the operand, as TRANSPOSE has it."""
+"""Axis i of the result is axis order[i] of the operand, as in TRANSPOSE."""
 
 AS_IT_IS = ""
 """The role of an operand that is no image: it keeps the front end's order."""
 
 
 class Spatial(NamedTuple):
-    """An operator that knows height from width without being told: it wants NHWC, whatever the front end has.
+    """An operator that always needs NHWC, because it knows height and width by their positions.
 
     operands: the roles of the leading operands, each a field of `Layout` or AS_IT_IS; others are AS_IT_IS.
-    images:   whether its results are images.
+    images:   True if its results are images.
     """
 
     operands: tuple[str, ...] = ("image",)
@@ -52,18 +52,18 @@ SPATIAL: Mapping[str, Spatial] = {
 
 _BY_ELEMENT = ("tables", "elementwise")
 _NOT_BROADCAST = frozenset({"select"})
-"""Their operands have different ranks without numpy's rules."""
+"""Operators whose operands have different ranks, but not by numpy's rules."""
 
 POINTWISE = frozenset(
     {name for name in NAMES if family(name) in _BY_ELEMENT} - _NOT_BROADCAST | {"quantize", "dequantize"}
 )
-"""The operators that compute element by element, in whatever order the elements are; operands broadcast."""
+"""Operators that compute element by element, in any order; operands broadcast."""
 
 
 class Axes(NamedTuple):
-    """What of a call changes when its operands lie in another order.
+    """How a call changes if its operands are in another order.
 
-    parameters: as the operator gets them.
+    parameters: the parameters in the new order.
     kept:       the axes of the operand, in the front end's numbers and the new order, that the results have; None: all.
     """
 
@@ -72,15 +72,16 @@ class Axes(NamedTuple):
 
 
 Turn = Callable[[Any, Order, Sequence[int]], Axes | None]
-"""From parameters in the door's order, the order that operands get, and the first operand's shape in the door's order;
-None where the call has to stay in the door's order.
+"""Brings parameters into NHWC, from them, the new order of operands, and the first operand's shape in the old order.
+
+Returns None if the call has to stay in the front end's order.
 """
 
 
 class ByAxis(NamedTuple):
-    """An operator whose parameters name axes: it takes images in any order, if its parameters follow.
+    """An operator whose parameters name axes: it takes images in any order if its parameters follow.
 
-    alone: only the first operand is an image; otherwise all are.
+    alone: True if only the first operand is an image; otherwise all are.
     """
 
     turn: Turn
@@ -101,7 +102,7 @@ def _axes(how: Any, order: Order, shape: Sequence[int]) -> Axes:
 
 
 def _in_pairs(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
-    """Of axes that have operands each, in their order, which stays or the call does."""
+    """Return a rule for parameters with axes in pairs, which must keep their order or the call stays."""
     axes = tuple(order.index(axis) for axis in how.axes)
     return Axes(how.changed(axes=axes)) if list(axes) == sorted(axes) else None
 
@@ -118,7 +119,7 @@ def _squeezed(how: Any, order: Order, shape: Sequence[int]) -> Axes:
 
 
 def _permuted(*names: str) -> Turn:
-    """Of parameters with a value for each axis; one that says nothing goes on doing so."""
+    """Return a rule for parameters with a value per axis; an empty one stays empty."""
 
     def turn(how: Any, order: Order, shape: Sequence[int]) -> Axes:
         values = {name: getattr(how, name) for name in names}
@@ -129,7 +130,7 @@ def _permuted(*names: str) -> Turn:
 
 
 def _ranked(name: str) -> Turn:
-    """Of a parameter that is a shape: one of as many dimensions, or what results is no image."""
+    """Return a rule for a parameter that is a shape: only one of as many dimensions gives an image."""
 
     def turn(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
         return _permuted(name)(how, order, shape) if len(getattr(how, name)) == len(order) else None
@@ -143,7 +144,7 @@ def _sliced(how: Any, order: Order, shape: Sequence[int]) -> Axes | None:
 
 
 def _planes(how: Any, order: Order, shape: Sequence[int]) -> Axes:
-    """Of prior_box, whose results are no images."""
+    """Return the parameters of prior_box, whose results are no images."""
     spatial = tuple(order.index(axis) for axis in how.spatial)
     return Axes(how.changed(spatial=spatial), ())
 

@@ -17,7 +17,7 @@ def quoted(name: str) -> str:
 
 
 def unique(name: str, uses: dict[str, int]) -> str:
-    """`name`, with a number behind it if it is in use; `uses` counts how often each name was asked for."""
+    """Return `name`, with a number behind it if it is in use; `uses` counts how often each name was asked for."""
     candidate = name
     while candidate in uses:
         uses[name] += 1

@@ -1,13 +1,13 @@
-"""Operators that the host is to run although the NPU could: a partition file, its lines, and what they choose.
+"""Partition files: their lines force operators of a model to run on the host.
 
-A line forces operators to the host, as the partition files of NNAdapter do:
+The format is that of NNAdapter's partition files:
 
     softmax                       every operator of this kind
     conv_2d:image,weights         those that read all of these tensors
     conv_2d:image:features        and write these; conv_2d::features whatever they read
 
-Several stand on one line with "-" between them. Empty lines, and those that begin with "#", say nothing. A backslash
-takes the meaning of a colon, comma, hyphen or backslash in a name.
+Several entries are on one line with "-" between them. Empty lines and those that begin with "#" are ignored. A
+backslash escapes a colon, comma, hyphen or backslash in a name.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ HOST_OPTION = "--host"
 
 
 class PartitionWarning(UserWarning):
-    """A line of a partition file that means nothing in a model."""
+    """Warns of a line of a partition file that matches nothing in a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """Operators of one kind that are forced to the host; those that read and write all of the named tensors.
+    """Operators of one kind that are forced to the host: those that read and write all of the named tensors.
 
-    source: who says so, for messages and for the reason that reports give.
+    source: where the entry comes from, for messages and for the reason that reports give.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Forced:
 
     @property
     def reason(self) -> str:
-        """Why an operator that it takes runs on the host, for reports."""
+        """Return why an operator that the entry matches runs on the host, for reports."""
         return f"forced to the host by {self.source}"
 
     def takes(self, kind: str, inputs: Iterable[str], outputs: Iterable[str]) -> bool:
@@ -213,7 +213,7 @@ def _say_unused(name: str, uses: Sequence[Use], forced: Sequence[Forced], used: 
 
 
 def _unused(model: str, uses: Sequence[Use], entry: Forced) -> str:
-    """Why an entry takes no operator of a model."""
+    """Return why an entry matches no operator of a model."""
     kinds = sorted({use.kind.lower() for use in uses})
     if entry.kind.lower() not in kinds:
         near = nearest(entry.kind.lower(), kinds)

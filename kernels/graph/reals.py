@@ -1,4 +1,4 @@
-"""The real version of a quantized network: the same operators on float32 or float16, to be timed."""
+"""The float version of a quantized network: the same operators on float32 or float16, to be timed."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Values = Mapping[int, Array]
 """Values of tensors by number."""
 
 MOST_TURNS = 1_000_000
-"""A `while` that takes more turns is taken for one that never ends."""
+"""Maximum number of iterations of a `while`; one that takes more is considered endless."""
 
 
 def beginning(graph: Graph) -> dict[int, Array]:

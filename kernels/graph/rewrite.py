@@ -14,17 +14,17 @@ from npusim.kernels.table import operator
 
 
 def simplify(graph: Graph, hardware: Hardware) -> Graph:
-    """The graph without operators that others can do on the way on this machine, and those that no unit does in parts
-    that the NPU does; same outputs, byte for byte.
+    """Return a simpler graph for this machine, with the same outputs byte for byte.
+
+    Padding moves into windows that can do it, and operators that no unit computes as a whole become several.
     """
     return _rescale_apart(expand(_fold_padding(graph, hardware), hardware))
 
 
 def _rescale_apart(graph: Graph) -> Graph:
-    """Bring inputs of a concatenation to its scale before it joins them, where their rows do not stay together.
+    """Requantize inputs of a concatenation before it, if their rows are scattered in its output.
 
-    Each becomes a concatenation of one input, a look-up of all its quantized values at once instead of one for each
-    row.
+    Each becomes a concatenation of one input: one look-up of all its values instead of one per row.
     """
     tensors, nodes, names = list(graph.tensors), list[Node](), {node.name: 0 for node in graph.nodes}
     for node in graph.nodes:
@@ -45,7 +45,7 @@ def _rescale_apart(graph: Graph) -> Graph:
 
 
 def _scattered(graph: Graph, node: Node) -> list[int]:
-    """Return the inputs of a concatenation that have another scale, if it lays their rows apart."""
+    """Return the positions of a concatenation's inputs that have another scale, if their rows are scattered."""
     if node.op != "concatenation" or len(node.inputs) < 2 or node.on_host:
         return []
     call = call_of(graph, node)
@@ -60,10 +60,10 @@ def _scattered(graph: Graph, node: Node) -> list[int]:
 
 
 def _fold_padding(graph: Graph, hardware: Hardware) -> Graph:
-    """Let windows do the padding that a pad in front of them does.
+    """Move a pad into the windows that follow it.
 
-    A pad disappears when all its readers are windows that read the very value outside their image that the pad
-    would store there, and the padding is on height and width only.
+    A pad disappears when all its readers are windows whose own border has the pad's value, and it pads height and width
+    only.
     """
     nodes: list[Node | None] = list(graph.nodes)
     readers: dict[int | None, set[int]] = {}

@@ -1,4 +1,4 @@
-"""Whether an operator takes operands, asked before there is a node of it."""
+"""Test whether an operator takes operands, before there is a node for it."""
 
 from __future__ import annotations
 

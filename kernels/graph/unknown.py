@@ -42,7 +42,7 @@ def shown(op: str) -> str:
 
 
 def unknown_on_host(graph: Graph) -> Graph:
-    """The graph with the operators that npusim does not have as host layers, timed by their bytes, without results."""
+    """Return the graph with unknown operators as host layers that are timed by their bytes and give no results."""
     return replace(graph, nodes=tuple([_on_host(node) for node in graph.nodes]))
 
 

@@ -1,1 +1,1 @@
-"""From one operator to work that the scheduler can cut: per unit one file."""
+"""Lower operators to work that the scheduler can cut into tiles: one file per unit and kind of access."""

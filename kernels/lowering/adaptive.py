@@ -1,4 +1,4 @@
-"""How pools whose windows do not lie evenly become instructions: one for each part where they do."""
+"""Lower adaptive pools: windows differ in size, so a tile gets one instruction for each run of equal windows."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from npusim.kernels.operator.operator import Call
 
 
 class Run(NamedTuple):
-    """Windows of one size side by side along an axis: the first, how many, where it begins, elements of each, and from
-    one to the next.
+    """Windows of one size at even distances along an axis: the first, how many, its begin, its size, and their
+    distance.
     """
 
     output: int
@@ -39,7 +39,7 @@ class Run(NamedTuple):
     step: int
 
     def within(self, begin: int, end: int) -> Run | None:
-        """Return those of the windows [begin, end)."""
+        """Return the windows of this run that lie in [begin, end)."""
         output, last = max(self.output, begin), min(self.output + self.outputs, end)
         if output >= last:
             return None
@@ -52,7 +52,7 @@ Runs = tuple[Run, ...]
 
 
 def runs(first: IntArray, lengths: IntArray) -> Runs:
-    """Windows along an axis, by where they begin and how many elements they have, in as few runs as follow in order."""
+    """Return the windows along an axis as few runs, from where each window begins and how many elements it has."""
     found: list[Run] = []
     for output, (begin, length) in enumerate(zip(first.tolist(), lengths.tolist(), strict=True)):
         run = found[-1] if found else None
@@ -65,7 +65,7 @@ def runs(first: IntArray, lengths: IntArray) -> Runs:
 
 
 def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) -> Parts:
-    """Return an average or maximum of quantized values."""
+    """Lower an adaptive average or maximum of quantized values."""
     low, high = act_range(call.parameters.activation, call.outputs[0])
     fields: dict[str, Any] = {
         "maximum": int(maximum),
@@ -77,7 +77,7 @@ def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) ->
 
 
 def lower_real_adaptive_pool(call: Call, name: str, rows: Runs, columns: Runs) -> Parts:
-    """Return an "average" or "maximum" of floats."""
+    """Lower an adaptive pool of float values ("average" or "maximum")."""
     fields: dict[str, Any] = {
         "element": REAL_TYPES.index(input_type(call).dtype),
         "function": POOLS.index(name),
@@ -87,7 +87,7 @@ def lower_real_adaptive_pool(call: Call, name: str, rows: Runs, columns: Runs) -
 
 
 def _parts(call: Call, rows: Runs, columns: Runs, make: Callable[[dict[str, Any]], Instruction]) -> Parts:
-    """Tiles of rows, image by image; a tile takes an instruction for each run of rows and of columns."""
+    """Cut a pool into tiles of rows, image by image; a tile gets an instruction per run of rows and of columns."""
     size = input_type(call).numpy_dtype.itemsize
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape

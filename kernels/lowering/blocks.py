@@ -26,8 +26,9 @@ BIAS_BYTES = 4
 
 
 class Box(NamedTuple):
-    """Bytes of a tensor in the order in which they are wanted: from an offset on, dimensions with strides, of which the
-    last, whose bytes are side by side, has none.
+    """Bytes of a tensor in the order that a tile wants them: an offset, then dimensions with strides.
+
+    The last dimension has no stride, because its bytes are contiguous.
     """
 
     offset: int
@@ -36,16 +37,16 @@ class Box(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """How many there are."""
+        """Return the number of bytes."""
         return prod(self.counts)
 
     def taken(self, data: Array) -> Array:
-        """They, of a dense tensor of bytes, in one row."""
+        """Gather the box's bytes from a dense tensor into a flat array."""
         begin = np.ascontiguousarray(data).reshape(-1)[self.offset :]
         return as_strided(begin, self.counts, (*self.strides, 1), writeable=False).reshape(-1)
 
     def moves(self, position: int, target_offset: int) -> tuple[Move, ...]:
-        """Return copies of them from an operand to a place among the constants; a copy walks forward only."""
+        """Return the DMA copies of the box from an operand to a place among the constants. Copies only walk forward."""
         dense = [prod(self.counts[axis + 1 :]) for axis in range(len(self.counts) - 1)]
         back = [axis for axis, stride in enumerate(self.strides) if stride < 0]
         kept = [axis for axis in range(len(self.strides)) if axis not in back]
@@ -83,7 +84,9 @@ class Blocks:
     computed: tuple[int, ...]
 
     def addresses(self, first: int, last: int) -> tuple[list[int], int]:
-        """Where the parameter blocks of a tile begin, and where its weights do, in bytes from its first constant."""
+        """Return where the parameter blocks of a tile begin and where its weights begin, in bytes from its first
+        constant.
+        """
         begins, at = [], 0
         for part in self.ranges(first, last):
             begins.append(at)
@@ -91,12 +94,12 @@ class Blocks:
         return begins, at
 
     def constant_bytes(self, first: int, last: int) -> int:
-        """Return the bytes in the scratchpad of what a tile needs."""
+        """Return the bytes in the scratchpad that a tile needs."""
         boxes = self.boxes(first, last)
         return self.addresses(first, last)[1] + sum([box.size_bytes for box in boxes])
 
     def constants(self, first: int, last: int) -> Constants:
-        """Return what of it the model holds; zeros stand for a bias that it does not."""
+        """Return the part of a tile's constants that the model holds; zeros stand for a bias that is an operand."""
         if not self.known:
             weights = (
                 0 if WEIGHTS in self.computed else sum([box.size_bytes for box in self.boxes(first, last)])
@@ -109,14 +112,14 @@ class Blocks:
         return Constants(plain, taken, self.zero_point)
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a work that say so."""
+        """Return the fields of a work that describe these blocks."""
         supply: dict[str, Any] = {"constants": self.constants, "constant_bytes": self.constant_bytes}
         if self.computed:
             supply |= {"fetched": tuple([("in", at) for at in self.computed]), "fetches": self.fetches}
         return supply
 
     def fetches(self, first: int, last: int) -> tuple[Move, ...]:
-        """Return copies of what it does not hold."""
+        """Return DMA moves for the constants that are not part of the model."""
         begins, at = self.addresses(first, last)
         found: list[Move] = []
         if BIAS in self.computed:
@@ -136,9 +139,9 @@ def blocks(
     ranges: Callable[[int, int], Sequence[Range]] | None = None,
     zero_point: int | None = None,
 ) -> Blocks:
-    """Return the blocks of a call of (feature map, weights, bias or none); `zero_point`.
+    """Return the blocks of a call whose operands are feature map, weights, and bias or None.
 
-    Of weights without quantization.
+    `zero_point` is the zero point of weights without quantization.
     """
     data = call.constants.get(WEIGHTS)
     known = not any(each is SIZE_ONLY for each in call.constants.values())
@@ -154,7 +157,7 @@ def blocks(
 
 
 def bias_only(call: Call, stage: OutputStage) -> Blocks:
-    """Return the blocks of a call whose weights are no part of them."""
+    """Return the blocks of a call whose weights are an operand of the instruction instead."""
     return replace(
         blocks(call, stage, lambda first, last: ()),
         weights=None,
@@ -167,6 +170,6 @@ def _one(first: int, last: int) -> Sequence[Range]:
 
 
 def computed(call: Call) -> tuple[int, ...]:
-    """Return which of weights and bias are no constants."""
+    """Return which of weights and bias are computed or inputs, rather than constants."""
     present = [at for at, tensor in enumerate(call.inputs) if tensor is not None and at >= WEIGHTS]
     return tuple([at for at in present if at not in call.constants])

@@ -1,4 +1,4 @@
-"""How the parts of an integer LSTM cell become instructions: matrix products with sums of 16 bits, and the step."""
+"""Lower the parts of an integer LSTM layer: matrix products of 16-bit sums on the MAC array, and cell steps."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
 
 _KEPT = 1 / 4
-"""Share of the scratchpad in which weights that every step needs have room beside all else."""
+"""Share of the scratchpad that weights and parameters may fill to stay there from step to step."""
 
 
 def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
-    """Return a matrix product; to the scheduler a channel is a byte of a result, and results are not cut through.
+    """Lower a matrix product of gates.
 
-    Weights and parameters are operands where both fit well: then they stay from step to step. Otherwise they are
-    constants of tiles.
+    Weights and parameters are operands where they fit well, so that they stay in the scratchpad from step to step.
+    Otherwise they are constants of tiles. The scheduler counts a byte of a result as a channel, and does not cut
+    through results.
     """
     units, inner = input_type(call, 1).shape
     rows, size = input_type(call).elements // inner, call.outputs[0].numpy_dtype.itemsize
@@ -93,7 +94,7 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
 
 
 def _product_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
-    """Return the fields that the instructions of all tiles have."""
+    """Return the fields that the instructions of all tiles share."""
     inner, size = input_type(call, 1).shape[1], call.outputs[0].numpy_dtype.itemsize
     return {
         "low": stage.low,
@@ -112,7 +113,7 @@ def _product_fields(call: Call, stage: OutputStage) -> dict[str, Any]:
 
 
 def _stage(call: Call) -> OutputStage:
-    """Return the output stage that the block of parameters says."""
+    """Return the output stage that a block of parameters describes."""
     codes = call.outputs[0].dtype == input_type(call).dtype
     block = call.constants[2]
     unknown = block is SIZE_ONLY
@@ -124,7 +125,7 @@ def _stage(call: Call) -> OutputStage:
 
 
 class StageParameters(NamedTuple):
-    """What the output stage reads for each unit."""
+    """Bias, multiplier and shift of each unit, as the output stage of the MAC array reads them."""
 
     bias: NDArray[np.int32]
     multiplier: NDArray[np.int32]
@@ -132,13 +133,13 @@ class StageParameters(NamedTuple):
 
 
 def parameters_of(block: Array, units: int) -> StageParameters:
-    """Return a block of parameters as the output stage reads it: biases, multipliers, shifts."""
+    """Split a block of parameters into biases, multipliers and shifts."""
     words = block[: 8 * units].view("<i4")
     return StageParameters(words[:units], words[units:], block[8 * units :].view(np.int8))
 
 
 def block_of(parameters: StageParameters) -> Array:
-    """Return the block of parameters."""
+    """Join biases, multipliers and shifts to the block of bytes that the output stage reads."""
     raw = [
         parameters.bias.astype("<i4"),
         parameters.multiplier.astype("<i4"),
@@ -148,8 +149,9 @@ def block_of(parameters: StageParameters) -> Array:
 
 
 def lower_lstm_step(call: Call, hardware: Hardware) -> Parts:
-    """The step of all cells as one instruction, or of those of each entry of a batch whose steps lie one behind the
-    other.
+    """Lower a step of all cells to one instruction.
+
+    If the steps of each batch entry are contiguous, each entry gets an instruction of its own.
     """
     batch, cells = call.outputs[0].shape
     chosen, added = call.parameters, call.inputs[1] is not None

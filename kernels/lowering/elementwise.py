@@ -1,4 +1,4 @@
-"""How operators of two and three operands become instructions of the vector unit: grids on which each of them walks."""
+"""Lower operators of two and three operands to the vector unit, on grids of rows and columns that operands walk."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MOST_PARTS = 64
 
 
 class _Walk(NamedTuple):
-    """How an operand goes along: bytes from row to row and from column to column, and from entry to entry."""
+    """An operand's strides in bytes from row to row, from column to column, and from batch entry to entry."""
 
     row: int
     column: int
@@ -54,7 +54,7 @@ class _Walk(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Bytes of the output as entries x rows x columns, how each operand walks over them, and where all begin."""
+    """Bytes of the output as entries x rows x columns, the walk of each operand over them, and where all begin."""
 
     entries: int
     rows: int
@@ -65,14 +65,14 @@ class Grid(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Neighbouring axes of the output along which each operand is whole or repeats."""
+    """Neighbouring axes of the output along which each operand either has all elements or repeats one."""
 
     size: int
     whole: tuple[bool, ...]
 
 
 def _grids(call: Call, of_bytes: bool = True) -> list[Grid] | None:
-    """Grids of bytes, or of elements, that cover the output one after the other; None if there are too many."""
+    """Return grids of bytes, or of elements, that together cover the output; None if there would be too many."""
     runs = _runs(call, of_bytes)
     if len(runs) == 1:
         columns = dense_row_bytes(runs[0].size)
@@ -94,7 +94,7 @@ def _grids(call: Call, of_bytes: bool = True) -> list[Grid] | None:
 
 
 def _runs(call: Call, of_bytes: bool) -> list[_Run]:
-    """Return the axes of the output, the bytes of an element last if wanted, as few runs as possible; at least one."""
+    """Return the axes of the output as few runs as possible, at least one; an element's bytes come last if wanted."""
     output = call.outputs[0]
     operands = [input_type(call, position) for position in range(len(call.inputs))]
     rank = len(output.shape)
@@ -115,12 +115,12 @@ def _runs(call: Call, of_bytes: bool) -> list[_Run]:
 
 
 def _covered(runs: Sequence[_Run], position: int) -> int:
-    """Return the bytes of an operand that runs go over."""
+    """Return the bytes of an operand that runs span."""
     return prod(run.size for run in runs if run.whole[position])
 
 
 def _walk(runs: Sequence[_Run], position: int) -> _Walk:
-    """Return an operand's strides on entries, rows and columns."""
+    """Return an operand's strides along entries, rows and columns."""
     entries, rows, columns = runs
     width, height = _covered([columns], position), _covered([rows, columns], position)
     return _Walk(
@@ -131,7 +131,7 @@ def _walk(runs: Sequence[_Run], position: int) -> _Walk:
 
 
 def _starts(outer: Sequence[_Run], below: Sequence[int]) -> list[list[int]]:
-    """Where each operand begins, for every place on the outer runs in order."""
+    """Return where each operand begins, for every position along the outer runs in order."""
     strides: list[list[int]] = []
     reached = list(below)
     for run in reversed(outer):
@@ -155,7 +155,7 @@ Make = Callable[[Tile, TileAddresses, Grid], Instruction]
 
 
 def works(call: Call, make: Make) -> Parts:
-    """Return a function of operands that broadcast; one that repeats its rows is needed whole by every tile."""
+    """Lower a function of operands that broadcast. An operand that repeats its rows is needed whole by every tile."""
     grids = _grids(call)
     if grids is None:
         raise ValueError("operands repeat along too many axes; the operator's rules should refuse")
@@ -178,12 +178,12 @@ def elements_on_npu(call: Call) -> bool:
 
 
 def _operands(call: Call) -> list[TensorType]:
-    """Inputs, then the output."""
+    """Return the inputs, then the output."""
     return [*(input_type(call, position) for position in range(len(call.inputs))), call.outputs[0]]
 
 
 def _work(grid: Grid, make: Make, sizes: Sequence[int] = ()) -> Work:
-    """Return the work of a grid whose elements have so many bytes: each input's, then the output's; 1 if not said."""
+    """Return the work of a grid; `sizes` are the bytes of an element of each input and of the output, by default 1."""
     sizes = sizes or (1,) * (len(grid.walks) + 1)
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
@@ -228,13 +228,13 @@ def _operand_rows(position: int, grid: Grid, size: int) -> tuple[Rows, RowsNeede
 
 
 def strides(grid: Grid, *names: str) -> dict[str, Any]:
-    """Return the stride fields of operands."""
+    """Return the stride fields of named operands."""
     rows = {f"{name}_row_stride": walk.row for name, walk in zip(names, grid.walks, strict=True)}
     return rows | {f"{name}_column_stride": walk.column for name, walk in zip(names, grid.walks, strict=True)}
 
 
 def lower_binary(call: Call, function: str, activation: Activation, fields: dict[str, Any]) -> Parts:
-    """Return an elementwise function of two operands."""
+    """Lower an elementwise function of two quantized operands."""
     number, output = NAMES.index(function), call.outputs[0]
     low, high = act_range(activation, output) if output.quantized else (0, 255)
     results = result_fields(low, high, output.dtype)
@@ -272,12 +272,12 @@ def _zeros(call: Call) -> dict[str, Any]:
 
 
 def _rescale(name: str, multiplier: Multiplier) -> dict[str, Any]:
-    """Multiplier and shift of a rescale, as fields."""
+    """Return multiplier and shift as fields of an instruction."""
     return {f"{name}_multiplier": multiplier[0], f"{name}_shift": multiplier[1]}
 
 
 def lower_sum(call: Call, function: str) -> Parts:
-    """Quantised sum or difference (`function`: "add" or "sub")."""
+    """Lower a quantized sum or difference (`function`: "add" or "sub")."""
     left_shift = ADD_LEFT_SHIFT if input_type(call).quantized8 else WIDE_LEFT_SHIFT
     found = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0], left_shift)
     return lower_on_common_scale(call, function, found, left_shift, call.parameters.activation)
@@ -286,7 +286,7 @@ def lower_sum(call: Call, function: str) -> Parts:
 def lower_on_common_scale(
     call: Call, function: str, multipliers: AddMultipliers, left_shift: int, activation: Activation = "none"
 ) -> Parts:
-    """A function of two operands that are brought to a common scale, and its result from there to the output's."""
+    """Lower a function of two operands that are requantized to a common scale before it."""
     fields = {
         **_zeros(call),
         **_rescale("a", multipliers.first),
@@ -298,27 +298,27 @@ def lower_on_common_scale(
 
 
 def lower_mul(call: Call, hardware: Hardware) -> Parts:
-    """Quantised product."""
+    """Lower a quantized product."""
     multiplier = mul_multiplier(input_type(call), input_type(call, 1), call.outputs[0])
     fields = {**_zeros(call), **_rescale("output", multiplier)}
     return lower_binary(call, "mul", call.parameters.activation, fields)
 
 
 def lower_quotient(call: Call, multiplier: Multiplier) -> Parts:
-    """Quantised quotient."""
+    """Lower a quantized quotient."""
     return lower_binary(
         call, "div", call.parameters.activation, {**_zeros(call), **_rescale("output", multiplier)}
     )
 
 
 def lower_prelu(call: Call, above: Multiplier, below: Multiplier) -> Parts:
-    """Quantized values from the zero point on, and products of those below it with alpha."""
+    """Lower prelu: values below the zero point are multiplied by alpha."""
     fields = {**_zeros(call), **_rescale("a", above), **_rescale("output", below)}
     return lower_binary(call, "prelu", "none", fields)
 
 
 def lower_selection(call: Call, name: str, keeps_codes: bool = True) -> Parts:
-    """Return the larger or the smaller code ("maximum" or "minimum"), of those on the output's scale if wanted."""
+    """Lower "maximum" or "minimum" of quantized values, requantized to the output's scale if they have another."""
     if keeps_codes:
         return lower_binary(call, name[:3], "none", {})
     fields = {
@@ -330,12 +330,12 @@ def lower_selection(call: Call, name: str, keeps_codes: bool = True) -> Parts:
 
 
 def lower_truths(call: Call, function: str) -> Parts:
-    """Return the larger ("max": or) or the smaller ("min": and) of two booleans, which are bytes of 0 or 1."""
+    """Lower logical or ("max") and logical and ("min") of booleans, which are bytes of 0 or 1."""
     return lower_binary(call, function, "none", {})
 
 
 def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, Any]) -> Parts:
-    """Return a boolean for each pair of quantized values; `scale` and `fields` say what is compared."""
+    """Lower a comparison with a boolean for each pair of elements; `scale` and `fields` say how values compare."""
     number, how = list(RELATIONS).index(relation), SCALES.index(scale)
 
     def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
@@ -356,10 +356,7 @@ def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, An
 
 
 def lower_choice(call: Call, keeps_codes: bool) -> Parts:
-    """Of two elements of any width the first where the condition holds.
-
-    Of quantized values on the output's scale if wanted.
-    """
+    """Lower the choice of one of two elements of any size by a condition; values are requantized if they need it."""
     fields: dict[str, Any] = {}
     if not keeps_codes:
         output = call.outputs[0]

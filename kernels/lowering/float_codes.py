@@ -1,4 +1,4 @@
-"""How operators on 8-bit values become instructions that compute in float32, as ONNX does."""
+"""Lower operators on 8-bit values to instructions that compute in float32 and quantize the result, as ONNX defines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def on_codes(call: Call) -> bool:
 
 
 def scaling(name: str, kind: TensorType, factor: float | None = None) -> dict[str, Any]:
-    """Return the fields that say how quantized values stand for floats; `factor` stands in the place of their scale."""
+    """Return the fields for an operand's scale and zero point; `factor` replaces the scale."""
     found = quantization(kind)
     said = {
         f"{name}_scale": bits_of(found.scale if factor is None else factor),
@@ -45,7 +45,7 @@ def scaling(name: str, kind: TensorType, factor: float | None = None) -> dict[st
 
 
 def lower_float_binary(call: Call, function: str, fields: dict[str, Any]) -> Parts:
-    """Return a function of two operands; `fields` say how quantized values stand for floats."""
+    """Lower a function of two operands that is computed in float32; `fields` hold their scales and zero points."""
     number = FLOAT_NAMES.index(function)
     low, high = bounds(call)
 
@@ -67,7 +67,7 @@ def lower_float_binary(call: Call, function: str, fields: dict[str, Any]) -> Par
 
 
 def literal_binary_lowering(function: str) -> Lowering:
-    """Two operands to float32, a function of these, and its results back to quantized values."""
+    """Return the lowering that dequantizes two operands to float32, computes a function, and quantizes the result."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         fields = {
@@ -106,7 +106,7 @@ FUSED_SUM, FUSED_PRODUCT = (
 
 
 def lower_float_average(call: Call, hardware: Hardware) -> Parts:
-    """Averages over windows, literal or fused."""
+    """Lower averages over windows, literal or fused."""
     low, high = bounds(call)
     fields: dict[str, Any] = {
         **scaling("input", input_type(call)),
@@ -120,17 +120,14 @@ def lower_float_average(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_largest_code(call: Call, hardware: Hardware) -> Parts:
-    """Return the largest quantized value of each window, of quantized values with one scale.
-
-    The bounds are those of float32.
-    """
+    """Lower the largest value of each window, for equal scales; the activation's bounds are those of float32."""
     low, high = bounds(call)
     fields: dict[str, Any] = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype), "maximum": 1}
     return pool_parts(call, lambda window: Pool(**window, **fields))
 
 
 def varying(call: Call) -> int | None:
-    """The only operand of codes whose elements are not the same in every run, if the others are one number each."""
+    """Return the position of the only operand that is not one constant number; None if there are several."""
     free = [position for position in range(len(call.inputs)) if not _one_number(call, position)]
     if len(free) != 1 or call.inputs[free[0]] is None:
         return None
@@ -155,11 +152,11 @@ def _bytes(call: Call) -> bool:
 
 
 Compute = Callable[[Call, list[Array | None]], list[Array]]
-"""What a call gives for values."""
+"""Computes the results of a call from its values."""
 
 
 def table_of(compute: Compute, call: Call) -> Array:
-    """What a call gives for each of the 256 codes of its varying operand, in the order of their bytes."""
+    """Return the result of a call for each of the 256 values of its varying operand, in the order of their bytes."""
     place = varying(call)
     assert place is not None
     codes = np.arange(256, dtype=np.uint8).view(input_type(call, place).numpy_dtype)
@@ -179,15 +176,12 @@ def table_of(compute: Compute, call: Call) -> Array:
 
 
 def literal_table_lowering(reference: Reference) -> Lowering:
-    """Return a function of one operand, or of one and numbers.
-
-    A look-up in the table that `reference`, on floats, gives.
-    """
+    """Return the lowering of a function of one operand and numbers: a look-up in the table of `reference` on floats."""
     return table_lowering(lambda call, values: compute_in_reals(reference, call, values))
 
 
 def table_lowering(compute: Compute) -> Lowering:
-    """Return the same by what gives quantized values for quantized values."""
+    """Return the lowering as a look-up in the table that `compute` gives for quantized values."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         place = varying(call)

@@ -36,7 +36,7 @@ from npusim.kernels.operator.operator import Call
 
 
 def lower_groups(call: Call, hardware: Hardware) -> Parts:
-    """Tiles of rows and of output channels; a tile takes an instruction for each group, or for several together."""
+    """Lower a grouped convolution: tiles of rows and output channels, with an instruction for one or several groups."""
     window = window_of(call)
     groups = window.ifm_depth // input_type(call, 1).shape[3]
     together = _together(call, window, groups, hardware)
@@ -98,10 +98,7 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
 
 
 def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> int:
-    """Return how many groups an instruction computes.
-
-    The fastest by its own cycles or those in which weights arrive.
-    """
+    """Return how many groups an instruction computes: the fastest by its cycles, or by the arrival of its weights."""
     if 1 not in call.constants:
         return 1
     bytes_per_cycle = hardware.peak_bytes_per_cycle(hardware.holder("constants"))
@@ -135,7 +132,7 @@ def _together(call: Call, window: Window, groups: int, hardware: Hardware) -> in
 
 
 def _joined(call: Call, together: int) -> Call:
-    """Return the call with filters for so many groups at a time, zero where they see the channels of others."""
+    """Return the call with filters for several groups at once, with zero weights for channels of other groups."""
     weights = input_type(call, 1)
     channels, height, width, depth = weights.shape
     shape = (channels, height, width, depth * together)
@@ -149,7 +146,7 @@ def _joined(call: Call, together: int) -> Call:
 
 
 def _spread(weights: Array, shape: tuple[int, ...], zero: int, channels: int) -> Array:
-    """Filters as deep as `shape` says; of each `channels` of them, a group, all see the same part of the depth."""
+    """Return filters as deep as `shape` says; each group of `channels` filters sees one part of the depth."""
     depth = weights.shape[3]
     spread = np.full(shape, zero, weights.dtype)
     parts = shape[3] // depth

@@ -1,4 +1,4 @@
-"""How convolutions and matrix products become instructions of the MAC array."""
+"""Lower convolutions and matrix products to instructions of the MAC array."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ Boxes = Callable[[int, int], tuple[Box, ...]]
 def _supply(
     call: Call, stage: OutputStage, per_channel: int, boxes: Boxes, taken: Callable[[Array], Taken] | None
 ) -> dict[str, Any]:
-    """The fields of a work that say what its tiles need beside their feature maps: `taken` from the weights where
-    weights and bias are constants, `per_channel` bytes of weights for each.
+    """Return the fields of a work that describe the constants of its tiles.
+
+    `taken` gives the weights where weights and bias are constants; `per_channel` are the bytes of weights per channel.
     """
     if taken is None or computed(call):
         return blocks(call, stage, boxes).fields()
@@ -59,8 +60,9 @@ def convolution_stage(call: Call) -> OutputStage:
 
 
 def in_bytes(work: Work, size: int) -> Work:
-    """A work whose results have so many bytes each, as the scheduler counts: a channel to it is a byte of a result, and
-    results are not cut through.
+    """Return a work whose results have several bytes each.
+
+    The scheduler counts a byte of a result as a channel, and does not cut through results.
     """
     if size == 1:
         return work
@@ -114,7 +116,7 @@ class Window:
     pads: tuple[int, int]
 
     def rows_needed(self, first: int, last: int) -> tuple[int, int]:
-        """Feature-map rows that output rows [first, last) read."""
+        """Return the feature map rows that output rows [first, last) read."""
         start = first * self.strides[0] - self.pads[0]
         end = (last - 1) * self.strides[0] - self.pads[0] + (self.kernel[0] - 1) * self.dilations[0] + 1
         start = min(max(start, 0), self.ifm_height)
@@ -145,7 +147,7 @@ class Window:
         }
 
     def problem(self, tile: Tile, by_channel: bool = False) -> Problem:
-        """Return what the array has to compute for a tile."""
+        """Return the problem that the MAC array solves for a tile."""
         return Problem(
             tile.rows,
             self.ofm_width,
@@ -160,9 +162,7 @@ class Window:
         )
 
     def maps(self, size: int = 1) -> tuple[Rows, Rows]:
-        """The rows of the feature map, whose values have so many bytes, and of the output; images lie one behind the
-        other.
-        """
+        """Return the rows of feature map and output, image after image; `size` is the bytes of a feature map value."""
         ifm_bytes, ofm_bytes = self.ifm_width * self.ifm_depth * size, self.ofm_width * self.ofm_depth
         return (
             Rows(("in", 0), self.ifm_height, ifm_bytes, 0, self.ifm_height * ifm_bytes),
@@ -171,12 +171,12 @@ class Window:
 
 
 def map_bytes(call: Call) -> int:
-    """Return the bytes of a value of the feature map of a call on quantized values."""
+    """Return the bytes of a feature map value of a quantized call."""
     return input_type(call).element.bits // 8
 
 
 def wider(fields: dict[str, Any], size: int) -> dict[str, Any]:
-    """Return the fields of a window whose feature map has values of so many bytes."""
+    """Return the fields of a window whose feature map values have several bytes."""
     if size == 1:
         return fields
     return fields | {name: fields[name] * size for name in ("ifm_row_stride", "ifm_pixel_stride")}
@@ -201,7 +201,7 @@ def window_of(call: Call) -> Window:
 
 
 def fastest_layout(hardware: Hardware, problem: Problem) -> dict[str, Any]:
-    """Return the fields of a MAC instruction that say how the array solves a problem fastest."""
+    """Return the fields that select the array's fastest way to solve a problem."""
     array = hardware.mac_array
     return engine_of(array).fastest(array, problem)._asdict()
 
@@ -212,10 +212,7 @@ def product(rows: int, inner: int, channels: int) -> Problem:
 
 
 def channel_step(hardware: Hardware) -> int:
-    """Return the granularity of cuts by channels.
-
-    Those that the array computes side by side, or a part of a wide one's.
-    """
+    """Return the granularity of cuts by channels: as many as the array computes at once, or a part of that."""
     columns = engine_of(hardware.mac_array).width(hardware.mac_array)
     while columns > _FINE_CHANNELS:
         columns //= 2
@@ -223,7 +220,7 @@ def channel_step(hardware: Hardware) -> int:
 
 
 def lower_convolution(call: Call, hardware: Hardware) -> Parts:
-    """Return a convolution: tiles of rows and of output channels; weights [O, kh, kw, I] as they are."""
+    """Lower a convolution with weights [O, kh, kw, I]: tiles of rows and of output channels."""
     stage = convolution_stage(call)
     window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
@@ -261,7 +258,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
 
 
 def output_major(inner: int) -> Boxes:
-    """Weights that lie channel by channel, `inner` for each."""
+    """Return how weights of `inner` values per output channel are found, channel after channel."""
     return lambda first, last: (Box(first * inner, ((last - first) * inner,)),)
 
 
@@ -282,7 +279,7 @@ def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: i
 
 
 def alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
-    """Return what tiles of a call cost follows from `what`, its batch, and how far its weights pack, where they do."""
+    """Return the cache key of the cost of a call's tiles: `what`, its batch, and how far constant weights compress."""
     packs = hardware.packs_weights and call.constants.get(1) is not SIZE_ONLY
     how = call.parameters.rescale, call.outputs[0].element.bits
     return None if packs else (*what, *how, input_type(call).shape[0])
@@ -293,7 +290,7 @@ def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
 
 
 def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
-    """Return a depthwise convolution with weights [1, kh, kw, O]."""
+    """Lower a depthwise convolution with weights [1, kh, kw, O]."""
     _, height, width, channels = input_type(call, 1).shape
     taps = height * width
 
@@ -304,7 +301,7 @@ def lower_depthwise(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_groups_of_one(call: Call, hardware: Hardware) -> Parts:
-    """Return a convolution whose filters [O, kh, kw, 1] see one channel each."""
+    """Lower a convolution whose filters [O, kh, kw, 1] see one channel each."""
     _, height, width, _ = input_type(call, 1).shape
     taps = height * width
 
@@ -315,8 +312,10 @@ def lower_groups_of_one(call: Call, hardware: Hardware) -> Parts:
 
 
 def _by_channel(call: Call, hardware: Hardware, boxes: Boxes, arranged: Any = None) -> Parts:
-    """A depthwise convolution: tiles of rows; all channels together where they fit, so that the feature map stays
-    whole, else slices of the map if each output channel has an input channel of its own.
+    """Lower a depthwise convolution: tiles of rows, with all channels where they fit.
+
+    The feature map then stays whole. Otherwise it is cut by channels if each output channel has an input channel of its
+    own.
     """
     stage = convolution_stage(call)
     window = window_of(call)
@@ -372,7 +371,7 @@ ONE_COLUMN = dict.fromkeys(
 
 
 def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
-    """Return a fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
+    """Lower a fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     stage = output_stage(call, fully_connected_multipliers, "single")
     units, inner = input_type(call, 1).shape
     rows, row_bytes = input_type(call).elements // inner, inner * map_bytes(call)

@@ -1,4 +1,4 @@
-"""How operators that only move elements become strided copies and fills, whatever the size of an element."""
+"""Lower operators that only move elements, of any size, to strided DMA copies and fills."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _MOST_COPIES = 1 << 12
 
 
 class Loop(NamedTuple):
-    """A dimension of a move: how often, and how many elements from one time to the next in source and target.
+    """A dimension of a move: its count, and the distances in elements in source and target.
 
-    A source distance of 0 repeats the source, a negative one walks it backwards.
+    A source distance of 0 repeats the source; a negative one walks it backwards.
     """
 
     times: int
@@ -38,7 +38,7 @@ class Loop(NamedTuple):
 
 
 def dense_strides(shape: Sequence[int]) -> list[int]:
-    """Return the elements from one to the next along each axis of a dense tensor."""
+    """Return the distance in elements along each axis of a dense tensor."""
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
@@ -50,7 +50,7 @@ def strided_moves(
 ) -> Parts:
     """Return the copies that go through `loops`, outermost first, from an element of the source to one of the target.
 
-    Loops that one longer run can do are joined. Of those that a copy has no dimension for the shortest are unrolled.
+    Loops that one longer run covers are joined. If a copy has too few dimensions, the shortest loops are unrolled.
     """
     outer, size = _joined(
         [Loop(times, step * itemsize, to * itemsize) for times, step, to in loops], itemsize
@@ -73,7 +73,7 @@ def strided_moves(
 
 
 def _joined(loops: Sequence[Loop], size: int) -> tuple[list[Loop], int]:
-    """Return the loops outside of contiguous bytes, and those bytes, when neighbours that are one walk are one loop."""
+    """Join neighbouring loops that are one walk; return the loops outside of contiguous bytes, and those bytes."""
     found: list[Loop] = []
     for loop in reversed(loops):
         if loop.times == 1:
@@ -93,17 +93,17 @@ def _itemsize(tensor: TensorType) -> int:
 
 
 def lower_copy(call: Call, hardware: Hardware) -> Parts:
-    """Return the bytes as they are, for an operator that could not share memory with its input."""
+    """Lower an operator that keeps the bytes but cannot share memory with its input: one copy."""
     return (Move(OUTPUT, 0, (call.outputs[0].size_bytes,), (), INPUT),)
 
 
 def columns(shape: Sequence[int], axis: int) -> tuple[int, int]:
-    """Repetitions before an axis, and elements from one to the next."""
+    """Return the repetitions before an axis, and the elements from one to the next."""
     return prod(shape[:axis]), prod(shape[axis:])
 
 
 def lower_split(call: Call, hardware: Hardware) -> Parts:
-    """One copy per output: a column of the input along the axis."""
+    """Lower split: one copy per output, from its column of the input along the axis."""
     axis, source = call.parameters.axis, input_type(call)
     outer, pitch = columns(source.shape, axis)
     moves: Parts = ()
@@ -117,12 +117,12 @@ def lower_split(call: Call, hardware: Hardware) -> Parts:
 
 
 def _as_view(view: Literal["target", "source"], moves: Parts) -> Parts:
-    """Return copies that a machine may do without (`Move.view`)."""
+    """Mark copies that a machine may skip by sharing memory (`Move.view`)."""
     return tuple([replace(move, view=view) for move in moves if isinstance(move, Move)])
 
 
 def join(call: Call, position: int, offset: int) -> Parts:
-    """Copy one input, from an element on, to its column of the output along the axis."""
+    """Copy one input to its column of the output, which begins at an element along the axis."""
     axis, source, output = call.parameters.axis, input_type(call, position), call.outputs[0]
     outer, pitch = columns(output.shape, axis)
     size = source.elements // outer if outer else 0
@@ -133,7 +133,7 @@ def join(call: Call, position: int, offset: int) -> Parts:
 
 
 def fill_moves(call: Call, value: int | float) -> Parts:
-    """Fill the output with a number: its bytes at once if they are all the same, otherwise one after the other."""
+    """Fill the output with a number: in one go if its bytes are all the same, otherwise byte by byte."""
     output = call.outputs[0]
     data = np.array(value).astype(output.numpy_dtype).tobytes()
     if len(set(data)) == 1:
@@ -176,12 +176,12 @@ def transpose_loops(call: Call) -> Iterable[Loop]:
 
 
 def lower_transpose(call: Call, hardware: Hardware) -> Parts:
-    """Return copies that walk the input in the order of the output."""
+    """Lower transpose: copies that walk the input in the order of the output."""
     return strided_moves(transpose_loops(call), _itemsize(input_type(call)))
 
 
 def lower_slice(call: Call, hardware: Hardware) -> Parts:
-    """Return copies of the chosen elements."""
+    """Lower slices: copies of the chosen elements."""
     source, chosen = input_type(call), call.parameters
     dense = dense_strides(source.shape)
     steps = chosen.strides or (1,) * len(dense)
@@ -201,7 +201,7 @@ def reverse_loops(call: Call) -> Iterable[Loop]:
 
 
 def lower_reverse(call: Call, hardware: Hardware) -> Parts:
-    """Return a copy that walks some axes of the input backwards."""
+    """Lower reverse: a copy that walks some axes of the input backwards."""
     source, axes = input_type(call), call.parameters.axes
     strides = dense_strides(source.shape)
     last = sum([(source.shape[axis] - 1) * strides[axis] for axis in axes])
@@ -224,7 +224,7 @@ def tile_loops(call: Call) -> Iterable[Loop]:
 
 
 def lower_tile(call: Call, hardware: Hardware) -> Parts:
-    """Return a copy that repeats the input along each axis: its stride there is 0."""
+    """Lower tile: a copy that repeats the input along each axis, with a source stride of 0."""
     return strided_moves(tile_loops(call), _itemsize(input_type(call)))
 
 
@@ -237,12 +237,12 @@ def broadcast_loops(call: Call) -> Iterable[Loop]:
 
 
 def lower_broadcast(call: Call, hardware: Hardware) -> Parts:
-    """Return a copy that repeats the input along the axes that it has not, or has one element of."""
+    """Lower a broadcast: a copy that repeats the input along axes that it lacks or has one element of."""
     return strided_moves(broadcast_loops(call), _itemsize(input_type(call)))
 
 
 def lower_pack(call: Call, hardware: Hardware) -> Parts:
-    """One copy per input, to its column of the output."""
+    """Lower pack: one copy per input, to its column of the output."""
     output = call.outputs[0]
     outer, pitch = columns(output.shape, call.parameters.axis)
     size = pitch // len(call.inputs)
@@ -255,7 +255,7 @@ def lower_pack(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_unpack(call: Call, hardware: Hardware) -> Parts:
-    """One copy per output: a column of the input."""
+    """Lower unpack: one copy per output, from its column of the input."""
     source = input_type(call)
     outer, pitch = columns(source.shape, call.parameters.axis)
     size = pitch // len(call.outputs)
@@ -268,7 +268,7 @@ def lower_unpack(call: Call, hardware: Hardware) -> Parts:
 
 
 def pack_alias(call: Call) -> tuple[Alias, ...] | None:
-    """Return each input is a contiguous part of the output when all axes before the new one have one element."""
+    """Return the inputs as contiguous parts of the output, if all axes before the new one have one element."""
     if prod(call.outputs[0].shape[: call.parameters.axis]) != 1:
         return None
     size = input_type(call).size_bytes
@@ -276,7 +276,7 @@ def pack_alias(call: Call) -> tuple[Alias, ...] | None:
 
 
 def unpack_alias(call: Call) -> tuple[Alias, ...] | None:
-    """Return each output is a contiguous part of the input when all axes before the one that goes have one element."""
+    """Return the outputs as contiguous parts of the input, if all axes before the removed one have one element."""
     if prod(input_type(call).shape[: call.parameters.axis]) != 1:
         return None
     size = call.outputs[0].size_bytes
@@ -284,7 +284,7 @@ def unpack_alias(call: Call) -> tuple[Alias, ...] | None:
 
 
 def permuted_moves(call: Call, split: Sequence[int], order: Sequence[int]) -> Parts:
-    """Return the input under the shape `split`, its axes in another order: that of the output."""
+    """Return copies of the input, viewed under the shape `split`, with its axes in another order."""
     strides = dense_strides(split)
     sizes = [split[axis] for axis in order]
     loops = map(Loop, sizes, [strides[axis] for axis in order], dense_strides(sizes))
@@ -292,9 +292,9 @@ def permuted_moves(call: Call, split: Sequence[int], order: Sequence[int]) -> Pa
 
 
 class Band(NamedTuple):
-    """A part of an axis: so many elements, from one of the source and one of the target on.
+    """A part of an axis: a number of elements, with their begin in source and target.
 
-    `step`: from one to the next in the source; -1 walks backwards, 0 repeats the first.
+    `step`: distance in the source; -1 walks backwards, 0 repeats the first.
     """
 
     times: int
@@ -304,7 +304,7 @@ class Band(NamedTuple):
 
 
 def mirrored(size: int, border: tuple[int, int], edge: int) -> list[Band]:
-    """Return the parts of a mirrored axis: border, middle, border. `edge`: 0 if the edge is repeated, 1 if not."""
+    """Return border, middle and border of a mirrored axis. `edge`: 0 if the edge is repeated, 1 if not."""
     before, after = border
     return [
         Band(before, before - 1 + edge, 0, -1),
@@ -320,7 +320,7 @@ def edged(size: int, border: tuple[int, int]) -> list[Band]:
 
 
 def rolled(size: int, shift: int) -> list[Band]:
-    """Return the parts of an axis whose elements go `shift` on, those that leave it coming in at the front."""
+    """Return the two parts of an axis that is rotated by `shift`."""
     back = shift % size if size else 0
     return [Band(back, size - back, 0), Band(size - back, 0, back)]
 
@@ -342,8 +342,10 @@ def band_moves(call: Call, axes: Iterable[Sequence[Band]]) -> Parts:
 
 
 class Phases(NamedTuple):
-    """Phases of a block along an axis that see the same part of it: `times` of them from `first` on, and for each
-    the steps of the axis from `begin` to `end`, of which element `phase + step * block - before` is inside.
+    """Phases of a block along an axis that see the same part of it.
+
+    There are `times` phases from `first` on. For each, the block steps along the axis from `begin` to `end` are inside;
+    their elements are `phase + step * block - before`.
     """
 
     first: int
@@ -353,9 +355,9 @@ class Phases(NamedTuple):
 
 
 def phases(block: int, size: int, before: int, steps: int) -> Iterator[Phases]:
-    """Return the phases of a block over an axis of `size` elements with `before` ones in front that do not exist.
+    """Return the phases of a block over an axis of `size` elements, preceded by `before` elements that do not exist.
 
-    There are three kinds of them at most, however long the block is.
+    They are of three kinds at most, however long the block is.
     """
     found: list[Phases] = []
     for phase in range(block):
@@ -370,9 +372,9 @@ def phases(block: int, size: int, before: int, steps: int) -> Iterator[Phases]:
 def block_moves(
     image: TensorType, blocks: TensorType, block_shape: Sequence[int], before: Sequence[int], to_batch: bool
 ) -> Parts:
-    """Between an image and the batches of its phases: from the image to the batches, or back.
+    """Return copies from an image to the batches of its phases, or back.
 
-    `before`: elements in front of each blocked axis that the batches have and the image has not.
+    `before`: elements in front of each blocked axis that the batches have and the image lacks.
     """
     rank, batch = len(block_shape), image.shape[0]
     steps, batches = dense_strides(image.shape), dense_strides(blocks.shape)

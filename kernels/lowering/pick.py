@@ -1,4 +1,4 @@
-"""How operators that choose by indices become gathers, or plain copies where the indices are known and regular."""
+"""Lower operators that choose by indices to gathers, or to plain copies where indices are known and regular."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Lowering, need
 
 _MOST_COPIES = 8
-"""Copies in the place of a gather, which has two setups and a list to read, and takes no rows for neighbours."""
+"""Maximum number of copies in place of a gather, which has two setups, reads a list, and prefetches nothing."""
 
 
 class Gathering(NamedTuple):
-    """A gather of an operator, in elements: `batches` times `repeats` tables with sizes `limits` along the axes that an
-    index counts, and rows of `row` elements; for each batch `rows` indices.
+    """A gather, in elements: tables with sizes `limits` along the axes that an index counts, and rows of `row`
+    elements.
+
+    There are `batches` times `repeats` tables, and for each batch `rows` indices.
     """
 
     values: OperandRef
@@ -58,7 +60,7 @@ def _parts(call: Call, found: Gathering) -> Parts:
 
 
 class _Run(NamedTuple):
-    """Places in the list of indices that are evenly apart in the table: so many from a first, to the row there."""
+    """Constant indices at even distances in the table: how many, from which, with the row of the first."""
 
     first: int
     times: int
@@ -67,7 +69,7 @@ class _Run(NamedTuple):
 
 
 def _runs(call: Call, found: Gathering) -> list[_Run] | None:
-    """Return the runs of constant indices, few of them and of one batch; None if they are not known, or too many."""
+    """Return constant indices of one batch as a few runs; None if they are unknown or need too many."""
     data: Any = call.constants.get(found.indices[1])
     if not isinstance(data, np.ndarray) or found.batches != 1 or not found.rows:
         return None
@@ -101,7 +103,7 @@ def _copies(found: Gathering, runs: Sequence[_Run], itemsize: int) -> Parts:
 
 
 def lowering(describe: Callable[[Call], Gathering]) -> Lowering:
-    """Return how the NPU computes an operator that `describe` says the gather of."""
+    """Return the lowering of an operator whose gather `describe` gives."""
 
     def encodable(call: Call) -> bool:
         found = describe(call)

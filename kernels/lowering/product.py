@@ -1,4 +1,4 @@
-"""How products of two activations become instructions of the MAC array."""
+"""Lower products of two activations (batch matmul) to instructions of the MAC array."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from npusim.kernels.operator.rescale import batch_matmul_multiplier, fully_conne
 
 
 class Factors(NamedTuple):
-    """The sizes of a product of `rows` x `inner` and `inner` x `columns`, and which factors lie transposed."""
+    """The sizes of a product of `rows` x `inner` and `inner` x `columns`, and which factors are transposed."""
 
     rows: int
     inner: int
@@ -38,7 +38,7 @@ def _multipliers(ifm: TensorType, weights: TensorType, ofm: TensorType) -> tuple
 
 
 class _Run(NamedTuple):
-    """Products whose factors lie at even distances: how many; of both the first and the distance, in matrices."""
+    """Products of a batch whose factors are at even distances: how many, then begin and distance of both factors."""
 
     products: int
     first: tuple[int, int]
@@ -46,7 +46,7 @@ class _Run(NamedTuple):
 
 
 def _runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int]) -> Iterator[_Run]:
-    """Return all products of a batch; dimensions of one, or that a factor does not have, repeat."""
+    """Return all products of a batch as runs; a factor repeats along dimensions that it lacks or has one element of."""
     numbers = [
         np.broadcast_to(np.arange(np.prod(batch, dtype=int)).reshape(batch), products).ravel().tolist()
         for batch in batches
@@ -64,9 +64,10 @@ def _runs(batches: tuple[Sequence[int], Sequence[int]], products: Sequence[int])
 
 
 def lower_products(call: Call, factors: Factors, hardware: Hardware) -> Parts:
-    """Each product of a batch as a 1 x 1 convolution over an image of one column, the second factor as its weights.
+    """Lower each product of a batch to a 1 x 1 convolution over an image of one column, with the second factor as
+    weights.
 
-    What both factors share is one larger product: several first factors with one second one.
+    First factors that share a second one are computed as one larger product.
     """
     stage = output_stage(call, _multipliers, "double")
     batches = input_type(call).shape[:-2], input_type(call, 1).shape[:-2]
@@ -78,7 +79,7 @@ def lower_products(call: Call, factors: Factors, hardware: Hardware) -> Parts:
 
 
 def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
-    """Return a fully connected layer whose weights are an activation: one product with its second factor transposed."""
+    """Lower a fully connected layer whose weights are an activation: one product, the second factor transposed."""
     units, inner = input_type(call, 1).shape
     factors = Factors(input_type(call).elements // inner, inner, units, (False, True))
     stage = output_stage(call, fully_connected_multipliers, "single")
@@ -88,7 +89,7 @@ def lower_with_computed_weights(call: Call, hardware: Hardware) -> Parts:
 
 
 def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage, hardware: Hardware) -> Work:
-    """Return a run of products, of which `done` come before."""
+    """Return the work of a run of products; `done` products come before it."""
     rows, inner, columns, transposed = factors
     entries, entry = run.products, run.step
     if entries > 1 and entry == (1, 0) and not transposed[0]:
@@ -142,6 +143,6 @@ def _work(call: Call, factors: Factors, run: _Run, done: int, stage: OutputStage
 
 
 def _matrix(position: int, parts: int, inner: int, by_columns: bool, offset: int, step: int) -> Rows:
-    """Return a factor as rows, or columns, of `inner` values, one for each row or column of the product."""
+    """Return a factor as rows, or columns, of `inner` values."""
     rows = Rows(("in", position), parts, inner, offset, step * parts * inner)
     return replace(rows, count=inner, row_bytes=parts, by_columns=True) if by_columns else rows

@@ -1,7 +1,6 @@
-"""How operators on float values become instructions of the float lanes of the vector unit.
+"""Lower operators on float values to the float lanes of the vector unit.
 
-Elements lie as densely as quantized values do; rows are counted in bytes, and an instruction is told which type they
-are.
+Work counts rows and channels in bytes; an instruction has a field for the element type.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def lanes(call: Call, hardware: Hardware) -> bool:
 def on_real_lanes(
     lower: Callable[[Call], Parts], *rules: Rule, kind: Rule = reals, needs: tuple[Need, ...] = ()
 ) -> Lowering:
-    """Return the way of an operator over the float lanes; `kind` says which operands are real."""
+    """Return the lowering of an operator to the float lanes; `kind` is the rule for the element types."""
     return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes, *needs))
 
 
@@ -70,7 +69,7 @@ def _element(call: Call) -> int:
 
 
 def _dense(call: Call, make: Any) -> Parts:
-    """Return a function of one dense operand; `make(input, output, elements)` gives the instruction."""
+    """Lower a function of one dense operand; `make(input, output, elements)` gives the instruction."""
     elements = call.outputs[0].elements
     columns = dense_row_bytes(elements)
     rows = elements // columns
@@ -99,7 +98,7 @@ _UNARY = [row.name for row in UNARY]
 
 
 def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
-    """Return a function of every element, by its name."""
+    """Lower a function of every element, by its name."""
     number = _UNARY.index(name)
 
     def make(source: int, target: int, elements: int) -> Instruction:
@@ -116,7 +115,7 @@ def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
 
 
 def lower_real_binary(call: Call, name: str, activation: Activation = "none") -> Parts:
-    """Return a function of two operands that broadcast, by its name."""
+    """Lower a function of two operands that broadcast, by its name."""
     number = [row.name for row in BINARY].index(name)
     size = input_type(call).numpy_dtype.itemsize
 
@@ -138,7 +137,7 @@ def lower_real_binary(call: Call, name: str, activation: Activation = "none") ->
 
 
 def real_binary_lowering(name: str, *, activated: bool = False) -> Lowering:
-    """Of a function of two operands, by its name; with the operator's activation if it has one."""
+    """Return the lowering of a function of two operands, with the operator's activation if it has one."""
     return on_real_lanes(
         lambda call: lower_real_binary(call, name, call.parameters.activation if activated else "none"),
         elements_on_npu,
@@ -147,7 +146,7 @@ def real_binary_lowering(name: str, *, activated: bool = False) -> Lowering:
 
 
 def lower_real_convert(call: Call) -> Parts:
-    """Quantized values to floats, floats to quantized values, or floats to floats."""
+    """Lower a conversion between quantized values and floats, or between float types."""
     source, target = input_type(call), call.outputs[0]
     codes = next((tensor for tensor in (source, target) if not tensor.real), None)
     scale, zero = (1.0, 0) if codes is None else (quantization(codes).scale, quantization(codes).zero_point)
@@ -169,7 +168,7 @@ def lower_real_convert(call: Call) -> Parts:
 
 
 def lower_real_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
-    """Softmax or its logarithm along the last axis: tiles of rows."""
+    """Lower softmax or its logarithm along the last axis: tiles of rows."""
     size = input_type(call).numpy_dtype.itemsize
     depth = call.outputs[0].shape[-1]
     rows = call.outputs[0].elements // depth
@@ -191,7 +190,7 @@ def lower_real_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
 
 
 def lower_real_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> Parts:
-    """Return a reduction of [outer, count, inner] over the middle, by its name: tiles of outer blocks."""
+    """Lower a reduction of [outer, count, inner] over the middle, by its name: tiles of outer blocks."""
     outer, count, inner = sizes
     size = input_type(call).numpy_dtype.itemsize
 
@@ -214,7 +213,7 @@ def lower_real_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> 
 
 
 def lower_real_pool(call: Call, name: str) -> Parts:
-    """Return a pool ("average", "maximum" or "l2"): tiles of rows, image by image."""
+    """Lower a pool ("average", "maximum" or "l2"): tiles of rows, image by image."""
     size = input_type(call).numpy_dtype.itemsize
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
@@ -262,7 +261,7 @@ def _last_axis(call: Call[Along]) -> bool:
 
 
 def real_softmax_lowering(*, logarithm: bool = False) -> Lowering:
-    """Of softmax, or of its logarithm, along the last axis."""
+    """Return the lowering of softmax, or of its logarithm, along the last axis."""
     return on_real_lanes(
         lambda call: lower_real_softmax(call, call.parameters.beta, logarithm=logarithm), _last_axis
     )

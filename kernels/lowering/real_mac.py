@@ -1,6 +1,6 @@
-"""How convolutions and matrix products of float values become instructions of the float mode of the MAC array.
+"""Lower convolutions and matrix products of float values to the float mode of the MAC array.
 
-Works count rows and channels in bytes; geometry counts elements.
+Work counts rows and channels in bytes; geometry counts elements.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call, Lowering, Rule, need
 
 Geometry = Callable[[Tile], dict[str, Any]]
-"""The fields of a tile, counted in elements, that say what is computed, addresses aside."""
+"""Gives the fields of a tile that say what is computed, without addresses, counted in elements."""
 
 
 @need("mac_array.{dtype}_columns")
@@ -59,19 +59,19 @@ def constant_operands(call: Call) -> bool:
 
 
 def on_float_columns(lower: Callable[[Call, Hardware], Parts], *rules: Rule) -> Lowering:
-    """Return the way of an operator over the float mode of the MAC array."""
+    """Return the lowering of an operator to the float mode of the MAC array."""
     return Lowering("mac", (reals, constant_operands, *rules), lower, (columns,))
 
 
 def lower_real_convolution(call: Call, hardware: Hardware) -> Parts:
-    """Return a convolution with weights [O, kh, kw, I]: tiles of rows and of output channels."""
+    """Lower a convolution with weights [O, kh, kw, I]: tiles of rows and of output channels."""
     window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
     return (_convolve(call, hardware, _Maps.of(window, call), inner, window.problem, window.fields),)
 
 
 def lower_real_groups(call: Call, hardware: Hardware) -> Parts:
-    """Return a convolution in groups: a tile takes an instruction for each group, on its channels of the whole maps."""
+    """Lower a grouped convolution: a tile gets an instruction per group, on its channels of the whole maps."""
     window, size = window_of(call), input_type(call).numpy_dtype.itemsize
     depth = input_type(call, 1).shape[3]
     inside, channels = replace(window, ifm_depth=depth), window.ofm_depth * depth // window.ifm_depth
@@ -106,7 +106,7 @@ def lower_real_groups(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_real_product(call: Call, hardware: Hardware) -> Parts:
-    """Return a fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
+    """Lower a fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
     size = input_type(call).numpy_dtype.itemsize
@@ -129,14 +129,14 @@ def lower_real_product(call: Call, hardware: Hardware) -> Parts:
 
 
 class _Maps:
-    """The rows of feature map and output in bytes, which of the former the latter need, and the output channels."""
+    """Rows of feature map and output in bytes, the input rows that output rows need, and the output channels."""
 
     def __init__(self, ifm: Rows, ofm: Rows, needed: RowsNeeded, channels: int, entries: int = 1) -> None:
         self.ifm, self.ofm, self.needed, self.channels, self.entries = ifm, ofm, needed, channels, entries
 
     @classmethod
     def of(cls, window: Window, call: Call) -> _Maps:
-        """Return those of a window over images."""
+        """Return the maps of a window over images."""
         size = input_type(call).numpy_dtype.itemsize
         ifm, ofm = (
             replace(rows, row_bytes=rows.row_bytes * size, entry_bytes=rows.entry_bytes * size)
@@ -175,7 +175,7 @@ def _convolve(
 
 
 def lower_real_depthwise(call: Call, hardware: Hardware) -> Parts:
-    """Return a depthwise convolution with weights [1, kh, kw, O]: tiles of rows, all channels together."""
+    """Lower a depthwise convolution with weights [1, kh, kw, O]: tiles of rows, all channels together."""
     window, size = window_of(call), input_type(call).numpy_dtype.itemsize
     taps = window.kernel[0] * window.kernel[1]
     maps = _Maps.of(window, call)
@@ -211,7 +211,7 @@ def _emitter(
     problem: Callable[[Tile], Problem],
     fields: Geometry,
 ) -> Callable[[Tile, TileAddresses], Instruction]:
-    """Return what makes the instruction of a tile, whose channels are bytes."""
+    """Return the function that makes the instruction of a tile, whose channels are counted in bytes."""
     dtype = input_type(call).dtype
     size = input_type(call).numpy_dtype.itemsize
     array = float_mode(hardware.mac_array, dtype)
@@ -246,7 +246,7 @@ def _emitter(
 def _constants(
     call: Call, first: int, last: int, channel_bytes: int, taken: Callable[[Array, int, int], Array]
 ) -> Constants:
-    """Biases and weights of channels [first, last), or their size."""
+    """Return biases and weights of channels [first, last), or only their size."""
     weights, bias = call.constants[1], call.constants.get(2)
     if weights is SIZE_ONLY or bias is SIZE_ONLY:
         return Constants(absent_bytes=(last - first) * (BIAS_BYTES + channel_bytes))
@@ -255,5 +255,5 @@ def _constants(
 
 
 def _channel_step(hardware: Hardware, call: Call) -> int:
-    """Return the granularity of cuts by channels: those that the mode computes side by side."""
+    """Return the granularity of cuts by channels: as many as the mode computes at once."""
     return float_columns(hardware.mac_array, input_type(call).dtype)

@@ -1,4 +1,4 @@
-"""How reductions along axes become instructions of the vector unit."""
+"""Lower reductions along axes to instructions of the vector unit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Nest(NamedTuple):
 
 
 def nest(shape: Sequence[int], axes: Sequence[int]) -> Nest | None:
-    """Return a tensor some dimensions of which are combined; None where these lie in more than two places."""
+    """Return a tensor whose combined dimensions form at most two groups of neighbours; None for more groups."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [(gone, prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
     if not runs or runs[0][0]:
@@ -83,10 +83,7 @@ def _at_once(
     result_bytes: Callable[[Call], int],
     element_bytes: Callable[[Call], int] = lambda call: 1,
 ) -> Need:
-    """Return the need of the smallest tile.
-
-    One outer index, and of quantized values in nests of one part one inner index.
-    """
+    """Return the need that the smallest tile fits: one outer index, and one inner index if it can be cut there."""
 
     @need(ROOM)
     def fits(call: Call, hardware: Hardware) -> bool:
@@ -121,7 +118,7 @@ _positions_at_once = _at_once(_axis, _position_bytes)
 
 
 def selection_lowering(function: str, *more: Rule) -> Lowering:
-    """Of an operator that gives the largest or the smallest element over axes ("max" or "min")."""
+    """Return the lowering of the largest ("max") or smallest ("min") element over axes."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         low, high = code_range(call.outputs[0].dtype)
@@ -132,7 +129,7 @@ def selection_lowering(function: str, *more: Rule) -> Lowering:
 
 
 def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
-    """Of an operator that adds quantized values over axes and rescales the sums."""
+    """Return the lowering of a sum of quantized values over axes that is requantized."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         ifm, ofm = input_type(call), call.outputs[0]
@@ -142,7 +139,7 @@ def sum_lowering(multiplier: Callable[[Call], Multiplier]) -> Lowering:
 
 
 def position_lowering(function: str) -> Lowering:
-    """Of an operator that gives the position of the largest or smallest element ("arg_max" or "arg_min")."""
+    """Return the lowering of the position of the largest or smallest element ("arg_max" or "arg_min")."""
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         width = _position_bytes(call)
@@ -163,9 +160,9 @@ def _lower(
 def _parts(
     call: Call, axes: Sequence[int], make: Callable[[dict[str, Any]], Instruction], result_bytes: int = 1
 ) -> Parts:
-    """Tiles of outer indices; where none fits and each is one part of codes, of some inner indices side by side.
+    """Cut a reduction into tiles of outer indices; `make` gives the instruction for the sizes of a tile.
 
-    `make` gives the instruction for the places and sizes of a tile.
+    If no outer index fits, and each is one part of single bytes, tiles also cut the inner indices.
     """
     found = nest(input_type(call).shape, axes)
     if found is None:
@@ -204,7 +201,7 @@ def _parts(
 
 
 def float_sum_lowering(function: str) -> Lowering:
-    """Of an operator on codes in float32 that adds numbers up over axes ("mean" or "sum"), or fused ("fused_mean")."""
+    """Return the lowering of a sum or mean of quantized values in float32 ("mean", "sum"), or fused ("fused_mean")."""
     number = SUMS.index(function)
 
     def lower(call: Call, hardware: Hardware) -> Parts:
@@ -224,7 +221,7 @@ def _few_terms(call: Call[Reduction]) -> bool:
 
 
 def real_reduction_lowering(function: str) -> Lowering:
-    """Of an operator that reduces float values over neighbouring axes: "sum", "mean", "max", "min" or "prod"."""
+    """Return the lowering of a reduction of floats over neighbouring axes: "sum", "mean", "max", "min" or "prod"."""
 
     def lower(call: Call[Reduction]) -> Parts:
         sizes = nest(input_type(call).shape, call.parameters.axes)

@@ -1,4 +1,4 @@
-"""How images of another size become instructions of the vector unit."""
+"""Lower resized images to instructions of the vector unit."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _ONE = 1 << POSITION_BITS
 
 
 class Line(NamedTuple):
-    """Positions in the input of the rows, or the columns, of the output: number * scale + offset, in 1/2**24."""
+    """Input positions of the output's rows, or columns: number * scale + offset, in units of 2**-24."""
 
     scale: int
     offset: int
 
     @property
     def fits(self) -> bool:
-        """Whether an instruction holds it."""
+        """Return True if the line fits the fields of an instruction."""
         return 0 <= self.scale < 1 << 40 and -(1 << 39) <= self.offset < 1 << 39
 
 
 def line_through(places: Int64Array) -> Line | None:
-    """Return the line through positions in 1/2**24; None if they lie on none."""
+    """Return the line through positions in units of 2**-24; None if they are on none."""
     scale = int(places[1] - places[0]) if len(places) > 1 else 0
     found = Line(scale, int(places[0]))
     straight = np.array_equal(np.arange(len(places)) * found.scale + found.offset, places)
@@ -49,10 +49,10 @@ def line_through(places: Int64Array) -> Line | None:
 
 
 def line_before(nearest: Int64Array, size: int) -> Line | None:
-    """Return a line whose pixels are `nearest`, numbers that do not fall, in an input of `size`; None if there is none.
+    """Return a line whose pixels are `nearest`, in an input of `size` pixels; None if there is none.
 
-    The slope is that between the ends, or one step beside it. The offset must keep every position in its pixel; in
-    the first and the last one it may leave the image.
+    The slope is that between the ends, or one step beside it. The offset must keep every position in its pixel; in the
+    first and the last pixel it may leave the image.
     """
     numbers = np.arange(len(nearest), dtype=np.int64)
     slope = size * _ONE // len(nearest)
@@ -69,7 +69,7 @@ def line_before(nearest: Int64Array, size: int) -> Line | None:
 
 
 def resize_work(call: Call, bilinear: bool, rows: Line, columns: Line) -> Parts:
-    """Tiles of rows, image by image."""
+    """Cut a resize into tiles of rows, image by image."""
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
     places = positions(ofm_height, *rows, ifm_height)

@@ -1,4 +1,4 @@
-"""How functions of rows along an axis become instructions of the vector unit."""
+"""Lower functions of rows along an axis, such as softmax, to instructions of the vector unit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from npusim.kernels.operator.operator import ROOM, Call, need
 
 
 class RowFields(NamedTuple):
-    """What an instruction for a tile of rows says of them."""
+    """The fields of an instruction that describe the rows of a tile."""
 
     input: int
     output: int
@@ -33,7 +33,7 @@ class RowFields(NamedTuple):
 
 
 def _inner(call: Call[Along]) -> int:
-    """Return how many rows lie beside each other."""
+    """Return how many rows are interleaved: the elements behind the axis."""
     return prod(input_type(call).shape[axis_of(call) + 1 :])
 
 
@@ -46,14 +46,14 @@ def rows_at_once(call: Call[Along], hardware: Hardware) -> bool:
 
 
 def row_work(call: Call[Along], make: Callable[[RowFields], Instruction]) -> Parts:
-    """Return a function of rows along an axis: tiles of rows, or of groups of rows that lie beside each other."""
+    """Lower a function of rows along an axis: tiles of rows, or of groups of interleaved rows."""
     return row_work_by_table(call, lambda fields, table: make(fields), b"")
 
 
 def row_work_by_table(
     call: Call[Along], make: Callable[[RowFields, int], Instruction], table: bytes
 ) -> Parts:
-    """Return the same with a table that every tile needs; `make` is told its address."""
+    """Lower a function of rows with a table that every tile needs; `make` also gets the table's address."""
     shape, axis, inner = input_type(call).shape, axis_of(call), _inner(call)
     depth, outer = shape[axis], prod(shape[:axis])
 

@@ -1,4 +1,4 @@
-"""The output stage of the MAC array: what happens to a sum, the same for all tiles of a call."""
+"""The output stage of the MAC array: how a sum becomes a result, the same for all tiles of a call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from npusim.kernels.operator.operator import Call, need
 from npusim.kernels.operator.rescale import float32_scales
 
 Multipliers = Callable[[TensorType, TensorType, TensorType], tuple[Int64Array, Int64Array]]
-"""The multipliers and shifts of feature map, weights and output."""
+"""Gives multipliers and shifts from the types of feature map, weights and output."""
 
 _ONE = np.array([1 << 30], np.int32), np.array([1], np.int8)
 """Multiplier and shift of 1, which rounded once leave a sum as it is."""
@@ -47,12 +47,12 @@ class OutputStage:
 
     @property
     def per_channel(self) -> bool:
-        """Whether each channel has a scale of its own."""
+        """True if each channel has a scale of its own."""
         return len(self.scales[0]) > 1
 
     @property
     def in_float32(self) -> bool:
-        """Whether scales are float32."""
+        """True if scales are float32."""
         return len(self.scales) == 1
 
     def parameters(self, first: int, last: int) -> bytes:
@@ -64,7 +64,7 @@ class OutputStage:
         return b"".join([*map(_little, blocks), *bounds])
 
     def constants(self, first: int, last: int) -> Constants:
-        """That block, or its size, as constants of work whose weights are none."""
+        """Return that block, or only its size, as the constants of a work without weights."""
         if self.bias is None:
             return Constants(absent_bytes=self.parameter_bytes(first, last))
         return Constants(self.parameters(first, last))
@@ -85,7 +85,7 @@ def float32_rescale(call: Call, hardware: Hardware) -> bool:
 
 
 def _words(call: Call) -> bool:
-    """Return True if a call gives sums as they are."""
+    """Return True if a call gives its sums unchanged."""
     return call.outputs[0].dtype == "int32"
 
 
@@ -118,13 +118,15 @@ def output_stage(call: Call, multipliers: Multipliers, rounding: Rounding) -> Ou
 
 
 def accumulator_bits(call: Call) -> int:
-    """Bits of a weighted sum: 64 of an int16 feature map unless the bias is int32, else 32, to which sums wrap."""
+    """Return the bits of a weighted sum: 64 for an int16 feature map unless the bias is int32, else 32, to which sums
+    wrap.
+    """
     bias = call.inputs[2] if len(call.inputs) > 2 else None
     return 64 if input_type(call).dtype == "int16" and (bias is None or bias.dtype == "int64") else 32
 
 
 def _shared(*arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Return the arrays with one entry where all entries are equal."""
+    """Return the arrays cut to one entry if all entries are equal."""
     alike = all((array == array[0]).all() for array in arrays)
     return tuple([array[:1] for array in arrays]) if alike else arrays
 

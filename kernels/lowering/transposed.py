@@ -36,7 +36,7 @@ from npusim.kernels.operator.operator import Call
 
 
 class _Axis(NamedTuple):
-    """Height or width: sizes of input and output, taps, the stride, and the padding in front."""
+    """Height or width: sizes of input and output, taps, stride, and padding in front."""
 
     size: int
     outputs: int
@@ -45,16 +45,16 @@ class _Axis(NamedTuple):
     pad: int
 
     def last_seen(self, output: int) -> int:
-        """Return the last input position that an output position sees: with the first tap of its phase."""
+        """Return the last input position that an output position sees, through the first tap of its phase."""
         return (output + self.pad) // self.stride
 
     def first_tap(self, output: int) -> int:
-        """Return the first tap of its phase; the others are each a stride further."""
+        """Return the first tap of a position's phase; the others follow a stride apart."""
         return (output + self.pad) % self.stride
 
     @property
     def first_taps(self) -> range:
-        """The first taps of all phases that have some."""
+        """Return the first taps of all phases that have taps."""
         return range(min(self.stride, self.taps))
 
     def taps_from(self, first: int) -> int:
@@ -62,7 +62,7 @@ class _Axis(NamedTuple):
         return max(0, -(-(self.taps - first) // self.stride))
 
     def needed(self, first: int, last: int) -> tuple[int, int]:
-        """Input positions that output positions [first, last) see."""
+        """Return the input positions that output positions [first, last) see."""
         start = -((self.taps - 1 - first - self.pad) // self.stride)
         start = min(max(start, 0), self.size)
         return start, max(min(self.last_seen(last - 1) + 1, self.size), start)
@@ -106,11 +106,11 @@ _SEES_NOTHING = {
     **dict.fromkeys(("dilation_height", "dilation_width"), 1),
     "stride_height": 2,
 }
-"""A window over one value that steps over it, from the row in front of it to that behind it: it gives the bias."""
+"""A window that steps over the only value of its input and so sees padding only: the result is the bias."""
 
 
 def lower_transposed(call: Call, hardware: Hardware) -> Parts:
-    """Tiles of rows and of output channels, with an instruction for each phase of a tile."""
+    """Lower a transposed convolution: tiles of rows and output channels, with an instruction per phase of a tile."""
     call = _without_dilations(call)
     batch, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, channels = call.outputs[0].shape
@@ -142,7 +142,7 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
 
 
 def _without_dilations(call: Call) -> Call:
-    """Return the call with filters as large as their dilated windows, zeros between their taps."""
+    """Return the call with filters as large as their dilated windows, with zeros between their taps."""
     apart = call.parameters.dilations
     if apart == (1, 1):
         return call
@@ -196,7 +196,7 @@ class _Boxes(NamedTuple):
         return found
 
     def places(self, channels: int) -> dict[tuple[int, int], int]:
-        """Where the weights of each phase, by its first taps, begin for so many channels."""
+        """Return where the weights of each phase begin for a number of channels, by the phase's first taps."""
         begins, at = {}, 0
         for y, x in self._first_taps():
             begins[y, x] = at
@@ -210,7 +210,9 @@ class _Boxes(NamedTuple):
 class _Emitter(NamedTuple):
     """Makes the instructions of tiles.
 
-    pixel_bytes: bytes of a pixel of the whole input, common: fields that all of them have, size: bytes of a value.
+    pixel_bytes: bytes of a pixel of the whole input.
+    common: fields that all instructions share.
+    size: bytes of a value.
     """
 
     hardware: Hardware
@@ -221,7 +223,7 @@ class _Emitter(NamedTuple):
     size: int
 
     def tile(self, tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
-        """Group by group: the bias first where some pixels see no tap, then each phase."""
+        """Return the instructions of a tile, group by group: the bias where pixels see no tap, then each phase."""
         down, right = self.boxes.down, self.boxes.right
         parameters, weights = self.needs.addresses(tile.first_channel, tile.last_channel)
         ys = _phases(down, tile.first_row, tile.last_row, *down.needed(tile.first_row, tile.last_row))
@@ -302,7 +304,7 @@ class _Emitter(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The channels of a group in a tile: where the group's input, their parameters and their output begin."""
+    """The channels of a group in a tile: where the group's input, parameters and output begin."""
 
     tile: Tile
     input: int

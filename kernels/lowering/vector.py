@@ -1,4 +1,4 @@
-"""How elementwise operators, pools, reductions and look-ups become instructions of the vector unit."""
+"""Lower elementwise operators, pools, reductions and look-ups to instructions of the vector unit."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from npusim.kernels.operator.rescale import (
 )
 
 _ROW_BYTES = 1024
-"""Longest row into which a dense operand is cut; a tile takes as many rows as it likes."""
+"""Longest row in bytes into which a dense operand is cut; a tile takes any number of rows."""
 
 
 def signed(dtype: str) -> int:
-    """Return the type field of an 8-bit element type."""
+    """Return the field for the signedness of an 8-bit element type."""
     return int(dtype == "int8")
 
 
 def result_fields(low: int, high: int, dtype: str) -> dict[str, Any]:
-    """Return the fields of an instruction that give the type of its results and their smallest and largest value."""
+    """Return the fields for the type of the results and their smallest and largest value."""
     if dtype == "int16":
         return {"int16": 1, "int16_low": low, "int16_high": high}
     return {"low": low, "high": high, "signed": signed(dtype)}
@@ -57,7 +57,7 @@ def int16_passes(call: Call, hardware: Hardware) -> bool:
 def dense_row_bytes(elements: int, longest: int = _ROW_BYTES) -> int:
     """Return the longest row of at most `longest` bytes that divides a dense operand into equal rows.
 
-    1 for no elements.
+    1 if it is empty.
     """
     return next((size for size in range(min(elements, longest), 0, -1) if elements % size == 0), 1)
 
@@ -65,7 +65,7 @@ def dense_row_bytes(elements: int, longest: int = _ROW_BYTES) -> int:
 def lower_dense(
     call: Call, make: Callable[[int, int, int, int], Instruction], constants: bytes = b""
 ) -> Parts:
-    """Return a function of one dense operand; `make(input, output, constants, elements)` gives the instruction."""
+    """Lower a function of one dense operand; `make(input, output, constants, elements)` gives the instruction."""
     elements = call.outputs[0].elements
     columns = dense_row_bytes(elements)
     rows, sizes = (
@@ -115,7 +115,7 @@ def table_work(source: Rows, target: Rows, table: Array) -> Work:
 
 
 def lower_int16_table(call: Call, table: Array, **fields: Any) -> Parts:
-    """Return a function of int16 values by a table between whose entries it is interpolated; `fields` say how."""
+    """Lower a function of int16 values that interpolates between the entries of a table; `fields` say how."""
 
     def make(source: int, target: int, constants: int, elements: int) -> Instruction:
         return Lookup(input=source, output=target, size=elements, table=constants, **fields)
@@ -124,12 +124,12 @@ def lower_int16_table(call: Call, table: Array, **fields: Any) -> Parts:
 
 
 def lower_table(call: Call, table: Array, position: int = 0) -> Parts:
-    """Return an operator of one operand of bytes as a look-up in its table of 256 entries, in raw byte order."""
+    """Lower an operator of one operand of bytes to a look-up in its table of 256 entries, in raw byte order."""
     return (_part_by_table(table, 0, call.outputs[0].elements, position),)
 
 
 def _part_by_table(table: Array, first: int, elements: int, position: int = 0) -> Work:
-    """Return the look-up of some elements of an operand from the first one on."""
+    """Return the look-up of some elements of an operand."""
     width = table.itemsize
     row = dense_row_bytes(elements, _ROW_BYTES // width**2)  # so that rows of wide entries are not longer
     source = Rows(("in", position), elements // row, row, first)
@@ -138,7 +138,7 @@ def _part_by_table(table: Array, first: int, elements: int, position: int = 0) -
 
 
 def lower_tables(call: Call, tables: Sequence[Array], axis: int) -> Parts:
-    """Return an operator of one operand of bytes with a table for each position along an axis."""
+    """Lower an operator of one operand of bytes with a table for each position along an axis."""
     shape = call.outputs[0].shape
     inner, channels = prod(shape[axis + 1 :]), shape[axis]
     return tuple(
@@ -149,12 +149,12 @@ def lower_tables(call: Call, tables: Sequence[Array], axis: int) -> Parts:
 
 
 def lower_average_pool(call: Call, hardware: Hardware) -> Parts:
-    """Average over windows."""
+    """Lower averages over windows."""
     return _lower_pool(call, False)
 
 
 def lower_max_pool(call: Call, hardware: Hardware) -> Parts:
-    """Maximum over windows."""
+    """Lower maxima over windows."""
     return _lower_pool(call, True)
 
 
@@ -165,7 +165,7 @@ def _lower_pool(call: Call, maximum: bool) -> Parts:
 
 
 def pool_parts(call: Call, make: Callable[[dict[str, Any]], Instruction]) -> Parts:
-    """Return a pool: tiles of rows, image by image; `make` gives the instruction for the fields of a tile's windows."""
+    """Lower a pool: tiles of rows, image by image; `make` gives the instruction from the fields of a tile's windows."""
     images, ifm_height, ifm_width, depth = input_type(call).shape
     _, ofm_height, ofm_width, _ = call.outputs[0].shape
     pixel = depth * input_type(call).element.bits // 8
@@ -212,7 +212,7 @@ def adjacent_axes(call: Call) -> bool:
 
 
 def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
-    """(outer, count, inner) of a mean over adjacent dimensions."""
+    """Return (outer, count, inner) of a mean over adjacent dimensions."""
     shape, axes = input_type(call).shape, set(call.parameters.axes)
     kept = [axis for axis, size in enumerate(shape) if size > 1]
     averaged = [axis for axis in kept if axis in axes]
@@ -225,7 +225,7 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
 
 
 def rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
-    """Fields of an instruction that brings codes to another scale, over the whole range of the output's type."""
+    """Return the fields of a requantization to the output's scale, over the whole range of the output's type."""
     return {
         "input_zero": quantization(ifm).zero_point,
         "output_zero": quantization(ofm).zero_point,
@@ -236,10 +236,7 @@ def rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str,
 
 
 def lower_mean(call: Call, hardware: Hardware) -> Parts:
-    """Return a mean over adjacent dimensions: tiles of independent sums.
-
-    Of some of those side by side where not all fit.
-    """
+    """Lower a mean over adjacent dimensions: tiles of independent sums, cut further where not all fit."""
     sizes = _mean_sizes(call)
     if sizes is None:
         raise ValueError("averaged dimensions are not adjacent; the operator's rules should refuse")
@@ -265,12 +262,12 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
 
 
 def lower_quantize(call: Call, hardware: Hardware) -> Parts:
-    """Quantized values of one scale to quantized values of another."""
+    """Lower a requantization to the scale of the output."""
     return lower_rescale(call, quantize_multiplier_of(input_type(call), call.outputs[0]))
 
 
 def lower_rescale(call: Call, multiplier: Multiplier, **limits: int) -> Parts:
-    """Requantize every element; `limits` are fields in place of the range of the output's type."""
+    """Lower a requantization of every element; `limits` replace the range of the output's type."""
     ifm, ofm = input_type(call), call.outputs[0]
     fields = rescaled(ifm, ofm, multiplier) | limits
 

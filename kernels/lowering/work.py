@@ -19,7 +19,7 @@ OperandRef = tuple[str, int]
 
 
 CONSTANTS: OperandRef = ("constants", 0)
-"""The constants of a tile, as the target of what operands bring there."""
+"""The constants of a tile, as the target of moves from operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class Rows:
     by_columns: bool = False
 
     def part_bytes(self, parts: int) -> int:
-        """Return the bytes of so many rows, or columns."""
+        """Return the bytes of a number of rows, or columns."""
         return parts * (self.count if self.by_columns else self.row_bytes)
 
     def begin(self, entry: int, first: int = 0) -> int:
-        """Where a row or column of an entry begins, in bytes from the start of the tensor."""
+        """Return where a row or column of an entry begins, in bytes from the start of the tensor."""
         return (
             self.offset_bytes + entry * self.entry_bytes + first * (1 if self.by_columns else self.row_bytes)
         )
 
     def end(self, entry: int, last: int) -> int:
-        """One past the last byte of the rows or columns before `last`."""
+        """Return the position behind the last byte of the rows or columns before `last`."""
         return self.begin(entry) + self.row_bytes * (self.count if self.by_columns else last)
 
 
@@ -65,12 +65,12 @@ class Tile:
 
     @property
     def rows(self) -> int:
-        """Rows of the tile."""
+        """The number of rows of the tile."""
         return self.last_row - self.first_row
 
     @property
     def channels(self) -> int:
-        """Channels of the tile."""
+        """The number of channels of the tile."""
         return self.last_channel - self.first_channel
 
 
@@ -103,7 +103,7 @@ class TileAddresses:
 
     @property
     def output(self) -> int:
-        """Address of the first pixel of an only output."""
+        """The address of the first pixel of the only output."""
         return self.outputs[0].address
 
 
@@ -126,7 +126,7 @@ class Constants:
 
     @property
     def weight_count(self) -> int:
-        """Weights, a byte each."""
+        """The number of weights, one byte each."""
         return self.absent_weights if self.weights is None else self.weights.size
 
     @property
@@ -136,7 +136,7 @@ class Constants:
 
 
 RowsNeeded = Callable[[int, int], tuple[int, int]]
-"""Output rows [first, last) -> input rows or columns [first, last) that they need. Later ones need no earlier ones."""
+"""Gives the input rows or columns [first, last) for output rows [first, last). Later rows need no earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +181,15 @@ class Work(Part):
 
     @property
     def reads(self) -> tuple[Rows, ...]:
-        """The operands that it reads: the inputs, then the weights."""
+        """The operands that the work reads: the inputs, then the weights."""
         inputs = tuple([rows for rows, _ in self.inputs])
         return inputs if self.weights is None else (*inputs, self.weights)
 
     @property
     def by_rows(self) -> bool:
-        """Whether its rows can be made band by band beside those of other works: one entry and output, and weights that
-        are there.
+        """True if its rows can be made stripe by stripe beside those of other works.
+
+        It then has one entry, one output, and weights that are constants.
         """
         given = self.weights is None and not self.fetched
         return self.entries == 1 and given and len(self.outputs) == 1
@@ -250,7 +251,7 @@ class Pick(Part):
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of one index."""
+        """The bytes of one index."""
         return len(self.limits) * (8 if self.index_type == "int64" else 4)
 
     @property
@@ -264,20 +265,20 @@ Parts = tuple[Work | Move | Pick, ...]
 
 
 def same_rows(first: int, last: int) -> tuple[int, int]:
-    """Output rows need the same input rows."""
+    """Return the same rows: each output row needs the input row of its number."""
     return first, last
 
 
 def one_row(first: int, last: int) -> tuple[int, int]:
-    """Return every output row needs the only row of an input."""
+    """Return the only row of an input, which every output row needs."""
     return 0, 1
 
 
 def no_constants(first: int, last: int) -> Constants:
-    """For work without constants."""
+    """Return the constants of a work that has none."""
     return Constants(b"")
 
 
 def no_constant_bytes(first: int, last: int) -> int:
-    """For work without constants."""
+    """Return 0: the work has no constants."""
     return 0

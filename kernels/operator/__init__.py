@@ -1,1 +1,1 @@
-"""What an operator is, and what the rules, references and lowerings of many of them share."""
+"""What an operator is, and the rules, arithmetic and types that many operators share."""

@@ -19,11 +19,11 @@ REAL_RANGES: dict[Activation, tuple[float, float]] = {
     "relu6": (0.0, 6.0),
     "relu_n1_to_1": (-1.0, 1.0),
 }
-"""What each activation limits real values to."""
+"""The range to which each activation limits float values."""
 
 
 def activation_of(call: Call) -> Activation:
-    """That of a call; of an operator that has none "none"."""
+    """Return the activation of a call; "none" for an operator that has none."""
     found: Activation = getattr(call.parameters, "activation", "none")
     return found
 
@@ -37,10 +37,10 @@ def activation_in_32_bits(call: Call[Activated]) -> bool:
 
 
 def act_range(activation: Activation, ofm: TensorType) -> tuple[int, int]:
-    """Return the smallest and largest quantized value that `activation` lets through to an 8-bit output.
+    """Return the smallest and largest quantized value that `activation` lets through to an 8-bit or 16-bit output.
 
-    A finite real bound b is the quantized value zero_point + b / scale, divided in float32 and rounded half away from
-    zero, and no bound lies outside the element type.
+    A finite bound b is zero_point + b / scale, divided in float32 and rounded half away from zero, within the element
+    type.
     """
     low, high = code_range(ofm.dtype)
     smallest, largest = REAL_RANGES[activation]
@@ -59,13 +59,13 @@ def _code(real: float, ofm: TensorType) -> int:
 
 
 def _steps(real: float, ofm: TensorType) -> float:
-    """real / output scale, divided in float32; infinite for a scale so small that float32 cannot hold the quotient."""
+    """Return real / output scale, divided in float32; infinite if float32 cannot hold the quotient."""
     with np.errstate(over="ignore"):
         return float(np.float32(real) / np.float32(quantization(ofm).scale))
 
 
 def float32_bounds(activation: Activation, ofm: TensorType) -> tuple[int, int]:
-    """Return the same with the rescale "float32": bounds are divided in float32 too, but rounded half to even."""
+    """Return the same bounds for the rescale "float32": divided in float32, rounded half to even."""
     low, high = code_range(ofm.dtype)
     zero = quantization(ofm).zero_point
     smallest, largest = (
@@ -77,7 +77,7 @@ def float32_bounds(activation: Activation, ofm: TensorType) -> tuple[int, int]:
 
 
 def limited(activation: Activation, values: NDArray[Any]) -> NDArray[Any]:
-    """Numbers that stand for themselves, real or whole, after `activation`, in place."""
+    """Apply `activation` in place to values without scale, floats or integers."""
     if activation == "none":
         return values
     smallest, largest = REAL_RANGES[activation]

@@ -15,11 +15,11 @@ from npusim.kernels.operator.operator import Call, Rule, Shapes, Values
 from npusim.kernels.operator.parameters import Sizes, Step
 
 MOST_CODES = 1 << 23
-"""So many 8-bit values always add up within the 32 bits of an accumulator."""
+"""Maximum number of 8-bit values whose sum is sure to fit a 32-bit accumulator."""
 
 
 class Along(parameters.Parameters):
-    """axis: along which an operator works; negative ones count from the back."""
+    """axis: the axis along which an operator works; negative ones count from the back."""
 
     axis: Step = -1
 
@@ -36,12 +36,12 @@ def an_axis(call: Call[Along]) -> bool:
 
 
 def all_read(call: Call) -> Workload:
-    """One elementwise step for every element of the input."""
+    """Return the work of one elementwise step for every element of the input."""
     return elementwise(call, input_type(call).elements)
 
 
 class Reduction(parameters.Parameters):
-    """axes: those that are combined, counted from the front; keep_dims: they stay, with one element each."""
+    """axes: the combined axes, counted from the front; keep_dims: they stay in the output, with size 1."""
 
     axes: Sizes
     keep_dims: bool = False
@@ -60,7 +60,7 @@ def ascending_axes(call: Call[Reduction]) -> bool:
 
 
 def reduced(call: Call[Reduction]) -> Shapes:
-    """Return the input's shape without the axes, or with one element along each."""
+    """Return the input's shape without the axes, or with size 1 along each."""
     shape, axes = input_type(call).shape, call.parameters.axes
     if call.parameters.keep_dims:
         return (tuple(1 if axis in axes else size for axis, size in enumerate(shape)),)
@@ -73,26 +73,26 @@ def reduced_shape(call: Call[Reduction]) -> bool:
 
 
 REDUCTION_RULES: tuple[Rule, ...] = (rules.operands(1), rules.per_tensor, ascending_axes, reduced_shape)
-"""What every reduction over axes must keep, in front of its own rules."""
+"""The rules of every reduction over axes, to which an operator adds its own."""
 
 
 def in_order(call: Call[Reduction], x: NDArray[Any]) -> NDArray[Any]:
-    """[n, m]: in C order the n elements that are combined for each of the m elements of the output."""
+    """Return [n, m]: in C order, the n elements that are combined for each of the m elements of the output."""
     axes = call.parameters.axes
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     return x.transpose(*axes, *kept).reshape(combined(call), prod(x.shape[axis] for axis in kept))
 
 
 def wide_sums(call: Call[Reduction], values: Values) -> NDArray[np.float64]:
-    """Float values added up over the axes in float64."""
+    """Return float values added up over the axes in float64."""
     x: Any = input_value(values)
     return np.asarray(x.sum(axis=call.parameters.axes, dtype=np.float64))
 
 
 def accumulated(call: Call[Reduction], x: NDArray[Any], combine: np.ufunc) -> NDArray[Any]:
-    """Elements combined one after the other in their own type, from `combine.identity` on: LiteRT's loop, bit by bit.
+    """Combine elements one after the other in their own type, from `combine.identity` on, as LiteRT's loop does.
 
-    In the shape of the output.
+    The result has the shape of the output.
     """
     begin = x.dtype.type(combine.identity)
     shape = call.outputs[0].shape

@@ -1,4 +1,4 @@
-"""What add, sub and mul share: two operands that broadcast, with a fused activation."""
+"""Rules, references and arithmetic that add, sub and mul share: two operands that broadcast, a fused activation."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Combine = Callable[[Any, Any], Any]
 """A function of two arrays that broadcast."""
 
 CODES = ("int8", "uint8", "int16")
-"""Element types whose elements are quantized values of float values."""
+"""Element types of quantized values."""
 
 NUMBERS = ("int32", "int64", "float16", "float32")
-"""Element types whose elements stand for themselves."""
+"""Element types without scale."""
 
 RULES: tuple[Rule, ...] = (
     rules.operands(2),
@@ -49,7 +49,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def references(of_codes: Reference, combine: Combine) -> dict[str, Reference]:
-    """By element type: `of_codes` for 8 and 16 bits, and `combine` for elements that stand for themselves."""
+    """Return references by element type: `of_codes` for 8 and 16 bits, `combine` for values without scale."""
     return {**dict.fromkeys(CODES, of_codes), **dict.fromkeys(NUMBERS, of_numbers(combine))}
 
 
@@ -74,7 +74,10 @@ def add_or_subtract(call: Call[Activated], values: Values, combine: np.ufunc) ->
 
 
 def _addend(codes: Array, operand: TensorType, multiplier: Multiplier) -> Int32Array:
-    """Quantized values on the common scale. There are 256 of 8 bits, so each is rescaled once and then looked up."""
+    """Return quantized values on the common scale.
+
+    There are only 256 values of 8 bits, so each is requantized once and then looked up.
+    """
     zero_point = np.int32(quantization(operand).zero_point)
     if operand.element.bits > 8:
         wide = (codes.astype(np.int32) - zero_point) << WIDE_LEFT_SHIFT
@@ -85,7 +88,7 @@ def _addend(codes: Array, operand: TensorType, multiplier: Multiplier) -> Int32A
 
 
 def finish_codes(call: Call[Activated], results: IntArray, multiplier: Multiplier) -> Array:
-    """Rescale, zero point and activation of an output of quantized values."""
+    """Requantize sums to the output and apply zero point and activation."""
     ofm = call.outputs[0]
     low, high = act_range(call.parameters.activation, ofm)
     return requantise(results, *multiplier, quantization(ofm).zero_point, low, high, ofm.numpy_dtype)

@@ -24,7 +24,7 @@ def alike(*dtypes: str) -> tuple[str, ...]:
 
 
 ANY_ALIKE = alike(*names())
-"""Of operators that do not look at what the elements of their operands are."""
+"""Types of operators for which the meaning of the elements does not matter."""
 
 
 @cache

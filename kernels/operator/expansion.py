@@ -1,4 +1,4 @@
-"""A call as several simpler ones, for operators that no unit does as a whole."""
+"""A call as several simpler ones, for operators that no unit computes as a whole."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from npusim.kernels.operator.parameters import Parameters
 
 
 class Constant(NamedTuple):
-    """Data that the parts of a call need and the call does not have as it is."""
+    """Data that the parts of a call need beside the call's own operands."""
 
     type: TensorType
     data: Array
 
 
 class PartCall(NamedTuple):
-    """One of the simpler calls: what it is called, its operator, parameters, operands and results by number."""
+    """One of the simpler calls: its name, operator, parameters, and operands and results by number."""
 
     name: str
     op: str
@@ -48,7 +48,7 @@ class Expansion:
         return self.operands + len(self.constants) + len(self.values)
 
     def constant(self, data: Array, quantization: Quantization | None = None) -> int:
-        """One more constant."""
+        """Add a constant and return its number."""
         number = self._new()
         self.constants[number] = Constant(TensorType(data.dtype.name, data.shape, quantization), data)
         return number
@@ -61,7 +61,7 @@ class Expansion:
         outputs: Sequence[TensorType],
         parameters: Parameters,
     ) -> tuple[int, ...]:
-        """One more call; its results."""
+        """Add a call and return the numbers of its results."""
         found = []
         for kind in outputs:
             number = self._new()

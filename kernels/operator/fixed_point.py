@@ -27,7 +27,7 @@ _LOG_NUMERATOR, _LOG_SQUARE, _LOG_OFFSET, _LOG_SLOPE = 117049297, 127690142, 105
 
 
 def divide_by_power(values: Int64Array, exponent: Int64Array | int) -> Int64Array:
-    """values / 2**exponent to the nearest integer, halves away from zero; `exponent` is 0..62."""
+    """Return values / 2**exponent rounded to nearest, halves away from zero; `exponent` is 0..62."""
     magnitude = np.abs(values)
     half = (np.int64(1) << np.asarray(exponent, np.int64)) >> 1
     rounded: Int64Array = np.sign(values) * ((magnitude + half) >> exponent)
@@ -42,19 +42,19 @@ class FixedPoint:
 
     @property
     def one(self) -> int:
-        """The largest word: what stands for 1 in Q0."""
+        """The largest word, which stands for 1 in Q0."""
         return (1 << (self.bits - 1)) - 1
 
     def multiply(self, a: Int64Array, b: Int64Array | int) -> Int64Array:
-        """Product of Qm and Qn in Q(m+n): the high word of 2ab, rounded to nearest, halves up."""
+        """Return the product of Qm and Qn in Q(m+n): the high word of 2ab, rounded to nearest, halves up."""
         product: Int64Array = (a * b + (1 << (self.bits - 2))) >> (self.bits - 1)
         return product
 
     def exponential(self, x: Int64Array, integer_bits: int) -> Int64Array:
-        """exp(x) in Q0 for x <= 0 in Q`integer_bits`.
+        """Return exp(x) in Q0 for x <= 0 in Q`integer_bits`.
 
-        x splits into a part in [-1/4, 0), for which a polynomial serves, and a multiple of 1/4, whose binary
-        digits say which of exp(-1/4), exp(-1/2), exp(-1), ... multiply the result.
+        x is split into a part in [-1/4, 0), for which a polynomial is used, and a multiple of 1/4. The binary digits of
+        the multiple select which of exp(-1/4), exp(-1/2), exp(-1), ... multiply the result.
         """
         fraction_bits = self.bits - 1 - integer_bits
         quarter = 1 << (fraction_bits - 2)
@@ -69,13 +69,13 @@ class FixedPoint:
         return np.where(x == 0, self.one, result)
 
     def logistic(self, x: Int64Array, integer_bits: int) -> Int64Array:
-        """1 / (1 + exp(-x)) in Q0 for x in Q`integer_bits`."""
+        """Return 1 / (1 + exp(-x)) in Q0 for x in Q`integer_bits`."""
         positive = self.half_reciprocal(self.exponential(-np.abs(x), integer_bits))
         both = np.where(x > 0, positive, self.one - positive)
         return np.where(x == 0, 1 << (self.bits - 2), both)
 
     def tanh(self, x: Int64Array, integer_bits: int) -> Int64Array:
-        """(1 - exp(-2x)) / (1 + exp(-2x)) in Q0 for x in Q`integer_bits`."""
+        """Return (1 - exp(-2x)) / (1 + exp(-2x)) in Q0 for x in Q`integer_bits`."""
         # the same word read with one more integer bit is 2x
         reciprocal = self._reciprocal(self.exponential(-np.abs(x), integer_bits + 1))
         positive = self._saturating_shift(reciprocal - (1 << (self.bits - 3)), 2)
@@ -110,12 +110,12 @@ class FixedPoint:
         return self._saturating_shift(self.multiply(power, _LN_2) + quotient, 1)
 
     def half_reciprocal(self, x: Int64Array) -> Int64Array:
-        """1 / (1 + x) in Q0 for x in 0..1 in Q0."""
+        """Return 1 / (1 + x) in Q0 for x in 0..1 in Q0."""
         # half of a Q2 number is the same word in Q1; one shift takes that to Q0
         return self._saturating_shift(self._reciprocal(x), 1)
 
     def _reciprocal(self, x: Int64Array) -> Int64Array:
-        """2 / (1 + x) in Q2 for x in 0..1 in Q0: Newton-Raphson from 48/17 - 32/17 * (1 + x)/2."""
+        """Return 2 / (1 + x) in Q2 for x in 0..1 in Q0: Newton-Raphson from 48/17 - 32/17 * (1 + x)/2."""
         half_denominator = (x + self.one + 1) >> 1
         one = 1 << (self.bits - 3)
         slope = self.multiply(half_denominator, self._constant(_MINUS_32_OVER_17))
@@ -126,7 +126,7 @@ class FixedPoint:
         return guess
 
     def _exponential_of_last_quarter(self, x: Int64Array) -> Int64Array:
-        """exp(x) in Q0 for x in [-1/4, 0) in Q0: the Taylor polynomial of degree 4 around -1/8."""
+        """Return exp(x) in Q0 for x in [-1/4, 0) in Q0: the Taylor polynomial of degree 4 around -1/8."""
         base = self._constant(_EXP_MINUS_EIGHTH)
         x1 = x + (1 << (self.bits - 4))
         x2 = self.multiply(x1, x1)
@@ -146,10 +146,10 @@ class FixedPoint:
 
 
 def inverse_square_root(value: int) -> tuple[int, int]:
-    """1 / the root of a integer from 1 on, as a multiplier and a power of two.
+    """Return 1 / the root of a positive integer, as a multiplier and a power of two.
 
-    Five Newton-Raphson steps x += x * (1 - v * x * x) / 2 from 1, on the value moved by pairs of places into Q3; the
-    result in Q3 times half the root of 2 makes up for the odd place.
+    Five Newton-Raphson steps x += x * (1 - v * x * x) / 2 start at 1, on the value shifted by pairs of bits into Q3.
+    The result is multiplied by half the root of 2 in Q3 if the shift is odd.
     """
     if value <= 1:
         return (1 << 31) - 1, 0

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft on codes, whose formulas fuse what ONNX writes one after the other (`rescale` "fused").
+"""Quantized operators of com.microsoft, which fuse steps that ONNX writes one after the other (`rescale` "fused").
 
 The formulas are those of ONNX Runtime's kernels for processors with a fused multiply-add.
 """
@@ -19,7 +19,7 @@ from npusim.kernels.operator.operator import Call, Rule, Values
 
 
 class SumFactors(NamedTuple):
-    """Numbers of a fused sum: what quantized values of each operand are multiplied by, and what is added."""
+    """Numbers of a fused sum: the factors of both operands, and the addend."""
 
     first: np.float32
     second: np.float32
@@ -28,9 +28,9 @@ class SumFactors(NamedTuple):
 
 @np.errstate(all="ignore")
 def sum_factors(call: Call) -> SumFactors:
-    """f32(scale / output scale) of both operands, and the output's zero point less what theirs are worth there.
+    """Return f32(scale / output scale) of both operands, and the addend of their zero points.
 
-    f32(zero - fma(first, first zero, f32(second * second zero))).
+    The addend is f32(zero - fma(first, first zero, f32(second * second zero))).
     """
     a, b, output = (quantization(kind) for kind in (input_type(call), input_type(call, 1), call.outputs[0]))
     first, second = (np.float32(each.scale) / np.float32(output.scale) for each in (a, b))
@@ -40,10 +40,10 @@ def sum_factors(call: Call) -> SumFactors:
 
 
 def fused_sum(call: Call, values: Values) -> list[Array]:
-    """QLinearAdd: rint(fma(first, a, fma(second, b, addend))). Which operand comes last makes a difference in ties.
+    """Compute QLinearAdd: rint(fma(first, a, fma(second, b, addend))). The order of operands decides ties.
 
-    ONNX Runtime takes the first operand last, unless it alone is one number along the innermost axis of the result
-    that has more than one element; a reader of models gives operands in that order.
+    ONNX Runtime takes the first operand last, unless it alone is one number along the innermost axis of the result that
+    has more than one element. A reader of models gives operands in that order.
     """
     factors = sum_factors(call)
     a, b = np.broadcast_arrays(*_codes(values))
@@ -54,14 +54,14 @@ def fused_sum(call: Call, values: Values) -> list[Array]:
 
 @np.errstate(all="ignore")
 def product_factor(call: Call) -> np.float32:
-    """f32(f32(scale * scale) / output scale)."""
+    """Return f32(f32(scale * scale) / output scale)."""
     a, b, output = (quantization(kind) for kind in (input_type(call), input_type(call, 1), call.outputs[0]))
     return np.float32(a.scale) * np.float32(b.scale) / np.float32(output.scale)
 
 
 @np.errstate(all="ignore")
 def fused_product(call: Call, values: Values) -> list[Array]:
-    """QLinearMul: rint(f32(f32(f32((a - zero) * (b - zero)) * factor) + output zero))."""
+    """Compute QLinearMul: rint(f32(f32(f32((a - zero) * (b - zero)) * factor) + output zero))."""
     zeros = (quantization(input_type(call, position)).zero_point for position in (0, 1))
     a, b = (codes.astype(np.int32) - zero for codes, zero in zip(_codes(values), zeros, strict=True))
     steps = (a * b).astype(np.float32) * product_factor(call)
@@ -70,7 +70,7 @@ def fused_product(call: Call, values: Values) -> list[Array]:
 
 @np.errstate(all="ignore")
 def mean_factor(call: Call) -> np.float32:
-    """f32(scale / f32(output scale * number of elements)) of a mean over axes."""
+    """Return f32(scale / f32(output scale * number of elements)) of a mean over axes."""
     source, output = quantization(input_type(call)), quantization(call.outputs[0])
     divisor = np.float32(output.scale) * np.float32(input_type(call).elements // call.outputs[0].elements)
     return np.float32(source.scale) / divisor
@@ -78,10 +78,7 @@ def mean_factor(call: Call) -> np.float32:
 
 @np.errstate(all="ignore")
 def fused_mean(call: Call, values: Values) -> list[Array]:
-    """QLinearGlobalAveragePool.
-
-    Rint(f32(f32(sum of quantized values less their zero points) * factor)) + output zero.
-    """
+    """Compute QLinearGlobalAveragePool: rint(f32(f32(sum of (value - zero)) * factor)) + output zero."""
     codes = np.asarray(input_value(values)).astype(np.int64)
     terms = input_type(call).elements // call.outputs[0].elements
     sums = codes.sum(axis=call.parameters.axes) - terms * quantization(input_type(call)).zero_point
@@ -92,7 +89,7 @@ def fused_mean(call: Call, values: Values) -> list[Array]:
 
 @np.errstate(all="ignore")
 def fused_average(call: Call, averages: Float32Array) -> list[Array]:
-    """QLinearAveragePool: float32 averages become rint(f32(f32(average / scale) + zero))."""
+    """Compute QLinearAveragePool: float32 averages become rint(f32(f32(average / scale) + zero))."""
     output = quantization(call.outputs[0])
     steps = averages / np.float32(output.scale) + np.float32(output.zero_point)
     return [finish_steps(call, np.rint(steps))]
@@ -103,13 +100,13 @@ def _codes(values: Values) -> list[Codes]:
 
 
 def finish_steps(call: Call, steps: Float32Array) -> Array:
-    """Whole steps that hold the zero point as codes of the output, within what the activation lets through."""
+    """Return rounded steps, zero point included, as quantized values limited by the activation."""
     output = call.outputs[0]
     return np.asarray(clamped(steps, *bounds(call), output.numpy_dtype))
 
 
 def bounds(call: Call) -> tuple[int, int]:
-    """Return the smallest and largest quantized value of the output that the activation lets through, in float32."""
+    """Return the smallest and largest quantized output that the activation lets through, in float32."""
     limits = REAL_RANGES[getattr(call.parameters, "activation", "none")]
     low, high = codes_of_results(np.array(limits, np.float32), call.outputs[0]).tolist()
     return low, high

@@ -1,4 +1,4 @@
-"""Windows that slide over height and width: their parameters and what size of output they give."""
+"""Windows that slide over height and width: their parameters, and the size of the output."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from npusim.kernels.operator.parameters import NO_BORDERS, Activated, Border, Bo
 
 
 class Window(Activated):
-    """Of operators that slide a window over an image: its steps and what lies around the image, by (height, width)."""
+    """Parameters of operators that slide a window over an image: strides and padding, as (height, width)."""
 
     strides: Pair = (1, 1)
     padding: Borders = NO_BORDERS
 
 
 def positions(size: int, kernel: int, stride: int, dilation: int, padding: Sequence[int]) -> int:
-    """Return how many windows fit along one axis; 0 or less if not one does."""
+    """Return how many windows fit along one axis; 0 or less if none fits."""
     extent = (kernel - 1) * dilation + 1
     return (size + sum(padding) - extent) // stride + 1
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Border:
-    """Padding before and after that gives ceil(size / stride) windows; an odd one goes after."""
+    """Return the padding before and after that gives ceil(size / stride) windows; an odd one goes after."""
     windows = -(-size // stride)
     total = max((windows - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
     return total // 2, total - total // 2
@@ -36,7 +36,7 @@ def image_ranks(call: Call) -> bool:
 
 
 def window_shape(call: Call[Window], kernel: Sequence[int], dilations: Sequence[int] = (1, 1)) -> Pair:
-    """Height and width of the output of a window of `kernel` (height, width)."""
+    """Return height and width of the output of a window of `kernel` (height, width)."""
     strides, padding = call.parameters.strides, call.parameters.padding
     sizes = zip(input_type(call).shape[1:3], kernel, strides, dilations, padding, strict=True)
     height, width = (positions(*axis) for axis in sizes)
@@ -44,7 +44,7 @@ def window_shape(call: Call[Window], kernel: Sequence[int], dilations: Sequence[
 
 
 def limited(names: Sequence[str], most: int) -> Rule:
-    """Return the NPU rule that the pairs of these parameters lie in 1..most."""
+    """Return the NPU rule that the pairs of these parameters are within 1..most."""
 
     def rule(call: Call) -> bool:
         return all(number <= most for name in names for number in getattr(call.parameters, name))

@@ -1,7 +1,7 @@
-"""Codes as the real numbers that they stand for, in float32, and back: what ONNX means by an operator on codes.
+"""Dequantization and quantization in float32, as ONNX defines them for operators on quantized values.
 
-Codes become f32(f32(code - zero point) * scale); results become codes by half to even of f32(result / scale), plus the
-zero point, limited to the codes of the type (ONNX: DequantizeLinear and QuantizeLinear).
+Values become f32(f32(value - zero point) * scale). Results become f32(result / scale) rounded half to even, plus the
+zero point, limited to the type (ONNX: DequantizeLinear and QuantizeLinear).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 
 
 def reals_of_codes(codes: Array, kind: TensorType) -> Array:
-    """Return the float values of quantized values, in float32; elements without scale stay what they are."""
+    """Dequantize values to float32; elements without scale stay as they are."""
     if not kind.quantized or kind.quantization is None:
         return codes
     scales, zero_points = by_element(kind.quantization, codes.ndim)
@@ -27,9 +27,9 @@ def reals_of_codes(codes: Array, kind: TensorType) -> Array:
 
 
 def codes_of_results(reals: Array, kind: TensorType, bounds: tuple[int, int] | None = None) -> Array:
-    """Return the quantized values of float32 numbers, of no number the smallest.
+    """Quantize float32 values; NaN becomes the smallest value.
 
-    bounds: the smallest and largest quantized value, where they are not those of the element type.
+    bounds: smallest and largest quantized value, by default those of the element type.
     """
     assert kind.quantization is not None
     scales, zero_points = by_element(kind.quantization, reals.ndim)
@@ -42,7 +42,7 @@ def codes_of_results(reals: Array, kind: TensorType, bounds: tuple[int, int] | N
 
 
 def by_element(scaling: Quantization, rank: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Scales and zero points as they broadcast with what has them."""
+    """Return scales and zero points in shapes that broadcast with the elements."""
     shape = () if scaling.axis is None else (-1,) + (1,) * (rank - 1 - scaling.axis)
     scales, zero_points = np.array(scaling.scales, np.float32), np.array(scaling.zero_points, np.int64)
     return scales.reshape(shape), zero_points.reshape(shape)

@@ -1,4 +1,4 @@
-"""One over the square root of integers in fixed point, equal to TensorFlow Lite's to the last bit."""
+"""Inverse square root of integers in fixed point, equal to TensorFlow Lite's to the last bit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NEWTON_STEPS = 5
 
 
 def inverse_root(values: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """(factor, right shift) with values**-0.5 nearly factor / 2**(31 + shift), for 0..2**31 - 1; 1 for 0.
+    """Return (factor, right shift) with values**-0.5 nearly factor / 2**(31 + shift), for 0..2**31 - 1; 1 for 0.
 
-    The number v is moved by pairs of bits to 29 bits, so that it lies in [1/2, 2) of Q3; Newton's method for
-    v**-0.5, x <- x (3/2 - v/2 x^2), starts at 1.
+    A value v is shifted by pairs of bits to 29 bits, so that it is in [1/2, 2) of Q3. Newton's method for v**-0.5, x <-
+    x (3/2 - v/2 x^2), starts at 1.
     """
     bits = np.frexp(np.maximum(values, 1).astype(np.float64))[1].astype(np.int64)
     pairs = (29 - bits) // 2
@@ -33,6 +33,6 @@ def inverse_root(values: Int64Array) -> tuple[Int64Array, Int64Array]:
 
 
 def _up(values: Int64Array, places: int) -> Int64Array:
-    """values * 2**places, held within 32 bits."""
+    """Return values * 2**places, limited to 32 bits."""
     moved: Int64Array = np.clip(values << places, -_WORD.one - 1, _WORD.one)
     return moved

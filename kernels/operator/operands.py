@@ -1,4 +1,4 @@
-"""Reading the operands of a call, and the workloads that many operators share."""
+"""Access to the operands of a call, and workloads that many operators share."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def input_value(values: Values, position: int = 0) -> Array:
 
 
 def known(call: Call) -> list[Array | None]:
-    """Return the operands that are constants with data at hand, by position."""
+    """Return the data of constant operands by position, None for others."""
     data = [call.constants.get(position) for position in range(len(call.inputs))]
     return [each if isinstance(each, np.ndarray) else None for each in data]
 
 
 def by_type(references: Mapping[str, Reference]) -> Reference:
-    """Return the reference that takes the entry of the first input's element type."""
+    """Return a reference that selects one of `references` by the element type of the first input."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         return references[input_type(call).dtype](call, values)
@@ -46,10 +46,7 @@ def by_type(references: Mapping[str, Reference]) -> Reference:
 
 
 def with_halves(references: Mapping[str, Reference]) -> dict[str, Reference]:
-    """Return the references and one for float16.
-
-    That of float32 on widened operands, its results rounded to float16.
-    """
+    """Return references with one for float16: that of float32 on widened operands, rounded to float16."""
     reference = references["float32"]
 
     def of_halves(call: Call, values: Values) -> list[Array]:
@@ -78,12 +75,12 @@ def _wide(data: Any) -> Any:
 
 
 def like_input(call: Call) -> Shapes:
-    """Return the output has the shape of the input."""
+    """Return the input's shape as that of the output."""
     return (input_type(call).shape,)
 
 
 def broadcast(call: Call) -> Shapes:
-    """Return the output has the shape that those of the two inputs broadcast to; raises ValueError if they do not."""
+    """Return the shape to which the two inputs broadcast. Raises ValueError if they do not."""
     return (np.broadcast_shapes(input_type(call).shape, input_type(call, 1).shape),)
 
 
@@ -121,7 +118,7 @@ def elementwise(call: Call, elements: int | None = None) -> Workload:
 
 
 def _is_rescaled(output: TensorType, operands: Iterable[TensorType]) -> bool:
-    """Return True if quantized values have another scale than those of an operand; another zero point alone is none."""
+    """Return True if values have another scale than an operand; another zero point alone does not count."""
     if output.quantization is None:
         return False
     scales = [operand.quantization.scales for operand in operands if operand.quantization is not None]
@@ -134,5 +131,5 @@ def move(call: Call) -> Workload:
 
 
 def free(call: Call) -> Workload:
-    """Return the work of an operator that only gives bytes another shape: none."""
+    """Return the work of an operator that only changes a shape: none."""
     return replace(elementwise(call, 0), kind="free", rescaled=0, input_bytes=0, output_bytes=0)

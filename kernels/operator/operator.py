@@ -1,4 +1,4 @@
-"""The shape of an operator: parameters, rules, inference, reference, workload and lowerings in one value."""
+"""An operator as one value: parameters, rules, shape inference, reference, workload and lowerings."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ Shapes = tuple[tuple[int, ...], ...]
 """The shapes of the outputs of a call."""
 
 Values = Sequence[Array | None]
-"""The values of the inputs of a call, None for one that is absent."""
+"""The values of a call's inputs; None for one that is absent."""
 
 Reference = Callable[[Call, Values], list[Array]]
-"""What a call gives for the values of its inputs, in numpy."""
+"""Computes the outputs of a call from the values of its inputs, in numpy."""
 
 Rule = Callable[[Call], bool]
-"""True when the call keeps the rule. Its docstring is the rule, the error message and the manual."""
+"""Returns True if a call keeps the rule. Its docstring is the rule, the error message and the manual."""
 
 
 class Need(NamedTuple):
@@ -75,7 +75,7 @@ def need(key: str) -> Callable[[Callable[[Call, Hardware], bool]], Need]:
 
 
 def text(rule: Callable[..., bool]) -> str:
-    """Return a rule as messages and the manual say it."""
+    """Return a rule's words as messages and the manual print them."""
     return " ".join((rule.__doc__ or "").split()).rstrip(".")
 
 
@@ -106,13 +106,13 @@ class Alias:
 
 
 class Part:
-    """A part of what the NPU does for a call; `npusim.kernels.lowering.work` has the kinds of them."""
+    """A part of what the NPU does for a call; `npusim.kernels.lowering.work` has its kinds."""
 
     __slots__ = ()
 
 
 LACKS = "{} lacks the operator (lacks_operators)"
-"""Why the host computes what the units of a machine, called so, could do."""
+"""Reason why the host computes an operator that the hardware file excludes for this machine."""
 
 
 FIXED_POINT: tuple[Rescale, ...] = ("fixed_point",)
@@ -336,7 +336,7 @@ def _float_kinds(call: Call) -> tuple[list[TensorType | None], list[TensorType]]
 
 
 def call_in_reals(call: Call) -> Call:
-    """Return the call with float32 in the place of quantized values, which computes as it does without them."""
+    """Return the call with float32 operands in place of quantized ones."""
     return replace(
         call,
         parameters=call.parameters.changed(rescale="fixed_point"),
@@ -353,7 +353,7 @@ def call_in_reals(call: Call) -> Call:
 
 
 def compute_in_reals(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
-    """Return what the reference of an operator gives on floats, with quantized values where the call has them."""
+    """Dequantize values, compute a reference on floats, and quantize its results."""
     reals = [
         value if value is None or kind is None else reals_of_codes(value, kind)
         for value, kind in zip(values, call.inputs, strict=True)

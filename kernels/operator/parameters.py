@@ -97,11 +97,11 @@ class Parameters:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the parameters that plain values by name give. Raises GraphError as making them does."""
+        """Return the parameters with these plain values by name. Raises GraphError as the constructor does."""
         return cls(**values)
 
     def plain(self) -> dict[str, Any]:
-        """Return the values by name as JSON has them; those that have their default are left out."""
+        """Return the values by name as JSON stores them, without those that have their default."""
         kind: Any = type(self)
         return {
             name: kinds.write(value)
@@ -110,7 +110,7 @@ class Parameters:
         }
 
     def changed(self, **values: Any) -> Self:
-        """Return the same but for some values."""
+        """Return a copy with some values changed."""
         return type(self)(**{**vars(self), **values})
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -141,33 +141,35 @@ def _codecs(kind: Any) -> dict[str, Codec]:
 
 
 NONE = Parameters()
-"""Of operators without parameters."""
+"""The parameters of operators without any."""
 
 
 class Activated(Parameters):
-    """Of operators that apply an activation to their own output."""
+    """Parameters of operators that apply an activation to their own output."""
 
     activation: Activation = "none"
 
 
 class ByValue(Parameters):
-    """Of operators that choose or compare: by_value: exactly by what codes stand for, and with results in codes of the
-    output, as NNAPI has it. Otherwise as TFLite's kernels do.
+    """Parameters of operators that choose or compare.
+
+    by_value: quantized values are compared exactly by the floats they stand for, and results have the scale of the
+              output, as NNAPI defines it. Otherwise they are compared as TFLite's kernels do.
     """
 
     by_value: bool = False
 
 
 class Unchecked(Parameters):
-    """What a model says of an operator that npusim does not have: plain values by name."""
+    """Parameters of an operator that npusim does not have: plain values by name."""
 
     values: Mapping[str, Any] = {}
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return all of them."""
+        """Return parameters with all of the values."""
         return cls(values=values)
 
     def plain(self) -> dict[str, Any]:
-        """Return all of them."""
+        """Return all values."""
         return dict(self.values)

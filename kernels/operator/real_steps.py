@@ -1,4 +1,4 @@
-"""A call on floats as simpler calls, for what the float lanes do not do in one instruction."""
+"""A call on float values as simpler calls, for functions that the float lanes need several instructions for."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WITH_ACTIVATION = ("add", "sub", "mul", "div")
 
 
 class RealSteps:
-    """The steps of a call, all of its element type; halves are rounded after each. Numbers are those of the expansion.
+    """Builds the steps of a call, all of its element type, as an expansion; steps are named by their numbers.
 
-    The operands of the call are numbers 0, 1, ...
+    The operands of the call have the numbers 0, 1, ... float16 results are rounded after each step.
     """
 
     def __init__(self, call: Call) -> None:
@@ -39,7 +39,10 @@ class RealSteps:
         parameters: Parameters = NONE,
         kind: TensorType | None = None,
     ) -> int:
-        """Return the result of an operator, of `shape` and the call's element type, or of another `kind`."""
+        """Add an operator and return the number of its result.
+
+        Its type is the call's element type with `shape`, or `kind`.
+        """
         name = f"{op}_{len(self._expansion.parts)}"
         kind = kind or TensorType(input_type(self._call).dtype, shape)
         [number] = self._expansion.call(name, op, inputs, (kind,), parameters)
@@ -47,14 +50,14 @@ class RealSteps:
         return number
 
     def number(self, value: float) -> int:
-        """Return a constant that broadcasts with everything."""
+        """Add a constant number that broadcasts with everything."""
         with np.errstate(over="ignore"):  # what is beyond float16 is infinite
             number = self._expansion.constant(np.array(value, input_type(self._call).dtype))
         self.shapes[number] = ()
         return number
 
     def on_host(self, op: str, inputs: Sequence[int], shapes: Sequence[Shape]) -> tuple[int, ...]:
-        """Return the results of an operator that the host may compute between the other steps."""
+        """Add an operator that the host may compute between the other steps; return its results."""
         kinds = [TensorType(input_type(self._call).dtype, shape) for shape in shapes]
         name = f"{op}_{len(self._expansion.parts)}"
         numbers = self._expansion.call(name, op, inputs, kinds, NONE)
@@ -63,22 +66,22 @@ class RealSteps:
         return numbers
 
     def constant(self, data: Array) -> int:
-        """Return a constant of the call's element type."""
+        """Add a constant of the call's element type."""
         number = self._expansion.constant(data)
         self.shapes[number] = data.shape
         return number
 
     def function(self, op: str, x: int) -> int:
-        """Return a function of every element."""
+        """Add a function of every element."""
         return self.step(op, [x], self.shapes[x])
 
     def pair(self, op: str, a: int, b: int) -> int:
-        """add, sub, mul, div, maximum or minimum of two tensors that broadcast."""
+        """Add a function of two tensors that broadcast: add, sub, mul, div, maximum or minimum."""
         shape = np.broadcast_shapes(self.shapes[a], self.shapes[b])
         return self.step(op, [a, b], shape, Activated() if op in _WITH_ACTIVATION else ByValue())
 
     def reduction(self, op: str, x: int, axes: Shape) -> int:
-        """mean or sum over axes in ascending order, which keep one element each: neighbours at once."""
+        """Add a mean, sum or extremum over ascending axes, which keep size 1; neighbouring axes are one step."""
         runs: list[list[int]] = []
         for axis in axes:
             if runs and runs[-1][-1] == axis - 1:
@@ -91,6 +94,6 @@ class RealSteps:
         return x
 
     def result(self, *numbers: int) -> Expansion:
-        """Return the expansion whose results are these."""
+        """Return the expansion with these results."""
         self._expansion.results = list(numbers)
         return self._expansion

@@ -1,7 +1,7 @@
-"""From scales to multipliers: the (multiplier, shift) pairs of each operator's output stage.
+"""Multipliers and shifts of each operator's requantization, from the scales of its operands.
 
-Which steps run in float32 and which in float64 decides about single bytes, so each rule is written out here,
-once, for references and lowerings alike. Pairs are those of `npusim.isa.arithmetic.integer.quantize_multiplier`.
+Whether a step runs in float32 or float64 decides about single bytes. So each rule is written here once, for references
+and lowerings alike. Pairs are those of `npusim.isa.arithmetic.integer.quantize_multiplier`.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def scaled_only_down(call: Call) -> bool:
 
 
 def _coded(call: Call) -> bool:
-    """Return True if a call computes on quantized values of 8 or 16 bits."""
+    """Return True if a call computes on 8-bit or 16-bit quantized values."""
     return input_type(call).quantized and input_type(call).element.bits <= 16
 
 
 def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]) -> Rule:
-    """The rule that the shifts of an 8-bit call are defined; `factor` says in words which real numbers they write.
+    """Return the rule that the shifts of an 8-bit call are defined; `factor` names the factors they represent.
 
     `multipliers` gives the call's multipliers and shifts: numbers or arrays.
     """
@@ -98,9 +98,9 @@ def fully_connected_multipliers(
 
 
 def products_of_scales(ifm: TensorType, weights: TensorType) -> NDArray[np.float32]:
-    """Return what sums of products of quantized values are multiplied by to be floats: scale times scale, in float32.
+    """Return the factors that turn integer sums of products into floats: scale times scale, in float32.
 
-    One for each scale of the weights; where the feature map has several, rows of them, one for each.
+    There is one for each scale of the weights; if the feature map has several scales, there is a row for each.
     """
     of_maps, of_weights = (np.array(quantization(each).scales, np.float32) for each in (ifm, weights))
     with np.errstate(over="ignore", under="ignore"):
@@ -109,27 +109,21 @@ def products_of_scales(ifm: TensorType, weights: TensorType) -> NDArray[np.float
 
 
 def float32_scales(ifm: TensorType, weights: TensorType, ofm: TensorType) -> NDArray[np.float32]:
-    """Return what they are multiplied by to be quantized values, with the rescale "float32".
-
-    That over the output's scale, in float32.
-    """
+    """Return the factors that turn integer sums into quantized values for the rescale "float32", in float32."""
     with np.errstate(over="ignore", under="ignore"):
         found: NDArray[np.float32] = products_of_scales(ifm, weights) / np.float32(quantization(ofm).scale)
     return found
 
 
 def batch_matmul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
-    """Return the multiplier and shift of a product of two activations.
-
-    Scale * scale in float32, / ofm scale in float64.
-    """
+    """Return the multiplier of a product of two activations: scale * scale in float32, / ofm scale in float64."""
     with np.errstate(over="ignore"):
         product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
     return quantize_multiplier(float(product) / quantization(ofm).scale)
 
 
 class AddMultipliers(NamedTuple):
-    """The three rescales of a quantised add: both addends to a common scale, the sum to the output's."""
+    """The multipliers of a quantized add: of both addends to a common scale, and of the sum to the output's."""
 
     first: Multiplier
     second: Multiplier
@@ -137,7 +131,7 @@ class AddMultipliers(NamedTuple):
 
 
 def sum_multipliers(call: Call) -> AddMultipliers:
-    """Return the multipliers and shifts of add and sub for the quantized values of a call, of 8 or 16 bits."""
+    """Return the multipliers of add and sub for a call's 8-bit or 16-bit values."""
     left_shift = ADD_LEFT_SHIFT if input_type(call).quantized8 else WIDE_LEFT_SHIFT
     return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0], left_shift)
 
@@ -145,9 +139,9 @@ def sum_multipliers(call: Call) -> AddMultipliers:
 def add_multipliers(
     first: TensorType, second: TensorType, ofm: TensorType, left_shift: int = ADD_LEFT_SHIFT
 ) -> AddMultipliers:
-    """Return the multipliers and shifts of add and sub; addends enter shifted left by so many places.
+    """Return the multipliers of add and sub; addends are shifted left by so many bits first.
 
-    The common scale is twice the larger input scale, so that the sum of two rescaled addends cannot overflow.
+    The common scale is twice the larger input scale, so that the sum of two addends cannot overflow.
     """
     scales = quantization(first).scale, quantization(second).scale
     common = 2 * max(scales)
@@ -163,10 +157,7 @@ SQUARE_LEFT_SHIFT = 7
 
 
 def square_multipliers(call: Call) -> AddMultipliers:
-    """Return the multipliers and shifts of squared_difference.
-
-    Those of a difference, and of its square to the output's scale.
-    """
+    """Return the multipliers of squared_difference: of a difference, and of its square to the output's scale."""
     first, second, ofm = input_type(call), input_type(call, 1), call.outputs[0]
     scales = quantization(first).scale, quantization(second).scale
     common = 2 * max(scales)
@@ -178,7 +169,7 @@ def square_multipliers(call: Call) -> AddMultipliers:
 
 
 def prelu_multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
-    """Rescales of prelu, of codes from the zero point on and of products of lower ones with alpha; in float32."""
+    """Return the multipliers of prelu for positive values, and for products of negative ones with alpha; in float32."""
     x, alpha, ofm = (
         np.float32(quantization(tensor).scale)
         for tensor in (input_type(call), input_type(call, 1), call.outputs[0])
@@ -188,10 +179,7 @@ def prelu_multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
 
 
 def div_multiplier(call: Call) -> Multiplier:
-    """Return the multiplier and shift of a quotient of quantized values.
-
-    Input scale / (input scale * output scale), in float32.
-    """
+    """Return the multiplier of a quotient: input scale / (input scale * output scale), in float32."""
     first, second, ofm = (
         np.float32(quantization(tensor).scale)
         for tensor in (input_type(call), input_type(call, 1), call.outputs[0])
@@ -201,25 +189,22 @@ def div_multiplier(call: Call) -> Multiplier:
 
 
 def mul_multiplier(first: TensorType, second: TensorType, ofm: TensorType) -> Multiplier:
-    """Return the multiplier and shift of a product of quantized values.
-
-    Scale * scale / ofm scale, both steps in float32.
-    """
+    """Return the multiplier of a product: scale * scale / ofm scale, both steps in float32."""
     with np.errstate(over="ignore"):
         product = np.float32(quantization(first).scale) * np.float32(quantization(second).scale)
         return quantize_multiplier(float(product / np.float32(quantization(ofm).scale)))
 
 
 def quantize_multiplier_of(ifm: TensorType, ofm: TensorType) -> Multiplier:
-    """Return the multiplier and shift of quantized values to another scale: ifm scale / ofm scale in float64."""
+    """Return the multiplier of a requantization to another scale: ifm scale / ofm scale in float64."""
     return quantize_multiplier(quantization(ifm).scale / quantization(ofm).scale)
 
 
 def mean_multiplier(ifm: TensorType, ofm: TensorType, count: int) -> Multiplier:
-    """The rescale of a sum of `count` codes to their mean: the multiplier is divided by the count.
+    """Return the multiplier from a sum of `count` values to their mean: a multiplier divided by the count.
 
-    To lose no precision the multiplier first moves left by floor(log2 count) bits, no further than the shift
-    allows, and the shift makes up for it.
+    To lose no precision, the multiplier first moves left by floor(log2 count) bits, as far as the shift allows; the
+    shift makes up for it.
     """
     multiplier, shift = quantize_multiplier_of(ifm, ofm)
     headroom = min(count.bit_length() - 1, 32, 31 + shift)
@@ -227,7 +212,7 @@ def mean_multiplier(ifm: TensorType, ofm: TensorType, count: int) -> Multiplier:
 
 
 class ExactFactors(NamedTuple):
-    """What two codes, each less its zero point, are multiplied by so that products compare as the reals do."""
+    """Factors of two values, less their zero points, whose products compare as the floats do."""
 
     first: Multiplier
     second: Multiplier
@@ -236,8 +221,8 @@ class ExactFactors(NamedTuple):
 def exact_factors(first: TensorType, second: TensorType) -> ExactFactors:
     """Return integer multipliers below 2**24 and left shifts, one of which is 0 and the other at most 16.
 
-    A float32 scale is a integer of 24 bits times a power of two. Where one power is beyond the other by more than
-    16, the products of 33 bits are so far apart that 16 order them as well.
+    A float32 scale is an integer of 24 bits times a power of two. If one power is larger by more than 16, the products
+    of 33 bits are so far apart that 16 orders them as well.
     """
     mantissas, exponents = np.frexp([quantization(first).scale, quantization(second).scale])
     apart = int(np.clip(exponents[0] - exponents[1], -16, 16))
@@ -246,7 +231,7 @@ def exact_factors(first: TensorType, second: TensorType) -> ExactFactors:
 
 
 def in_codes_of_output(call: Call, position: int, codes: Array) -> Array:
-    """Return an operand of an operator with the parameters `ByValue`: by value on the output's scale."""
+    """Requantize an operand to the output's scale if the parameters `ByValue` ask for it."""
     ifm, ofm = input_type(call, position), call.outputs[0]
     if not _rescaled_by_value(call, ifm):
         return codes
@@ -268,7 +253,7 @@ def _rescaled_by_value(call: Call, ifm: TensorType) -> bool:
 
 
 def keeps_codes(call: Call) -> bool:
-    """Return True if the quantized values of the inputs are those of the output, as they are."""
+    """Return True if no input needs requantization to the output's scale."""
     return not any(tensor is not None and _rescaled_by_value(call, tensor) for tensor in call.inputs)
 
 

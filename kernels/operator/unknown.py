@@ -1,4 +1,4 @@
-"""Operators that npusim does not have, as host layers that are timed by their bytes."""
+"""Operators that npusim does not have: host layers that are timed by their bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def unknown_operator(name: str) -> Operator:
 
 
 def _as_they_are(call: Call) -> Shapes:
-    """Its outputs alone say their shapes."""
+    """Return the shapes that the outputs already have."""
     return tuple(output.shape for output in call.outputs)
 
 
@@ -33,7 +33,7 @@ def _nothing(call: Call, values: Values) -> list[Array]:
 
 
 def bytes_moved(call: Call) -> Workload:
-    """Return all bytes that it reads and writes pass through the host once, as fast as the host copies."""
+    """Return work in which all bytes read and written pass through the host once, at its copy speed."""
     given = {position: tensor for position, tensor in enumerate(call.inputs) if tensor is not None}
     constants = sum(tensor.size_bytes for position, tensor in given.items() if position in call.constants)
     read = sum(tensor.size_bytes for tensor in given.values()) - constants
