@@ -67,10 +67,7 @@ def _up_to_64(data: bytes) -> int:
 
 
 def _ends(data: bytes, first_factor: int, factor: int) -> tuple[int, int, int, int]:
-    """Return what is mixed of the first and last 16 bytes.
-
-    Both numbers, then the first again and what it began with.
-    """
+    """Return the mix of the first and last 16 bytes: two numbers, then the first before and after mixing."""
     a, b = _word(data, 0) * first_factor, _word(data, 8)
     c, d = _word(data, len(data) - 8) * factor, _word(data, len(data) - 16) * _K2
     u = _rotated(a + b, 43) + _rotated(c, 30) + d
@@ -112,7 +109,7 @@ def _round(
 
 
 def _weakly_mixed(data: bytes, begin: int, a: int, b: int) -> _Pair:
-    """32 bytes and two seeds."""
+    """Mix 32 bytes and two seeds."""
     first, second, third, last = (_word(data, begin + offset) for offset in (0, 8, 16, 24))
     a += first
     b = _rotated(b + a + last, 21)
@@ -121,7 +118,7 @@ def _weakly_mixed(data: bytes, begin: int, a: int, b: int) -> _Pair:
 
 
 def _mixed(u: int, v: int, factor: int) -> int:
-    """Two numbers as one of 64 bits."""
+    """Mix two numbers to one of 64 bits."""
     u, v = u & _MASK, v & _MASK
     a = _shift_mixed((u ^ v) * factor & _MASK)
     b = _shift_mixed((v ^ a) * factor & _MASK)
@@ -155,7 +152,7 @@ _TYPES = ("float32|float16, float16|float32|int32|uint8|int8|int16|uint16|bool, 
 
 
 class LshProjectionParameters(parameters.Parameters):
-    """type: what becomes of the bits."""
+    """type: how the bits of the projections become results."""
 
     type: Literal["dense", "sparse", "sparse_deprecated"]
 
@@ -204,7 +201,7 @@ def _signed(word: int) -> int:
 
 
 def _lsh_workload(call: Call) -> Workload:
-    """Hashing is serial work on words, which no processor does many of at once; counted are scalar operations."""
+    """Return scalar operations: hashing is serial work on words that does not vectorize."""
     rows = input_type(call, _ROWS)
     hashes = input_type(call, _LSH_SEEDS).elements * rows.shape[0]
     row_bytes = rows.size_bytes // max(rows.shape[0], 1) + _SEED_BYTES
@@ -272,7 +269,7 @@ _OPERATIONS_PER_SAMPLE = 20  # ten rounds of two products, for four words
 
 
 class RandomMultinomialParameters(parameters.Parameters):
-    """samples: how many are drawn per row."""
+    """samples: the number of samples per row."""
 
     samples: Size
 

@@ -35,7 +35,7 @@ from npusim.kernels.operators.convolution import exact_sum, fully_connected
 
 
 class Parameters(parameters.Parameters):
-    """Whether the last two dimensions of an operand are swapped."""
+    """adj_x, adj_y: whether the last two dimensions of an operand are swapped."""
 
     adj_x: bool = False
     adj_y: bool = False
@@ -66,7 +66,7 @@ def _matching(call: Call[Parameters]) -> bool:
 
 
 def _infer(call: Call) -> Shapes:
-    """Return the batches broadcast, then rows of the first operand by columns of the second."""
+    """Return the broadcast batches, then rows of the first operand by columns of the second."""
     batch = np.broadcast_shapes(input_type(call).shape[:-2], input_type(call, 1).shape[:-2])
     factors = _factors(call)
     return ((*batch, factors.rows, factors.columns),)
@@ -101,7 +101,7 @@ def _ordered(call: Call[Parameters], values: Values) -> tuple[Any, Any]:
 
 
 def _reals(call: Call[Parameters], values: Values) -> list[Array]:
-    """Sums in float64, rounded once to float32."""
+    """Multiply floats: sums in float64, rounded once to float32."""
     x, y = _ordered(call, values)
     with np.errstate(over="ignore"):  # reals beyond float32 become infinite
         product = np.matmul(x.astype(np.float64), np.swapaxes(y, -1, -2).astype(np.float64))
@@ -109,7 +109,7 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _integers(call: Call[Parameters], values: Values) -> list[Array]:
-    """Sums that wrap to 32 bits."""
+    """Multiply int32 values: sums wrap to 32 bits."""
     x, y = _ordered(call, values)
     with np.errstate(over="ignore"):
         return [np.matmul(x, np.swapaxes(y, -1, -2))]
@@ -144,7 +144,7 @@ def _sums(call: Call[Parameters], x: Any, y: Any) -> Int32Array:
 
 
 def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
-    """Rescaled in float32."""
+    """Multiply quantized values for the rescale "float32": exact sums, requantized in float32."""
 
     def of_codes(x: Any, y: Any) -> Any:
         return _sums(call, *_ordered(call, [x, y]))
@@ -165,10 +165,10 @@ def _folds(call: Call[Parameters]) -> bool:
 
 
 def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
-    """Return the rows of the first operand are quantized at run time.
+    """Multiply rows that are quantized at run time.
 
-    LiteRT's kernel finds scales and sums of weights by adding up the indices of a product, which is wrong where an
-    operand has more than one dimension of batches. Its bytes are what is wanted here.
+    LiteRT's kernel finds scales and sums of weights by adding up the indices of a product, which is wrong if an operand
+    has more than one dimension of batches. Its bytes are what counts here.
     """
     x, y = _ordered(call, values)
     if _folds(call):
@@ -188,14 +188,14 @@ def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _found_at(own: tuple[int, ...], batch: tuple[int, ...]) -> Any:
-    """For each product the number of the matrix whose scales or sums LiteRT takes."""
+    """Return for each product the number of the matrix whose scales or sums LiteRT takes."""
     sizes = (1,) * (len(batch) - len(own)) + own
     counted = [index for index, size in zip(np.indices(batch), sizes, strict=True) if size != 1]
     return sum(counted, np.zeros(batch, np.int64))
 
 
 def _in_steps(call: Call[Parameters]) -> Expansion | None:
-    """By way of fully_connected, where the second operand is one matrix and LiteRT finds the right scales."""
+    """Expand to fully_connected, if the second operand is one matrix and LiteRT finds the right scales."""
     weights, shape = dynamic_range.known_weights(call), input_type(call).shape
     if weights is None or call.parameters.adj_x or weights.ndim > 2 or len(shape) > 3:
         return None
@@ -256,7 +256,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
 
 
 def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
-    """Of int16 values: sums in float64, which holds them exactly, and a multiplier of 15 bits."""
+    """Multiply int16 values: sums in float64, which holds them exactly, and a multiplier of 15 bits."""
     x, y = (each.astype(np.float64) for each in _ordered(call, values))
     sums = np.matmul(x, np.swapaxes(y, -1, -2)).astype(np.int64)
     multiplier, shift = _multiplier(call)

@@ -1,4 +1,4 @@
-"""What conv_2d and depthwise_conv_2d share: rules, window, reference."""
+"""Rules, window and references that conv_2d and depthwise_conv_2d share."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
 class Convolution(Window):
-    """Parameters of a convolution: steps of the window, and of the kernel inside it, by (height, width)."""
+    """Parameters of a convolution: strides of the window and dilations inside it, by (height, width)."""
 
     dilations: Pair = (1, 1)
 
 
 class Geometry(TypedDict):
-    """A window in the words of `npusim.isa.arithmetic.convolution`, (height, width) each."""
+    """A window as the arguments of `npusim.isa.arithmetic.convolution`, (height, width) each."""
 
     strides: Pair
     dilations: Pair
@@ -57,7 +57,7 @@ def geometry(call: Call[Convolution]) -> Geometry:
 
 
 def infer(call: Call[Convolution], channel_axis: int) -> Shapes:
-    """Return what kernel, strides, dilations and padding give.
+    """Return the output shape from kernel, strides, dilations and padding.
 
     `channel_axis` of the weights holds the output channels.
     """
@@ -155,7 +155,7 @@ def _sums_of_reals(call: Call, images: Array, weights: Array, convolve: Callable
 
 
 Primitive = Callable[[Call], Callable[..., Array]]
-"""A call -> a primitive of `npusim.isa.arithmetic.convolution` for it."""
+"""Gives the primitive of `npusim.isa.arithmetic.convolution` that computes a call."""
 
 
 def arithmetics(
@@ -246,13 +246,13 @@ def _dynamic_range(
 
 
 def products(call: Call) -> int:
-    """Most products that a weighted sum of a convolution adds up; weights are [., height, width, .]."""
+    """Return the maximum number of products in a sum of a convolution; weights are [., height, width, .]."""
     weights = input_type(call, WEIGHTS)
     return weights.elements // max(call.outputs[0].shape[3], 1)
 
 
 def own_rules(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
-    """Return the rules of a convolution of such quantized values."""
+    """Return the rules of a convolution of exact sums (rescale "float32")."""
     return (*_shapes(filters, channel_axis), *exact_sum.rules(products, channel_axis))
 
 
@@ -262,16 +262,16 @@ def wide_sums_fit(channel_axis: int) -> Rule:
 
 
 def fits_on_npu(channel_axis: int) -> Rule:
-    """Return the rule that sums of such quantized values do not wrap."""
+    """Return the rule that exact sums do not wrap in the MAC array."""
     return exact_sum.sums_in_32_bits(products, channel_axis)
 
 
 def border(call: Call) -> int:
-    """Outside the image a convolution reads its zero point."""
+    """Return the value outside the image: the zero point."""
     return quantization(input_type(call)).zero_point if input_type(call).quantized8 else 0
 
 
 def window(call: Call[Convolution]) -> SlidingWindow:
-    """Height and width of the weights, and the steps of the window."""
+    """Return height and width of the weights, and the strides."""
     _, height, width, _ = input_type(call, WEIGHTS).shape
     return SlidingWindow((height, width), call.parameters.strides)

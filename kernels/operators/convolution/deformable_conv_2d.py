@@ -31,7 +31,7 @@ Reals = NDArray[np.float64]
 
 
 class Parameters(convolution.Convolution):
-    """parts: into how many the channels of the feature map fall, each with offsets and masks of its own."""
+    """parts: the number of groups of feature map channels that have offsets and masks of their own."""
 
     parts: Count = 1
 
@@ -41,7 +41,7 @@ def _groups(call: Call) -> int:
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
-    """Return what kernel, strides, dilations and padding give."""
+    """Return the output shape from kernel, strides, dilations and padding."""
     channels, *kernel, _ = input_type(call, _WEIGHTS).shape
     rows, columns = window_shape(call, kernel, call.parameters.dilations)
     return ((input_type(call).shape[0], rows, columns, channels),)
@@ -68,13 +68,13 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _begin(count: int, how: Parameters, axis: int, tap: int) -> Reals:
-    """Where a tap of each window lies along an axis before it is moved."""
+    """Return where a tap of each window is along an axis before it is moved."""
     offset = tap * how.dilations[axis] - how.padding[axis][0]
     return np.arange(count, dtype=np.float64) * how.strides[axis] + offset
 
 
 def _interpolated(image: Reals, y: Reals, x: Reals) -> Reals:
-    """[n, h, w, parts, c] at places [n, rows, columns, parts] -> [n, rows, columns, parts, c]; 0 outside."""
+    """Interpolate [n, h, w, parts, c] at places [n, rows, columns, parts]; 0 outside the image."""
     images, height, width, parts, _ = image.shape
     number = np.arange(images)[:, None, None, None]
     part = np.arange(parts)
@@ -91,13 +91,13 @@ def _interpolated(image: Reals, y: Reals, x: Reals) -> Reals:
 
 
 def _times(pixels: Reals, weights: Reals, groups: int) -> Reals:
-    """Pixels [..., c] times weights [o, c / groups], group by group."""
+    """Multiply pixels [..., c] with weights [o, c / groups], group by group."""
     parts = zip(np.split(pixels, groups, axis=-1), np.split(weights, groups), strict=True)
     return np.concatenate([part @ of_group.T for part, of_group in parts], axis=-1)
 
 
 def _workload(call: Call) -> Workload:
-    """Of every element of each window an interpolation, then its products, none of which are those of matrices."""
+    """Return an interpolation for every element of each window, then its products, as elementwise work."""
     channels, height, width, depth = input_type(call, _WEIGHTS).shape
     ofm = call.outputs[0]
     constants = [

@@ -19,7 +19,7 @@ from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
 class Parameters(convolution.Convolution):
-    """Those of conv_2d, and the number m of filters per channel."""
+    """The parameters of conv_2d, and the number m of filters per channel."""
 
     depth_multiplier: Size = 1
 

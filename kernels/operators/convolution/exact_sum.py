@@ -53,10 +53,10 @@ TYPES = (f"{_CODES}, {_CODES}, int32 -> {_CODES}|int32|float32",)
 """Element types of feature map, weights, bias and output."""
 
 EXACT = 1 << 53
-"""float64 represents every integer up to here."""
+"""The largest integer up to which float64 represents every integer."""
 
 Sums = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
-"""Feature map and weights -> their weighted sums, channels last."""
+"""Computes weighted sums, channels last, from feature map and weights."""
 
 
 def _coded(tensor: TensorType) -> bool:
@@ -64,7 +64,10 @@ def _coded(tensor: TensorType) -> bool:
 
 
 def scaled_by_channel(axis: int) -> Rule:
-    """The rule for quantizations where output channels are dimension `axis` of the weights, from the front or back."""
+    """Return the rule for quantizations with output channels along dimension `axis` of the weights.
+
+    `axis` counts from the front or the back.
+    """
 
     def rule(call: Call) -> bool:
         return scaled(call, None, axis)
@@ -109,7 +112,7 @@ def sound_scales(call: Call) -> bool:
 
 
 def scales(call: Call) -> NDArray[np.float32]:
-    """Return what sums are multiplied by: to be quantized values, or floats; 1 where they stay sums."""
+    """Return the factors of sums: to quantized values or floats; 1 where the output is the sums."""
     x, w, ofm = input_type(call), input_type(call, WEIGHTS), call.outputs[0]
     if ofm.dtype == "int32":
         return np.ones(1, np.float32)
@@ -122,9 +125,9 @@ def sums_without_activation(call: Call) -> bool:
 
 
 def largest_sum(call: Call, inner: int) -> int:
-    """No sum of `inner` products, bias included, is larger, whatever the quantized values are.
+    """Return a bound of the magnitude of a sum of `inner` products, for all values of the operands.
 
-    By the values of a known bias.
+    A bias is counted by its values if they are known.
     """
     most = _farthest(input_type(call)) * _farthest(input_type(call, WEIGHTS)) * inner
     return most + _largest_bias(call)
@@ -138,7 +141,7 @@ def _farthest(tensor: TensorType) -> int:
 
 
 def _largest_bias(call: Call) -> int:
-    """Return the largest magnitude of a bias; that of int32 where it is computed, 0 where only its size is known."""
+    """Return the largest magnitude of a bias: that of int32 if it is computed, 0 if only its size is known."""
     bias = call.constants.get(BIAS)
     if len(call.inputs) <= BIAS or call.inputs[BIAS] is None or bias is SIZE_ONLY:
         return 0
@@ -158,8 +161,9 @@ def sums_in_53_bits(inner: Callable[[Call], int]) -> Rule:
 
 
 def sums_in_32_bits(inner: Callable[[Call], int], axis: int | None) -> Rule:
-    """The rule that sums of `inner` products with weights whose channels are dimension `axis` do not wrap; None: by the
-    types alone, whatever values are.
+    """Return the rule that sums of `inner` products do not wrap; output channels are dimension `axis` of the weights.
+
+    None as `axis`: judge by the element types alone, whatever the values are.
     """
 
     def rule(call: Call) -> bool:
@@ -180,7 +184,7 @@ def sums_in_32_bits(inner: Callable[[Call], int], axis: int | None) -> Rule:
 
 
 def rules(inner: Callable[[Call], int], axis: int) -> tuple[Rule, ...]:
-    """The rules of weighted sums of `inner` products of codes, channels along dimension `axis` of the weights."""
+    """Return the rules of weighted sums of `inner` products; output channels are dimension `axis` of the weights."""
     return (
         scaled_by_channel(axis),
         sound_scales,
@@ -191,14 +195,14 @@ def rules(inner: Callable[[Call], int], axis: int) -> tuple[Rule, ...]:
 
 
 def centred(codes: Any, kind: TensorType, dtype: type[np.number[Any]]) -> NDArray[Any]:
-    """Quantized values less their zero points."""
+    """Return quantized values less their zero points."""
     _, zeros = by_element(quantization(kind), codes.ndim)
     values: NDArray[Any] = codes.astype(dtype) - zeros.astype(dtype)
     return values
 
 
 def simple(call: Call) -> bool:
-    """Return True if quantized values are of 8 bits, with one zero point of all weights."""
+    """Return True for 8-bit values whose weights have one zero point."""
     zeros = quantization(input_type(call, WEIGHTS)).zero_points
     return input_type(call).quantized8 and input_type(call, WEIGHTS).quantized8 and len(set(zeros)) == 1
 
@@ -222,7 +226,7 @@ def finish(call: Call, sums: NDArray[Any], bias: Any) -> Array:
 
 
 def exact_sums(call: Call, values: Values, of_reals: Sums, of_codes: Sums | None = None) -> NDArray[Any]:
-    """Sums of products: int32 by a primitive for 8-bit values where there is one, else int64 by one in float64.
+    """Return sums of products: int32 by a primitive for 8-bit values if there is one, else int64 by one in float64.
 
     of_reals takes float64 arrays of quantized values less their zero points.
     """
@@ -252,7 +256,7 @@ def codes_only(call: Call) -> bool:
 
 
 def on_npu(row: Lowering, fits: Rule, *rules: Rule) -> Lowering:
-    """Return the way of fixed point, for the rescale in float32; its first rule, which types it takes, is another."""
+    """Return the lowering of fixed point adapted to exact sums that are requantized in float32."""
     return row._replace(
         rules=(codes_on_npu, *row.rules[1:], *rules, one_weight_zero, fits),
         needs=(*row.needs, float32_rescale),
@@ -284,7 +288,7 @@ def on_int16(row: Lowering, inner: Callable[[Call], int]) -> Lowering:
 
 
 def with_room(row: Lowering) -> Lowering:
-    """That of a product whose second operand stays whole where the output is the sums."""
+    """Return a lowering that also needs room for the second operand where the output is the sums."""
     return row._replace(needs=(*row.needs, _room))
 
 

@@ -36,7 +36,7 @@ from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 
 
 class Parameters(Activated):
-    """keep_num_dims only says which shape the output has: the input's with the units last, or vectors by units."""
+    """keep_num_dims: the output has the input's shape with the units last, instead of [vectors, units]."""
 
     keep_num_dims: bool = False
 
@@ -48,7 +48,7 @@ def _matrix(call: Call) -> bool:
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
-    """Vectors by units, or with keep_num_dims the input's shape with the units last."""
+    """Return [vectors, units], or with keep_num_dims the input's shape with the units last."""
     shape, (units, k) = input_type(call).shape, input_type(call, WEIGHTS).shape
     return (
         (*shape[:-1], units) if call.parameters.keep_num_dims else (input_type(call).elements // k, units),
@@ -83,7 +83,7 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
-    """Of int16 values: sums in float64, which holds them exactly."""
+    """Multiply int16 values: sums in float64, which holds them exactly."""
     bias = weighted_sum.bias_value(values)
     codes = weighted_sum.finish_sums(
         call, _products_in_float64(call, values), bias, _multipliers(call), "single"
@@ -96,13 +96,13 @@ def _multipliers(call: Call) -> Any:
 
 
 def _sums(call: Call[Parameters], vectors: Any, weights: Any) -> Int32Array:
-    """One row of pixels, filters of one by one."""
+    """Return sums by a convolution: one row of pixels, with filters of one by one."""
     zeros = quantization(input_type(call)).zero_point, weight_zero(call)
     return convolve(vectors[None], weights[:, None, None], *zeros, output_shape=(1, len(vectors)))
 
 
 def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
-    """Vectors by units, rescaled in float32."""
+    """Multiply quantized values for the rescale "float32": exact sums, requantized in float32."""
     size = input_type(call, WEIGHTS).shape[1]
 
     def of_codes(x: Any, w: Any) -> Any:
@@ -116,7 +116,7 @@ def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
-    """Vectors that are quantized at run time, by units."""
+    """Multiply float vectors that are quantized at run time."""
     weights: Any = input_value(values, WEIGHTS)
     vectors = input_value(values).reshape(-1, weights.shape[1])
     scales = dynamic_range.scales_of(input_type(call, WEIGHTS))
@@ -146,7 +146,7 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _products_in_float64(call: Call, values: Values) -> Any:
-    """Vectors times weights, of quantized weights without their zero point."""
+    """Multiply vectors with quantized weights less their zero point."""
     weights: Any = input_value(values, WEIGHTS)
     vectors: Any = input_value(values).reshape(-1, weights.shape[1])
     centred = weights.astype(np.float64) - (0 if input_type(call, WEIGHTS).real else weight_zero(call))

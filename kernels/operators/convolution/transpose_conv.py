@@ -36,8 +36,10 @@ from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, groups
 
 
 class Parameters(Window):
-    """size: height and width of the output where they are not what windows less padding give; then padding below and
-    to the right says nothing, and pixels that no window reaches hold the bias. dilations: steps inside a window.
+    """size: height and width of the output if they are not those of the windows less padding.
+
+    Padding below and to the right is then ignored, and pixels that no window reaches hold the bias. dilations: steps
+    inside a window.
     """
 
     size: tuple[Count, Count] | None = None
@@ -53,7 +55,7 @@ def _filters(call: Call) -> bool:
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
-    """As many pixels as the windows cover, less the padding, unless the size is given."""
+    """Return as many pixels as the windows cover, less the padding, unless the size is given."""
     batch, *size, _ = input_type(call).shape
     channels, *kernel, _ = input_type(call, WEIGHTS).shape
     how = call.parameters
@@ -88,7 +90,7 @@ def _sums(call: Call[Parameters], pixels: NDArray[np.float64], weights: NDArray[
 
 
 def _times(pixels: NDArray[np.float64], weights: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Pixels [..., i] times weights [o, i / groups], group by group."""
+    """Multiply pixels [..., i] with weights [o, i / groups], group by group."""
     if count == 1:
         return pixels @ weights.T
     parts = zip(np.split(pixels, count, axis=-1), np.split(weights, count), strict=True)
@@ -96,7 +98,7 @@ def _times(pixels: NDArray[np.float64], weights: NDArray[np.float64], count: int
 
 
 def _reached(size: int, count: int, stride: int, offset: int) -> tuple[slice, slice]:
-    """Of `size` numbers those whose multiples of `stride`, plus `offset`, fall on 0..count-1, and these places."""
+    """Return which of `size` indices i have i * stride + offset within 0..count-1, and these places."""
     first = max(0, -(offset // stride))
     last = max(min(size, (count - 1 - offset) // stride + 1), first)
     begin = first * stride + offset
@@ -113,13 +115,13 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
-    """Rescaled in float32; 8-bit values go the same way as others here."""
+    """Compute exact sums for the rescale "float32", of 8-bit and of wider values."""
     sums = exact_sum.exact_sums(call, values, lambda x, w: _sums(call, x, w))
     return [exact_sum.finish(call, sums, weighted_sum.bias_value(values))]
 
 
 def _products(call: Call) -> int:
-    """Most that a sum adds up: those of all taps."""
+    """Return the maximum number of products in a sum: those of all taps."""
     _, height, width, depth = input_type(call, WEIGHTS).shape
     return height * width * depth
 
@@ -133,7 +135,7 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _workload(call: Call) -> Workload:
-    """Return every input pixel times every weight of its group."""
+    """Return the work of every input pixel times every weight of its group."""
     channels, height, width, depth = input_type(call, WEIGHTS).shape
     work = weighted_sum.workload(call, "gemm", height * width * depth)
     return replace(work, macs=input_type(call).elements * channels * height * width // groups(call))

@@ -20,7 +20,7 @@ from npusim.kernels.operators.detection.boxes import COORDINATES, in_reals
 from npusim.kernels.operators.movement.reshaping import ReshapeParameters
 
 _SAME = 1e-6
-"""Aspects that differ by less are one."""
+"""Aspect ratios that differ by less count as one."""
 _OPERATIONS_PER_CORNER = 3
 
 
@@ -49,7 +49,7 @@ class PriorBoxParameters(parameters.Parameters):
 
 
 def _aspects(how: PriorBoxParameters) -> list[float]:
-    """1, then those that are not there yet, each with its inverse behind it."""
+    """Return 1, then the aspect ratios that differ from it and from each other, each followed by its inverse."""
     found = [1.0]
     for aspect in how.aspects:
         if all(abs(aspect - other) >= _SAME for other in found):
@@ -58,7 +58,7 @@ def _aspects(how: PriorBoxParameters) -> list[float]:
 
 
 def _sizes(how: PriorBoxParameters) -> list[tuple[float, float]]:
-    """Width and height of the boxes around a pixel, in order."""
+    """Return width and height of the boxes around a pixel, in order."""
     found = []
     for position, least in enumerate(how.least):
         boxes = [(least * sqrt(aspect), least / sqrt(aspect)) for aspect in _aspects(how)]
@@ -75,13 +75,13 @@ def _plane(call: Call[PriorBoxParameters], position: int) -> tuple[int, int]:
 
 
 def _prior_box_infer(call: Call[PriorBoxParameters]) -> Shapes:
-    """Boxes of every size around each pixel of the feature map."""
+    """Return the shape for boxes of every size around each pixel of the feature map."""
     shape = (*_plane(call, 0), len(_sizes(call.parameters)), COORDINATES)
     return shape, shape
 
 
 def priors(call: Call[PriorBoxParameters]) -> list[Array]:
-    """Boxes and variances, which depend on sizes only."""
+    """Return boxes and variances, which depend on sizes only."""
     how, (height, width), (image_height, image_width) = call.parameters, _plane(call, 0), _plane(call, 1)
     down, right = how.steps or (image_height / height, image_width / width)
     sizes: Any = np.array(_sizes(how), np.float64)
@@ -101,7 +101,7 @@ def _reference(call: Call[PriorBoxParameters], values: Values) -> list[Array]:
 
 
 def _constants(call: Call[PriorBoxParameters]) -> Expansion:
-    """Nothing is left to compute: the results are copies of constants."""
+    """Expand to copies of constants: nothing is left to compute."""
     found = Expansion(len(call.inputs))
     for name, data, output in zip(("boxes", "variances"), priors(call), call.outputs, strict=True):
         constant = found.constant(data.astype(output.numpy_dtype))
@@ -111,7 +111,7 @@ def _constants(call: Call[PriorBoxParameters]) -> Expansion:
 
 
 def _prior_box_workload(call: Call) -> Workload:
-    """Return the elements of the inputs are not read."""
+    """Return work that does not read the elements of the inputs."""
     return replace(elementwise(call, call.outputs[0].elements * _OPERATIONS_PER_CORNER), input_bytes=0)
 
 
@@ -216,7 +216,7 @@ def _compute(call: Call[YoloBoxParameters], values: Values) -> list[Array]:
 
 
 def _boxes(how: YoloBoxParameters, x: Floats, sizes: Array) -> Floats:
-    """Predictions [n, anchors, h, w, 5 + classes] as corners [n, anchors, h, w, 4]."""
+    """Decode predictions [n, anchors, h, w, 5 + classes] to corners [n, anchors, h, w, 4]."""
     _, _, height, width, _ = x.shape
     image_height, image_width = (sizes[:, at].astype(np.float32).reshape(-1, 1, 1, 1) for at in (0, 1))
     wide, high = (np.array(side, np.float32).reshape(1, -1, 1, 1) for side in zip(*how.anchors, strict=True))

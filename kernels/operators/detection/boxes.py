@@ -23,7 +23,7 @@ OPERATIONS_PER_OVERLAP = 12  # four comparisons, four differences, two products,
 
 
 def transformed(boxes: Float32Array, deltas: Float32Array) -> Float32Array:
-    """Boxes [..., 4] moved by deltas (dx, dy, log dw, log dh) relative to their size."""
+    """Move boxes [..., 4] by deltas (dx, dy, log dw, log dh) relative to their size."""
     size = boxes[..., 2:] - boxes[..., :2]
     centre = (boxes[..., :2] + boxes[..., 2:]) / np.float32(2)
     with np.errstate(over="ignore"):
@@ -35,14 +35,14 @@ def transformed(boxes: Float32Array, deltas: Float32Array) -> Float32Array:
 
 
 def clipped(boxes: Float32Array, height: Float32Array, width: Float32Array) -> Float32Array:
-    """Boxes within an image; height and width broadcast against the boxes without their last axis."""
+    """Clip boxes to an image; height and width broadcast against the boxes without their last axis."""
     most = np.stack(np.broadcast_arrays(width, height, width, height), axis=-1)
     inside: Float32Array = np.clip(boxes, np.float32(0), most)
     return inside
 
 
 def overlaps(box: Float32Array, others: Float32Array) -> Float32Array:
-    """Intersection over union of a box with each of the others; 0 where both are empty."""
+    """Return the intersection over union of a box with each of the others; 0 where both are empty."""
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     sides = np.maximum(sides, np.float32(0))
     shared = sides[:, 0] * sides[:, 1]
@@ -52,14 +52,14 @@ def overlaps(box: Float32Array, others: Float32Array) -> Float32Array:
 
 
 def area(boxes: Float32Array) -> Float32Array:
-    """Of every box."""
+    """Return the area of every box."""
     sides = boxes[..., 2:] - boxes[..., :2]
     product: Float32Array = sides[..., 0] * sides[..., 1]
     return product
 
 
 def decreasing(scores: Float32Array) -> IntArray:
-    """Return the positions from the largest score down; equal ones stay in order."""
+    """Return the positions from the largest score down; equal scores stay in order."""
     return np.argsort(-scores, kind="stable")
 
 
@@ -70,10 +70,10 @@ def suppressed(
     rescale: Callable[[Float32Array], Float32Array],
     least_score: float,
 ) -> tuple[IntArray, Float32Array]:
-    """Boxes chosen best first, at most `most`, and the scores that they had then.
+    """Choose boxes best first, at most `most`; return them and the scores that they had when chosen.
 
-    After each choice the scores of those that are left are multiplied by `rescale` of their overlap with it; those that
-    are 0 then, or below `least_score`, go.
+    After each choice the scores of the remaining boxes are multiplied by `rescale` of their overlap with it. Boxes
+    whose score becomes 0 or less than `least_score` are dropped.
     """
     left, current = np.arange(len(scores)), scores.copy()
     chosen: list[int] = []
@@ -92,12 +92,12 @@ def suppressed(
 
 
 def hard(threshold: float) -> Callable[[Float32Array], Float32Array]:
-    """Overlaps of the threshold or more take everything."""
+    """Return the rescale of hard suppression: boxes that overlap by the threshold or more are dropped."""
     return lambda shares: (shares < np.float32(threshold)).astype(np.float32)
 
 
 def check_images(images: Any, count: int) -> None:
-    """Raises OperandFault for a box whose image is none of `count`."""
+    """Raise OperandFault for a box whose image is not one of `count`."""
     strangers = [index for index, image in enumerate(images) if not 0 <= image < count]
     if strangers:
         first = strangers[0]
@@ -105,7 +105,7 @@ def check_images(images: Any, count: int) -> None:
 
 
 def filled(tensor: TensorType, rows: Sequence[Any]) -> Array:
-    """Return the rows as a tensor of the most that there can be, zeros behind."""
+    """Return the rows as a tensor of the largest possible size, filled up with zeros."""
     result = np.zeros(tensor.shape, tensor.numpy_dtype)
     if len(rows):
         result[: len(rows)] = rows
@@ -113,7 +113,7 @@ def filled(tensor: TensorType, rows: Sequence[Any]) -> Array:
 
 
 def rows_of(count: int) -> Callable[[Sequence[Array]], list[Array]]:
-    """Of results with a number of true rows at position `count`, behind them all: those rows."""
+    """Return the valid rows of results, whose number is the result at position `count`."""
 
     def defined(outputs: Sequence[Array]) -> list[Array]:
         rows = int(outputs[count].reshape(-1)[0])
@@ -123,9 +123,9 @@ def rows_of(count: int) -> Callable[[Sequence[Array]], list[Array]]:
 
 
 def in_reals(compute: Reference) -> Reference:
-    """Return the reference of quantized values and halves, from one that takes and gives float32.
+    """Return the reference for quantized values and float16, from one that takes and gives float32.
 
-    Integers stay what they are.
+    Integers without scale stay as they are.
     """
 
     def reference(call: Call, values: Values) -> list[Array]:
@@ -154,7 +154,7 @@ def _as_real(tensor: TensorType) -> TensorType:
 
 
 def real(tensor: TensorType, value: Array) -> Array:
-    """Quantized values and halves as float32; what stands for itself as it is."""
+    """Return quantized values and float16 as float32; values without scale stay as they are."""
     if tensor.real:
         return value.astype(np.float32, copy=False)
     if not tensor.quantized:
@@ -166,7 +166,7 @@ def real(tensor: TensorType, value: Array) -> Array:
 
 
 def stored(tensor: TensorType, value: Array) -> Array:
-    """Float32 as the type of a tensor has it: quantized values are rounded, halves away from zero, and limited."""
+    """Return float32 values in the type of a tensor; quantized values round half away from zero and are limited."""
     if not tensor.quantized:
         with np.errstate(over="ignore"):
             return value.astype(tensor.numpy_dtype)

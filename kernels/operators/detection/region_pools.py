@@ -51,7 +51,7 @@ class Regions(NamedTuple):
 
 
 def infer(call: Call[RegionsParameters]) -> Shapes:
-    """One result per region, as deep as the maps."""
+    """Return the shape of one result per region, as deep as the maps."""
     return ((input_type(call, REGIONS).shape[0], *call.parameters.size, input_type(call).shape[3]),)
 
 
@@ -137,7 +137,7 @@ def _roi_align_compute(call: Call[RoiAlignParameters], values: Values) -> list[A
 
 
 def _weights(begin: np.float32, end: np.float32, pixels: int, how: RoiAlignParameters, axis: int) -> Floats:
-    """[bins, pixels]: what each pixel along an axis gives to the mean of the points of each bin.
+    """Return [bins, pixels]: the share of each pixel along an axis in the mean of the points of each bin.
 
     Interpolation in two directions is the product of that in one.
     """
@@ -169,10 +169,7 @@ def _weights(begin: np.float32, end: np.float32, pixels: int, how: RoiAlignParam
 
 
 def _roi_align_workload(call: Call[RoiAlignParameters]) -> Workload:
-    """Return how many points a bin of pixels has depends on the data.
-
-    Counted are those of a region of the whole image.
-    """
+    """Return the work for a region of the whole image; the real number of points depends on the data."""
     _, height, width, _ = input_type(call).shape
     points = 1
     for pixels, bins, samples in zip(
@@ -213,7 +210,7 @@ Points that lie more than a pixel outside are 0 then, those nearer take the pixe
 
 
 class RoiPoolingParameters(RegionsParameters):
-    """mean: of the pixels of a bin, in place of the largest (NNEF)."""
+    """mean: the mean of the pixels of a bin instead of the largest (NNEF)."""
 
     mean: bool = False
 
@@ -235,13 +232,13 @@ def _roi_pooling_compute(call: Call[RoiPoolingParameters], values: Values) -> li
 
 
 def _of_bin(pixels: NDArray[np.float32], mean: bool) -> NDArray[np.floating[Any]]:
-    """[depth]: of pixels [rows, columns, depth]."""
+    """Return [depth] from the pixels [rows, columns, depth] of a bin."""
     found: NDArray[np.floating[Any]] = pixels.mean((0, 1), np.float64) if mean else pixels.max((0, 1))
     return found
 
 
 def _bins(begin: np.float32, end: np.float32, pixels: int, bins: int) -> NDArray[np.int64]:
-    """[bins, 2]: the first pixel of each and the one behind its last."""
+    """Return [bins, 2]: the first pixel of each bin and the one behind its last."""
     step = np.maximum(end - begin + np.float32(1), np.float32(1)) / np.float32(bins)
     number = np.arange(bins, dtype=np.float32)
     edges = np.stack([np.floor(begin + number * step), np.ceil(begin + (number + 1) * step)], axis=1)
@@ -250,7 +247,7 @@ def _bins(begin: np.float32, end: np.float32, pixels: int, bins: int) -> NDArray
 
 
 def _roi_pooling_workload(call: Call[RoiPoolingParameters]) -> Workload:
-    """Return how many pixels a bin has depends on the data; counted are those of a region of the whole image."""
+    """Return the work for a region of the whole image; the real number of pixels depends on the data."""
     _, height, width, _ = input_type(call).shape
     pixels = 1
     for size, bins in zip((height, width), call.parameters.size, strict=True):
@@ -309,7 +306,7 @@ def _keypoint_compute(call: Call, values: Values) -> list[Array]:
 
 
 def _neighbours(maps: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
-    """[boxes, keypoints, 3, 3], mirrored at the border."""
+    """Return the 3 x 3 neighbours of each keypoint, [boxes, keypoints, 3, 3], mirrored at the border."""
     count, size, _, keypoints = maps.shape
     steps = np.arange(-1, 2)
 

@@ -40,7 +40,7 @@ _OPERATIONS_PER_OVERLAP = 12  # four comparisons, four differences, two products
 
 
 class DetectionPostProcessParameters(parameters.Parameters):
-    """How many detections and classes, what suppresses a box, and the scales of the encodings."""
+    """Numbers of detections and classes, thresholds of suppression, and the scales of the encodings."""
 
     max_detections: Count
     max_classes_per_detection: Count
@@ -56,12 +56,12 @@ class DetectionPostProcessParameters(parameters.Parameters):
 
     @property
     def scales(self) -> tuple[float, float, float, float]:
-        """Of y, x, height and width."""
+        """The scales of y, x, height and width."""
         return self.y_scale, self.x_scale, self.h_scale, self.w_scale
 
 
 def _tflite_infer(call: Call[DetectionPostProcessParameters]) -> Shapes:
-    """Boxes, classes, scores and their number, for the batch of one that the kernel takes."""
+    """Return the shapes of boxes, classes, scores and their number, for the batch of one that the kernel takes."""
     rows = call.parameters.max_detections * call.parameters.max_classes_per_detection
     return (1, rows, _COORDINATES), (1, rows), (1, rows), (1,)
 
@@ -97,7 +97,7 @@ def _real(call: Call, values: Values, position: int) -> TfliteFloat32Array:
 def _decode(
     call: Call[DetectionPostProcessParameters], encodings: TfliteFloat32Array, anchors: TfliteFloat32Array
 ) -> TfliteFloat32Array:
-    """Corners [boxes, 4]; centres and half sizes are float64 expressions rounded to float32."""
+    """Return corners [boxes, 4]; centres and half sizes are float64 expressions rounded to float32."""
     scales = [np.float32(scale) for scale in call.parameters.scales]
     code = encodings[:, :_COORDINATES].astype(np.float64) / np.array(scales, np.float64)
     centre, size = anchors[:, :2].astype(np.float64), anchors[:, 2:].astype(np.float64)
@@ -120,7 +120,7 @@ Selection = tuple[IntArray, IntArray, IntArray, int]
 def _tflite_fast(
     chosen_by: DetectionPostProcessParameters, boxes: TfliteFloat32Array, scores: TfliteFloat32Array
 ) -> Selection:
-    """Suppression once, by the best class of each box; then the best classes of each box that is left."""
+    """Suppress once, by the best class of each box; then take the best classes of each remaining box."""
     per_box = chosen_by.max_classes_per_detection
     kept = _suppress(chosen_by, boxes, scores.max(axis=1), chosen_by.max_detections)
     shown = min(per_box, scores.shape[1])
@@ -132,7 +132,7 @@ def _tflite_fast(
 def _tflite_regular(
     chosen_by: DetectionPostProcessParameters, boxes: TfliteFloat32Array, scores: TfliteFloat32Array
 ) -> Selection:
-    """Suppression class by class; then the best of all classes."""
+    """Suppress class by class; then take the best of all classes."""
     most = chosen_by.max_detections
     chosen, classes = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for number in range(scores.shape[1]):
@@ -168,7 +168,7 @@ def _suppress(
 
 
 def _overlap(box: TfliteFloat32Array, others: TfliteFloat32Array) -> TfliteFloat32Array:
-    """Intersection over union of a box with each of the others, 0 where one is empty."""
+    """Return the intersection over union of a box with each of the others, 0 where one is empty."""
     area, areas = _area(box), _area(others)
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     sides = np.maximum(sides, np.float32(0))
@@ -185,7 +185,7 @@ def _area(boxes: TfliteFloat32Array) -> TfliteFloat32Array:
 
 
 def _tflite_workload(call: Call[DetectionPostProcessParameters]) -> Workload:
-    """Suppression depends on the data; counted is its bound, every detection compared with every box."""
+    """Return the upper bound of the work, which depends on the data: every detection compared with every box."""
     _, boxes, classes = input_type(call, _TFLITE_SCORES).shape
     asked = call.parameters
     overlaps = asked.max_detections * boxes
@@ -297,7 +297,7 @@ def _compute(call: Call[DetectionPostprocessingParameters], values: Values) -> l
 def _decoded(
     asked: DetectionPostprocessingParameters, deltas: Float32Array, anchors: Float32Array
 ) -> Float32Array:
-    """Corners (y1, x1, y2, x2)."""
+    """Return corners (y1, x1, y2, x2)."""
     scaled = deltas / np.array(asked.scales, np.float32)
     centre = anchors[:, :2] + scaled[:, :2] * anchors[:, 2:]
     with np.errstate(over="ignore"):
@@ -306,7 +306,7 @@ def _decoded(
 
 
 Rows = list[tuple[int, int]]
-"""Box and class, without the background, of each detection."""
+"""Box, and class without the background, of each detection."""
 
 
 def _suppressed(
@@ -337,7 +337,7 @@ def _nnapi_fast(asked: DetectionPostprocessingParameters, boxes: Float32Array, s
 
 
 def _nnapi_workload(call: Call[DetectionPostprocessingParameters]) -> Workload:
-    """Suppression depends on the data; counted is its bound, every detection compared with every box."""
+    """Return the upper bound of the work, which depends on the data: every detection compared with every box."""
     images, boxes, classes = input_type(call, _NNAPI_SCORES).shape
     asked = call.parameters
     chosen = asked.detections_per_class * max(classes - 1, 0) if asked.regular else asked.max_detections

@@ -1,1 +1,1 @@
-"""Bytes moved, and quantized values of one scale as quantized values of another."""
+"""Operators that move elements, and conversions between scales and element types."""

@@ -32,11 +32,11 @@ VALUES_THEN_INDICES = tuple(f"{name}, int32|int64 -> {name}" for name in names()
 """Element types of operators that choose among the elements of their first input."""
 
 Limits = Callable[[Call], tuple[int, ...]]
-"""How many there are to choose from: one number for all indices, or one for each entry of the last axis."""
+"""The sizes to choose from: one for all indices, or one for each entry of the last axis."""
 
 
 def checked(call: Call, values: Values, position: int, limits: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the indices at an input. Raises OperandFault, saying which, for one outside the limits."""
+    """Return the indices at an input. Raises OperandFault for one outside the limits, and names it."""
     found: NDArray[np.int64] = input_value(values, position).astype(np.int64)
     if not found.size:
         return found
@@ -73,7 +73,9 @@ def chosen(call: Call, position: int) -> Workload:
 
 
 class GatherParameters(parameters.Parameters):
-    """axis: of the values, counted from the front; batch_dims: leading axes that values and indices share."""
+    """axis: the indexed axis of the values, counted from the front; batch_dims: leading axes that values and indices
+    share.
+    """
 
     axis: Size = 0
     batch_dims: Size = 0
@@ -190,11 +192,11 @@ GATHER_ND = Operator(
     workload=_gather_workload,
     lowerings=(lowering(_gather_nd_gathering),),
 )
-"""For each tuple of indices along the last axis the element or slice of the values there."""
+"""For each tuple of indices along the last axis, the element or slice of the values there."""
 
 
 class ScatterNdParameters(parameters.Parameters):
-    """reduction: how an update and what is there combine; "none": the update takes its place, of several the last."""
+    """reduction: how an update combines with the value there; "none": it replaces it, the last of several wins."""
 
     reduction: Literal["none", "add", "mul", "max", "min"] = "none"
 
@@ -203,7 +205,7 @@ _COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.mini
 
 
 def _scatter_nd_reference(call: Call[ScatterNdParameters], values: Values) -> list[Array]:
-    """One update after the other, in their order."""
+    """Apply one update after the other, in their order."""
     result: Any = input_value(values).copy()
     updates: Any = input_value(values, 2)
     places = tuple(np.moveaxis(checked(call, values, 1, _gather_nd_limits(call)), -1, 0))
@@ -266,7 +268,7 @@ def _embedding_reference(call: Call, values: Values) -> list[Array]:
 
 
 def _dynamic_range(call: Call, values: Values) -> list[Array]:
-    """Return the rows with their scales."""
+    """Return the rows, dequantized with their scales."""
     table = input_type(call, 1)
     scales = dynamic_range.scales_of(table)
     if len(scales) > 1:
@@ -276,7 +278,7 @@ def _dynamic_range(call: Call, values: Values) -> list[Array]:
 
 
 def _gathered_first(call: Call) -> Expansion | None:
-    """Return the rows as they are, and their values then."""
+    """Expand to a gather of quantized rows, then their dequantization."""
     table, output = input_type(call, 1), call.outputs[0]
     if quantization(table).axis is not None:
         return None
@@ -368,7 +370,7 @@ def _shapes(call: Call) -> bool:
 
 
 def _hashtable_workload(call: Call) -> Workload:
-    """Return a binary search among the keys for each, then a copy."""
+    """Return the work of a binary search among the keys for each, then a copy."""
     steps = max(input_type(call, 1).elements.bit_length(), 1) * input_type(call).elements
     written = sum(output.size_bytes for output in call.outputs)
     return replace(elementwise(call, steps), input_bytes=written + input_type(call).size_bytes)

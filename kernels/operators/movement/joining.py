@@ -31,16 +31,16 @@ from npusim.kernels.operators.tables.lookup import look_up
 
 
 class ConcatenationParameters(Activated):
-    """axis: along which the inputs are joined, counted from the front."""
+    """axis: the axis along which the inputs are joined, counted from the front."""
 
     axis: Size
 
 
 def rescaling_table(call: Call, position: int) -> Array | None:
-    """Return the output code of each of an input's 256 quantized values, in raw byte order; None if its bytes stay.
+    """Return the table that requantizes an input, in the order of raw bytes; None if its bytes stay.
 
-    LiteRT's steps, in float32: f = scale * (1 / output scale), then code * f + (-zero_point * f), rounded
-    half away from zero.
+    LiteRT's steps, in float32: f = scale * (1 / output scale), then value * f + (-zero_point * f), rounded half away
+    from zero.
     """
     tensor, output = input_type(call, position), call.outputs[0]
     if not output.quantized8 or tensor.quantization == output.quantization:
@@ -63,13 +63,14 @@ def _concatenation_reference(call: Call[ConcatenationParameters], values: Values
 
 
 def _rows(call: Call[ConcatenationParameters]) -> int:
-    """Contiguous pieces of an input in the output."""
+    """Return the number of contiguous pieces of an input in the output."""
     return 1 if len(call.inputs) == 1 else prod(call.outputs[0].shape[: call.parameters.axis])
 
 
 def _concatenation_alias(call: Call[ConcatenationParameters]) -> tuple[Alias, ...] | None:
-    """Each input is a contiguous part of the output when all axes before the joined one have one element, or it is
-    the only one.
+    """Return the inputs as contiguous parts of the output, where they are.
+
+    They are if all axes before the joined one have one element, or there is only one input.
     """
     tables = [rescaling_table(call, position) for position in range(len(call.inputs))]
     if _rows(call) != 1 or any(entries is not None for entries in tables):
@@ -151,11 +152,11 @@ CONCATENATION = Operator(
     lowerings=(Lowering("dma", (), _lower),),
     alias=_concatenation_alias,
 )
-"""Tensors joined along one axis; 8-bit inputs of another scale are rescaled."""
+"""Tensors joined along one axis; 8-bit inputs of another scale are requantized."""
 
 
 class SplitParameters(parameters.Parameters):
-    """axis: that is cut, counted from the front; sizes: of the pieces along it."""
+    """axis: the axis that is cut, counted from the front; sizes: of the pieces along it."""
 
     axis: Size
     sizes: Sizes
@@ -167,7 +168,7 @@ def _split_reference(call: Call[SplitParameters], values: Values) -> list[Array]
 
 
 def _split_alias(call: Call[SplitParameters]) -> tuple[Alias, ...] | None:
-    """Return each output is a contiguous part of the input when all axes before the cut one have one element."""
+    """Return the outputs as contiguous parts of the input, if all axes before the cut one have one element."""
     if prod(input_type(call).shape[: call.parameters.axis]) != 1:
         return None
     offsets = accumulate((output.size_bytes for output in call.outputs), initial=0)
@@ -210,7 +211,7 @@ SPLIT = Operator(
 
 
 class PackParameters(parameters.Parameters):
-    """axis: the new one, counted from the front of the output."""
+    """axis: the new axis, counted from the front of the output."""
 
     axis: Size = 0
 
@@ -253,7 +254,7 @@ PACK = Operator(
 
 
 class UnpackParameters(parameters.Parameters):
-    """axis: the one that goes, counted from the front."""
+    """axis: the axis that is removed, counted from the front."""
 
     axis: Size = 0
 

@@ -24,13 +24,13 @@ class Padded(parameters.Parameters):
 
 
 class PadParameters(Padded):
-    """pad_value: what the borders hold, a quantized value in integer tensors."""
+    """pad_value: the value of the borders, quantized if the tensor is."""
 
     pad_value: int | float | None = None
 
 
 def pad_value(call: Call[PadParameters]) -> int | float:
-    """Return what the borders hold, by default real zero."""
+    """Return the value of the borders, by default zero (the zero point of quantized values)."""
     if call.parameters.pad_value is not None:
         return call.parameters.pad_value
     quantization = call.outputs[0].quantization
@@ -85,13 +85,13 @@ PAD = Operator(
 
 
 class MirrorPadParameters(Padded):
-    """mode: whether the edge itself is repeated."""
+    """mode: whether the edge itself is repeated ("symmetric") or not ("reflect")."""
 
     mode: Literal["reflect", "symmetric"] = "reflect"
 
 
 def _edge(call: Call[MirrorPadParameters]) -> int:
-    """Return the elements between a border and what it mirrors."""
+    """Return the number of elements between a border and what it mirrors."""
     return int(call.parameters.mode == "reflect")
 
 

@@ -25,7 +25,7 @@ from npusim.kernels.operator.parameters import Border, Count, Size, Sizes
 
 
 class TransposeParameters(parameters.Parameters):
-    """perm: for each axis of the output that of the input."""
+    """perm: for each axis of the output, the axis of the input."""
 
     perm: Sizes
 
@@ -62,7 +62,7 @@ TRANSPOSE = Operator(
 
 
 class ChannelShuffleParameters(parameters.Parameters):
-    """groups: how many rows; axis: that is shuffled, counted from the front."""
+    """groups: the number of groups; axis: the shuffled axis, counted from the front."""
 
     groups: Count
     axis: Size
@@ -104,7 +104,7 @@ CHANNEL_SHUFFLE = Operator(
     workload=move,
     lowerings=(Lowering("dma", (), _channel_shuffle_lower),),
 )
-"""An axis as rows of groups, read by columns."""
+"""An axis split into groups, with groups and their elements transposed."""
 
 
 _ORDER = (0, 1, 3, 2, 4, 5)
@@ -201,11 +201,11 @@ SPACE_TO_DEPTH = Operator(
     workload=move,
     lowerings=(Lowering("dma", (), _space_to_depth_lower),),
 )
-"""Blocks of pixels as the channels of one."""
+"""Blocks of pixels as the channels of one pixel."""
 
 
 class BatchToSpaceNdParameters(parameters.Parameters):
-    """block_shape: of a block, along the axes behind the batch; crops: taken off before and behind each of these."""
+    """block_shape: sizes of a block along the axes behind the batch; crops: removed before and behind each of these."""
 
     block_shape: tuple[Count, ...]
     crops: tuple[Border, ...]
@@ -268,11 +268,11 @@ BATCH_TO_SPACE_ND = Operator(
     workload=move,
     lowerings=(Lowering("dma", (), _batch_to_space_lower),),
 )
-"""Batches as the phases of blocks over the axes behind the batch, without what is cropped."""
+"""Batches rearranged as the phases of blocks over the axes behind the batch, then cropped."""
 
 
 class SpaceToBatchNdParameters(parameters.Parameters):
-    """block_shape: of a block, along the axes behind the batch; paddings: before and behind each of these."""
+    """block_shape: sizes of a block along the axes behind the batch; paddings: before and behind each of these."""
 
     block_shape: tuple[Count, ...]
     paddings: tuple[Border, ...]
@@ -326,7 +326,7 @@ def _space_to_batch_shape(call: Call) -> bool:
 
 
 def _space_to_batch_lower(call: Call[SpaceToBatchNdParameters], hardware: Hardware) -> Parts:
-    """Copies of the phases that see the same part of the input, after a fill where some see less than all of it."""
+    """Return copies of the phases that see the same part of the input, after a fill if some see only a part of it."""
     given = call.parameters
     before = [border[0] for border in given.paddings]
     fill = fill_moves(call, _zero(call)) if any(map(any, given.paddings)) else ()
@@ -343,7 +343,7 @@ SPACE_TO_BATCH_ND = Operator(
     workload=move,
     lowerings=(Lowering("dma", (), _space_to_batch_lower),),
 )
-"""The phases of blocks over the axes behind the batch, as batches; what is missing is real zero."""
+"""The phases of blocks over the axes behind the batch, as batches; padding is zero."""
 
 
 OPERATORS = (

@@ -24,11 +24,11 @@ from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Sh
 from npusim.kernels.operator.parameters import MOST, Sizes
 
 REST = -1
-"""The size that makes the number of elements the input's."""
+"""The size that stands for the remaining number of elements."""
 
 
 class ReshapeParameters(parameters.Parameters):
-    """shape: that of the output; one of its sizes may be REST."""
+    """shape: the shape of the output; one of its sizes may be REST."""
 
     shape: tuple[Annotated[int, Between(REST, MOST)], ...]
 
@@ -39,7 +39,7 @@ def reshape_reference(call: Call, values: Values) -> list[Array]:
 
 
 def alias(call: Call) -> tuple[Alias, ...]:
-    """Return the output is the input."""
+    """Return the output as a view of the input."""
     return (Alias(part=("out", 0), whole=("in", 0), offset_bytes=0),)
 
 
@@ -85,7 +85,7 @@ RESHAPE = Operator(
 
 
 class SqueezeParameters(parameters.Parameters):
-    """axes: those to drop, counted from the front; none named are all of one element."""
+    """axes: the axes to drop, counted from the front; if empty, all with one element."""
 
     axes: Sizes = ()
 
@@ -122,7 +122,7 @@ SQUEEZE = Operator(
 
 
 class BroadcastToParameters(parameters.Parameters):
-    """shape: that of the output."""
+    """shape: the shape of the output."""
 
     shape: Sizes
 
@@ -160,7 +160,7 @@ BROADCAST_TO = Operator(
     workload=move,
     lowerings=(Lowering("dma", (few_copies(broadcast_loops),), lower_broadcast),),
 )
-"""The input repeated along axes that it has not, or has one element of."""
+"""The input repeated along axes that it lacks or has one element of."""
 
 
 def _fill_reference(call: Call[BroadcastToParameters], values: Values) -> list[Array]:
@@ -186,7 +186,7 @@ FILL = Operator(
 
 
 class TileParameters(parameters.Parameters):
-    """multiples: how often along each axis."""
+    """multiples: the repetitions along each axis."""
 
     multiples: Sizes
 

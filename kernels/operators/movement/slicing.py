@@ -25,7 +25,7 @@ from npusim.kernels.operator.parameters import Sizes, Steps
 
 
 class Box(parameters.Parameters):
-    """For each axis the first element, how many, and how far from one to the next (not said: 1)."""
+    """begin, size, strides: for each axis the first element, the number of elements, and their distance (default 1)."""
 
     begin: Sizes
     size: Sizes
@@ -33,7 +33,7 @@ class Box(parameters.Parameters):
 
 
 class StridedSliceParameters(Box):
-    """shape: that of the output where it is not `size`, of as many elements."""
+    """shape: the shape of the output if it is not `size`, with as many elements."""
 
     shape: Sizes | None = None
 
@@ -112,11 +112,11 @@ SLICE = Operator(
     workload=move,
     lowerings=(Lowering("dma", (), lower_slice),),
 )
-"""Size[i] elements of each axis i, from begin[i] on."""
+"""From each axis i, size[i] elements from begin[i] on."""
 
 
 class ReverseV2Parameters(parameters.Parameters):
-    """axes: those that turn round, counted from the front."""
+    """axes: the reversed axes, counted from the front."""
 
     axes: Sizes
 
@@ -141,11 +141,11 @@ REVERSE_V2 = Operator(
     workload=move,
     lowerings=(Lowering("dma", (few_copies(reverse_loops),), lower_reverse),),
 )
-"""Some axes in the opposite order."""
+"""The input with some axes in opposite order."""
 
 
 class RollParameters(parameters.Parameters):
-    """shifts: how far along each axis."""
+    """shifts: the rotation along each axis."""
 
     shifts: Steps
 
@@ -175,7 +175,7 @@ ROLL = Operator(
     workload=move,
     lowerings=(Lowering("dma", (), _lower),),
 )
-"""Elements shifts[i] on along each axis i; those that leave it come in at its other end."""
+"""The input rotated by shifts[i] along each axis i."""
 
 
 OPERATORS = (

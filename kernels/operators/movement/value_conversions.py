@@ -38,10 +38,10 @@ from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
 
 _BEYOND_CODES = 1 << 20
-"""Steps that lead out of the quantized values from every zero point, and that 32 bits hold."""
+"""Steps that lead out of the quantized range from every zero point, and that 32 bits hold."""
 
 _QUANTIZE_LARGEST = {"float16": 65504.0, "float32": 2.0**127}
-"""Floats about as large as the types hold."""
+"""Limits near the largest values of the float types."""
 
 
 def _quantize_codes(call: Call, values: Values) -> list[Array]:
@@ -59,10 +59,10 @@ def _quantize_codes(call: Call, values: Values) -> list[Array]:
 
 
 class QuantizeParameters(parameters.Parameters):
-    """saturating: reals beyond the codes become the nearest code (NNAdapter); otherwise those that no 32 bits hold
-    in steps become the smallest, as LiteRT has it.
-    truncate: reals are cut off toward zero, and signed codes are not the smallest (NNAdapter's built-in device).
-    bits: how many bits of a byte codes have (ONNX, with rescale "float32"); 0: all of their type.
+    """saturating: floats beyond the range become the nearest quantized value (NNAdapter). Otherwise those whose steps
+    exceed 32 bits become the smallest, as in LiteRT.
+    truncate: floats are cut off toward zero, and signed results are never the smallest (NNAdapter's built-in device).
+    bits: bits of a byte that quantized values use (ONNX, with rescale "float32"); 0: all of their type.
     """
 
     saturating: bool = False
@@ -71,7 +71,7 @@ class QuantizeParameters(parameters.Parameters):
 
 
 def _literal(call: Call[QuantizeParameters], values: Values) -> list[Array]:
-    """Floats, or the floats of quantized values, divided by the scale and rounded half to even."""
+    """Quantize as ONNX does: floats divided by the scale and rounded half to even."""
     reals = reals_of_codes(input_value(values), input_type(call))
     return [codes_of_results(reals, call.outputs[0], _limits(call))]
 
@@ -103,7 +103,7 @@ def _multiplier(call: Call) -> Multiplier:
 
 
 def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
-    """Quantized values of float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
+    """Quantize float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
     low, high = code_range(dtype)
     scales, zero_points = by_element(target, reals.ndim)
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite quotient is one that int32 cannot hold
@@ -132,7 +132,7 @@ def _as_litert(call: Call[QuantizeParameters]) -> bool:
 
 
 def _literal_steps(call: Call[QuantizeParameters]) -> Expansion | None:
-    """Floats to whole steps within the quantized values, which then are quantized values that count, on float lanes."""
+    """Expand a literal quantization for float lanes: floats become whole steps for a quantize of scale 1."""
     if input_type(call).dtype != "float32" or not _one_scale(call):
         return None
     steps, ofm = RealSteps(call), call.outputs[0]
@@ -147,7 +147,7 @@ def _literal_steps(call: Call[QuantizeParameters]) -> Expansion | None:
 
 
 def _limited(call: Call[QuantizeParameters]) -> Expansion | None:
-    """Floats limited to where 32 bits hold them in steps, which is where nothing is left to saturate."""
+    """Expand a saturating quantization: floats are limited to where 32 bits hold their steps, then quantized."""
     ofm, ifm = call.outputs[0], input_type(call)
     if call.parameters.truncate or not (call.parameters.saturating and ifm.real and _one_scale(call)):
         return None
@@ -262,7 +262,7 @@ def _few_tables(call: Call) -> bool:
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
-    """Return a look-up in the floats of all quantized values, of each channel its own."""
+    """Lower to a look-up of the floats of all quantized values, with a table per channel."""
     source, scaling = input_type(call), quantization(input_type(call))
     every = np.arange(256, dtype=np.uint8).view(source.numpy_dtype)
     kinds = zip(scaling.scales, scaling.zero_points, strict=True)
@@ -288,12 +288,12 @@ DEQUANTIZE = Operator(
     workload=elementwise,
     lowerings=(Lowering("vector", (_bytes, _few_tables), _lower),),
 )
-"""Integer quantized values to the float values that they stand for."""
+"""Quantized integers to the floats that they stand for."""
 
 
 _DYNAMIC_LARGEST = 255
 _READINGS = 3
-"""How often every number is read: for the smallest, for the largest, and to become a quantized value."""
+"""Number of times that every value is read: for the smallest, for the largest, and to be quantized."""
 
 
 def _dynamic_reference(call: Call, values: Values) -> list[Array]:
@@ -328,7 +328,7 @@ def _workload(call: Call) -> Workload:
 
 
 def _dynamic_expand(call: Call) -> Expansion:
-    """Step by step; integers become quantized values that count."""
+    """Expand to float steps; whole numbers become quantized values of scale 1."""
     steps = RealSteps(call)
     nothing, most = steps.number(0), steps.number(_DYNAMIC_LARGEST)
     axes = tuple(range(len(input_type(call).shape)))
