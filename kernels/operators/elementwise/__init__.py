@@ -1,1 +1,1 @@
-"""Two operands, element by element."""
+"""Operators of two operands, element by element."""

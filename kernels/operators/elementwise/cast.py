@@ -1,6 +1,6 @@
-"""cast: the same numbers in another element type.
+"""The cast operator: the same numbers in another element type.
 
-Quantized values are the numbers that they are, without their scale.
+Quantized values are cast as plain integers, without their scale.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _reference(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _whole(reals: Any, dtype: str) -> Array:
-    """Toward zero; what the type does not hold becomes its nearest number, and what is no number its largest."""
+    """Convert to integers toward zero; values beyond the type become its nearest number, NaN its largest."""
     limits = np.iinfo(dtype)
     inside = np.where((reals > limits.min) & (reals < limits.max), reals, 0).astype(dtype)
     outside = np.where(reals <= limits.min, np.array(limits.min, dtype), np.array(limits.max, dtype))

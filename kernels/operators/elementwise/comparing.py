@@ -26,7 +26,7 @@ from npusim.kernels.operator.parameters import ByValue
 from npusim.kernels.operator.rescale import Multiplier, exact_factors, sound_scales
 
 LEFT_SHIFT = 8
-"""Fractional bits that codes gain before TFLite's kernels bring them to reals, which they round to whole numbers."""
+"""Fraction bits that quantized values gain before TFLite's kernels multiply them by their scale and round."""
 
 NUMBERS = ("int16", "int32", "int64", "float16", "float32")
 
@@ -100,10 +100,7 @@ def _lower(call: Call[ByValue], name: str) -> Parts:
 
 
 def rounded(call: Call[ByValue]) -> bool:
-    """Return True if TFLite's kernels define the comparison: scales below 1.
-
-    Others, and float values, compare exactly.
-    """
+    """Return True if TFLite's kernels define the comparison, for scales below 1; others and floats compare exactly."""
     return not call.parameters.by_value and all(shift <= 0 for _, shift in rounded_multipliers(call))
 
 
@@ -114,7 +111,7 @@ def rounded_multipliers(call: Call) -> tuple[Multiplier, Multiplier]:
 
 
 def _on_one_scale(call: Call[ByValue], values: Values) -> list[Int64Array]:
-    """Both operands as numbers that compare as the kernel has them compare."""
+    """Return both operands as integers that compare as the kernel compares them."""
     centred = [
         input_value(values, i).astype(np.int64) - quantization(input_type(call, i)).zero_point for i in (0, 1)
     ]
@@ -128,27 +125,27 @@ def _on_one_scale(call: Call[ByValue], values: Values) -> list[Int64Array]:
 
 
 EQUAL = comparing_operator("equal", np.equal, scaled_16=True)
-"""Whether two elements are equal; operands broadcast."""
+"""True where two elements are equal; operands broadcast."""
 
 
 NOT_EQUAL = comparing_operator("not_equal", np.not_equal, scaled_16=True)
-"""Whether two elements differ; operands broadcast."""
+"""True where two elements differ; operands broadcast."""
 
 
 GREATER = comparing_operator("greater", np.greater)
-"""Whether the first of two elements is larger; operands broadcast."""
+"""True where the first element is larger; operands broadcast."""
 
 
 GREATER_EQUAL = comparing_operator("greater_equal", np.greater_equal)
-"""Whether the first of two elements is larger or equal; operands broadcast."""
+"""True where the first element is larger or equal; operands broadcast."""
 
 
 LESS = comparing_operator("less", np.less)
-"""Whether the first of two elements is smaller; operands broadcast."""
+"""True where the first element is smaller; operands broadcast."""
 
 
 LESS_EQUAL = comparing_operator("less_equal", np.less_equal)
-"""Whether the first of two elements is smaller or equal; operands broadcast."""
+"""True where the first element is smaller or equal; operands broadcast."""
 
 
 def logical_operator(name: str, combine: np.ufunc, lower: Callable[[Call], Parts]) -> Operator:
@@ -169,17 +166,17 @@ def logical_operator(name: str, combine: np.ufunc, lower: Callable[[Call], Parts
 
 
 LOGICAL_AND = logical_operator("logical_and", np.logical_and, lambda call: lower_truths(call, "min"))
-"""Whether both of two booleans hold; operands broadcast."""
+"""True where both booleans are true; operands broadcast."""
 
 
 LOGICAL_OR = logical_operator("logical_or", np.logical_or, lambda call: lower_truths(call, "max"))
-"""Whether at least one of two booleans holds; operands broadcast."""
+"""True where at least one boolean is true; operands broadcast."""
 
 
 LOGICAL_XOR = logical_operator(
     "logical_xor", np.logical_xor, lambda call: lower_comparison(call, "not_equal", "codes", {})
 )
-"""Whether one of two booleans holds and the other does not; operands broadcast."""
+"""True where exactly one boolean is true; operands broadcast."""
 
 
 OPERATORS = (

@@ -50,17 +50,17 @@ FLOOR_MOD = numeric_operator(
         "float32": BINARY_BY_NAME["floor_mod"].compute,
     },
 )
-"""What is left over by a quotient that is rounded downwards; operands broadcast."""
+"""The remainder of a quotient that is rounded downwards; operands broadcast."""
 
 
 _SMALLEST = -(1 << 31)
 
 
 def _whole(a: Any, b: Any) -> Any:
-    """As LiteRT has it: one exponent for many numbers is a product that wraps.
+    """Compute a power as LiteRT does.
 
-    Otherwise by way of a float value, toward zero, and what 32 bits cannot hold is -2**31, as the processor converts
-    it. LiteRT refuses exponents below zero.
+    One exponent for many numbers is a product that wraps. Otherwise the power is a float value cut off toward zero, and
+    what 32 bits cannot hold is -2**31, as the processor converts it. LiteRT refuses exponents below zero.
     """
     if b.size == 1 and a.shape != b.shape:
         shape = np.broadcast_shapes(a.shape, b.shape)
@@ -70,7 +70,7 @@ def _whole(a: Any, b: Any) -> Any:
 
 
 def _product(a: Any, times: int) -> Any:
-    """a multiplied `times` times, in 32 bits."""
+    """Return a multiplied `times` times with itself, in 32 bits."""
     result, square = np.ones_like(a), a
     while times:
         if times & 1:
@@ -81,7 +81,10 @@ def _product(a: Any, times: int) -> Any:
 
 
 def _wide(a: Any, b: Any) -> Any:
-    """In 64 bits, which LiteRT does not have: products that wrap; a power below zero of 1 and -1 alone is not 0."""
+    """Compute a power in 64 bits, which LiteRT does not have: products wrap.
+
+    A negative power is 0 except for 1 and -1.
+    """
     inverse = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
     return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))
 
@@ -97,7 +100,7 @@ def _one_shape(call: Call) -> bool:
 
 
 def _sum(call: Call, values: Values) -> list[Array]:
-    """From the first to the last."""
+    """Add the operands from the first to the last."""
     with np.errstate(all="ignore"):
         return [np.asarray(reduce(np.add, [input_value(values, i) for i in range(len(values))]))]
 

@@ -27,7 +27,7 @@ from npusim.kernels.operator.rescale import in_codes_of_output, keeps_codes, kep
 
 
 def _codes_alike(name: str) -> Lowering:
-    """Of quantized values with one scale, which need not become floats to be compared."""
+    """Return the lowering for equal scales, where quantized values compare as they are."""
     rows = (rules.eight_bit, rules.same_codes, broadcast_on_npu)
     return Lowering("vector", rows, lambda call, hardware: lower_selection(call, name))
 
@@ -125,13 +125,13 @@ def _select_infer(call: Call) -> Shapes:
 
 
 def _select_aligned(call: Call) -> tuple[int, ...]:
-    """Return a condition per row meets the whole row."""
+    """Return the shape of the condition in which a condition per row broadcasts over the row."""
     condition, rank = input_type(call).shape, len(input_type(call, 1).shape)
     return condition + (1,) * (rank - 1) if len(condition) == 1 else condition
 
 
 SELECT = choosing_operator("select", _select_infer, _select_aligned)
-"""By a condition per element, per row, or one for all, one of two tensors of one shape."""
+"""One of two tensors of one shape, by a condition per element, per row, or one for all."""
 
 
 def _select_v2_infer(call: Call) -> Shapes:
@@ -143,7 +143,7 @@ def _select_v2_aligned(call: Call) -> tuple[int, ...]:
 
 
 SELECT_V2 = choosing_operator("select_v2", _select_v2_infer, _select_v2_aligned)
-"""By a condition, one of two elements; the condition and both tensors broadcast."""
+"""One of two elements by a condition; the condition and both tensors broadcast."""
 
 
 OPERATORS = (

@@ -164,9 +164,9 @@ def _truncate(a: Any, b: Any) -> Any:
 floored = _safely(np.floor_divide)
 """a / b downwards; what the type does not hold wraps."""
 truncated = _safely(_truncate)
-"""a / b toward zero, before it is brought to the type."""
+"""a / b toward zero, before it is limited to the type."""
 remainder = _safely(np.mod)
-"""a less b times the quotient downwards: it has the sign of b."""
+"""The remainder of the quotient rounded downwards: it has the sign of b."""
 
 
 def _div_codes(call: Call[Activated], values: Values) -> list[Array]:
@@ -224,7 +224,7 @@ DIV = Operator(
 
 
 def _prelu_codes(call: Call, values: Values) -> list[Array]:
-    """Return each sign has its own multiplier: of x, and of the product of the quantized values."""
+    """Requantize with a multiplier per sign: of x, and of the product of x and alpha."""
     ofm = call.outputs[0]
     x, alpha = (
         input_value(values, i).astype(np.int32) - np.int32(quantization(input_type(call, i)).zero_point)
@@ -280,11 +280,11 @@ PRELU = Operator(
         literal(literal_table_lowering(by_type(PRELU_REFERENCES)), literal_binary_lowering("prelu")),
     ),
 )
-"""X, or alpha * x where x is negative; alpha is a tensor that broadcasts."""
+"""x, or alpha * x where x is negative; alpha is a tensor that broadcasts."""
 
 
 def _square_codes(call: Call, values: Values) -> list[Array]:
-    """Both operands on twice the larger scale, as add has it, their difference squared and brought to the output."""
+    """Requantize both operands to twice the larger scale, as add does, then square and requantize their difference."""
     ofm, multipliers = call.outputs[0], square_multipliers(call)
     first, second = (
         multiply_by_quantized_multiplier(

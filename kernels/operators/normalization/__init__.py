@@ -1,1 +1,1 @@
-"""Values divided by a measure of those around them."""
+"""Normalizations: elements scaled by statistics of the elements around them."""

@@ -28,13 +28,13 @@ from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operators.movement.reshaping import ReshapeParameters
 
 PASSES = 3
-"""Over the elements: for their mean, for their variance, for the result."""
+"""Passes over the elements: for their mean, for their variance, for the result."""
 
 Shape = tuple[int, ...]
 Sizes = Callable[[Call], tuple[Shape, tuple[int, ...]]]
-"""The shape under which a call is normalized, and the axes of it that have a mean and a variance."""
+"""Gives the shape under which a call is normalized, and the axes of it that have a mean and a variance."""
 Aligned = Callable[[Call], Shape]
-"""The shape under which scale and bias broadcast with the input."""
+"""Gives the shape under which scale and bias broadcast with the input."""
 
 
 def moments_operator(
@@ -80,7 +80,7 @@ def moments_operator(
 
 
 def three_passes(call: Call) -> Workload:
-    """Return every element is looked at three times."""
+    """Return the work of reading every element three times."""
     return elementwise(call, PASSES * call.outputs[0].elements)
 
 
@@ -104,9 +104,9 @@ def along_channels(call: Call[Along]) -> tuple[int, ...]:
 
 
 class BatchNormalizationParameters(Along):
-    """Of x, scale, bias, mean and variance: scale * (x - mean) / sqrt(variance + epsilon) + bias.
+    """Parameters of scale * (x - mean) / sqrt(variance + epsilon) + bias.
 
-    axis: that of the channels.
+    axis: the axis of the channels.
     """
 
     epsilon: float = 1e-5
@@ -145,15 +145,15 @@ BATCH_NORMALIZATION = Operator(
     expand=_expand,
     on_host="no unit does it as a whole, and its parts need lanes for reals",
 )
-"""Every channel shifted and scaled by a mean and a variance that are operands."""
+"""Every channel normalized by a mean and a variance that are operands."""
 
 
 _PASSES = 3
-"""Over the image: for its mean, for its variance, for the result."""
+"""Passes over the image: for its mean, for its variance, for the result."""
 
 
 class InstanceNormalizationParameters(parameters.Parameters):
-    """gamma * (x - mean) / sqrt(variance + epsilon) + beta, the variance being that of the elements themselves."""
+    """Parameters of gamma * (x - mean) / sqrt(variance + epsilon) + beta."""
 
     gamma: float = 1.0
     beta: float = 0.0
@@ -192,13 +192,14 @@ INSTANCE_NORMALIZATION = Operator(
     workload=_workload,
     on_host="has no quantized form, and the vector unit computes on codes",
 )
-"""Every channel of every image brought to one mean and variance."""
+"""Every channel of every image normalized by its own mean and variance."""
 
 
 class GroupNormalizationParameters(Along):
-    """scale * (x - mean) / sqrt(variance + epsilon) + bias, scale and bias per channel.
+    """Parameters of scale * (x - mean) / sqrt(variance + epsilon) + bias, scale and bias per channel.
 
-    axis: that of the channels; the first axis is that of the images. groups: how many, of neighbouring channels.
+    axis: the axis of the channels; the first axis is that of the images.
+    groups: the number of groups of neighbouring channels.
     """
 
     groups: Count = 1
@@ -232,11 +233,11 @@ GROUP_NORMALIZATION = moments_operator(
     _group_sizes,
     along_channels,
 )
-"""Channels of every image in groups, each group brought to mean 0 and variance 1, then scaled."""
+"""Groups of channels of every image normalized by their own mean and variance, then scaled."""
 
 
 class LayerNormalizationParameters(parameters.Parameters):
-    """scale * (x - mean) / sqrt(variance + epsilon) + bias, over the axes from begin_axis on."""
+    """Parameters of scale * (x - mean) / sqrt(variance + epsilon) + bias, over the axes from begin_axis on."""
 
     begin_axis: Size
     epsilon: float = 1e-5
@@ -268,7 +269,7 @@ LAYER_NORMALIZATION = moments_operator(
     _layer_sizes,
     _normalized,
 )
-"""All elements behind the first axes brought to mean 0 and variance 1, then scaled."""
+"""All elements behind the first axes normalized by their own mean and variance, then scaled."""
 
 
 OPERATORS = (

@@ -45,7 +45,7 @@ _OUTPUT_BITS = 7
 
 
 class L2NormalizationParameters(Along, Activated):
-    """axis: along which squares are added; negative ones count from the back. activation: "none"."""
+    """axis: the axis along which squares are added; negative ones count from the back. activation: "none"."""
 
 
 def _codes(call: Call[L2NormalizationParameters], values: Values) -> list[Array]:
@@ -88,7 +88,7 @@ def _short_axis(call: Call) -> bool:
 
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
-    """Row by row."""
+    """Lower to one instruction per row."""
     zero, kind = quantization(input_type(call)).zero_point, signed(input_type(call).dtype)
     return row_work(call, lambda rows: UnitLength(**rows._asdict(), input_zero=zero, signed=kind))
 
@@ -118,13 +118,13 @@ L2_NORMALIZATION = Operator(
 
 
 _PASSES = 2
-"""Over the elements: for the sum, for the result."""
+"""Passes over the elements: for the sum, for the result."""
 
 
 class LpNormalizationParameters(parameters.Parameters):
-    """axes: along which one adds, counted from the front; p: 1 of magnitudes, 2 of squares.
+    """axes: the summed axes, counted from the front; p: 1 adds magnitudes, 2 squares.
 
-    epsilon: what is added to the divisor.
+    epsilon: added to the divisor.
     """
 
     axes: Sizes
@@ -201,7 +201,7 @@ def _lrn_reals(call: Call[LocalResponseNormalizationParameters], values: Values)
 
 
 def _lrn_workload(call: Call[LocalResponseNormalizationParameters]) -> Workload:
-    """One step for every neighbour of every element."""
+    """Return the work of one step for every neighbour of every element."""
     axis, output = input_type(call).shape[axis_of(call)], call.outputs[0]
     neighbours = 2 * min(call.parameters.radius, axis) + 1
     return replace(elementwise(call), elements=output.elements * neighbours)
@@ -219,7 +219,7 @@ LOCAL_RESPONSE_NORMALIZATION = Operator(
     workload=_lrn_workload,
     on_host="has no quantized form, and the vector unit computes on codes",
 )
-"""Elements divided by a power of the squares of their neighbours along an axis."""
+"""Elements divided by a power of the sum of squares of their neighbours along an axis."""
 
 
 OPERATORS = (

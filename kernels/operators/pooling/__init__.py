@@ -1,1 +1,1 @@
-"""Windows of an image, combined."""
+"""Pools: windows of an image combined to one value each."""

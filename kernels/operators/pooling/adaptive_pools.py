@@ -35,7 +35,7 @@ from npusim.kernels.operators.pooling.window_pools import (
 )
 
 Axis = tuple[IntArray, IntArray]
-"""The first element of each window along an axis, and how many it has."""
+"""The first element of each window along an axis, and its number of elements."""
 
 TYPES = tuple(f"{dtype} -> {dtype}, int32|int64" for dtype in ("int8", "uint8", "float16", "float32"))
 
@@ -55,7 +55,7 @@ def largest(call: Call, values: Values, rows: Axis, columns: Axis) -> list[Array
 
 
 def _search(x: NDArray[Any], rows: Axis, columns: Axis) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Element by element of all windows at once; what is not larger than what was there changes nothing."""
+    """Search all windows at once, element by element; a value that is not larger does not replace the one found."""
     width = x.shape[2]
     (top, heights), (left, widths) = rows, columns
     found, places = None, None
@@ -110,14 +110,14 @@ MAX_POOL_2D_WITH_POSITIONS = Operator(
     window=window,
     on_host=ON_HOST,
 )
-"""The largest value of each window of an image, and where in the height x width plane it lies."""
+"""The largest value of each window of an image, and its position in the height x width plane."""
 
 
 _MOST_PARTS = 1024
 
 
 class Adaptive(Activated):
-    """size: height and width of the output, as many bins."""
+    """size: height and width of the output, which is the number of bins."""
 
     size: Pair
 
@@ -165,8 +165,9 @@ ADAPTIVE_RULES: tuple[Rule, ...] = (
 
 
 def adaptive_workload(call: Call[Adaptive]) -> Workload:
-    """One elementwise step per element read, those that bins share counted for each: of `size` elements in n bins
-    size + n - gcd(size, n), as many borders fall on an end of an element as the greatest common divisor says.
+    """Return one elementwise step per element read, counted once for each bin that has it.
+
+    n bins over `size` elements read size + n - gcd(size, n): gcd(size, n) borders of bins fall between elements.
     """
     images, *sizes, channels = input_type(call).shape
     counts = zip(sizes, call.parameters.size, strict=True)
@@ -226,7 +227,7 @@ def _elements(call: Call[AdaptiveAveragePool2dParameters]) -> Any:
 
 
 def _adaptive_average_codes(call: Call[AdaptiveAveragePool2dParameters], values: Values) -> list[Array]:
-    """Quantized values are averaged as they are: input and output have one scale and zero point."""
+    """Average quantized values directly: input and output have one scale and zero point."""
     ofm = call.outputs[0]
     sums = combine_bins(input_value(values).astype(np.int32), call, np.add)
     means = rounding_divide(sums, _elements(call))
@@ -252,7 +253,7 @@ ADAPTIVE_AVERAGE_POOL_2D = Operator(
     workload=adaptive_workload,
     lowerings=lowerings("average"),
 )
-"""The mean of each bin of an image that falls into as many bins as the output is high and wide."""
+"""The mean of each bin of an image that is divided into as many bins as the output has pixels."""
 
 
 AdaptiveMaxPool2dParameters = Adaptive
@@ -282,7 +283,7 @@ ADAPTIVE_MAX_POOL_2D = Operator(
     workload=adaptive_workload,
     lowerings=lowerings("maximum"),
 )
-"""The largest value of each bin of an image that falls into as many bins as the output is high and wide."""
+"""The largest value of each bin of an image that is divided into as many bins as the output has pixels."""
 
 
 AdaptiveMaxPool2dWithPositionsParameters = Adaptive
@@ -304,7 +305,7 @@ ADAPTIVE_MAX_POOL_2D_WITH_POSITIONS = Operator(
     workload=adaptive_workload,
     on_host=ON_HOST,
 )
-"""The largest value of each bin of an image, and where in the height x width plane it lies."""
+"""The largest value of each bin of an image, and its position in the height x width plane."""
 
 
 OPERATORS = (

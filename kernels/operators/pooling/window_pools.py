@@ -67,13 +67,13 @@ from npusim.kernels.operators.movement.padding import PadParameters
 
 
 class Pooling(Window):
-    """Parameters of a pool: its window, (height, width), and how it moves."""
+    """Parameters of a pool: filter size, strides and padding, (height, width) each."""
 
     filter: Pair
 
 
 def infer(call: Call[Pooling]) -> Shapes:
-    """Return what filter, strides and padding give."""
+    """Return the output shape from filter, strides and padding."""
     images, _, _, channels = input_type(call).shape
     return ((images, *window_shape(call, call.parameters.filter), channels),)
 
@@ -129,12 +129,12 @@ def npu_lowering(
     *more: Rule,
     needs: tuple[Need, ...] = (),
 ) -> Lowering:
-    """Return a pool of quantized values on the vector unit."""
+    """Return the lowering of a pool of quantized values to the vector unit."""
     return Lowering("vector", (*NPU_RULES, *more), lower, (rows_fit, *needs))
 
 
 def on_int16(lower: Callable[[Call, Hardware], Parts], *more: Rule) -> Lowering:
-    """Return a pool of int16 values on the vector unit."""
+    """Return the lowering of a pool of int16 values to the vector unit."""
     row = npu_lowering(lower, *more, needs=(int16_passes,))
     return row._replace(rules=(rules.all_int16, *row.rules[1:]))
 
@@ -154,10 +154,11 @@ def combine_windows(values: NDArray[Any], call: Call[Pooling], combine: np.ufunc
 def combine_runs(
     values: NDArray[Any], axis: int, first: IntArray, lengths: IntArray, combine: np.ufunc
 ) -> NDArray[Any]:
-    """`lengths` elements from `first` on along an axis, combined, for each window.
+    """Combine, for each window, `lengths` elements from `first` on along an axis.
 
-    By doubling: what 1, 2, 4, ... elements from each position on combine to. The binary digits of a window's length
-    say which of these make it up, so the passes are as many as digits and not as elements.
+    By doubling: first what 1, 2, 4, ... elements from each position combine to. The binary digits of a window's length
+                 select which of these make it up, so the number of passes grows with the logarithm of the longest
+                 window.
     """
     values = np.moveaxis(values, axis, 0)
     result, begun = np.empty((len(first), *values.shape[1:]), values.dtype), np.zeros(len(first), bool)
@@ -176,8 +177,9 @@ def combine_runs(
 
 
 def sums_in_order(values: NDArray[np.float32], call: Call[Pooling], by_columns: bool) -> NDArray[np.float32]:
-    """The elements of each window that lie in the image, added up in float32 one after the other: row by row, or each
-    column from the top and then the columns from the left.
+    """Add the elements of each window that are in the image one after the other in float32, row by row.
+
+    Or each column from the top, and then the columns from the left.
     """
     images, rows, columns, channels = call.outputs[0].shape
     result = np.zeros((images, rows, columns, channels), np.float32)
@@ -196,7 +198,7 @@ def sums_in_order(values: NDArray[np.float32], call: Call[Pooling], by_columns: 
 
 
 def _taps(call: Call[Pooling], axis: int) -> list[tuple[IntArray, IntArray]]:
-    """For each element of a window along an axis the windows that see it in the image, and where it lies."""
+    """Yield for each element of a window along an axis the windows that see it in the image, and its position."""
     window, size = call.parameters, input_type(call).shape[axis]
     begin = np.arange(call.outputs[0].shape[axis]) * window.strides[axis - 1] - window.padding[axis - 1][0]
     least, most = max(0, -int(begin.max())), min(window.filter[axis - 1], size - int(begin.min()))
@@ -209,15 +211,16 @@ def _taps(call: Call[Pooling], axis: int) -> list[tuple[IntArray, IntArray]]:
 
 
 def elements_seen(call: Call[Pooling], counted: Borders = NO_BORDERS) -> NDArray[np.int32]:
-    """Return how many elements of the image and of the borders around it each window sees: [rows, columns, 1]."""
+    """Return how many elements of the image and its borders each window sees: [rows, columns, 1]."""
     rows, columns = (seen(call, axis, counted[axis - 1])[1].astype(np.int32) for axis in (1, 2))
     elements: NDArray[np.int32] = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
     return elements
 
 
 def seen(call: Call[Pooling], axis: int, border: Border = (0, 0)) -> tuple[IntArray, IntArray]:
-    """The first element that each window sees along axis 1 (height) or 2 (width), and how many it sees, of the image
-    with a border before and behind.
+    """Return the first element that each window sees along axis 1 (height) or 2 (width), and how many it sees.
+
+    The image has a border before and behind.
     """
     window = call.parameters
     first = np.arange(call.outputs[0].shape[axis]) * window.strides[axis - 1]
@@ -228,7 +231,7 @@ def seen(call: Call[Pooling], axis: int, border: Border = (0, 0)) -> tuple[IntAr
 
 
 def workload(call: Call[Pooling]) -> Workload:
-    """One elementwise step per element of the image read, windows that overlap counted as often as they do."""
+    """Return one elementwise step per element read, counted once for each window that has it."""
     images, _, _, channels = input_type(call).shape
     height, width = (int(seen(call, axis)[1].sum()) for axis in (1, 2))
     return elementwise(call, images * channels * height * width)
@@ -240,7 +243,7 @@ def window(call: Call[Pooling]) -> SlidingWindow:
 
 
 def on_lanes(name: str, *more: Rule) -> Lowering:
-    """Return a pool of float values on the float lanes: "average", "maximum" or "l2"."""
+    """Return the lowering of a pool of floats to the float lanes: "average", "maximum" or "l2"."""
     return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:], *more, needs=(rows_fit,))
 
 
@@ -255,7 +258,7 @@ class AveragePool2dParameters(Pooling):
 
 
 def _average_codes(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
-    """Quantized values are averaged as they are: input and output have one scale and zero point."""
+    """Average quantized values directly: input and output have one scale and zero point."""
     image: Any = input_value(values)
     ofm, counted = call.outputs[0], call.parameters.counted
     sums, elements = (
@@ -281,7 +284,7 @@ def _average_reals(call: Call[AveragePool2dParameters], values: Values) -> list[
 
 
 def _averages(call: Call[AveragePool2dParameters], image: Array, by_columns: bool) -> NDArray[np.float32]:
-    """In float32, elements one after the other."""
+    """Return averages in float32, whose elements are added one after the other."""
     with np.errstate(all="ignore"):
         sums = sums_in_order(image.astype(np.float32, copy=False), call, by_columns)
         sums /= elements_seen(call, call.parameters.counted).astype(np.float32)
@@ -377,7 +380,7 @@ def _max_reals(call: Call[MaxPool2dParameters], values: Values) -> list[Array]:
 
 
 def _border(call: Call) -> int:
-    """Outside the image nothing counts, which is what the smallest quantized value gives."""
+    """Return the value outside the image: the smallest one, which never wins."""
     return code_range(input_type(call).dtype)[0]
 
 

@@ -1,1 +1,1 @@
-"""Axes combined: mean, softmax, index of the largest."""
+"""Reductions along axes: sums, means, extrema, softmax."""

@@ -67,7 +67,7 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
 
 
 def _last_choice(tensor: TensorType, largest: bool) -> Any:
-    """Return what every other element of a type wins over."""
+    """Return the value to which every other element of a type is preferred."""
     if tensor.real:
         return -np.inf if largest else np.inf
     low, high = code_range(tensor.dtype)
@@ -75,19 +75,19 @@ def _last_choice(tensor: TensorType, largest: bool) -> Any:
 
 
 REDUCE_MAX = selecting_operator("reduce_max", np.maximum, True, NUMBERS)
-"""The largest element over some dimensions; of booleans whether any is true."""
+"""The largest element over some dimensions; for booleans, whether any is true."""
 
 
 REDUCE_MIN = selecting_operator("reduce_min", np.minimum, False, NUMBERS)
-"""The smallest element over some dimensions; of booleans whether all are true."""
+"""The smallest element over some dimensions; for booleans, whether all are true."""
 
 
 REDUCE_ALL = selecting_operator("reduce_all", np.logical_and, False, TRUTHS)
-"""Whether all elements over some dimensions are true."""
+"""True where all elements over some dimensions are true."""
 
 
 REDUCE_ANY = selecting_operator("reduce_any", np.logical_or, True, TRUTHS)
-"""Whether any element over some dimensions is true."""
+"""True where any element over some dimensions is true."""
 
 
 Find = Callable[..., Any]
@@ -95,7 +95,7 @@ Find = Callable[..., Any]
 
 
 class PositionParameters(Along):
-    """axis: along which one looks; negative ones count from the back."""
+    """axis: the searched axis; negative ones count from the back."""
 
     axis: Step
 
@@ -174,9 +174,9 @@ def _place(heap: list[int], values: Sequence[float], hole: int, size: int, item:
 
 
 class TopkV2Parameters(Along):
-    """k: how many; axis: along which; smallest: the smallest, from there up.
+    """k: the number of elements; axis: the searched axis; smallest: the smallest ones, in ascending order.
 
-    last_first: of equal elements the last one comes first, not the first one.
+    last_first: of equal elements the last one comes first.
     """
 
     k: Size
@@ -230,11 +230,11 @@ TOPK_V2 = Operator(
     workload=all_read,
     on_host="the vector unit does not sort",
 )
-"""The k largest or smallest elements along an axis, from there on, and their positions."""
+"""The k largest or smallest elements along an axis in order, and their positions."""
 
 
 class CumsumParameters(Along):
-    """axis: along which one adds; exclusive: an element is not in its own sum; reverse: from the back."""
+    """axis: the summed axis; exclusive: an element is not in its own sum; reverse: from the back."""
 
     axis: Step
     exclusive: bool = False

@@ -1,4 +1,4 @@
-"""log_softmax: beta * x less the logarithm of the sum of exponentials along an axis.
+"""The log_softmax operator: beta * x less the logarithm of the sum of exponentials along an axis.
 
 LiteRT computes int8 in fixed point and uint8 in float32, with a table of the exponentials.
 """
@@ -49,7 +49,7 @@ _WORD = FixedPoint(32)
 
 
 class Parameters(WithBeta):
-    """beta: what elements are multiplied by; axis: along which the exponentials of the results add up to 1."""
+    """beta: the factor of the elements; axis: along which the exponentials of the results add up to 1."""
 
 
 class FixedPointNumbers(NamedTuple):

@@ -43,13 +43,16 @@ SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
 
 
 class WithBeta(Along):
-    """beta: what elements are multiplied by in front of the exponential."""
+    """beta: the factor of the elements before the exponential."""
 
     beta: float = 1.0
 
 
 def real_multiplier(call: Call[WithBeta]) -> float:
-    """What a difference of codes is worth, times beta, in words with `DIFFERENCE_INTEGER_BITS` integer bits."""
+    """Return the multiplier from a difference of quantized values, times beta, to words.
+
+    The words have `DIFFERENCE_INTEGER_BITS` integer bits.
+    """
     scale = quantization(input_type(call)).scale
     return float(np.float32(call.parameters.beta)) * scale * 2.0 ** (31 - DIFFERENCE_INTEGER_BITS)
 
@@ -74,7 +77,7 @@ _WORD = FixedPoint(32)
 
 
 class SoftmaxParameters(WithBeta):
-    """beta: what differences are multiplied by; axis: along which the results add up to 1."""
+    """beta: the factor of the elements; axis: along which the results add up to 1."""
 
 
 class FixedPointSoftmax(NamedTuple):
@@ -133,7 +136,7 @@ def _codes(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
 
 
 def _wide_codes(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
-    """Of int16 values: exponentials and the reciprocal of their sum by interpolated tables, with 15 fractional bits."""
+    """Compute int16 values: exponentials and the reciprocal of their sum by interpolated tables, in 15 fraction bits."""
     if not input_value(values).size:
         return [input_value(values)]
     codes = np.moveaxis(input_value(values).astype(np.int64), axis_of(call), -1)
@@ -142,7 +145,7 @@ def _wide_codes(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
 
 
 def _int16_scale(call: Call[SoftmaxParameters]) -> Multiplier:
-    """Return what takes differences of int16 values to steps of 10 / 65535."""
+    """Return the multiplier from differences of int16 values to steps of 10 / 65535."""
     beta = float(np.float32(call.parameters.beta))
     return quantize_multiplier(quantization(input_type(call)).scale * beta / (10 / 65535))
 
@@ -153,7 +156,7 @@ def _coarse(call: Call[SoftmaxParameters]) -> bool:
 
 
 def _lower_int16(call: Call, hardware: Hardware) -> Parts:
-    """By interpolated tables, row by row."""
+    """Lower to interpolated tables, row by row."""
     multiplier, shift = _int16_scale(call)
     fields: dict[str, Any] = {"multiplier": multiplier, "left_shift": shift, "int16": 1}
     tables = np.concatenate(softmax_tables()).astype("<i2").tobytes()
@@ -163,7 +166,7 @@ def _lower_int16(call: Call, hardware: Hardware) -> Parts:
 
 
 def _in_reals(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
-    """Exponentials and their sum in float64, one after the other; the quotients are rounded once."""
+    """Compute exponentials and their sum in float64, in order, and round the quotients once."""
     x, axis = np.moveaxis(input_value(values).astype(np.float64), axis_of(call), -1), axis_of(call)
     if not x.size:
         return [np.zeros(call.outputs[0].shape, np.float32)]
@@ -188,13 +191,13 @@ def fused_table(call: Call[SoftmaxParameters]) -> Float32Array:
 
 
 def fused_factor(call: Call[SoftmaxParameters]) -> np.float32:
-    """floor(f32(1 / output scale)): the largest result in steps of the output."""
+    """Return floor(f32(1 / output scale)): the largest result in steps of the output."""
     with np.errstate(all="ignore"):
         return np.float32(np.floor(np.float32(1) / np.float32(quantization(call.outputs[0]).scale)))
 
 
 def _fused(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
-    """QLinearSoftmax: rint(e * factor / sum) + zero, the sum in float32 one after the other, the rest in float64."""
+    """Compute QLinearSoftmax: rint(e * factor / sum) + zero; the sum is in float32 in order, the rest in float64."""
     axis, output = axis_of(call), call.outputs[0]
     codes = np.moveaxis(np.asarray(input_value(values)), axis, -1).astype(np.int64)
     if not codes.size:
@@ -218,7 +221,7 @@ def _fused_beta(call: Call[SoftmaxParameters]) -> bool:
 
 
 def _lower_float(call: Call[SoftmaxParameters], hardware: Hardware) -> Parts:
-    """In floating point, literal or fused."""
+    """Lower to float32 arithmetic, literal or fused."""
     fused, output = call.parameters.rescale == "fused", call.outputs[0]
     low, high = code_range(output.dtype)
     fields = {

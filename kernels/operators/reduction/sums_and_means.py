@@ -83,7 +83,7 @@ def _reference(call: Call, values: Values) -> list[Array]:
 
 
 def _mean_in_reals(call: Call[MeanParameters], values: Values) -> list[Array]:
-    """Added up and divided in float64, rounded once."""
+    """Add up and divide in float64, and round once."""
     with np.errstate(all="ignore"):
         means = wide_sums(call, values) / combined(call)
         return [means.astype(np.float32).reshape(call.outputs[0].shape)]
@@ -109,7 +109,7 @@ def _reals(call: Call[MeanParameters], values: Values) -> list[Array]:
 
 
 def _integers(call: Call[MeanParameters], values: Values) -> list[Array]:
-    """Sums of 64 bits, divided toward zero."""
+    """Divide 64-bit sums toward zero."""
     x: Any = input_value(values)
     ofm = call.outputs[0]
     sums = np.asarray(x.sum(axis=call.parameters.axes, dtype=np.int64))
@@ -166,7 +166,7 @@ SumParameters = Reduction
 
 
 def _sum_codes(call: Call[SumParameters], values: Values) -> list[Array]:
-    """Of quantized values less their zero point, rescaled: the rule of LiteRT's kernel for uint8, for int8 too."""
+    """Add values less their zero point and requantize: the rule of LiteRT's kernel for uint8, for int8 too."""
     ofm, x = call.outputs[0], input_value(values)
     sums = accumulated(call, x.astype(np.int32), np.add)
     sums -= combined(call) * quantization(input_type(call)).zero_point
@@ -175,12 +175,12 @@ def _sum_codes(call: Call[SumParameters], values: Values) -> list[Array]:
 
 
 def _sum_numbers(call: Call[SumParameters], values: Values) -> list[Array]:
-    """In the type of the operand: integers wrap."""
+    """Add in the type of the operand: integers wrap."""
     return [accumulated(call, input_value(values), np.add)]
 
 
 def _sum_in_reals(call: Call[SumParameters], values: Values) -> list[Array]:
-    """Added up in float64, rounded once."""
+    """Add up in float64 and round once."""
     with np.errstate(all="ignore"):
         return [wide_sums(call, values).astype(np.float32).reshape(call.outputs[0].shape)]
 
@@ -227,12 +227,12 @@ ReduceProdParameters = Reduction
 
 
 def _product_numbers(call: Call[ReduceProdParameters], values: Values) -> list[Array]:
-    """In the type of the operand: integers wrap, floats beyond float32 become infinite."""
+    """Multiply in the type of the operand: integers wrap, floats beyond float32 become infinite."""
     return [accumulated(call, input_value(values), np.multiply)]
 
 
 def _product_codes(call: Call[ReduceProdParameters], values: Values) -> list[Array]:
-    """Factor by factor in C order, each scaled by its part of the whole factor: LiteRT's kernel."""
+    """Multiply factor by factor in C order, each scaled by its part of the whole factor, as LiteRT's kernel does."""
     ofm, x = call.outputs[0], input_value(values)
     factors = in_order(call, x).astype(np.int64) - quantization(input_type(call)).zero_point
     multiplier, shift = _part(call)
@@ -247,7 +247,7 @@ def _product_codes(call: Call[ReduceProdParameters], values: Values) -> list[Arr
 
 
 def _part(call: Call) -> tuple[int, int]:
-    """input scale / output scale ** (1 / count): as often as there are factors, that is the whole scale."""
+    """Return input scale / output scale ** (1 / count), whose power `count` is the whole factor."""
     root = float(quantization(call.outputs[0]).scale ** (1 / combined(call)))
     return quantize_multiplier(quantization(input_type(call)).scale / root)
 

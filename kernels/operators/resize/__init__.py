@@ -1,1 +1,1 @@
-"""Images of other sizes."""
+"""Resizing and sampling of images."""

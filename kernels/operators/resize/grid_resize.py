@@ -25,16 +25,16 @@ from npusim.kernels.operator.parameters import Size
 from npusim.kernels.operators.tables.lookup import round_half_away
 
 _MOST_STEP = 255
-"""What neighbouring quantized values can differ by.
+"""Maximum difference of neighbouring quantized values.
 
-An interpolated code is off by no more times the error of its position.
+The error of an interpolated value is at most this times the error of its position.
 """
 _ROUNDING = 1e-3
-"""More than all roundings of products and sums, of float32 and of the instruction, add up to: 255 x 12 x 2**-24."""
+"""A bound of all roundings of products and sums, of float32 and of the instruction: 255 x 12 x 2**-24."""
 
 
 class RealAxis(NamedTuple):
-    """Positions along one axis: the line nearest to them, q, and by how many pixels line and float32 are off."""
+    """Positions along one axis: the nearest line, q, and the largest distance in pixels of line and float32."""
 
     line: Line
     denominator: int
@@ -44,7 +44,9 @@ class RealAxis(NamedTuple):
 def real_axis(
     size: int, count: int, corners: bool, centers: bool, in_float32: NDArray[np.float64]
 ) -> RealAxis:
-    """Of `count` pixels from `size`; `in_float32` are the positions as the kernel computes them."""
+    """Return `count` output pixels from `size` input pixels; `in_float32` are the positions as the kernel computes
+    them.
+    """
     numbers, divisor = np.arange(count, dtype=np.int64), count
     places = numbers * size
     if corners and count > 1:
@@ -61,12 +63,12 @@ def real_axis(
 
 
 def _rounded(numerator: int, divisor: int) -> int:
-    """Return a quotient to the nearest multiple of 1/2**POSITION_BITS, in those."""
+    """Return a quotient rounded to a multiple of 1/2**POSITION_BITS, in these units."""
     return ((numerator << POSITION_BITS) + divisor // 2) // divisor
 
 
 def tie_free(rows: RealAxis, columns: RealAxis) -> bool:
-    """Return True if line and float32 surely give the same quantized values."""
+    """Return True if line and float32 certainly give the same quantized values."""
     together = rows.denominator * columns.denominator
     off = _MOST_STEP * (rows.off + columns.off) + _ROUNDING
     return together % 2 == 1 and 2 * together * off < 1
@@ -77,7 +79,7 @@ Numbers = NDArray[Any]
 _TAPS = 4
 _FRACTION_BITS = 10
 _REAL_BITS = 24
-"""Of a float32: sums of quantized values times shares of no more bits are exact."""
+"""Bits of a float32: sums of quantized values times weights of no more bits are exact."""
 
 
 class Resizing(parameters.Parameters):
@@ -97,7 +99,7 @@ ResizeBilinearParameters = Resizing
 
 
 class Axis(NamedTuple):
-    """Where each output position of one axis lies: the pixels below and above, and the weight of each."""
+    """For each output position of one axis, the pixels below and above, and the weight of each."""
 
     below: NDArray[np.int64]
     above: NDArray[np.int64]
@@ -140,7 +142,7 @@ def _float_axis(call: Call[Resizing], axis: int) -> Axis:
 
 
 def float_step(call: Call[Resizing], axis: int) -> np.float32:
-    """Pixels of the input from one of the output to the next, in float32."""
+    """Return the distance in input pixels from one output pixel to the next, in float32."""
     how = call.parameters
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
     if how.steps is not None:
@@ -153,7 +155,7 @@ def float_step(call: Call[Resizing], axis: int) -> np.float32:
 def _interpolate(
     call: Call[Resizing], x: Numbers, rows: Axis, columns: Axis, finish: Callable[[Numbers], Numbers]
 ) -> list[Array]:
-    """Output rows [batch, width, channels] one by one: weighted pixels, multiplied and added in LiteRT's order."""
+    """Return output rows [batch, width, channels] one by one: weighted pixels, added in LiteRT's order."""
     output = call.outputs[0]
     left, right = columns.weight_below[:, None], columns.weight_above[:, None]
     result = np.empty(output.shape, output.numpy_dtype)
@@ -195,7 +197,7 @@ def _integer_line(call: Call[Resizing], axis: int) -> Line | None:
 
 
 def _short_line(call: Call[Resizing], axis: int) -> Line | None:
-    """Of positions in float32 that are multiples of 1/1024."""
+    """Return the line of float32 positions that are multiples of 1/1024; None for others."""
     found = _float_axis(call, axis)
     fractions = found.weight_above.astype(np.float64) * (1 << _FRACTION_BITS)
     if not np.array_equal(fractions, np.rint(fractions)):
@@ -234,7 +236,7 @@ def _bilinear_lower(call: Call[Resizing], hardware: Hardware) -> Parts:
 
 
 def _without_fraction(totals: Numbers) -> Numbers:
-    """Rounded half away from zero, from twice the fraction bits of an axis."""
+    """Round half away from zero, from twice the fraction bits of an axis."""
     half = 1 << (2 * _FRACTION_BITS - 1)
     rounded: Numbers = np.sign(totals) * ((np.abs(totals) + half) >> (2 * _FRACTION_BITS))
     return rounded
@@ -258,7 +260,7 @@ def _workload(call: Call) -> Workload:
 
 
 def infer(call: Call[Resizing]) -> Shapes:
-    """As many images and channels as before."""
+    """Return the new size, for as many images and channels."""
     images, _, _, channels = input_type(call).shape
     return ((images, *call.parameters.size, channels),)
 
@@ -353,7 +355,7 @@ RESIZE_NEAREST_NEIGHBOR = Operator(
     workload=move,
     lowerings=(Lowering("vector", (codes_or_truths, maps_on_npu, regular), _nearest_lower),),
 )
-"""Height and width changed by repeating or leaving out pixels."""
+"""Height and width changed by repeating or dropping pixels."""
 
 
 OPERATORS = (

@@ -37,7 +37,7 @@ class GridSampleParameters(parameters.Parameters):
 
 
 def _grid_sample_infer(call: Call) -> Shapes:
-    """Return a pixel, as deep as the image, for each place of the grid."""
+    """Return the shape of one pixel, as deep as the image, for each place of the grid."""
     return ((*input_type(call, 1).shape[:3], input_type(call).shape[3]),)
 
 
@@ -133,7 +133,7 @@ class InterpolateParameters(parameters.Parameters):
 
 
 def _reference(call: Call[InterpolateParameters], values: Values) -> list[Array]:
-    """In float32; integers are what is before the point, and wrap."""
+    """Compute in float32; integers are cut off and wrap."""
     x, axes = input_value(values), call.parameters.axes
     wide: Any = x.astype(np.float32)
     taps = [_taps(call, values, number) for number in range(len(axes))]
@@ -145,7 +145,7 @@ def _reference(call: Call[InterpolateParameters], values: Values) -> list[Array]
 
 
 def _taps(call: Call[InterpolateParameters], values: Values, number: int) -> tuple[Any, Any]:
-    """Places and weights of an axis, [taps, out]."""
+    """Return places and weights of an axis, [taps, out]."""
     limit = input_type(call).shape[call.parameters.axes[number]]
     places = checked(call, values, 1 + 2 * number, (limit,))
     return places.T, input_value(values, 2 + 2 * number).T
@@ -207,7 +207,7 @@ def _shape(call: Call) -> bool:
 
 
 def _interpolate_workload(call: Call[InterpolateParameters]) -> Workload:
-    """Return a step for every tap of every element."""
+    """Return the work of one step for every tap of every element."""
     taps = prod(input_type(call, 1 + 2 * number).shape[1] for number in range(len(call.parameters.axes)))
     return elementwise(call, taps * call.outputs[0].elements)
 
@@ -227,7 +227,7 @@ INTERPOLATE = Operator(
     workload=_interpolate_workload,
     on_host="where it reads, and with which weights, are operands",
 )
-"""Along axes, elements that are weighted sums of others, at places and with weights that are operands.
+"""Elements along axes as weighted sums of others, at places and with weights that are operands.
 
 Inputs: x, then for each axis places [out, taps] and weights [out, taps] -> x with `out` elements along each of them.
 """

@@ -1,1 +1,1 @@
-"""Functions of one operand, which in 8 bits are a table of 256 quantized values."""
+"""Functions of one operand, which in 8 bits are look-ups in a table of 256 entries."""

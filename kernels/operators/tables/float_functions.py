@@ -1,7 +1,7 @@
-"""Functions of one operand that their float definition says alone: a table of them, and their parameters.
+"""Functions of one operand that their float definition determines: a table of operators, and their parameters.
 
-In 8 bits each is a look-up in the table of its float results. Functions that float lanes lack are given as steps that
-these have, where there are such; otherwise the host computes them.
+In 8 bits each is a look-up in the table of its float results. Functions that the float lanes lack are expanded into
+steps that the lanes have, if possible; otherwise the host computes them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SwishParameters(Parameters):
 
 
 _MOST = 20.0
-"""A threshold from which on x and softplus differ by less than float32 holds."""
+"""A threshold from which on x and softplus differ by less than the precision of float32."""
 
 
 class SoftplusParameters(Parameters):
@@ -138,7 +138,7 @@ def _gelu_of_codes(call: Call[GeluParameters], x: Float32Array) -> Float32Array:
 
 
 def _log_or_smallest(call: Call, x: Float32Array) -> Float32Array:
-    """Quantized values that have no logarithm become the smallest value of the output."""
+    """Return log x; quantized values without a logarithm become the smallest value of the output."""
     output = call.outputs[0]
     target = quantization(output)
     least = np.float32(target.scale) * np.float32(code_range(output.dtype)[0] - target.zero_point)
@@ -192,14 +192,14 @@ def _swish_steps(steps: RealSteps, parameters: SwishParameters) -> int:
 
 
 def _softplus(call: Call[SoftplusParameters], x: Float64Array) -> Float64Array:
-    """log(1 + exp(beta * x)) / beta."""
+    """Return log(1 + exp(beta * x)) / beta."""
     beta, threshold = np.float64(np.float32(call.parameters.beta)), np.float32(call.parameters.threshold)
     steep = beta * x
     return np.where(steep > threshold, x, np.logaddexp(0.0, steep) / beta)
 
 
 def _softplus_steps(steps: RealSteps, parameters: SoftplusParameters) -> int | None:
-    """(max(steep, 0) + log(1 + exp(-|steep|))) / beta, unless a threshold would cut the bend."""
+    """Add (max(steep, 0) + log(1 + exp(-|steep|))) / beta, unless a threshold would cut the bend."""
     if parameters.threshold < _MOST or not parameters.beta:
         return None
     beta = steps.number(parameters.beta)
@@ -214,7 +214,7 @@ def _tan_steps(steps: RealSteps, parameters: Parameters) -> int:
 
 
 def _mean_of_exponentials(combine: str) -> Steps:
-    """cosh with "add", sinh with "sub": (exp(x) +- exp(-x)) / 2."""
+    """Return the steps of cosh ("add") or sinh ("sub"): (exp(x) +- exp(-x)) / 2."""
 
     def steps_of(steps: RealSteps, parameters: Parameters) -> int:
         halves = (steps.function("exp", 0), steps.function("exp", steps.function("neg", 0)))
@@ -224,14 +224,14 @@ def _mean_of_exponentials(combine: str) -> Steps:
 
 
 def _acosh_steps(steps: RealSteps, parameters: Parameters) -> int:
-    """log(x + sqrt(x - 1) * sqrt(x + 1))."""
+    """Add log(x + sqrt(x - 1) * sqrt(x + 1))."""
     below, above = steps.pair("sub", 0, steps.number(1.0)), steps.pair("add", 0, steps.number(1.0))
     roots = steps.pair("mul", steps.function("sqrt", below), steps.function("sqrt", above))
     return steps.function("log", steps.pair("add", 0, roots))
 
 
 def _atanh_steps(steps: RealSteps, parameters: Parameters) -> int:
-    """log((1 + x) / (1 - x)) / 2."""
+    """Add log((1 + x) / (1 - x)) / 2."""
     above, below = steps.pair("add", steps.number(1.0), 0), steps.pair("sub", steps.number(1.0), 0)
     return steps.pair("mul", steps.function("log", steps.pair("div", above, below)), steps.number(0.5))
 

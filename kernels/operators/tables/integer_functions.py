@@ -164,7 +164,10 @@ def _relu(name: str, floor: float, ceiling: float | None, *, on_int16: bool = Fa
 
 
 def _sqrt(call: Call, codes: Int64Array) -> IntArray:
-    """Steps of the output are cut off, not rounded. LiteRT has no root of a negative number; here it is zero."""
+    """Compute the root; steps of the output are cut off, not rounded.
+
+    LiteRT has no root of a negative number; here it is zero.
+    """
     target = quantization(call.outputs[0])
     with np.errstate(over="ignore"):
         steps = np.sqrt(np.maximum(reals_of(call, codes), 0)) / np.float32(target.scale)
@@ -176,7 +179,10 @@ _FRACTION_BITS = 20
 
 
 def _rsqrt_multiplier(call: Call) -> Multiplier:
-    """1 / (root of the input scale * output scale): the root and the product in float32, the quotient in float64."""
+    """Return 1 / (root of the input scale * output scale).
+
+    The root and the product are in float32, the quotient in float64.
+    """
     root = np.sqrt(np.float32(quantization(input_type(call)).scale))
     with np.errstate(over="ignore", under="ignore"):
         product = float(root * np.float32(quantization(call.outputs[0]).scale))
@@ -238,7 +244,7 @@ def _hard_swish_steps(steps: RealSteps, parameters: HardSwishParameters) -> int:
 
 
 def _hard_swish_codes(call: Call, codes: Int64Array) -> Int64Array:
-    """x in 16 bits with 7 more fraction bits, times a gate that goes from 0 to 1 as x goes from -3 to 3."""
+    """Compute x with 7 more fraction bits in 16 bits, times a gate that goes from 0 to 1 as x goes from -3 to 3."""
     source, target = quantization(input_type(call)), quantization(call.outputs[0])
     (output_multiplier, output_shift), (gate_multiplier, gate_shift) = _hard_swish_multipliers(call)
     fine = (codes - source.zero_point << 7).astype(np.int16).astype(np.int64)
@@ -266,7 +272,7 @@ def _moved_in_16_bits(call: Call) -> bool:
 
 
 def _gate_in_16_bits(fine: Int64Array, multiplier: int, shift: int) -> Int64Array:
-    """(x / 3 saturated to -1..1, plus 1) / 2 with 15 fraction bits."""
+    """Return (x / 3 saturated to -1..1, plus 1) / 2 with 15 fraction bits."""
     opened = fine
     if shift > 0:  # shift all but one place, multiply, shift the last: a full shift would saturate too early
         opened = _saturated(opened << (shift - 1))
@@ -394,7 +400,7 @@ def _logical_not(call: Call, values: Values) -> list[Array]:
 
 
 def _neg(call: Call, codes: Int64Array) -> Int64Array:
-    """LiteRT negates quantized values as plain integers, whatever their zero points, and wraps the smallest."""
+    """Negate quantized values as LiteRT does: as plain integers, whatever their zero points; the smallest wraps."""
     return (-codes).astype(call.outputs[0].numpy_dtype).astype(np.int64)
 
 

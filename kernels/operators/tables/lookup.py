@@ -1,7 +1,6 @@
-"""Operators of one operand, element by element: in 8 bits they are a table of 256 quantized values.
+"""The construction of operators of one operand, which in 8 bits look results up in a table of 256 entries.
 
-The NPU looks results up in `table(call)` of the operator's file, and so does the reference. What an entry is
-stands in the operator's file, as a function of quantized values.
+Reference and NPU use the same table, which a function of quantized values fills.
 """
 
 from __future__ import annotations
@@ -46,19 +45,19 @@ Float32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
 
 _BEYOND_CODES = (-(1 << 16), 1 << 16)
-"""Steps that lead out of the quantized values from every zero point."""
+"""Steps that lead out of the quantized range from every zero point."""
 
 CodeFunction = Callable[[Call, Int64Array], IntArray]
-"""Output quantized values, not yet clamped to the output type, of quantized inputs."""
+"""Gives quantized outputs, not yet limited to the output type, from quantized inputs."""
 
 RealFunction = Callable[[Call, Float32Array], Float32Array]
-"""The same operator on float32 tensors."""
+"""Computes the operator on float32 tensors."""
 
 WideFunction = Callable[[Call, Float64Array], Float64Array]
-"""The same in float64."""
+"""Computes the operator in float64."""
 
 Lanes = Callable[[Call], tuple[str, float]]
-"""The function of the float lanes that a call is, and its alpha."""
+"""Gives the function of the float lanes that computes a call, and its alpha."""
 
 Table = Callable[[Call], Array]
 
@@ -124,7 +123,7 @@ def look_up(entries: Array, codes: Array) -> Array:
 
 
 def real_function(lanes: Lanes | str) -> RealFunction:
-    """Return what the float lanes compute: a function without alpha by its name, or the one that a call says."""
+    """Return the function that the float lanes compute: by its name without alpha, or the one that a call selects."""
 
     def function(call: Call, x: Float32Array) -> Float32Array:
         name, alpha = (lanes, 0.0) if isinstance(lanes, str) else lanes(call)
