@@ -29,7 +29,7 @@ FUSED = ("add", "mul")
 def quantization(pick: Pick, dtype: str) -> Quantization:
     """Scales whose quotients are powers of two, or tenths, so that ties are many; sometimes none of these.
 
-    None is below 2**-15: a fused product of two operands with scale 0.9 would exceed 2**31 steps of it, which is refused.
+    None is below 2**-15: a fused product of operands with scale 0.9 would exceed 2**31 steps of it, which is refused.
     """
     low, high = CODE_RANGES[dtype]
     scale = (0.1 * 2.0 ** pick(-3, 3), 0.1 * pick(1, 9), pick(1 << 7, 1 << 20) / (1 << 22))[pick(0, 2)]

@@ -280,7 +280,7 @@ def _sums_in_47_bits(inner: Callable[[Call], int]) -> Rule:
 
 
 def on_int16(row: Lowering, inner: Callable[[Call], int]) -> Lowering:
-    """Return the way of fixed point, for int16 feature maps and the rescale in float32."""
+    """Return the lowering of fixed point adapted to exact sums of int16 feature maps, requantized in float32."""
     return row._replace(
         rules=(_int16_on_npu, *row.rules[1:], one_weight_zero, _sums_in_47_bits(inner)),
         needs=(*row.needs, array_passes, float32_rescale),

@@ -1,4 +1,4 @@
-"""What convolutions and the matrix product share: weights, bias, output stage, work.
+"""Rules, output stage and work that convolutions and the matrix product share.
 
 Operands are (ifm, weights, bias or None); an output channel is a weighted sum of feature-map values.
 """
@@ -33,7 +33,7 @@ TYPES = (
 """Element types of feature map, weights, bias and output."""
 
 DYNAMIC_RANGE_TYPES = ("float32, int8, float32 -> float32",)
-"""The same with rows of the feature map quantized at run time."""
+"""Element types where rows of the feature map are quantized at run time."""
 
 Multipliers = Callable[[Call], tuple[Any, Any]]
 """The multipliers and shifts of a call: one of each, or one for each channel."""
@@ -79,7 +79,7 @@ def bias_per_channel(call: Call) -> bool:
 
 
 def groups(call: Call) -> int:
-    """Into how many groups a convolution's channels fall: by how many input channels each filter sees."""
+    """Return the number of channel groups of a convolution, from how many input channels each filter sees."""
     return input_type(call).shape[3] // input_type(call, WEIGHTS).shape[3]
 
 
@@ -110,7 +110,7 @@ def wide_maps(call: Call) -> bool:
 
 
 def wide_sums_fit(channel_axis: int, multipliers: Multipliers) -> Rule:
-    """The rule that the output stage holds the sums of int16 values with weights, whose channels are along an axis."""
+    """Return the rule that the output stage holds sums of int16 values; channels are along an axis of the weights."""
 
     def rule(call: Call) -> bool:
         """on the NPU a sum of int16 values with int32 bias fits 32 bits, another one 47 and requantized 32"""
@@ -139,7 +139,7 @@ def array_passes(call: Call, hardware: Hardware) -> bool:
 
 
 def on_int16(row: Lowering, *rules: Rule) -> Lowering:
-    """The same way for int16 feature maps: its first rule, which types it takes, is another."""
+    """Return a lowering adapted to int16 feature maps: its first rule, on element types, is replaced."""
     return row._replace(rules=(wide_maps, *row.rules[1:], *rules), needs=(*row.needs, array_passes))
 
 
@@ -156,7 +156,7 @@ def finish_sums(
     multipliers: tuple[Int64Array, Int64Array],
     rounding: Rounding = "double",
 ) -> Array:
-    """The output stage on exact sums in float64: they wrap to the bits of an accumulator first."""
+    """Apply the output stage to exact sums in float64, which first wrap to the bits of an accumulator."""
     exact = sums.astype(np.int64)
     accumulators = exact if accumulator_bits(call) == 64 else exact.astype(np.int32)
     return finish_codes(call, accumulators, bias, multipliers, rounding)
@@ -169,7 +169,7 @@ def finish_codes(
     multipliers: tuple[Int64Array, Int64Array],
     rounding: Rounding,
 ) -> Array:
-    """The output stage on sums, the channels last: bias, requantization, zero point, activation."""
+    """Apply the output stage to sums, channels last: bias, requantization, zero point, activation."""
     ofm = call.outputs[0]
     if accumulator_bits(call) == 64 and rounding == "double":
         rounding = "reduced"  # LiteRT's kernels have this one for 64 bits
@@ -182,7 +182,7 @@ def finish_codes(
 
 
 def finish_reals(call: Call[Activated], sums: NDArray[np.float64], bias: Any) -> Array:
-    """The output stage on float64 sums: bias, activation, and one rounding to float32."""
+    """Apply the output stage to float64 sums: bias, activation, and one rounding to float32."""
     if bias is not None:
         sums += bias
     with np.errstate(over="ignore"):  # reals beyond float32 become infinite

@@ -136,7 +136,7 @@ def _codes(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
 
 
 def _wide_codes(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
-    """Compute int16 values: exponentials and the reciprocal of their sum by interpolated tables, in 15 fraction bits."""
+    """Compute int16 values by interpolated tables of exponentials and of reciprocals, with 15 fraction bits."""
     if not input_value(values).size:
         return [input_value(values)]
     codes = np.moveaxis(input_value(values).astype(np.int64), axis_of(call), -1)
