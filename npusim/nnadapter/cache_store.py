@@ -68,7 +68,9 @@ class Store:
             cache_folder.write(self.folder, self.token, compiled_record.save(record))
 
 
-def asked(token: object, cache_dir: object, buffer: object) -> tuple[str | None, Path | None, bytes | None]:
+def cache_arguments(
+    token: object, cache_dir: object, buffer: object
+) -> tuple[str | None, Path | None, bytes | None]:
     """Check the caller's token, folder and buffer, and return them. Raises InvalidParameter."""
     name = None if token is None else cache_folder.checked_token(token)
     place = None if cache_dir is None else cache_folder.checked_folder(cache_dir)

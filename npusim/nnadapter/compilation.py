@@ -29,9 +29,9 @@ from npusim.nnadapter.cache.compiled import CompiledGear, CompiledPiece, Crossin
 from npusim.nnadapter.cache.nnc_container import BadContent, CacheRefused
 from npusim.nnadapter.cache_store import CacheWarning, Store
 from npusim.nnadapter.device_context import Context
-from npusim.nnadapter.device_partition import Asked, Partition, asked, floating
+from npusim.nnadapter.device_partition import Asked, Partition, floating, plan_of
 from npusim.nnadapter.device_result import Piece, Result
-from npusim.nnadapter.gears import network_for, networks, told_later
+from npusim.nnadapter.gears import network_for, networks, shapes_come_with_runs
 from npusim.nnadapter.hal import events
 from npusim.nnadapter.hal.driver import Cache
 from npusim.nnadapter.piece_programs import programs_of
@@ -80,9 +80,9 @@ class Compilation:
         self.context = context
         self.compile_s = 0.0
         self.restore_s: float | None = None
-        self._token, self._folder, self._buffer = cache_store.asked(token, cache_dir, buffer)
+        self._token, self._folder, self._buffer = cache_store.cache_arguments(token, cache_dir, buffer)
         self._model = model
-        self._plan = asked(partition, context.mode, in_float)
+        self._plan = plan_of(partition, context.mode, in_float)
         self._gears: tuple[CompiledGear, ...] = ()
         self._types: Types | None = None
         self._runners: dict[CompiledGear, Runner] = {}
@@ -173,21 +173,21 @@ class Compilation:
         self._gears = tuple(made)
         self._types = _types(model, self._gears)
         if made:
-            self._say(model, made[0].pieces)
+            self._log(model, made[0].pieces)
         self.compile_s = time.perf_counter() - begin
 
     def _programs(self, network: Network, token: str) -> CompiledGear:
         told = Cache(token, str(self._folder or ""))
         return programs_of(floating(network, self._plan), self.context, self._plan, told)
 
-    def _say(self, model: Model, pieces: Sequence[CompiledPiece]) -> None:
+    def _log(self, model: Model, pieces: Sequence[CompiledPiece]) -> None:
         """Log the pieces and the operations of the model, if events are asked for."""
-        events.say(
+        events.log(
             events.PIECES,
             lambda: f"{model.name}: {', '.join(f'{one.device} {len(one.operations)}' for one in pieces)}",
         )
-        events.say(events.MODELS, lambda: device_partition.log_text(networks(model)[0], pieces))
-        events.say(events.MODELS, model.dot)
+        events.log(events.MODELS, lambda: device_partition.log_text(networks(model)[0], pieces))
+        events.log(events.MODELS, model.dot)
 
     def _keep(self, store: Store) -> None:
         """Write the compiled model to the cache, or warn that this failed."""
@@ -264,7 +264,7 @@ class Compilation:
         for gear in self.gears:
             if gear.shapes == shapes:
                 return gear
-        if self._model is None or not told_later(self._model):
+        if self._model is None or not shapes_come_with_runs(self._model):
             raise InvalidDimensions(_other_shapes(self._gears, shapes))
         begin = time.perf_counter()
         store = self._store()

@@ -15,7 +15,7 @@ from typing import Any
 from npusim.frontends.nnadapter.model_building import Model
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, NNAdapterError, said
 from npusim.nnadapter.cache.cache_folder import checked_folder
-from npusim.nnadapter.cache_store import asked
+from npusim.nnadapter.cache_store import cache_arguments
 from npusim.nnadapter.compilation import Compilation
 from npusim.nnadapter.device_context import Context, Device
 from npusim.nnadapter.device_partition import Partition
@@ -75,7 +75,7 @@ class Config:
 
     def set_nnadapter_model_cache_buffers(self, token: str, buffer: bytes) -> None:
         """Set the cached model in memory from which a model with this token is restored. Raises InvalidParameter."""
-        name, _, data = asked(token, None, buffer)
+        name, _, data = cache_arguments(token, None, buffer)
         if name is None or data is None:
             raise InvalidParameter("cache buffers: a token and the bytes of a .nnc file must be given")
         self._buffers[name] = data
@@ -118,19 +118,14 @@ class Config:
         else:
             made = from_file(model, dynamic=self._shapes)
         own = context or self.context()
-        compilation = Compilation(
-            made, own, cache_dir=self._folder, partition=self._forced, in_float=self._in_float
-        )
-        buffer = self._buffers.get(compilation.token or "")
-        if buffer is not None:
-            compilation = Compilation(
-                made,
-                own,
-                cache_dir=self._folder,
-                token=compilation.token,
-                buffer=buffer,
-                partition=self._forced,
-                in_float=self._in_float,
-            )
+        settings: dict[str, Any] = {
+            "cache_dir": self._folder,
+            "partition": self._forced,
+            "in_float": self._in_float,
+        }
+        compilation = Compilation(made, own, **settings)
+        token = compilation.token or ""
+        if token in self._buffers:
+            compilation = Compilation(made, own, token=token, buffer=self._buffers[token], **settings)
         compilation.finish()
         return compilation

@@ -209,7 +209,7 @@ class Context:
                     member.call("destroy_context", member.context)
             raise
         self.members = tuple(made)
-        events.say(
+        events.log(
             events.DEVICES, lambda: f"context: {', '.join(self.devices)}; {self._text or 'no properties'}"
         )
 
@@ -369,7 +369,7 @@ def reasons(members: Sequence[Member], network: Network) -> list[dict[str, str]]
         for row, reason in zip(rows, said, strict=True):
             if reason is not None:
                 row[member.name] = reason
-                events.say(events.REASONS, lambda: f"{member.name}: {reason}")  # noqa: B023 - said at once
+                events.log(events.REASONS, lambda: f"{member.name}: {reason}")  # noqa: B023 - called at once
     if len(silent) == len(members):
         raise FeatureNotSupported("; ".join(silent))
     return rows

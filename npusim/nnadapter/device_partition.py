@@ -98,7 +98,7 @@ class Plan:
     in_float: tuple[placing.Forced, ...] = ()
 
 
-def asked(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
+def plan_of(given: Asked, mode: str, in_float: Partition | None = None) -> Plan:
     """Return the partition plan that a user asks for, in `mode` unless `given` names one.
 
     The lines of the environment are forced as well, unless a given `Partition` is `alone`.

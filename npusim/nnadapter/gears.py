@@ -41,7 +41,7 @@ def by_gear(shapes: Mapping[Input, Sequence[Sequence[int]]]) -> list[dict[Input,
     return distinct
 
 
-def told_later(model: Model) -> bool:
+def shapes_come_with_runs(model: Model) -> bool:
     """Whether an input has open sizes and no gears, so that only a run tells which shapes to compile for."""
     return any(not operand.type.known and not operand.type.dynamic for operand in model.input_operands)
 
@@ -56,7 +56,7 @@ def networks(model: Model) -> tuple[Network, ...]:
         return tuple(GraphNetwork(graph) for graph in graphs)
     if not model.finished:
         model.network()  # raises the error
-    if told_later(model):
+    if shapes_come_with_runs(model):
         return ()
     shapes = {operand: operand.type.dynamic for operand in model.input_operands if not operand.type.known}
     return tuple(model.network(gear) for gear in by_gear(shapes))
@@ -99,6 +99,6 @@ def with_gears(model: Model, shapes: Shapes) -> Model:
             hint = f"did you mean {near}?" if near else f"there are {', '.join(inputs) or 'none'}"
             raise InvalidParameter(f"dynamic shapes: {name}: no input with open sizes has this name, {hint}")
         type_ = inputs[name].type
-        asked = replace(type_, dynamic=[list(row) for row in rows])
-        type_.dynamic = checked(asked, name).dynamic
+        wanted = replace(type_, dynamic=[list(row) for row in rows])
+        type_.dynamic = checked(wanted, name).dynamic
     return model

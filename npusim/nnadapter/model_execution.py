@@ -87,7 +87,7 @@ class Execution:
         ]
         gear = self._compilation.gear_for(tuple(array.shape for array in arrays))
         result = self._compilation.run(gear, arrays)
-        events.say(events.RUNS, lambda: f"run: {result}")
+        events.log(events.RUNS, lambda: f"run: {result}")
         for index, array in enumerate(result.outputs):
             bound = self._outputs.get(index)
             if bound is not None:

@@ -13,21 +13,21 @@ from npusim.nnadapter.device_partition import Cut, Plan, cut
 from npusim.nnadapter.hal.driver import Cache, Submodel
 from npusim.nnadapter.running import machines_of, part_of
 from npusim.scheduler.partition.linked import Part
-from npusim.scheduler.partition.pieces import Piece as Stretch
+from npusim.scheduler.partition.pieces import Piece as PlannedPiece
 from npusim.session.devices import Bench
 
 
 def programs_of(network: Network, context: Context, plan: Plan, told: Cache) -> CompiledGear:
     """Partition and compile a model for one gear; `told` is the cache that drivers may use. Raises NNAdapterError."""
-    made = Programs(network, context, told)
+    programs = Programs(network, context, told)
     try:
-        found = cut(network, context.members, plan, made.bench)
-        made.forced = found.forced
-        gear = _gear(network, [made.piece(piece) for piece in found.pieces], found)
+        partition = cut(network, context.members, plan, programs.bench)
+        programs.forced = partition.forced
+        gear = _gear(network, [programs.piece(piece) for piece in partition.pieces], partition)
     except Exception:
-        made.destroy(())
+        programs.destroy(())
         raise
-    made.destroy(gear.pieces)
+    programs.destroy(gear.pieces)
     return gear
 
 
@@ -40,14 +40,14 @@ class Programs:
     def __init__(self, network: Network, context: Context, told: Cache) -> None:
         self.forced: Mapping[int, str] = {}
         self._network, self._context, self._told = network, context, told
-        self._made: dict[tuple[Stretch, str], CompiledPiece] = {}
+        self._made: dict[tuple[PlannedPiece, str], CompiledPiece] = {}
 
     def bench(self, forced: Mapping[int, str]) -> Bench:
         """Return the bench on which the search by cost times partitions of the model."""
         self.forced = forced
         network, cores = self._network, self._context.cores
 
-        def program(piece: Stretch) -> Part | None:
+        def program(piece: PlannedPiece) -> Part | None:
             member = self._context.members[piece.device]
             return part_of(self._once(piece, Cache()), cores) if member in cores else None
 
@@ -57,11 +57,11 @@ class Programs:
         )
         return Bench(network.name, machines_of(cores), program, inputs, outputs)
 
-    def piece(self, piece: Stretch) -> CompiledPiece:
+    def piece(self, piece: PlannedPiece) -> CompiledPiece:
         """Return a piece with its program and what the driver caches of it. Raises NNAdapterError."""
         return self._once(piece, self._told)
 
-    def _once(self, piece: Stretch, told: Cache) -> CompiledPiece:
+    def _once(self, piece: PlannedPiece, told: Cache) -> CompiledPiece:
         """Return a compiled piece; compile it unless that was done before with the same cache token."""
         if (piece, told.token) not in self._made:
             self._made[piece, told.token] = self._compiled(piece, told)
@@ -74,7 +74,7 @@ class Programs:
                 member = self._context.member(piece.device)
                 member.call("destroy_program", piece.program)
 
-    def _compiled(self, piece: Stretch, told: Cache) -> CompiledPiece:
+    def _compiled(self, piece: PlannedPiece, told: Cache) -> CompiledPiece:
         network, member = self._network, self._context.members[piece.device]
         forced = {place: self.forced[place] for place in piece.operations if place in self.forced}
         submodel = Submodel(network, piece.operations, forced)
@@ -103,11 +103,11 @@ def _tensor(network: Network, number: int) -> Tensor:
     return Tensor(network.tensor_name(number), network.tensor_type(number), network.value(number))
 
 
-def _gear(network: Network, pieces: Sequence[CompiledPiece], found: Cut) -> CompiledGear:
+def _gear(network: Network, pieces: Sequence[CompiledPiece], partition: Cut) -> CompiledGear:
     inputs, outputs = (
         tuple(_crossing(network, number) for number in side) for side in (network.inputs, network.outputs)
     )
     values = {number: network.value(number) for number in network.outputs}
     constants = {number: value for number, value in values.items() if value is not None}
-    timed = found.tries, found.by_order_cycles
+    timed = partition.tries, partition.by_order_cycles
     return CompiledGear(inputs, outputs, tuple(pieces), constants, *timed)

@@ -191,11 +191,6 @@ class Conversion(forms.Conversion):
         rank = len(self.shape(of))
         return [self.axis(axis, rank, name) for axis in self.wholes(name)]
 
-    def axis(self, axis: int, rank: int, name: str = "axis") -> int:
-        """Return an axis counted from the front. Raises InvalidParameter for one beyond the rank."""
-        self.require(-rank <= axis < rank, f"{name} is {axis}, must be -{rank}..{rank - 1}")
-        return axis % rank
-
     def float_of(self, name: str) -> float:
         """Return the number that a known argument stands for, dequantized if it is quantized."""
         scaling, number = self.given(name).type.quantization, self.real(name)

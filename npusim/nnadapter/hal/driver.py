@@ -17,7 +17,7 @@ nna.register(Doubler)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -31,24 +31,15 @@ Parser = Callable[[str], Any]
 """Parses the text of a property; raises ValueError or an NpusimError for an illegal one."""
 
 
-class Properties(Mapping[str, Any]):
+class Properties(dict[str, Any]):
     """The parsed properties of a context that a driver knows, by key.
 
     text: the whole text of properties, as the context got it.
     """
 
     def __init__(self, text: str = "", values: Mapping[str, Any] | None = None) -> None:
+        super().__init__(values or {})
         self.text = text
-        self._values = dict(values or {})
-
-    def __getitem__(self, key: str) -> Any:
-        return self._values[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
 
 @dataclass(frozen=True)

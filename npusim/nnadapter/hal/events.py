@@ -23,7 +23,7 @@ def verbosity() -> int:
     return int(text) if text.isdecimal() and len(text) < 4 else 0
 
 
-def say(level: int, text: Callable[[], str]) -> None:
+def log(level: int, text: Callable[[], str]) -> None:
     """Log a text, which is composed only if events of this level are asked for."""
     if level > verbosity():
         return

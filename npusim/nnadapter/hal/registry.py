@@ -25,7 +25,7 @@ from npusim.isa.base.nearest import nearest
 from npusim.isa.base.plain_values import printable
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
-from npusim.nnadapter.hal.events import DEVICES, say
+from npusim.nnadapter.hal.events import DEVICES, log
 from npusim.session import api
 
 DriverClass = TypeVar("DriverClass", bound=type)
@@ -179,7 +179,7 @@ def _open(name: str) -> Opened:
     except Exception as fault:
         text = str(fault) if isinstance(fault, NpusimError) else f"{type(fault).__name__}: {fault}"
         raise DeviceNotFound(f"device {said(name)}: cannot be opened: {text}") from fault
-    say(DEVICES, lambda: f"device {name}: opened")
+    log(DEVICES, lambda: f"device {name}: opened")
     return Opened(driver, device)
 
 

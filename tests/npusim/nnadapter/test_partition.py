@@ -27,7 +27,7 @@ from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.table import operator
 from npusim.nnadapter import device_partition, model_run
 from npusim.nnadapter.compilation import Compilation
-from npusim.nnadapter.device_partition import asked, cut, task_of
+from npusim.nnadapter.device_partition import cut, plan_of, task_of
 from npusim.nnadapter.gears import networks
 from npusim.nnadapter.piece_programs import Programs
 from npusim.session.devices import by_cost, by_order
@@ -275,7 +275,7 @@ def test_tries_are_bounded_and_said() -> None:
         context = nna.Context(given)
         made = compiled(network(), context, "cost")
         (network_,) = networks(nna.from_graph(network()))
-        plan = asked("cost", "order")
+        plan = plan_of("cost", "order")
         bench = Programs(network_, context, nna.Cache())
         assert cut(network_, context.members, plan, bench.bench).tries == made.gears[0].tries > 0
         assert by_cost(task_of(network_, context.members), bench.bench({}), most_tries=1).tries == 1
