@@ -78,7 +78,7 @@ class GraphBuilder:
         return self.tensors[tensor].type.shape
 
     def tensor(self, name: str, type: TensorType, data: Data | None = None) -> int:
-        """Return a new tensor: a constant where it has data, else for somebody to write."""
+        """Add a tensor and return its number: a constant if it has data, else one that a node will write."""
         if isinstance(data, np.ndarray):
             data.setflags(write=False)
         self.tensors.append(Tensor(name, type, data))
@@ -151,11 +151,11 @@ class GraphBuilder:
         return self.inputs[-1]
 
     def state(self, name: str, type: TensorType) -> int:
-        """Return a new state, real zero before the first run; `keep` says what it is after a run."""
+        """Add a state and return its number; it is zero before the first run, and `keep` says what it is after one."""
         return self.tensor(name, type)
 
     def keep(self, before: int, after: int) -> None:
-        """Return the value of `after` is that of the state `before` in the next run."""
+        """Make the value of `after` that of the state `before` in the next run."""
         self.states.append(State(before, after))
 
     # Nodes

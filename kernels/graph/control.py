@@ -75,7 +75,7 @@ def check_control(graph: Tensors, node: Node, where: str) -> None:
 def _check_ends(
     where: str, body: Graph, numbers: tuple[int, ...], wanted: list[Tensor | None] | list[Tensor]
 ) -> None:
-    """Return the ends of a body are what the node has outside."""
+    """Raise GraphError unless inputs or results of a body match what the node has outside."""
     if len(numbers) != len(wanted):
         raise GraphError(f"{where}s: {len(numbers)}, the layer has {len(wanted)}")
     for position, (number, other) in enumerate(zip(numbers, wanted, strict=True)):

@@ -180,7 +180,7 @@ class LayoutBuilder(GraphBuilder):
         return _Call(orders, found.parameters, found.kept is None)
 
     def _transposed(self, inputs: Sequence[int | None], parameters: Parameters) -> _Call:
-        """Return a transpose reads the image where it is, in the front end's order of its result."""
+        """Return a transpose that reads the image in NHWC and writes the front end's order."""
         how: Any = parameters
         perm = tuple(self._layout.image.index(axis) for axis in how.perm)
         return _Call([self._layout.image], parameters.changed(perm=perm), images=False)

@@ -54,7 +54,7 @@ def references(of_codes: Reference, combine: Combine) -> dict[str, Reference]:
 
 
 def of_numbers(combine: Combine) -> Reference:
-    """Return the reference of elements that stand for themselves, with the operator's activation if it has one."""
+    """Return the reference of values without scale, with the operator's activation if it has one."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         with np.errstate(all="ignore"):  # 32 bits wrap, and reals become infinite or no number

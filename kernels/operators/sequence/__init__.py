@@ -1,1 +1,1 @@
-"""Layers that go through a sequence and keep a state."""
+"""Recurrent layers: operators that go through a sequence and keep a state."""

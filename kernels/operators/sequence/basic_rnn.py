@@ -29,7 +29,7 @@ class RnnCellParameters(parameters.Parameters):
 
 
 class Positions(NamedTuple):
-    """Where the operands of a cell lie among the inputs of a call."""
+    """The positions of a cell's operands among the inputs of a call."""
 
     weights: int
     recurrent_weights: int
@@ -39,11 +39,11 @@ class Positions(NamedTuple):
 
 
 RNN_CELL = Positions(1, 2, 3, 4)
-"""Of layers of one direction."""
+"""The operands of layers with one direction."""
 
 
 def units_at(call: Call, cell: Positions) -> int:
-    """Return how many units a cell has."""
+    """Return the number of units of a cell."""
     return input_type(call, cell.weights).shape[0]
 
 
@@ -82,9 +82,9 @@ def _dynamic_step(
     state: Numbers,
     auxiliary: Numbers | None,
 ) -> Numbers:
-    """Return the same with int8 weights, the rows quantized at run time.
+    """Return the next state with int8 weights and rows quantized at run time.
 
-    Bit by bit as LiteRT, which adds in this order.
+    The order of the sum is LiteRT's, so that all bits are the same.
     """
     total: Numbers = np.broadcast_to(input_value(values, cell.bias), state.shape)
     operands = (x, cell.weights), (auxiliary, cell.auxiliary_weights), (state, cell.recurrent_weights)
@@ -126,13 +126,13 @@ def cell_is_there(call: Call, cell: Positions) -> bool:
 
 
 def rnn_macs_per_step(call: Call, cell: Positions, inputs: int) -> int:
-    """Multiply-accumulates of a step of one sequence, from the depth of all its inputs."""
+    """Return the multiply-accumulates of a step of one sequence, from the depth of all its inputs."""
     units = units_at(call, cell)
     return units * (inputs + units)
 
 
 class RnnParts:
-    """A cell f(W x + A a + R h + b), taken from step to step."""
+    """A cell f(W x + A a + R h + b) that adds its steps to an expansion one by one."""
 
     def __init__(self, parts: RealParts, cell: Positions, batch: int) -> None:
         self.parts, self.cell, self.batch = parts, cell, batch
@@ -142,7 +142,7 @@ class RnnParts:
 
     @property
     def states(self) -> tuple[int, ...]:
-        """The output."""
+        """The states after the steps so far: the output."""
         return (self.output,)
 
     def step(self, x: int, auxiliary: int | None = None) -> None:
@@ -158,7 +158,7 @@ class RnnParts:
 
 
 def rnn_in_one_step(call: Call[RnnCellParameters]) -> Expansion:
-    """Return an rnn: output and next state are one."""
+    """Expand an rnn: output and next state are one."""
     parts = RealParts(call)
     cell = RnnParts(parts, RNN_CELL, input_type(call).shape[0])
     cell.step(0)
@@ -169,7 +169,7 @@ def rnn_in_one_step(call: Call[RnnCellParameters]) -> Expansion:
 def rnn_over_sequence(
     call: Call[RnnCellParameters], batch: int, count: int, time_major: bool
 ) -> Expansion | None:
-    """Return a unidirectional_sequence_rnn of `count` steps."""
+    """Expand a unidirectional_sequence_rnn of `count` steps."""
     if not 0 < count <= MOST_STEPS:
         return None
     parts = RealParts(call)

@@ -59,7 +59,7 @@ _LSTM_LINKING = Linking(_LSTM_AUXILIARY, _AUXILIARY_WEIGHTS + 1)
 
 
 class BidirectionalSequenceLstmParameters(BothWays, CellParameters):
-    """activation: of the cells; the clips limit their states and projections."""
+    """activation: the function of the cells; the clips limit their states and projections."""
 
 
 def _lstm_infer(call: Call[BidirectionalSequenceLstmParameters]) -> Shapes:

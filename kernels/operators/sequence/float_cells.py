@@ -152,12 +152,12 @@ def _float_normalized(sums: Numbers) -> Numbers:
 
 
 CELL_TYPES = "int8*11, float32*4, int8, float32"
-"""Weights of input, state and peepholes, biases, projection and its bias."""
+"""Element types of the weights of input, state and peepholes, biases, projection and its bias."""
 
 _PLACES: tuple[str, ...] = ("input", "cell", "forget", "output")
 """The order of the gates in LiteRT's buffer. It has no place for an input gate without weights."""
 _BLOCK = 16
-"""LiteRT's layer normalization adds up so many values at a time, and the remaining ones one by one."""
+"""Number of values that LiteRT's layer normalization adds at a time; the remaining ones are added one by one."""
 
 
 class DynamicCell(FloatCell):

@@ -43,7 +43,7 @@ HIDDEN = 4
 
 
 class Addend(NamedTuple):
-    """weights @ (quantized values - zero point), and the (multiplier, shift) that takes it to the format of the result.
+    """A matrix product of a gate: weights @ (values - zero point), and its (multiplier, shift) to the result's format.
 
     `offset` is bias - weights @ zero point.
     """
@@ -53,14 +53,14 @@ class Addend(NamedTuple):
     rescale: tuple[int, int]
 
     def of(self, codes: Numbers) -> Int64Array:
-        """Return the rescaled products of quantized values [batch, columns]: [batch, rows]."""
+        """Return the requantized products of values [batch, columns]: [batch, rows]."""
         # float64 holds these sums exactly and multiplies matrices fast
         products = codes.astype(np.float64) @ self.weights.T
         return _rescale(products.astype(np.int64) + self.offset, self.rescale)
 
 
 class LayerNorm(NamedTuple):
-    """Weights and bias [cells] of normalized sums, the least variance, and what takes the products to sums' format."""
+    """Weights and bias [cells] of normalized sums, the least variance, and the multiplier to the sums' format."""
 
     weights: Int64Array
     bias: Int64Array
@@ -68,7 +68,7 @@ class LayerNorm(NamedTuple):
     rescale: tuple[int, int]
 
     def of(self, sums: Int64Array) -> Int64Array:
-        """Return the rows [batch, cells] with mean 0 and variance 1 in 1/1024, times the weights, plus the bias."""
+        """Return rows [batch, cells] with mean 0 and variance 1 in 1/1024, times the weights, plus the bias."""
         count = sums.shape[1]
         # C's division of integers drops the fraction
         mean = (np.fix(sums.sum(axis=1) * 1024 / count)).astype(np.int64)
@@ -94,7 +94,7 @@ class Gate(NamedTuple):
     layer_norm: LayerNorm | None
 
     def sums(self, x: Numbers, output_state: Numbers, cell_state: Int64Array) -> Int64Array:
-        """Sums [batch, cells] before the gate's function, int16 with 12 fraction bits."""
+        """Return the sums [batch, cells] before the gate's function, int16 with 12 fraction bits."""
         total = _saturate(self.from_input.of(x))
         total = _saturate(total + self.from_output.of(output_state))
         if self.peephole is not None:
@@ -112,7 +112,7 @@ def integer_reference(call: Call, values: Values) -> list[Array]:
 
 
 class IntegerCell:
-    """A call's weights and multipliers, ready to take steps."""
+    """An LSTM cell in integers: its weights and multipliers, and a step."""
 
     def __init__(self, call: Call[IntegerParameters], values: Values) -> None:
         self.gates = {gate: _gate(call, values, gate) for gate in gates_of(call)}
@@ -214,7 +214,7 @@ def _addend(
     zero_point: int,
     target_scale: np.float32,
 ) -> Addend:
-    """Weights times quantized values of (scale, zero point), in units of `target_scale`."""
+    """Return the product of weights with values of (scale, zero point), in units of `target_scale`."""
     weights: Any = input_value(values, position).astype(np.int64)
     offset = -zero_point * weights.sum(axis=1)
     if bias_position is not None:
@@ -223,7 +223,7 @@ def _addend(
 
 
 def _rescale_of(call: Call, position: int, scale: np.float32, target_scale: np.float32) -> tuple[int, int]:
-    """What takes products of the weights at a position and codes of a scale to units of `target_scale`, in float32."""
+    """Return the multiplier of products with the weights at a position to units of `target_scale`, in float32."""
     weight_scale = np.float32(quantization(input_type(call, position)).scale)
     with np.errstate(over="ignore"):
         return _pair(weight_scale * scale / target_scale)
@@ -253,7 +253,7 @@ def largest_shift(call: Call) -> int:
 
 
 def _hidden(call: Call[IntegerParameters]) -> tuple[float, int]:
-    """Scale and zero point of o tanh(c)."""
+    """Return scale and zero point of o tanh(c)."""
     hidden = call.parameters.intermediates[HIDDEN]
     if hidden is None:
         raise ValueError("o tanh(c) has no scale; the operator's rules should have refused the call")
@@ -276,7 +276,7 @@ def _pair(real: float | np.float32) -> tuple[int, int]:
 
 
 def _limit(clip: float, scale: float, largest: int) -> int:
-    """Return a clip value in quantized values, 0 for none."""
+    """Return a clip limit in quantized steps, 0 for none."""
     return int(min(np.float32(clip) / np.float32(scale), np.float32(largest))) if clip > 0 else 0
 
 
@@ -294,7 +294,7 @@ def _saturate(values: Int64Array) -> Int64Array:
 
 
 _EXPONENT_TOLERANCE = 1e-3
-"""How far LiteRT lets the logarithm of a scale be from a integer that it takes it for."""
+"""How far the logarithm of a scale may be from an integer for LiteRT to accept it as a power of two."""
 
 
 def tanh_activation(call: Call[CellParameters]) -> bool:

@@ -113,7 +113,7 @@ all biases, all multipliers (32 bits each), all shifts. Integer LSTM layers of a
 
 
 MOST_STEPS = 256
-"""Longer sequences stay one layer: each step is three, and all of them are scheduled."""
+"""Maximum number of steps of a layer that is unrolled: each becomes three layers, which are all scheduled."""
 
 
 def integer_steps(call: Call, count: int, time_major: bool) -> Expansion | None:

@@ -19,9 +19,9 @@ from npusim.kernels.operators.sequence import recurrence
 Float32Array = NDArray[np.float32]
 
 _PACKET = 4
-"""Values of an SSE register."""
+"""Number of values in an SSE register."""
 _LARGEST_TANH = 7.90738964080810547
-"""From here on the quotient is 1."""
+"""From this argument on the quotient is 1."""
 _TANH_NUMERATOR = (1.394553628e-8, 2.102733560e-5, 3.520756727e-3, 1.340216100e-1)
 _TANH_DENOMINATOR = (8.015776984e-7, 3.326951409e-4, 2.597254514e-2, 4.673548340e-1, 1.0)
 _LARGEST_EXPONENT, _SMALLEST_EXPONENT = 16.6355324, -104.0
@@ -32,13 +32,13 @@ _LN_2 = (0.693359375, -2.12194440e-4)
 _EXP_EVEN = (4.1898667812347412109375e-2, 0.49999141693115234375)
 _EXP_ODD = (8.33471305668354034423828125e-3, 0.16666877269744873046875)
 _PARTS = 32
-"""Into how many steps of a table expf cuts a power of two."""
+"""Number of table steps into which expf divides a power of two."""
 _EXPF = (0.05550361559341535, 0.2402284522445722, 0.6931471806916203)
 """Coefficients of 2^r - 1 for a small r, from the third power down."""
 
 
 def _polynomial(x: Float32Array, coefficients: Sequence[float]) -> Float32Array:
-    """By Horner's rule, the coefficient of the highest power first."""
+    """Evaluate by Horner's rule, the coefficient of the highest power first."""
     result: Any = np.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         result = result * x + np.float32(coefficient)
@@ -54,14 +54,14 @@ def tanh(x: Float32Array) -> Float32Array:
 
 
 def activated(name: recurrence.Function, x: Float32Array) -> Float32Array:
-    """Return the activation of a cell: the hyperbolic tangent as above, others as in all cells."""
+    """Apply the activation of a cell: the tanh of this file, others as in all cells."""
     return tanh(x) if name == "tanh" else recurrence.activated(name, x)
 
 
 def logistic(x: Float32Array, first: int) -> Float32Array:
-    """Return the function of a vector that begins `first` values behind an aligned address.
+    """Return the logistic function of a vector that begins `first` values behind an aligned address.
 
-    Eigen computes whole packets at aligned addresses by a polynomial, and what lies before and behind them by expf.
+    Eigen computes whole packets at aligned addresses by a polynomial, and the values before and behind them by expf.
     """
     before = min(-first % _PACKET, x.size)
     end = before + (x.size - before) // _PACKET * _PACKET
@@ -75,7 +75,7 @@ def logistic(x: Float32Array, first: int) -> Float32Array:
 
 
 def _expf(x: Float32Array) -> Float32Array:
-    """exp(x) in float64, rounded once: 2^(k / 32) from a table, times 2^r by a polynomial."""
+    """Return exp(x) in float64, rounded once: 2^(k / 32) from a table, times 2^r by a polynomial."""
     steps = x.astype(np.float64) * (_LOG2_E * _PARTS)
     whole = np.clip(np.nan_to_num(np.rint(steps)), -(1 << 16), 1 << 16)
     cubic, square, linear = (
@@ -88,7 +88,7 @@ def _expf(x: Float32Array) -> Float32Array:
 
 
 def _exponential(x: Float32Array) -> Float32Array:
-    """exp(x) as the square of exp(x / 2), which is 2^m exp(r) with r near 0."""
+    """Return exp(x) as the square of exp(x / 2), which is 2^m exp(r) with r near 0."""
     half = np.maximum(x, np.float32(_SMALLEST_EXPONENT)) * np.float32(0.5)
     m = np.floor(half * np.float32(_LOG2_E) + np.float32(0.5))
     r = half - m * np.float32(_LN_2[0]) - m * np.float32(_LN_2[1])
@@ -99,7 +99,7 @@ def _exponential(x: Float32Array) -> Float32Array:
 
 
 def added_up(rows: Float32Array, block: int = _PACKET) -> Float32Array:
-    """Sums along the last axis in the order of LiteRT's vectors: blocks, then the lanes of a block, then the rest.
+    """Add along the last axis in the order of LiteRT's vectors: blocks, then the lanes of a block, then the rest.
 
     block: values that are added at a time: one vector of 4, or 4 vectors, of which the first and third are added first.
     """

@@ -1,4 +1,4 @@
-"""The LSTM cell as data: operands, parameters, sizes, the equations of a step, and the rules of a call."""
+"""The LSTM cell: its operands, parameters and sizes, the equations of a step, and the rules of a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from npusim.kernels.operators.sequence.recurrence import Numbers, by_steps, in_l
 GATES = ("input", "forget", "cell", "output")
 PEEPHOLE_GATES = ("input", "forget", "output")
 LAYER_NORM_EPSILON = 1e-8
-"""What is added to the variance of normalized sums of floats."""
+"""The number added to the variance when float sums are normalized."""
 
 Code = Annotated[int, Between(-(1 << 31), (1 << 31) - 1)]
 Limit = Annotated[float, Between(0.0)]
@@ -28,7 +28,7 @@ Limit = Annotated[float, Between(0.0)]
 
 
 class CellParameters(parameters.Parameters):
-    """activation: of the cell; the clips limit its state and its projection."""
+    """activation: the function of the cell; the clips limit its state and its projection."""
 
     activation: Literal["tanh", "none", "relu", "relu6", "sigmoid"] = "tanh"
     cell_clip: Limit = 0.0
@@ -38,20 +38,20 @@ class CellParameters(parameters.Parameters):
 class IntegerParameters(CellParameters):
     """intermediates: of integer cells, (scale, zero point) of the sums of the four gates and of o tanh(c).
 
-    Those of the sums matter only where they are normalized.
+    Those of the sums only matter if the sums are normalized.
     """
 
     intermediates: tuple[tuple[float, Code] | None, ...] = ()
 
 
 class LstmParameters(IntegerParameters):
-    """Of a layer over a sequence; time_major: the input is [steps, batch, ...] instead of [batch, steps, ...]."""
+    """time_major: the input of the layer is [steps, batch, ...] instead of [batch, steps, ...]."""
 
     time_major: bool = False
 
 
 class Operand(IntEnum):
-    """Positions of the operands of TFLite's UNIDIRECTIONAL_SEQUENCE_LSTM; of four gates the first is named."""
+    """Positions of the operands of TFLite's UNIDIRECTIONAL_SEQUENCE_LSTM; for four gates the first one is named."""
 
     INPUT = 0
     INPUT_WEIGHTS = 1  # 1..4, one per gate, [cells, inputs]
@@ -75,7 +75,7 @@ PEEPHOLES = {
 
 
 class Layout(NamedTuple):
-    """Where the operands of one float cell lie among the inputs of a call: of gates and peepholes the first."""
+    """Positions of a float cell's operands among the inputs of a call; for gates and peepholes the first one."""
 
     input_weights: int
     recurrent_weights: int
@@ -100,7 +100,7 @@ CELL = Layout(
     Operand.CELL_STATE,
     Operand.LAYER_NORM,
 )
-"""Of a layer of one direction, and of a single step."""
+"""The operands of a layer with one direction, and of a single step."""
 
 
 V = TypeVar("V")
@@ -111,7 +111,7 @@ class LstmArithmetic(Protocol[V]):
 
     @property
     def coupled(self) -> bool:
-        """True if the cell has no input gate; it is 1 - forget gate then."""
+        """True if the input gate is 1 - forget gate, because the cell has no weights for it."""
 
     def opened(self, gate: str, sums: V) -> V:
         """Return the logistic function of the sums of a gate."""
@@ -153,7 +153,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(call: Call[LstmParameters]) -> Sizes:
-    """Return the sizes that input and weights say."""
+    """Return the sizes of a layer, from its input and weights."""
     first, second, inputs = input_type(call, Operand.INPUT).shape
     batch, steps = (second, first) if call.parameters.time_major else (first, second)
     cells, outputs = input_type(call, weights_of("output", Operand.RECURRENT_WEIGHTS)).shape
@@ -171,7 +171,7 @@ def operand(call: Call, position: int) -> TensorType | None:
 
 
 def present(call: Call, position: int) -> bool:
-    """True if the operand is there."""
+    """Return True if an operand is there."""
     return operand(call, position) is not None
 
 
@@ -187,13 +187,16 @@ def initial_state(values: Values, position: Operand, shape: tuple[int, int], zer
 
 
 Step = Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers]]
-"""(input [batch, inputs], output state, cell state) -> new output state, new cell state."""
+"""Maps (input [batch, inputs], output state, cell state) to the new output state and cell state."""
 
 
 def walk(
     call: Call[LstmParameters], values: Values, output_state: Numbers, cell_state: Numbers, step: Step
 ) -> list[Array]:
-    """Take the cell through the sequence: the outputs of all its steps, in the layout of the input; then its states."""
+    """Take the cell through the sequence.
+
+    Return the outputs of all steps in the layout of the input, then its states.
+    """
     sequence = by_steps(input_value(values, Operand.INPUT), call.parameters.time_major)
     outputs = []
     for x in sequence:
@@ -204,7 +207,7 @@ def walk(
 
 
 def _as_stored(call: Call, *states: Numbers) -> Iterator[Array]:
-    """States in the type and shape of their tensors."""
+    """Yield states in the type and shape of their tensors."""
     for position, state in zip((Operand.OUTPUT_STATE, Operand.CELL_STATE), states, strict=True):
         tensor = operand(call, position)
         if tensor is not None:
@@ -237,14 +240,14 @@ def sizes_at(call: Call, layout: Layout) -> tuple[int, int]:
 
 
 def macs_per_step(call: Call, layout: Layout, inputs: int, auxiliary: int = 0) -> int:
-    """Multiply-accumulates of a step of one sequence, from sizes of input and auxiliary input."""
+    """Return the multiply-accumulates of a step of one sequence, from the sizes of input and auxiliary input."""
     cells, outputs = sizes_at(call, layout)
     macs = len(gates_at(call, layout)) * cells * (inputs + auxiliary + outputs)
     return macs + (cells * outputs if present(call, layout.projection_weights) else 0)
 
 
 def work_of_step(call: Call) -> Workload:
-    """Return the work of one step of a batch, of an operator that is one cell and one step."""
+    """Return the work of one step of a batch."""
     batch, inputs = input_type(call).shape
     cells, outputs = sizes_at(call, CELL)
     work = elementwise(call, batch * cells * OPERATIONS_PER_CELL)

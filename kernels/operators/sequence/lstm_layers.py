@@ -208,7 +208,7 @@ def _layer_shapes(call: Call) -> bool:
 
 
 def _layer_expand(call: Call[UnidirectionalSequenceLstmParameters]) -> Expansion | None:
-    """Layers as steps."""
+    """Expand a layer into its steps."""
     if input_type(call).real:
         sizes = sizes_of(call)
         return lstm_over_sequence(call, sizes.batch, sizes.steps, call.parameters.time_major)

@@ -55,7 +55,7 @@ def _reference(call: Call, values: Values) -> list[Array]:
 
 
 def _sums(call: Call, values: Values, gate: int, columns: Int64Array) -> Int64Array:
-    """[batch, outputs], with 12 fraction bits in 16."""
+    """Return the sums of a gate [batch, outputs], 16-bit words with 12 fraction bits."""
     rows = _rows(values, gate).astype(np.int64) - quantization(input_type(call, _INPUT_WEIGHTS)).zero_point
     # float64 holds these sums exactly and multiplies matrices fast
     products = (columns.astype(np.float64) @ rows.T.astype(np.float64)).astype(np.int64)
@@ -71,7 +71,7 @@ def _rows(values: Values, gate: int) -> Array:
 
 
 def _rescale(call: Call) -> tuple[int, int]:
-    """Return what takes products to sums; the scale of the biases is that of weights over 128."""
+    """Return the multiplier from products to sums; the scale of the biases is that of the weights over 128."""
     weights = quantization(input_type(call, _INPUT_WEIGHTS)).scale
     return quantize_multiplier(float(np.float32(weights / _ZERO)) * _SUMS_PER_ONE)
 
@@ -133,7 +133,7 @@ def _shift(call: Call) -> bool:
 
 
 def _expand(call: Call) -> Expansion | None:
-    """One product of input and output state, side by side, with all weights; then the step."""
+    """Expand to one product of input and output state, side by side, with all weights, and the step of the cell."""
     found, values = Expansion(_INPUTS), known(call)
     if any(values[position] is None for position in range(_INPUT_WEIGHTS, _CELL_STATE)):
         return None

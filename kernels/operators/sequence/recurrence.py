@@ -16,11 +16,11 @@ from npusim.kernels.operator.operator import Call, Shapes, Values
 Numbers = NDArray[Any]
 
 Function = Literal["none", "relu", "relu_n1_to_1", "relu6", "tanh", "sigmoid"]
-"""What a cell may take of its sums."""
+"""The activation functions of cells."""
 
 
 def activated(function: Function, x: Numbers) -> Numbers:
-    """Return the function of every element, in float32."""
+    """Apply a function to every element, in float32."""
     return _FUNCTIONS[function](x)
 
 
@@ -89,7 +89,7 @@ class BothWays(parameters.Parameters):
 
 
 class Linking(NamedTuple):
-    """Which operands say how the cells are linked to an auxiliary sequence: it, and one of its weights."""
+    """The operands that decide how cells use an auxiliary sequence: the sequence, and one of its weights."""
 
     auxiliary: int
     weights: int
@@ -113,7 +113,7 @@ class Linking(NamedTuple):
 
 
 Run = Callable[[int, Numbers, Numbers | None], tuple[list[Numbers], list[Numbers]]]
-"""(direction, input by steps, auxiliary input by steps) -> outputs of the steps, states at the end."""
+"""Maps (direction, input by steps, auxiliary input by steps) to the outputs of the steps and the final states."""
 
 
 def run_both_ways(call: Call[BothWays], values: Values, linking: Linking, run: Run) -> list[Array]:

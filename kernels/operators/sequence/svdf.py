@@ -58,7 +58,7 @@ class Parameters(RnnCellParameters):
 
 
 def _sizes(call: Call[Parameters]) -> tuple[int, int, int]:
-    """Filters, columns of the memory, units."""
+    """Return the numbers of filters, of columns of the memory, and of units."""
     filters, columns = input_type(call, _TIME_WEIGHTS).shape
     return filters, columns, filters // call.parameters.rank
 
@@ -93,7 +93,7 @@ def _real_reference(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
-    """With int8 weights: the step is quantized at run time, time weights become float32 again."""
+    """Compute with int8 weights: the step is quantized at run time, time weights are dequantized."""
     filters, columns, units = _sizes(call)
     x: Numbers
     x, feature, time = (input_value(values, each) for each in (_INPUT, _FEATURE_WEIGHTS, _TIME_WEIGHTS))
@@ -139,7 +139,7 @@ def _integer_reference(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _rescales(call: Call) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return what takes products with feature weights to the state, and sums over time to the result, in float64."""
+    """Return the multipliers from products to the state, and from sums over time to the result, in float64."""
     scales = [
         quantization(input_type(call, position)).scale
         for position in (_INPUT, _FEATURE_WEIGHTS, _STATE, _TIME_WEIGHTS)
@@ -162,7 +162,9 @@ def _workload(call: Call[Parameters]) -> Workload:
 
 
 def _expand(call: Call[Parameters]) -> Expansion | None:
-    """The memory with its newest column, times the time weights, summed over time and over the filters of a unit."""
+    """Expand to the memory with its newest column, times the time weights, summed over time and over the filters of a
+    unit.
+    """
     if not input_type(call).real:
         return None
     parts, chosen = RealParts(call), call.parameters

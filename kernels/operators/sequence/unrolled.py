@@ -30,7 +30,7 @@ from npusim.kernels.operators.sequence.lstm_cell import (
 from npusim.kernels.operators.sequence.recurrence import BothWays, Function, Linking
 
 MOST_STEPS = 64
-"""Longer sequences stay one layer: each step is up to forty."""
+"""Maximum number of steps of a layer that is unrolled: each becomes up to forty layers."""
 
 Shape = tuple[int, ...]
 
@@ -44,20 +44,20 @@ _OPERATORS: dict[Function, str] = {"tanh": "tanh", "sigmoid": "logistic", **_FUS
 
 
 class CellInParts(Protocol):
-    """A cell that is taken from step to step; `output` and `states` are numbers of what it has come to."""
+    """A cell that adds its steps to an expansion; `output` and `states` are the numbers of its latest results."""
 
     output: int
 
     @property
     def states(self) -> tuple[int, ...]:
-        """In the order of the operands."""
+        """The states after the steps so far, in the order of the operands."""
 
     def step(self, x: int, auxiliary: int | None = None) -> None:
-        """Return the next output and states."""
+        """Add the next output and states."""
 
 
 class RealParts:
-    """The parts of a call, all of its element type. Numbers are those of the expansion."""
+    """Builds the parts of a float call as an expansion; tensors are known by their numbers in it."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -74,42 +74,42 @@ class RealParts:
         return position < len(self.call.inputs) and self.call.inputs[position] is not None
 
     def constant(self, value: float) -> int:
-        """One number, as broadcasting takes it."""
+        """Add one number, in a shape that broadcasts."""
         return self.found.constant(np.array([[value]], self.dtype))
 
     def product(self, name: str, x: int, rows: int, weights: int, bias: int | None = None) -> int:
-        """x [rows, k] times weights [units, k], which are an operand of the call, plus a bias."""
+        """Add x [rows, k] times weights [units, k], an operand of the call, plus a bias."""
         units = input_type(self.call, weights).shape[0]
         inputs: list[int | None] = [x, weights] if bias is None else [x, weights, bias]
         return self._add(name, "fully_connected", inputs, (rows, units), fully_connected.Parameters())
 
     def sum(self, name: str, a: int, b: int, shape: Shape, function: Function = "none") -> int:
-        """a + b, and a function of it."""
+        """Add a + b, and a function of it."""
         fused = _FUSED.get(function)
         total = self._add(name, "add", [a, b], shape, Activated(activation=fused or "none"))
         return total if fused is not None else self.function(f"{name}_{function}", total, shape, function)
 
     def difference(self, name: str, a: int, b: int, shape: Shape) -> int:
-        """a - b."""
+        """Add a - b."""
         return self._add(name, "sub", [a, b], shape, Activated())
 
     def times(self, name: str, a: int, b: int, shape: Shape) -> int:
-        """a b, element by element."""
+        """Add a b, element by element."""
         return self._add(name, "mul", [a, b], shape, Activated())
 
     def function(self, name: str, x: int, shape: Shape, function: Function) -> int:
-        """Return a function of every element."""
+        """Add a function of every element."""
         return x if function == "none" else self._add(name, _OPERATORS[function], [x], shape, NONE)
 
     def limited(self, name: str, x: int, shape: Shape, limit: float) -> int:
-        """x within -limit..limit, unless the limit is 0."""
+        """Add x within -limit..limit, unless the limit is 0."""
         if not limit:
             return x
         below = self._add(f"{name}_most", "minimum", [x, self.constant(limit)], shape, NONE)
         return self._add(f"{name}_least", "maximum", [below, self.constant(-limit)], shape, NONE)
 
     def normalized(self, name: str, x: int, shape: Shape, epsilon: float) -> int:
-        """Return the rows of mean 0 and variance 1."""
+        """Add rows normalized to mean 0 and variance 1."""
         column, rows = (shape[0], 1), MeanParameters(axes=(1,), keep_dims=True)
         centre = self._add(f"{name}_mean", "mean", [x], column, rows)
         deviations = self.difference(f"{name}_deviations", x, centre, shape)
@@ -120,29 +120,29 @@ class RealParts:
         return self.times(f"{name}_normalized", deviations, root, shape)
 
     def reshaped(self, name: str, x: int, shape: Shape) -> int:
-        """Return the same elements under another shape."""
+        """Add the same elements under another shape."""
         return self._add(name, "reshape", [x], shape, ReshapeParameters(shape=shape))
 
     def summed(self, name: str, x: int, shape: Shape) -> int:
-        """x without its last axis, whose elements are added."""
+        """Add x summed along its last axis."""
         axes = MeanParameters(axes=(len(shape) - 1,), keep_dims=False)
         return self._add(name, "sum", [x], shape[:-1], axes)
 
     def part(self, name: str, x: int, axis: int, begin: int, size: int, shape: Shape) -> int:
-        """Some elements of x, of `shape`, along an axis."""
+        """Add a slice of x, of `shape`, along an axis."""
         sizes = tuple(size if at == axis else each for at, each in enumerate(shape))
         begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
         return self._add(name, "slice", [x], sizes, SliceParameters(begin=begins, size=sizes))
 
     def step(self, sequence: int, number: int, time_major: bool) -> int:
-        """Return the input of one step, [batch, depth]; `sequence` is an operand of the call."""
+        """Add the input of one step, [batch, depth]; `sequence` is an operand of the call."""
         shape = input_type(self.call, sequence).shape
         axis = 0 if time_major else 1
         x = self.part(f"input_{sequence}", sequence, axis, number, 1, shape)
         return self.reshaped(f"step_{sequence}", x, (shape[1 - axis], shape[2]))
 
     def joined(self, name: str, outputs: list[int], shape: Shape, time_major: bool) -> int:
-        """Return the outputs of all steps, each [batch, depth], as one tensor."""
+        """Add the outputs of all steps, each [batch, depth], as one tensor."""
         axis = 0 if time_major else 1
         size = tuple(1 if at == axis else each for at, each in enumerate(shape))
         parts: list[int | None] = [
@@ -151,12 +151,12 @@ class RealParts:
         return self._add(name, "concatenation", parts, shape, ConcatenationParameters(axis=axis))
 
     def merged(self, name: str, parts: list[int], shape: Shape) -> int:
-        """Tensors side by side along the last axis."""
+        """Add tensors side by side along the last axis."""
         return self._add(name, "concatenation", [*parts], shape, ConcatenationParameters(axis=len(shape) - 1))
 
 
 def one_way(parts: RealParts, cell: CellInParts, count: int, time_major: bool) -> Expansion:
-    """Return a layer that takes a cell through the `count` steps of its first operand."""
+    """Expand a layer that takes a cell through the `count` steps of its first operand."""
     outputs = []
     for number in range(count):
         parts.where = f"step_{number}/"
@@ -171,9 +171,9 @@ def one_way(parts: RealParts, cell: CellInParts, count: int, time_major: bool) -
 def both_ways(
     parts: RealParts, cells: Sequence[CellInParts], linking: Linking, depths: Sequence[int]
 ) -> Expansion:
-    """Return a layer that takes two cells through the steps, the second from the end.
+    """Expand a layer that takes two cells through the steps, the second from the end.
 
-    `depths` are those of their outputs.
+    `depths` are the depths of their outputs.
     """
     call: Call[BothWays] = parts.call
     time_major = call.parameters.time_major
@@ -197,7 +197,7 @@ def both_ways(
 
 
 class LstmParts:
-    """A cell and its states, taken from step to step."""
+    """An LSTM cell that adds its steps to an expansion one by one."""
 
     def __init__(self, parts: RealParts, layout: Layout, batch: int) -> None:
         self.parts, self.layout = parts, layout
@@ -213,11 +213,11 @@ class LstmParts:
 
     @property
     def states(self) -> tuple[int, ...]:
-        """Of output and cell."""
+        """Output and cell state after the steps so far."""
         return self.output, self.state
 
     def step(self, x: int, auxiliary: int | None = None) -> None:
-        """Return the next output and state."""
+        """Add the next output and state."""
 
         def sums(gate: str, state: int) -> int:
             return self._sums(gate, x, auxiliary, state)
@@ -255,7 +255,7 @@ class LstmParts:
         return self.parts.times("hidden", gate, activated, self.shape)
 
     def _sums(self, gate: str, x: int, auxiliary: int | None, state: int) -> int:
-        """Return what the function of a gate is taken of."""
+        """Add the sums of a gate: products, bias and peephole, normalized if the cell has weights for that."""
         parts, layout, shape, number = self.parts, self.layout, self.shape, GATES.index(gate)
         normalized = parts.has(layout.layer_norm + number)
         bias = layout.biases + number
@@ -291,7 +291,7 @@ class LstmParts:
 
 
 def lstm_in_one_step(call: Call[CellParameters]) -> Expansion:
-    """Return an lstm."""
+    """Expand an lstm."""
     parts = RealParts(call)
     cell = LstmParts(parts, CELL, input_type(call).shape[0])
     cell.step(0)
@@ -306,7 +306,7 @@ def lstm_in_one_step(call: Call[CellParameters]) -> Expansion:
 def lstm_over_sequence(
     call: Call[CellParameters], batch: int, count: int, time_major: bool
 ) -> Expansion | None:
-    """Return a unidirectional_sequence_lstm of `count` steps."""
+    """Expand a unidirectional_sequence_lstm of `count` steps."""
     if not 0 < count <= MOST_STEPS:
         return None
     parts = RealParts(call)

@@ -66,10 +66,9 @@ Steps = Callable[[RealSteps, Any], int | None]
 
 
 def tabulate(codes_of: CodeFunction) -> Table:
-    """Return the function that gives a call's table: the output code of each input code.
+    """Return the function that gives a call's table: the quantized output for each quantized input.
 
-    Its 256 entries have the output's element type, in the order of the input's raw bytes (int8: 0..127, then
-    -128..-1).
+    Its 256 entries have the output's element type, in the order of the input's raw bytes (int8: 0..127, then -128..-1).
     """
 
     def table(call: Call) -> Array:
@@ -153,9 +152,9 @@ def tabulate_real(function: RealFunction, clamped: tuple[str, ...] = ("int8",)) 
 
 
 def tabulate_by_value(function: RealFunction) -> Table:
-    """Return the table of a float function that LiteRT has no table of: float32 results divided by the output's scale.
+    """Return the table of a float function for which LiteRT has none: float32 results divided by the output's scale.
 
-    They are rounded half away from zero, and what the output type does not hold becomes its nearest code.
+    They are rounded half away from zero; results beyond the output type become its nearest value.
     """
 
     def codes_of(call: Call, codes: Int64Array) -> IntArray:
@@ -168,7 +167,7 @@ def tabulate_by_value(function: RealFunction) -> Table:
 
 
 def reals_of(call: Call, codes: Int64Array) -> Float32Array:
-    """Return the float values that quantized values of the input stand for, in float32."""
+    """Dequantize values of the input to float32."""
     source = quantization(input_type(call))
     with np.errstate(over="ignore"):
         return np.float32(source.scale) * (codes - source.zero_point).astype(np.float32)
@@ -284,7 +283,7 @@ def wide_operator(
 
 
 def of_whole_numbers(function: Callable[[Any], Any]) -> Reference:
-    """Return the reference of elements that stand for themselves: what is beyond 32 bits wraps."""
+    """Return the reference of values without scale: results beyond the type wrap."""
 
     def reference(call: Call, values: Values) -> list[Array]:
         with np.errstate(over="ignore"):
