@@ -28,6 +28,7 @@ class Problem(NamedTuple):
 
     few_bits:  its weights have the array's `weight_bits`, else all 8.
     looked_up: each output is replaced by its entry of a table.
+    value_bytes: of the feature map, in the buffers of the array: 2 for int16.
     """
 
     ofm_height: int
@@ -43,6 +44,7 @@ class Problem(NamedTuple):
     dilation_height: int = 1
     few_bits: bool = False
     looked_up: bool = False
+    value_bytes: int = 1
 
     @property
     def pixels(self) -> int:

@@ -150,6 +150,7 @@ class MacInstruction(Instruction):
             self.dilation_height,
             bool(self.few_bits),
             bool(self.looked_up),
+            self._map_bytes,
         )
 
     def misfits(self, context: Context) -> list[str]:

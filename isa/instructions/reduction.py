@@ -134,7 +134,7 @@ class Pool(Pooling):
         array = context.hardware.mac_array
         problem = Problem(
             self.ofm_height, self.ofm_width, self.depth, self.depth, self.kernel_height, self.kernel_width,
-            self.stride_width, 1, True, self.stride_height,
+            self.stride_width, 1, True, self.stride_height, value_bytes=1 + self.wide,
         )  # fmt: skip
         cycles = engine_of(array).pool(array, problem)
         return None if cycles is None else cycles * turns(self.wide, context)

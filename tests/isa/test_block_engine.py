@@ -53,6 +53,23 @@ BY_HAND = [
 ]
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_the_buffer_holds_half_as_many_int16_values(size: int) -> None:
+    """A block of int16 values takes twice its bytes; where that does not fit, blocks are smaller."""
+    shape, smaller = u55(size), 0
+    for sides, channels, kernel in product((16, 64), (16, 64), (1, 3, 5)):
+        bytes_of = [Problem(sides, sides, 32, channels, kernel, kernel, value_bytes=each) for each in (1, 2)]
+        blocks = [chosen(shape, problem) for problem in bytes_of]
+        inputs = [block.input_height * block.input_width * block.input_depth for block in blocks if block]
+        sums = [block.height * block.width * block.depth * 4 for block in blocks if block]
+        assert len(inputs) == 2
+        assert 2 * (2 * inputs[1] + sums[1]) <= shape.buffer_kib * 1024  # two blocks at a time
+        if 2 * (2 * inputs[0] + sums[0]) > shape.buffer_kib * 1024:
+            assert blocks[1] != blocks[0]
+            smaller += 1
+    assert smaller
+
+
 @pytest.mark.parametrize(("what", "problem", "wanted"), BY_HAND, ids=[case[0] for case in BY_HAND])
 def test_cycles_by_hand(what: str, problem: Problem, wanted: Occupancy) -> None:
     assert occupancy(u55(128), problem) == wanted, what
@@ -94,6 +111,7 @@ problems = st.builds(
     *(st.integers(1, 40), st.integers(1, 40), st.integers(1, 200), st.integers(1, 200)),
     *(st.integers(1, 9), st.integers(1, 9), st.integers(1, 2), st.integers(1, 2), st.booleans()),
     *(st.integers(1, 2), st.integers(1, 2)),
+    value_bytes=st.integers(1, 2),
 )
 
 
@@ -119,10 +137,11 @@ def test_blocks_fit_the_buffer(size: int, problem: Problem) -> None:
     shape = u55(size)
     block = chosen(shape, problem)
     assert block is not None
+    input_values = block.input_height * block.input_width * (-(-block.input_depth // 8) * 8)
     kib = [
         -(-2 * -(-values // 1024) // grain) * grain
         for values, grain in (
-            (block.input_height * block.input_width * (-(-block.input_depth // 8) * 8), shape.input_grain),
+            (problem.value_bytes * input_values, shape.input_grain),
             (block.height * block.width * (-(-block.depth // 8) * 8) * 4, shape.accumulator_grain),
         )
     ]

@@ -118,6 +118,7 @@ def _micro_block(array: MacArray) -> str | None:
             dilation_width=given.kernel_side,
             dilation_height=given.kernel_side,
             by_channel=by_channel,
+            value_bytes=2 if array.int16_passes else 1,
         )
         if chosen(shape, wide) is None:
             return f"{given.buffer_kib} is too small for a micro-block and its inputs"

@@ -132,7 +132,7 @@ def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple
     )
     rows, columns = input_sides(shape, problem, heights[:, None], widths[None, :])
     area = rows * columns
-    inputs = _banks(area * rounded(under, _INPUT_GRAIN), shape.input_grain)
+    inputs = _banks(area * rounded(under, _INPUT_GRAIN) * problem.value_bytes, shape.input_grain)
     sums = heights[:, None] * widths[None, :] * rounded(depth, _INPUT_GRAIN) * _ACCUMULATOR_BYTES
     fits = inputs + _banks(sums, shape.accumulator_grain) <= shape.buffer_kib
     height, width, channels = problem.ofm_height, problem.ofm_width, problem.ofm_depth
