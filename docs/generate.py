@@ -89,7 +89,66 @@ def operators_page() -> str:
     from npusim.reports.run.coverage import page
 
     rows = coverage()
-    return _OPERATORS + page(rows, operations(), standard(rows))
+    return _OPERATORS + page(rows, operations(), standard(rows)) + "\n".join(["", *_schemes(), ""])
+
+
+SCHEMES = ("int8", "int16x8", "int16 in ONNX", "dynamic range")
+
+
+def scheme_cells() -> dict[str, tuple[str, ...]]:
+    """By TFLite operator and scheme: the units that compute it, "host" if none does, "-" if the scheme lacks it."""
+    from npusim.cli.operators_table import coverage
+    from npusim.frontends.tflite.export.types import TYPES
+    from npusim.frontends.tflite.operators import OPERATORS
+    from npusim.kernels.table import operator
+
+    # The type of the first operand where that is not the one that a scheme quantizes.
+    first = dict.fromkeys(("SELECT", "SELECT_V2"), "bool")
+    first |= dict.fromkeys(("EMBEDDING_LOOKUP", "HASHTABLE_LOOKUP"), "int32")
+    rows, cells = {row.op: row for row in coverage()}, {}
+    for code, types in sorted(TYPES.items()):
+        if code == "CAST":  # it looks at no scale
+            continue
+        row = rows[OPERATORS[code].op]
+        entry = operator(row.op)
+        unaided = "simpler operators" if entry.expand else "host"
+        by_rescale = {}
+        for in_float32, dtype in ((False, "int8"), (False, "int16"), (True, "int16")):
+            found = [
+                way.unit
+                for way in row.ways
+                if {first.get(code, dtype), "any"} & set(way.types)
+                and in_float32 == any("requantized in float32 (as ONNX" in each for each in way.conditions)
+            ]
+            by_rescale[in_float32, dtype] = ", ".join(dict.fromkeys(found))
+        wide = by_rescale[False, "int16"]
+        moves = wide if wide == "dma" or row.op == "max_pool_2d" else ""
+        dynamic = [each for each in entry.arithmetics if each.on_host and "power_of_two" not in each.rescales]
+        on_float_units = bool(dynamic) and dynamic[0].expand is not None
+        cell = (
+            (by_rescale[False, "int8"] or unaided) if {"int8", "uint8"} & set(types) else "-",
+            (wide or "host") if "int16" in types else "-",
+            by_rescale[True, "int16"] or moves or ("host" if "int16" in types and row.names["ONNX"] else "-"),
+            ("float units, else host" if on_float_units else "host") if dynamic else "-",
+        )
+        if set(cell) != {"-"}:
+            cells[code] = cell
+    return cells
+
+
+def _schemes() -> list[str]:
+    return [
+        "## Quantization schemes",
+        "",
+        "Which units compute an operator of TensorFlow Lite in each scheme. int16x8 has int16 activations and int8",
+        "weights. In ONNX int16 values with zero point 0 stand between QuantizeLinear and DequantizeLinear. Dynamic",
+        "range has float32 activations and int8 or int4 weights. `-`: LiteRT, or ONNX, does not have it.",
+        "`simpler operators`: it is written out.",
+        "",
+        f"| operator | {' | '.join(SCHEMES)} |",
+        f"| --- |{' --- |' * len(SCHEMES)}",
+        *(f"| `{code}` | {' | '.join(cell)} |" for code, cell in scheme_cells().items()),
+    ]
 
 
 _OPERATORS = """\
