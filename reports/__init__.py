@@ -1,8 +1,7 @@
-"""Reports: a run result to text, one pure function `render` per file.
+"""Reports: from the result of a run to text, one pure function `render` per module.
 
-To add one, write `reports/run/<name>.py` and a line here: the option of `npusim run` derives from the line. A module
-that also has `render_runs` reports tables of runs (`npusim.numbers.variants.RunTable`). They are imported when they are
-used: a run without a trace does not pay for the trace.
+To add a report, write `reports/run/<name>.py` and a line here: the option of `npusim run` derives from the line. A
+module is imported when its report is asked for, because a run without a trace should not pay for the trace.
 """
 
 from __future__ import annotations
@@ -19,12 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One report of a run: its name, its module, what it is for, and its file in the folder of `--report`, if any."""
+    """One report of a run.
+
+    name:      of its option.
+    module:    has `render`, and `render_runs` if the report also has a form for tables of runs (`has_table`).
+    purpose:   what it is for.
+    file:      its file in the folder of `--report`; empty if it has none there.
+    """
 
     name: str
     module: str
     purpose: str
     file: str = ""
+    has_table: bool = False
 
     @property
     def option(self) -> str:
@@ -38,15 +44,15 @@ class Report:
         return render
 
     @property
-    def render_runs(self) -> Callable[[RunTable], str] | None:
-        """The function that makes the text of a table of runs; None where there is none."""
-        render: Callable[[RunTable], str] | None = getattr(import_module(self.module), "render_runs", None)
+    def render_runs(self) -> Callable[[RunTable], str]:
+        """The function that makes the text of a table of runs, for a report that `has_table`."""
+        render: Callable[[RunTable], str] = import_module(self.module).render_runs
         return render
 
 
 REPORTS: tuple[Report, ...] = (
-    Report("json", "npusim.reports.run.result_json", "every number, for programs", "result.json"),
-    Report("csv", "npusim.reports.run.layers_csv", "the layers, for a spreadsheet"),
+    Report("json", "npusim.reports.run.result_json", "every number, for programs", "result.json", True),
+    Report("csv", "npusim.reports.run.layers_csv", "the layers, for a spreadsheet", has_table=True),
     Report("trace", "npusim.reports.run.chrome_trace", "the timeline, for ui.perfetto.dev", "trace.json"),
 )
 """Reports that are files; the summary in the terminal is `npusim.reports.run.terminal`."""

@@ -1,4 +1,4 @@
-"""What all commands share: faults to exit statuses, progress, options."""
+"""What all commands share: exit statuses of faults, and the progress of long steps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -18,106 +17,6 @@ from typer.core import TyperGroup
 from npusim.base.console import STANDARD_OUTPUT, cleaned_streams, data_stream, keep_for_data, say, uncleaned
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import printable, within
-
-HardwareOption = Annotated[
-    str | None,
-    typer.Option(
-        "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
-    ),
-]
-
-HardwareList = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--hw",
-        metavar="NAME|FILE",
-        help="A preset (npusim hw list) or a TOML file; several give a table. [default: edge-128]",
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change a parameter of the hardware, such as mac_array.rows=32; may be repeated.",
-    ),
-]
-
-EffortOption = Annotated[
-    str,
-    typer.Option(
-        "--effort",
-        metavar="fast|high|N",
-        help="How hard to look for a faster schedule; N: how many to try. [default: fast]",
-        show_default=False,
-    ),
-]
-
-UnknownOption = Annotated[
-    str | None,
-    typer.Option(
-        "--unknown",
-        metavar="host",
-        help="Time operators that npusim does not have as host layers, by their bytes; without outputs.",
-    ),
-]
-
-HostOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--host",
-        metavar="OP,OP",
-        help="Operators that the host is to run although the NPU could, such as softmax,pad; may be repeated.",
-        show_default=False,
-    ),
-]
-
-PartitionOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--partition",
-        metavar="FILE|cost|order|single",
-        help="A file that names operators for the host, or cost: to the host, or to the --device, with whatever makes "
-        "the run faster there. Of devices also order: the first that can; single: one for all. May be repeated.",
-        show_default=False,
-    ),
-]
-
-
-ShapeOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape",
-        metavar="NAME=N,N",
-        help="A shape that the model leaves open, such as image=1,3,224,224, or a size by its name, batch=1; may be "
-        "repeated.",
-        show_default=False,
-    ),
-]
-
-
-def sizes_of(shape: Sequence[str] | None) -> dict[str, int | tuple[int, ...]]:
-    """What --shape says. Raises NpusimError."""
-    if not shape:
-        return {}
-    from npusim.session.sizes import parse
-
-    return parse(shape)
-
-
-PARTITION_MODES = ("cost", "order", "single")
-"""What --partition takes in place of a file."""
-
-
-def partition_inputs(partition: Sequence[str] | None) -> dict[str, Path]:
-    """The files that a partition is read from, for `files.check_outputs`."""
-    return {f"--partition {part}": Path(part) for part in partition or () if part not in PARTITION_MODES}
-
-
-def names(given: Sequence[str] | None) -> list[str]:
-    """The names of an option that takes several, with commas or repeated."""
-    return [name for text in given or () for name in text.split(",")]
-
 
 EXIT_OUR_FAULT = 1
 EXIT_USER_FAULT = 2
@@ -238,18 +137,6 @@ def _internal(fault: BaseException) -> typer.Exit:
         f"{type(fault).__name__}: {fault}. This is a fault of npusim, not of your input: please report it "
         f"with the command; {DEBUG_VARIABLE}=1 shows where it happened",
     )
-
-
-def hardware_inputs(hw: str | None, called: str = "--hw", folder: Path | None = None) -> dict[str, Path]:
-    """The files that a hardware is read from, for `files.check_outputs`; paths are relative to `folder`, if given."""
-    if hw is None:
-        return {}
-    from npusim.isa.hardware.file import sources
-
-    return {
-        called if i == 0 else f"what {called} extends ({path})": path
-        for i, path in enumerate(sources(hw, folder))
-    }
 
 
 def start_lightly() -> None:

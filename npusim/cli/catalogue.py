@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from npusim.base.console import console, say
-from npusim.cli.base import Commands, HardwareOption, Progress, hardware_inputs
+from npusim.cli.base import Commands, Progress
+from npusim.cli.options import HardwareOption, hardware_inputs
 
 JsonOption = Annotated[
     Path | None, typer.Option("--json", metavar="F", help="Write it as JSON; - is standard output.")

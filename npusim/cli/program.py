@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from npusim.base.console import say
-from npusim.cli.base import (
+from npusim.cli.base import Progress
+from npusim.cli.options import (
     EffortOption,
     HardwareOption,
     HostOption,
     PartitionOption,
-    Progress,
     SetOption,
     ShapeOption,
     UnknownOption,
@@ -24,7 +24,7 @@ from npusim.cli.base import (
     sizes_of,
 )
 from npusim.frontends.targets import summary, target_of
-from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.errors import CompileError, NpusimError
 
 if TYPE_CHECKING:
     from npusim.isa.program.program import Program
@@ -57,18 +57,22 @@ def compile_model(
     """Compile a model to a program that `npusim run` executes."""
     from npusim.base import files
     from npusim.session import api
-    from npusim.session.fitting import says_what_fits
+    from npusim.session.options import Options
 
     sources = {"MODEL": Path(model), **hardware_inputs(hw), **partition_inputs(partition)}
     files.check_outputs({"-o": output}, sources)
-    api.schedules_of_effort(effort)
-    api.check_unknown(unknown)
+    options = Options(effort, unknown, names(host), partition)
+    options.require_sound()
     machine = api.hardware(hw or api.DEFAULT_HARDWARE, set_ or ())
     graph = api.load(model, sizes_of(shape))
     with Progress(f"scheduling {graph.name}") as progress:
-        compiled = partial(api.compile_program, graph, unknown=unknown, host=names(host), partition=partition)
-        with says_what_fits(machine, compiled):
-            program = compiled(machine, effort=effort, progress=progress)
+        fast = replace(options, effort="fast")
+        try:
+            program = api.compile_program(graph, machine, options, progress)
+        except CompileError as fault:
+            from npusim.session.fitting import with_remedy
+
+            raise with_remedy(fault, machine, lambda other: api.compile_program(graph, other, fast)) from None
     api.save_program(program, output)
     from npusim.reports.words import quantities as show
     from npusim.reports.words.claims import caveats

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from npusim.base.console import say
-from npusim.cli.base import Progress, ShapeOption, sizes_of
+from npusim.cli.base import Progress
+from npusim.cli.options import ShapeOption, sizes_of
 from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:

@@ -2,315 +2,265 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import typer
 
 from npusim.base.console import console, say
-from npusim.cli import devices, job
-from npusim.cli.base import (
-    EffortOption,
-    HardwareList,
+from npusim.cli.base import Progress, ascii_only
+from npusim.cli.options import (
+    CACHE,
+    DECIDE,
+    DEVICES,
+    DOT,
+    OUTPUT,
     HardwareOption,
-    HostOption,
-    PartitionOption,
-    Progress,
-    SetOption,
-    ShapeOption,
-    UnknownOption,
-    ascii_only,
+    Request,
     hardware_inputs,
-    names,
     partition_inputs,
-    sizes_of,
+    with_options,
 )
-from npusim.isa.base.errors import NpusimError
-from npusim.reports import REPORTS
+from npusim.isa.base.errors import CompileError, NpusimError
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer
     from npusim.isa.hardware.hardware import Hardware
     from npusim.isa.program.executable import Executable
     from npusim.isa.program.program import Program
-    from npusim.kernels.graph.bind import Offered, Sizes
+    from npusim.kernels.graph.bind import Offered
     from npusim.kernels.graph.graph import Graph
     from npusim.numbers.run import RunResult
     from npusim.reports.folder import ReportFile
-
-OUTPUT, JSON, DOT = "--output", "--json", "--dot"
+    from npusim.session.options import Options
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("run")(_with_reports(run))
+    app.command("run")(with_options(run))
     app.command("demo")(demo)
 
 
-def _with_reports(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with an option for each report; it is called with the files that were asked for, by option."""
-
-    def shown(**given: Any) -> None:
-        files = {report.option: given.pop(report.name) for report in REPORTS}
-        command(reports={option: path for option, path in files.items() if path}, **given)
-
-    options = [
-        inspect.Parameter(
-            report.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                Path | None, typer.Option(report.option, metavar="F", help=f"Write {report.purpose}.")
-            ],
-        )
-        for report in REPORTS
-    ]
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        parameters += options if parameter.name == "reports" else [parameter]
-    by_name = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    shown.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-    shown.__doc__ = command.__doc__
-    return shown
-
-
-def run(
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL...",
-            help="A model file, a .npu program, a built-in model (npusim models), or a folder; several give a table.",
-        ),
-    ],
-    *,
-    hw: HardwareList = None,
-    set_: SetOption = None,
-    input: Annotated[
-        Path | None,
-        typer.Option(
-            "--input", metavar="F.npz", help="Inputs, by tensor name or as in0, in1, ... [default: random]"
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(OUTPUT, metavar="F.npz", help="Write the outputs, as out0, out1, ...")
-    ] = None,
-    reports: Mapping[str, Path],
-    report: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="DIR", help="Write a page, report.html, its data, and its figures."),
-    ] = None,
-    dot: Annotated[
-        Path | None,
-        typer.Option(DOT, metavar="F", help="Write the model as a drawing in the DOT language of graphviz."),
-    ] = None,
-    timing_only: Annotated[
-        bool, typer.Option("--timing-only", help="Execute no data: the same cycles, no outputs.")
-    ] = False,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random inputs.")] = 0,
-    what_if: Annotated[
-        bool, typer.Option("--what-if", help="Also try each hardware parameter doubled, by simulation.")
-    ] = False,
-    no_lever: Annotated[
-        bool, typer.Option("--no-lever", help="Simulate no changes of the hardware for the answer.")
-    ] = False,
-    effort: EffortOption = "fast",
-    unknown: UnknownOption = None,
-    host: HostOption = None,
-    partition: PartitionOption = None,
-    shape: ShapeOption = None,
-    decide: job.DecideOption = None,
-    device: devices.DeviceOption = None,
-    print_partition: devices.PrintOption = False,
-    cache: devices.CacheOption = None,
-) -> None:
+def run(models: list[str], request: Request) -> None:
     """Compile and execute a model, and print the summary; of several models or machines, a table."""
-    from npusim.isa.program.program import Program
     from npusim.session import api
 
-    machines = hw or [api.DEFAULT_HARDWARE]
-    sizes = sizes_of(shape)
+    machines = request.hw or [api.DEFAULT_HARDWARE]
     given = models
     if any(Path(model).is_dir() for model in models):
         from npusim.session.run_table import model_files
 
         models = model_files(models)
     table = models != given or len(models) > 1 or len(machines) > 1
-    how = devices.How(partition or (), devices.host_names(host), effort, timing_only, seed, sizes)
-    over = devices.Asked(models[0], device or (), how, input, output, dot, cache)
-    if device:
-        others: dict[str, object] = {"MODEL": models[1:], "--hw": hw, "--set": set_, "--what-if": what_if}
-        devices.require_alone(others | {"--unknown": unknown, job.OPTION: decide})
-        _run_over(over, print_partition, reports, report)
+    if request.device:
+        if len(models) > 1:
+            raise NpusimError(f"MODEL: does not go with {DEVICES}; it takes one model")
+        request.require(DEVICES, f"{{option}}: does not go with {DEVICES}; {{instead}}")
+        _run_over(models[0], request, request.device)
         return
-    devices.require_no_choice(partition or ())
-    if cache and not table:
-        others = {"--set": set_, "--what-if": what_if, "--unknown": unknown, job.OPTION: decide}
-        devices.require_cacheable(partition or (), others | {devices.PRINT_OPTION: print_partition})
-        _run_over(replace(over, devices=machines), False, reports, report)
+    for mode in ("order", "single"):
+        if mode in (request.partition or ()):
+            raise NpusimError(f"--partition {mode}: chooses among devices; give some with {DEVICES}")
+    if request.cache and not table:
+        request.require(CACHE, f"{{option}}: does not go with {CACHE}")
+        if "cost" in (request.partition or ()):
+            raise NpusimError(f"--partition cost: does not go with {CACHE} without {DEVICES}")
+        _run_over(models[0], replace(request, print_partition=False), machines)
         return
     if table:
         from npusim.cli import run_table
 
-        one: dict[str, object] = {"--input": input, OUTPUT: output, "--what-if": what_if or None}
-        one |= {DOT: dot, "--host": host, "--partition": partition}
-        one |= {devices.PRINT_OPTION: print_partition or None, devices.CACHE_OPTION: cache}
-        where = run_table.Targets(reports, report)
-        run_table.run(models, machines, set_ or (), effort, unknown, sizes, where, one)
+        run_table.run(models, machines, request)
         return
-    without_data = "--timing-only" if timing_only else "--unknown host" if api.check_unknown(unknown) else ""
-    if without_data and (input or output):
-        option = "--input" if input else OUTPUT
-        raise NpusimError(f"{option}: {without_data} executes no data; give one or the other")
-    compiler = _Compiler(effort, unknown, names(host), partition, sizes)
-    asked = _Asked(models[0], hw[0] if hw else None, set_ or (), compiler, seed, input, _offered(input))
-    targets = ({OUTPUT: output} if output else {}) | dict(reports)
-    pages = _report_files(report) if report else {}
-    _check_outputs(asked, machines[0], targets | ({DOT: dot} if dot else {}), report, pages)
-    if dot:
-        _draw(asked.model, dot, sizes)
-    if print_partition:
-        devices.print_subgraphs(over, machines[0], set_ or ())
-    model, program, wall = _compiled(asked)
+    _run_one(models[0], machines[0], request)
+
+
+def _run_one(model: str, machine: str, request: Request) -> None:
+    """Run one model on one machine, print its summary, and write its files."""
+    from npusim.isa.program.program import Program
+
+    options = request.options
+    without_data = (
+        "--timing-only" if request.timing_only else "--unknown host" if options.times_unknown else ""
+    )
+    request.require_data(without_data)
+    asked = _Asked(model, request, options, _offered(request.input))
+    pages = _report_files(request.report)
+    asked.check_files(machine, pages)
+    if request.dot:
+        _draw(model, request.dot, options)
+    if request.print_partition:
+        from npusim.cli import devices
+
+        devices.print_subgraphs(model, request, machine)
+    opened, program, wall = asked.compiled()
     if not isinstance(program, Program):
-        others = {"--report": report, "--what-if": what_if}
-        others |= {option: path for option, path in reports.items() if option != JSON}
-        job.run(
-            program,
-            job.Asked(input, output, reports.get(JSON), timing_only, seed, decide or (), others),
-            wall,
-        )
+        from npusim.cli import devices
+
+        devices.run_executable(program, request, wall)
         return
-    if decide:
-        raise NpusimError(f"{job.OPTION} {decide[0]}: {asked.model} decides nothing")
-    result = _result(asked, program, wall, output, bool(without_data), report)
-    if reports or report:  # who looks at the summary alone does not wait for digests
+    if request.decide:
+        raise NpusimError(f"{DECIDE} {request.decide[0]}: {model} decides nothing")
+    result = asked.simulated(program, wall, bool(without_data))
+    if request.reports or request.report:  # who looks at the summary alone does not wait for digests
         result = asked.with_provenance(result)
-    if what_if:
+    if request.what_if:
         result = asked.with_variants(result)
-    if not no_lever:
-        result = asked.with_levers(result, model)
-    try:
-        print_summary(result)
-    finally:  # what was computed is kept, even if nobody reads the summary to its end
-        _write(result, targets, pages)
+    if not request.no_lever:
+        result = asked.with_levers(result, opened)
+    _finish(result, request, pages)
 
 
-def _run_over(
-    asked: devices.Asked, print_partition: bool, reports: Mapping[str, Path], report: Path | None
-) -> None:
-    """A run over devices, with its summary, outputs and reports."""
+def _run_over(model: str, request: Request, over: list[str]) -> None:
+    """Run a model over devices, print its summary, and write its files."""
     from npusim.base import files
+    from npusim.cli import devices
 
-    if asked.how.timing_only and (asked.input or asked.output):
-        option = "--input" if asked.input else OUTPUT
-        raise NpusimError(f"{option}: --timing-only executes no data; give one or the other")
-    targets = ({OUTPUT: asked.output} if asked.output else {}) | dict(reports)
-    drawn = {DOT: asked.dot} if asked.dot else {}
-    pages = _report_files(report) if report else {}
-    folders = {"--report": (report, [path.name for path in pages]), devices.CACHE_OPTION: (asked.cache, ())}
-    files.check_outputs(targets | drawn, devices.inputs_of(asked), folders)
-    if report:
-        files.make_folder(report)
-    result = devices.run(asked, print_partition)
+    request.require_data("--timing-only" if request.timing_only else "")
+    pages = _report_files(request.report)
+    folders = {"--report": (request.report, [path.name for path in pages]), CACHE: (request.cache, ())}
+    files.check_outputs(request.written, devices.inputs_of(model, request, over), folders)
+    if request.report:
+        files.make_folder(request.report)
+    _finish(devices.run(model, request, over), request, pages)
+
+
+def _finish(result: RunResult, request: Request, pages: Mapping[Path, ReportFile]) -> None:
     try:
         print_summary(result)
-    finally:  # what was computed is kept, even if nobody reads the summary to its end
-        _write(result, targets, pages)
-
-
-class _Compiler(NamedTuple):
-    """What the compiler was asked for, by the names of its arguments."""
-
-    effort: str
-    unknown: str | None
-    host: Sequence[str]
-    partition: Sequence[str] | None
-    sizes: Sizes
+    finally:  # what was computed is written, even if nobody reads the summary to its end
+        _write(result, request.targets, pages)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What one run was asked for, as it was written."""
+    """One run of one model, as it was asked for."""
 
     model: str
-    hw: str | None
-    settings: Sequence[str]
-    compiler: _Compiler
-    seed: int
-    input: Path | None
+    request: Request
+    options: Options
     offered: Offered
 
     @property
-    def sizes(self) -> Sizes:
-        """Return the sizes that settle what the model left open, given or taken from inputs."""
-        return {**self.offered.taken, **self.compiler.sizes}
+    def sized(self) -> Options:
+        """The options with all sizes that settle what the model left open, given or taken from inputs."""
+        return replace(self.options, sizes={**self.offered.taken, **(self.options.sizes or {})})
+
+    def check_files(self, machine: str, pages: Mapping[Path, ReportFile]) -> None:
+        """Raise NpusimError for a file that cannot be written, or that would take the place of one that is read."""
+        from npusim.base import files
+
+        request = self.request
+        sources: dict[str, Path | None] = {"MODEL": Path(self.model), "--input": request.input}
+        sources |= hardware_inputs(machine) | partition_inputs(request.partition)
+        files.check_outputs(
+            request.written, sources, {"--report": (request.report, [path.name for path in pages])}
+        )
+
+    def compiled(self) -> tuple[Graph | Program, Program | Executable, dict[str, float]]:
+        """Return the model, its program, and the seconds of loading and compiling by name."""
+        from time import perf_counter
+
+        from npusim.isa.program.program import Program
+        from npusim.session import api
+        from npusim.session.opening import open_model
+
+        machine, hw, settings = None, self.request.hw, self.request.settings
+        if hw or settings:
+            machine = api.hardware(hw[0] if hw else api.DEFAULT_HARDWARE, settings)
+        with Progress(f"scheduling {self.model}") as progress:
+            begin = perf_counter()
+            model = open_model(self.model, self.options.sizes, self.offered)
+            load_s = perf_counter() - begin
+
+            def compiled(other: Hardware) -> object:
+                if isinstance(model, Program):
+                    raise NpusimError("is compiled already")  # the fault says what to do
+                return api.compile_any(model, other, replace(self.options, effort="fast"))
+
+            try:
+                made, wall = api.prepare_any(self.model, machine, self.options, progress, model=model)
+            except CompileError as fault:
+                from npusim.session.fitting import with_remedy
+
+                raise with_remedy(fault, machine, compiled) from None
+        return model, made, wall | {"load": load_s}
+
+    def simulated(self, program: Program, wall: Mapping[str, float], timing_only: bool) -> RunResult:
+        """Simulate the program. Files that cannot be read or written are found before the work."""
+        from npusim.base import files
+        from npusim.session import api
+
+        request = self.request
+        api.require_outputs(program, request.output)
+        if request.output:
+            from npusim.base import npz
+
+            npz.check_repeated(request.output, program.outputs)
+        values = None
+        if request.input:
+            from npusim.session.inputs import read_npz
+
+            values = read_npz(request.input, program.inputs)
+        if request.report:
+            files.make_folder(request.report)
+        timing_only = timing_only or bool(program.unknown_operators)
+        with Progress(f"simulating {program.name}") as progress:
+            result = api.simulate(
+                program, values, timing_only=timing_only, seed=request.seed, progress=progress
+            )
+        return replace(result, wall_s=replace(result.wall_s, **wall))
 
     def with_provenance(self, result: RunResult) -> RunResult:
-        """The result with the command that gives it again."""
+        """Return the result with the command that gives it again."""
         from npusim.session.opening import is_program
         from npusim.session.provenance import of_run
 
+        request = self.request
         made = of_run(
             self.model,
-            self.hw,
-            effort=self.compiler.effort,
-            host=self.compiler.host,
-            partition=self.compiler.partition,
-            seed=self.seed,
+            request.hw[0] if request.hw else None,
+            self.sized,
+            seed=request.seed,
             inputs=result.provenance.inputs,
-            settings=self.settings,
+            settings=request.settings,
             compiled=is_program(self.model),
-            sizes=self.sizes,
         )
         return replace(result, provenance=made)
 
     def with_variants(self, result: RunResult) -> RunResult:
-        """The result with what changes of the hardware would bring."""
-        from npusim.study.what_if import what_if
+        """Return the result with what each hardware parameter would bring if it were changed."""
+        from npusim.study.what_if import what_if_of
 
         with Progress("what if") as progress:
-            how = self.compiler._replace(sizes=self.sizes)._asdict()
-            variants = what_if(self.model, result.hardware, **how, progress=progress)
+            variants = what_if_of(self.model, result.hardware, self.sized, progress=progress)
         return replace(result, variants=variants)
 
     def with_levers(self, result: RunResult, model: Graph | Program) -> RunResult:
         """Return the result with the hardware changes that were simulated for its answer."""
-        from npusim.study.levers import Compiler, levers
+        from npusim.study.levers import levers
 
-        effort, unknown, host, partition, _ = self.compiler
         with Progress("levers"):
-            tried = levers(model, result, Compiler(effort, unknown, host, partition), file=self.model)
+            tried = levers(model, result, self.options, file=self.model)
         return replace(result, tried=tried)
 
 
 def _offered(inputs: Path | None) -> Offered:
     """Return the shapes of the inputs in a file, which settle sizes that the model leaves open."""
     from npusim.kernels.graph.bind import Offered
+
+    if inputs is None:
+        return Offered()
     from npusim.session.inputs import offered_by_npz
 
-    return Offered() if inputs is None else offered_by_npz(inputs)
+    return offered_by_npz(inputs)
 
 
-def _check_outputs(
-    asked: _Asked,
-    machine: str,
-    targets: Mapping[str, Path],
-    folder: Path | None,
-    pages: Mapping[Path, ReportFile],
-) -> None:
-    from npusim.base import files
-
-    sources: dict[str, Path | None] = {"MODEL": Path(asked.model), "--input": asked.input}
-    sources |= hardware_inputs(machine) | partition_inputs(asked.compiler.partition)
-    files.check_outputs(targets, sources, {"--report": (folder, [path.name for path in pages])})
-
-
-def _draw(path: str, target: Path, sizes: Sizes) -> None:
+def _draw(path: str, target: Path, options: Options) -> None:
     """Write the model as a drawing. Raises NpusimError for a program, which is no graph any more."""
     from npusim.frontends.nnadapter.model_building import Model
     from npusim.session import api
@@ -320,69 +270,7 @@ def _draw(path: str, target: Path, sizes: Sizes) -> None:
         raise NpusimError(
             f"{DOT} {target}: {path} is a compiled program, which has no operators; give the model"
         )
-    Model.of(api.load(path, sizes)).save_dot(target)
-
-
-def _compiled(asked: _Asked) -> tuple[Graph | Program, Program | Executable, dict[str, float]]:
-    """Return the model, its program (or, with IF or WHILE, its programs), and the seconds of each step."""
-    from time import perf_counter
-
-    from npusim.isa.program.program import Program
-    from npusim.session import api
-    from npusim.session.fitting import says_what_fits
-    from npusim.session.opening import open_model
-
-    machine = None
-    if asked.hw or asked.settings:
-        machine = api.hardware(asked.hw or api.DEFAULT_HARDWARE, asked.settings)
-    with Progress(f"scheduling {asked.model}") as progress:
-        begin = perf_counter()
-        model = open_model(asked.model, asked.compiler.sizes, asked.offered)
-        load_s = perf_counter() - begin
-        words = {
-            key: value for key, value in asked.compiler._asdict().items() if key not in ("effort", "sizes")
-        }
-
-        def compiled(other: Hardware) -> object:
-            if isinstance(model, Program):
-                raise NpusimError("is compiled already")  # the fault says what to do
-            return api.compile(model, other, **words)
-
-        with says_what_fits(machine, compiled):
-            made, wall = api.prepare_any(
-                asked.model, machine, **asked.compiler._asdict(), progress=progress, model=model
-            )
-    return model, made, wall | {"load": load_s}
-
-
-def _result(
-    asked: _Asked,
-    program: Program,
-    wall: Mapping[str, float],
-    output: Path | None,
-    timing_only: bool,
-    report: Path | None,
-) -> RunResult:
-    """Simulate. What cannot be read or written is found before the work."""
-    from npusim.base import files
-    from npusim.session import api
-
-    api.require_outputs(program, output)
-    if output:
-        from npusim.base import npz
-
-        npz.check_repeated(output, program.outputs)
-    values = None
-    if asked.input:
-        from npusim.session.inputs import read_npz
-
-        values = read_npz(asked.input, program.inputs)
-    if report:
-        files.make_folder(report)
-    timing_only = timing_only or bool(program.unknown_operators)
-    with Progress(f"simulating {program.name}") as progress:
-        result = api.simulate(program, values, timing_only=timing_only, seed=asked.seed, progress=progress)
-    return replace(result, wall_s=replace(result.wall_s, **wall))
+    Model.of(api.load(path, options.sizes)).save_dot(target)
 
 
 def _write(result: RunResult, targets: Mapping[str, Path], pages: Mapping[Path, ReportFile]) -> None:
@@ -395,8 +283,10 @@ def _write(result: RunResult, targets: Mapping[str, Path], pages: Mapping[Path, 
         files.write_all({path: partial(each.write, result) for path, each in pages.items()}, follow=False)
 
 
-def _report_files(folder: Path) -> dict[Path, ReportFile]:
-    """The files of a report."""
+def _report_files(folder: Path | None) -> dict[Path, ReportFile]:
+    """Return the files of a report by their paths; none without a folder for them."""
+    if folder is None:
+        return {}
     from npusim.reports.folder import files
 
     return {folder / each.name: each for each in files()}
@@ -415,7 +305,7 @@ def _writer(option: str, result: RunResult) -> Writer:
 
 
 def print_summary(result: RunResult) -> None:
-    """The summary of a run on stdout."""
+    """Print the summary of a run to stdout."""
     from npusim.reports.run.terminal import crops, summary
 
     target = console()

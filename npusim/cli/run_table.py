@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from npusim.base.console import console, say
-from npusim.cli.base import EXIT_USER_FAULT, Progress, hardware_inputs
+from npusim.cli.base import EXIT_USER_FAULT, Progress
+from npusim.cli.options import TABLE, Request, hardware_inputs
 from npusim.isa.base.errors import NpusimError
+from npusim.session.options import SHAPE_OPTION
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer
-    from npusim.kernels.graph.bind import Sizes
     from npusim.numbers.run import RunResult
     from npusim.numbers.variants import RunTable
 
@@ -36,42 +37,21 @@ class _Page(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """Where the table goes, beside the terminal: files by option, and a folder."""
-
-    files: Mapping[str, Path]
-    folder: Path | None
-
-
-def run(
-    models: Sequence[str],
-    machines: Sequence[str],
-    settings: Sequence[str],
-    effort: str,
-    unknown: str | None,
-    sizes: Sizes,
-    targets: Targets,
-    one: Mapping[str, object],
-) -> None:
-    """Print and write the table. `one`: options that go with one run only, with what they were given.
-
-    sizes: that the model leaves open; several models have none in common.
+def run(models: Sequence[str], machines: Sequence[str], request: Request) -> None:
+    """Run every model on every machine, print the table, and write its files.
 
     No data is executed: nothing of it would be shown, and cycles and energy are the same.
     """
     from npusim.base import files
-    from npusim.reports import report
     from npusim.session import api, run_table
 
-    alone = {option: path for option, path in targets.files.items() if report(option).render_runs is None}
-    given = next((option for option, value in {**one, **alone}.items() if value is not None), None)
-    if given:
-        raise NpusimError(
-            f"{given}: goes with one model on one machine; this is a table of {_count(models, machines)}"
-        )
-    if sizes and len(models) > 1:
-        raise NpusimError(f"--shape: goes with one model; these are {len(models)}")
+    request.require(
+        TABLE,
+        f"{{option}}: goes with one model on one machine; this is a table of {_count(models, machines)}",
+    )
+    options = replace(request.options, host=(), partition=None)
+    if options.sizes and len(models) > 1:
+        raise NpusimError(f"{SHAPE_OPTION}: goes with one model; these are {len(models)}")
     sources: dict[str, Path | None] = {f"MODEL {model}": Path(model) for model in models}
     for name in machines:
         sources |= hardware_inputs(name, f"--hw {name}")
@@ -79,10 +59,9 @@ def run(
     number = len(models) * len(machines)
     names = [f"run-{place}.html" for place in range(1, number + 1)] if number <= MOST_PAGES else []
     written = [*IN_FOLDER.values(), *names]
-    files.check_outputs(targets.files, sources, {"--report": (targets.folder, written)})
-    api.schedules_of_effort(effort)
-    api.check_unknown(unknown)
-    hardware = [api.hardware(name, settings) for name in machines]
+    files.check_outputs(request.reports, sources, {"--report": (request.report, written)})
+    options.require_sound()
+    hardware = [api.hardware(name, request.settings) for name in machines]
     with Progress("running") as progress:
         step = 0
 
@@ -102,22 +81,20 @@ def run(
         table = run_table.run_table(
             models,
             hardware,
-            effort=effort,
-            unknown=unknown,
-            sizes=sizes,
+            options=options,
             watch=watch,
-            show=show if targets.folder and names else None,
+            show=show if request.report and names else None,
         )
     try:
         _print(table)
     finally:  # what was computed is kept, even if nobody reads the table to its end
-        if targets.folder:
-            files.make_folder(targets.folder)
+        if request.report:
+            files.make_folder(request.report)
             links = {place: page.name for place, page in pages.items()}
-            inside = {targets.folder / name: _writer(kind, table, links) for kind, name in IN_FOLDER.items()}
-            inside |= {targets.folder / page.name: files.text(page.text) for page in pages.values()}
+            inside = {request.report / name: _writer(kind, table, links) for kind, name in IN_FOLDER.items()}
+            inside |= {request.report / page.name: files.text(page.text) for page in pages.values()}
             files.write_all(inside, follow=False)
-        files.write_all({path: _writer(kind, table) for kind, path in targets.files.items()})
+        files.write_all({path: _writer(kind, table) for kind, path in request.reports.items()})
     if table.faults:
         say(f"npusim: {len(table.faults)} of {len(table.runs)} runs have no result", err=True)
         raise typer.Exit(EXIT_USER_FAULT)
@@ -143,8 +120,6 @@ def _writer(kind: str, table: RunTable, links: Mapping[int, str] = MappingProxyT
     def content() -> str:
         if kind == "page":
             return run_table.render(table, links)
-        render = report(kind).render_runs
-        assert render is not None
-        return render(table)
+        return report(kind).render_runs(table)
 
     return lambda file: files.text(content())(file)

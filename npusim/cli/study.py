@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from npusim.base.console import console, say
-from npusim.cli.base import SetOption, ShapeOption, hardware_inputs, sizes_of
+from npusim.cli.options import SetOption, ShapeOption, hardware_inputs, sizes_of
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.printable import printable
 
@@ -170,7 +170,7 @@ def _workloads(models: list[str], file: SpaceFile, folder: Path, sizes: Sizes) -
     sizes: that the model leaves open; several have none in common.
     """
     from npusim.session import api
-    from npusim.session.sizes import texts
+    from npusim.session.options import texts_of as texts
     from npusim.study.evaluate import Workload
 
     named = dict.fromkeys(models) or file.models

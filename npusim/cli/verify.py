@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.base.console import say
-from npusim.cli.base import EXIT_OUR_FAULT, HardwareOption, Progress, ShapeOption, hardware_inputs, sizes_of
+from npusim.cli.base import EXIT_OUR_FAULT, Progress
+from npusim.cli.options import HardwareOption, ShapeOption, hardware_inputs, sizes_of
 from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:

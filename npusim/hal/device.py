@@ -21,7 +21,7 @@ from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.table import known
-from npusim.session import api, placing
+from npusim.session import api, options
 
 
 class Device:
@@ -62,7 +62,7 @@ class Device:
         if partition is not None and not isinstance(partition, (str, Path)):
             raise NpusimError(f"partition {partition!r}: must be the path of a file")
         machine = hw if isinstance(hw, Hardware) else api.hardware(hw)
-        chosen = placing.partition(_operators(names), partition)
+        chosen = options.partition(_operators(names), partition)
         self._target = Target(machine, chosen, timing_only)
         self._most_turns = max_loop_iterations
         self._closed = False

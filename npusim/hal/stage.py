@@ -16,7 +16,7 @@ from npusim.machine.system import execute
 from npusim.numbers.staged import Launch
 from npusim.session.api import compile_program
 from npusim.session.host import host_functions
-from npusim.session.placing import CAPABILITY, Partition
+from npusim.session.options import CAPABILITY, Options, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Stage:
 
     def __init__(self, graph: Graph, target: Target) -> None:
         """Compile `graph`. Raises NpusimError if it does not fit."""
-        self.program: Program = compile_program(graph, target.hardware, partition=target.placing_of(graph))
+        options = Options(partition=target.placing_of(graph))
+        self.program: Program = compile_program(graph, target.hardware, options)
         self._functions = host_functions(self.program)
         self.shared = _shared(self.program)
         self._launch: Launch | None = None

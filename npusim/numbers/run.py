@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from npusim.base.frame import frame
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
@@ -411,7 +410,9 @@ class RunResult:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The layers as a table, a row per layer."""
-        table = frame([layer.to_row() for layer in self.layers])
+        import pandas
+
+        table = pandas.DataFrame([layer.to_row() for layer in self.layers])
         return table.astype({"start_cycle": "Int64", "end_cycle": "Int64"})
 
     def __repr__(self) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from npusim.base.frame import frame
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import ALL_OPERATORS, Hardware
 from npusim.isa.hardware.parameters import parameter
@@ -102,7 +101,9 @@ class WhatIf:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The variants as a table, a row each."""
-        return frame(self.to_list())
+        import pandas
+
+        return pandas.DataFrame(self.to_list())
 
     def __repr__(self) -> str:
         return f"<WhatIf: {self.model} on {self.hardware.name}, {len(self.variants)} variants>"

@@ -17,6 +17,7 @@ from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.session.host import host_functions, kind_of_inputs, no_outputs, one_blas_thread
 from npusim.session.opening import is_program, open_model, require_same_hardware
+from npusim.session.options import FAST, Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,12 +32,9 @@ if TYPE_CHECKING:
     from npusim.numbers.job import JobResult
     from npusim.numbers.run import RunResult
     from npusim.session.inputs import Inputs
-    from npusim.session.placing import Asked, Partition
+    from npusim.session.options import Asked
 
 DEFAULT_HARDWARE = "edge-128"
-EFFORTS = {"fast": 0, "high": 200}
-"""Efforts of the compiler by name: schedules that it tries beside that of the estimates."""
-
 Progress = Callable[[int, int], None]
 """Called now and then with (steps done, all steps): instructions of a simulation, schedules of a search."""
 
@@ -108,96 +106,57 @@ def compile(
 ) -> Program | Executable:
     """Compile a graph for a machine; `hw` is a preset, a file, or a Hardware.
 
-    A graph that decides, with IF or WHILE, becomes an `Executable` of several programs.
+    A graph with IF or WHILE becomes an `Executable` of several programs.
 
-    effort:   "fast" decides everything by estimates. A number of schedules to try, or "high", searches for a faster
-              program by the machine's own timing; it is never slower than the fast one, and always the same.
-    unknown:  "host": operators that npusim does not have become host layers that are timed by their bytes; the
-              program has no outputs then. None: they are refused, all of them by name.
-    host:     names of operators that the host is to run although the NPU could.
-    partition: a partition file, which names single operators too; or "cost": whatever makes the run faster goes to the
-              host; or both in a list (`npusim.session.placing`).
+    effort, unknown, host, partition: how it is compiled; `npusim.session.options.Options` explains them.
     progress: called with (schedules tried, schedules to try).
 
     Raises NpusimError for an operator that npusim does not have, a model that does not fit or an unknown effort.
     """
+    return compile_any(graph, hw, Options(effort, unknown, host, partition), progress)
+
+
+def compile_any(
+    graph: Graph,
+    hw: str | Path | Hardware = DEFAULT_HARDWARE,
+    options: Options = FAST,
+    progress: Progress | None = None,
+) -> Program | Executable:
+    """Compile a graph for a machine, as `compile` does, with all options in one value."""
     machine = hw if isinstance(hw, Hardware) else hardware(hw)
-    chosen = placing(host, partition)
+    chosen = options.placing() if options.places else None
+    rest = replace(options, host=(), partition=None)
 
     def compiled(part: Graph) -> Program:
-        part = chosen.by_cost_of(part, machine)
-        return compile_program(part, machine, effort=effort, unknown=unknown, progress=progress)
+        return compile_program(chosen.by_cost_of(part, machine) if chosen else part, machine, rest, progress)
 
-    graph = chosen.forced_of(graph)
+    graph = chosen.forced_of(graph) if chosen else graph
     if not graph.decides:
         return compiled(graph)
     from npusim.scheduler.partition.partition import partition as steps  # most graphs decide nothing
 
-    if check_unknown(unknown):
-        from npusim.kernels.graph.unknown import unknown_on_host
-
-        graph = unknown_on_host(graph)
-    return steps(graph, machine, compiled)
+    return steps(options.known(graph), machine, compiled)
 
 
 def compile_program(
     graph: Graph,
     hw: str | Path | Hardware = DEFAULT_HARDWARE,
-    *,
-    effort: str | int = "fast",
-    unknown: str | None = None,
-    host: Sequence[str] = (),
-    partition: Asked = None,
+    options: Options = FAST,
     progress: Progress | None = None,
 ) -> Program:
-    """`compile` for a graph that decides nothing. Raises NpusimError for one that does, too."""
+    """Compile a graph without IF and WHILE. Raises NpusimError for one that has them, too."""
     from npusim import scheduler
 
-    schedules = schedules_of_effort(effort)
-    if check_unknown(unknown):
-        from npusim.kernels.graph.unknown import unknown_on_host
-
-        graph = unknown_on_host(graph)
+    schedules = options.schedules
+    graph = options.known(graph)
     machine = hw if isinstance(hw, Hardware) else hardware(hw)
-    graph = placing(host, partition).of(graph, machine)
+    graph = options.placed(graph, machine)
     if not schedules:
         return scheduler.compile_graph(graph, machine)
     from npusim.scheduler.search.search import search
     from npusim.session.tuning import timing
 
     return search(scheduler.prepare(graph, machine), timing, schedules, progress).program
-
-
-def placing(host: Sequence[str], partition: Asked) -> Partition:
-    """The partition that `host` and `partition` of `compile` ask for."""
-    from npusim.session import placing
-
-    return placing.partition(host, partition) if host or partition is not None else placing.CAPABILITY
-
-
-def check_unknown(unknown: str | None) -> bool:
-    """Whether operators that npusim does not have are to be timed. Raises NpusimError for anything but "host"."""
-    if unknown not in (None, "host"):
-        raise NpusimError(f"unknown {unknown!r}: may be 'host', which times unknown operators as host layers")
-    return unknown == "host"
-
-
-def schedules_of_effort(effort: str | int) -> int:
-    """How many schedules an effort tries beside that of the estimates: "fast", "high", or the number itself.
-
-    Raises NpusimError for anything else.
-    """
-    if isinstance(effort, str) and effort in EFFORTS:
-        return EFFORTS[effort]
-    try:
-        schedules = int(effort)
-    except ValueError:
-        schedules = -1
-    if schedules < 0:
-        raise NpusimError(
-            f"effort {effort!r}: may be {', '.join(EFFORTS)}, or how many schedules to try, 0 or more"
-        )
-    return schedules
 
 
 @overload
@@ -261,8 +220,6 @@ def simulate(
     from npusim.numbers.measure import measure
     from npusim.numbers.provenance import Provenance
     from npusim.numbers.run import WallTimes
-    from npusim.session import inputs as held_states
-    from npusim.session import inputs as values
 
     if not isinstance(program, Program):
         from npusim.session.jobs import simulate_executable
@@ -289,9 +246,12 @@ def simulate(
     if hardware is not None:
         program = replace(program, hardware=hardware)
     arrays: list[Array] | None = None
+    before = None
     if not timing_only:
+        from npusim.session import inputs as values  # a run without data does without them
+
         arrays = values.draw(program.inputs, seed) if inputs is None else values.bind(program.inputs, inputs)
-    before = None if timing_only else held_states.bound(whose, states)
+        before = values.bound(whose, states)
     with one_blas_thread(timing_only):
         execution = execute(
             program,
@@ -302,7 +262,9 @@ def simulate(
             progress=progress,
         )
     if states is None and execution.states:
-        held_states.hold(whose, execution.states)
+        from npusim.session import inputs as values
+
+        values.hold(whose, execution.states)
     result = measure(program, execution)
     return replace(
         result,
@@ -344,9 +306,8 @@ def run(
     from npusim.session.inputs import offered
 
     given = offered(inputs)
-    program, wall = prepare_any(
-        path, hw, effort=effort, unknown=unknown, host=host, partition=partition, sizes=sizes, offered=given
-    )
+    options = Options(effort, unknown, host, partition, sizes)
+    program, wall = prepare_any(path, hw, options, offered=given)
     result: RunResult | JobResult = simulate(
         program, inputs, timing_only=timing_only, seed=seed, progress=progress, decisions=decisions
     )
@@ -355,11 +316,10 @@ def run(
     made = of_run(
         path,
         hw,
-        effort=effort,
+        replace(options, sizes=given.taken | dict(sizes or {})),
         seed=seed,
         inputs=result.provenance.inputs,
         compiled=is_program(path),
-        sizes=given.taken | dict(sizes or {}),
     )
     return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
 
@@ -372,19 +332,13 @@ def _source(path: str | Path) -> str:
 def prepare(
     path: str | Path,
     hw: str | Path | Hardware | None = None,
-    *,
-    effort: str | int = "fast",
-    unknown: str | None = None,
-    host: Sequence[str] = (),
-    partition: Asked = None,
-    sizes: Sizes | None = None,
+    options: Options = FAST,
     progress: Progress | None = None,
 ) -> tuple[Program, dict[str, float]]:
-    """`prepare_any` for a model that decides nothing. Raises NpusimError for one that does, too."""
+    """Do what `prepare_any` does for a model without IF and WHILE. Raises NpusimError for one that has them, too."""
     from npusim.isa.program.program import Program
 
-    how: dict[str, Any] = {"effort": effort, "unknown": unknown, "host": host, "partition": partition}
-    program, wall = prepare_any(path, hw, **how, sizes=sizes, progress=progress)
+    program, wall = prepare_any(path, hw, options, progress)
     if not isinstance(program, Program):
         raise NpusimError(
             f"{path}: decides ({', '.join(program.decisions)}), so it is several programs; npusim.run runs it"
@@ -395,50 +349,36 @@ def prepare(
 def prepare_any(
     path: str | Path,
     hw: str | Path | Hardware | None = None,
-    *,
-    effort: str | int = "fast",
-    unknown: str | None = None,
-    host: Sequence[str] = (),
-    partition: Asked = None,
-    sizes: Sizes | None = None,
-    offered: Offered | None = None,
+    options: Options = FAST,
     progress: Progress | None = None,
+    *,
+    offered: Offered | None = None,
     model: Graph | Program | None = None,
 ) -> tuple[Program | Executable, dict[str, float]]:
     """Return the program of a model or `.npu` file, and the seconds of loading and compiling by name.
 
-    effort, unknown, host, partition, progress: as for `compile`, which also says how IF and WHILE are compiled.
-    sizes:   as for `load`.
     offered: shapes of the inputs that the run will have.
     model:   the model of `path`, if it was read already.
     """
     from npusim.isa.program.program import Program
 
-    schedules = schedules_of_effort(effort)
+    schedules = options.schedules
 
     wall = {"load": 0.0, "compile": 0.0}
     chosen = hardware(hw) if isinstance(hw, str | Path) else hw
     with _timed(wall, "load"):
-        model = model or open_model(path, sizes, offered)
+        model = model or open_model(path, options.sizes, offered)
     if isinstance(model, Program):
         require_same_hardware(path, model, chosen)
         if schedules:
             raise NpusimError(
-                f"{path}: compiled already, effort {effort} has nothing to search; give the model"
+                f"{path}: compiled already, effort {options.effort} has nothing to search; give the model"
             )
-        if host or partition is not None:
+        if options.places:
             raise NpusimError(f"{path}: compiled already, its operators have their places; give the model")
         return model, wall
     with _timed(wall, "compile"):
-        program = compile(
-            model,
-            chosen or DEFAULT_HARDWARE,
-            effort=effort,
-            unknown=unknown,
-            host=host,
-            partition=partition,
-            progress=progress,
-        )
+        program = compile_any(model, chosen or DEFAULT_HARDWARE, options, progress)
     return program, wall
 
 

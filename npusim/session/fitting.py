@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from npusim.isa.base.errors import CompileError, NpusimError
@@ -18,18 +17,16 @@ _PRESETS = ("stm32n6", "edge-128", "mobile-1024")
 """Presets to try, in this order: a real chip, then a small and a large array with room for most networks."""
 
 
-@contextmanager
-def says_what_fits(machine: Hardware | None, compiled: Callable[[Hardware], Any]) -> Iterator[None]:
-    """Extend the message of a model that does not fit on a machine by a setting and a preset on which it fits.
+def with_remedy(
+    fault: CompileError, machine: Hardware | None, compiled: Callable[[Hardware], Any]
+) -> CompileError:
+    """Return the error of a model that does not fit on a machine, with a setting and a preset on which it fits.
 
     machine:  the machine; None: the default.
     compiled: compiles the model for another machine, or raises NpusimError.
     """
-    try:
-        yield
-    except CompileError as fault:
-        chosen = machine or hardware_file.hardware(DEFAULT_HARDWARE)
-        raise CompileError(f"{fault}{remedy(fault, chosen, compiled)}") from None
+    chosen = machine or hardware_file.hardware(DEFAULT_HARDWARE)
+    return CompileError(f"{fault}{remedy(fault, chosen, compiled)}")
 
 
 def remedy(fault: CompileError, machine: Hardware, compiled: Callable[[Hardware], Any]) -> str:

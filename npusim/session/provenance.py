@@ -9,10 +9,8 @@ from npusim import models
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.graph.bind import Sizes
 from npusim.numbers.provenance import Inputs, Provenance
-from npusim.session.placing import Asked, parts_of
-from npusim.session.sizes import OPTION, texts
+from npusim.session.options import SHAPE_OPTION, Options
 
 
 def digest_of_model(path: str | Path) -> str | None:
@@ -39,41 +37,35 @@ def digest_of_model(path: str | Path) -> str | None:
 def of_run(
     path: str | Path,
     hw: str | Path | Hardware | None,
+    options: Options,
     *,
-    effort: str | int,
-    host: Sequence[str] = (),
-    partition: Asked = None,
     seed: int,
     inputs: Inputs,
     settings: Sequence[str] = (),
     compiled: bool = False,
     devices: Sequence[str] = (),
-    sizes: Sizes | None = None,
 ) -> Provenance:
-    """The provenance of a run of the model at `path`.
+    """Return the provenance of a run of the model at `path`.
 
-    hw, settings: the hardware as it was named, None for the default; compiled: the model is a program already.
-    host, partition: of the compiler; a `Partition` that Python made has no words.
-    devices: in place of `hw`.
-    sizes: that the model leaves open.
+    hw, settings: the hardware as it was named, None for the default.
+    compiled:     the model is a program already.
+    devices:      in place of `hw`.
     """
     import shlex
 
     named = hw.name if isinstance(hw, Hardware) else None if hw is None else Path(hw).name
+    shapes = options.shape_words()
     words = ["npusim", "run", Path(path).name]
     words += ["--hw", named] if named is not None else []
     words += [word for each in devices for word in ("--device", Path(each).name)]
     words += [word for each in settings for word in ("--set", each)]
-    words += ["--effort", str(effort)] if effort not in ("fast", 0, "0") else []
-    words += ["--host", ",".join(host)] if host else []
-    words += [word for part in parts_of(partition) for word in ("--partition", Path(part).name)]
-    shapes = texts(sizes)
-    words += [word for each in shapes for word in (OPTION, each)]
+    words += options.words()
+    words += [word for each in shapes for word in (SHAPE_OPTION, each)]
     words += ["--seed", str(seed)] if inputs == "random" and seed else []
     words += ["--timing-only"] if inputs == "none" else []
     return Provenance(
         shlex.join(words),
-        None if compiled else effort,
+        None if compiled else options.effort,
         seed if inputs == "random" else None,
         inputs,
         digest_of_model(path),

@@ -18,11 +18,11 @@ from npusim.isa.base.errors import (
 )
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program
-from npusim.kernels.graph.bind import Sizes
 from npusim.numbers.run import RunResult
 from npusim.numbers.variants import Run, RunTable
 from npusim.session import api
 from npusim.session.opening import open_model
+from npusim.session.options import FAST, Options
 from npusim.session.provenance import of_run
 
 _NO_RUN = (CompileError, FormatError, GraphError, ProgramError, SimulationError)
@@ -59,17 +59,13 @@ def run_table(
     models: Sequence[str | Path],
     machines: Sequence[Hardware],
     *,
-    effort: str | int = "fast",
-    unknown: str | None = None,
-    sizes: Sizes | None = None,
+    options: Options = FAST,
     watch: Callable[[str], Any] | None = None,
     show: Callable[[int, RunResult], Any] | None = None,
 ) -> RunTable:
     """Run every model on every machine.
 
     models:  files, built-in models and folders (`model_files`).
-    unknown: "host" times operators that npusim does not have, as for `npusim.compile`.
-    sizes:   sizes that the models leave open, as for `npusim.load`.
     watch:   called with the name of the next run.
     show:    called with the index of a run in the table and its result.
 
@@ -81,14 +77,14 @@ def run_table(
     hardware = _named([each.name for each in machines], "hardware")
     names, runs = list[str](), list[Run]()
     for path in models:
-        model = _tried(lambda path=path: open_model(path, sizes))  # type: ignore[misc]
+        model = _tried(lambda path=path: open_model(path, options.sizes))  # type: ignore[misc]
         names.append(Path(path).stem if isinstance(model, str) else model.name)
         for machine, called in zip(machines, hardware, strict=True):
             if watch:
                 watch(f"{names[-1]} on {called}")
             result = model
             if not isinstance(model, str):
-                result = _tried(lambda: _result(path, model, machine, effort, unknown, sizes))  # noqa: B023
+                result = _tried(lambda: _result(path, model, machine, options))  # noqa: B023
             failed = isinstance(result, str)
             if show and not failed:
                 show(len(runs), result)
@@ -109,28 +105,20 @@ def _tried(step: Callable[[], Any]) -> Any:
         return "not enough memory for this model on this computer"
 
 
-def _result(
-    path: str,
-    model: Any,
-    machine: Hardware,
-    effort: str | int,
-    unknown: str | None,
-    sizes: Sizes | None,
-) -> RunResult:
+def _result(path: str, model: Any, machine: Hardware, options: Options) -> RunResult:
     """Simulate a model on a machine without data."""
     if isinstance(model, Program):
-        program, _ = api.prepare(path, machine, effort=effort)
+        program, _ = api.prepare(path, machine, Options(options.effort))
     else:
-        program = api.compile_program(model, machine, effort=effort, unknown=unknown)
+        program = api.compile_program(model, machine, options)
     result = api.simulate(program, timing_only=True)
     made = of_run(
         path,
         machine,
-        effort=effort,
+        options,
         seed=0,
         inputs="none",
         compiled=isinstance(model, Program),
-        sizes=sizes,
     )
     return replace(result, provenance=made)
 

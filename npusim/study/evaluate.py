@@ -24,6 +24,7 @@ from npusim.machine.trace import Execution
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.session import api
+from npusim.session.options import Options
 from npusim.study.metrics import LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, combine, is_value, number
 from npusim.study.space import InfeasibleError, Space, Values
 
@@ -170,7 +171,7 @@ class Evaluator:
 
         def program() -> Program:
             assert isinstance(model, Graph)
-            return api.compile_program(model, space.compiled_for(setting), effort=space.effort)
+            return api.compile_program(model, space.compiled_for(setting), Options(space.effort))
 
         def execution() -> tuple[Program, Execution]:
             if isinstance(model, Program):

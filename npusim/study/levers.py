@@ -12,7 +12,8 @@ answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from shlex import quote, split
 from typing import Any, NamedTuple
@@ -38,9 +39,7 @@ from npusim.scheduler.network.network import prepare
 from npusim.scheduler.network.storage import HostStep
 from npusim.session import api
 from npusim.session.opening import open_model
-from npusim.session.placing import Asked, Partition
-from npusim.session.provenance import digest_of_model
-from npusim.session.sizes import parse
+from npusim.session.options import FAST, Options, parse_sizes
 
 LEAST_SHARE = 0.01
 """Least estimated share of the cycles that a change saves; a smaller one is not simulated."""
@@ -69,37 +68,21 @@ class Candidate(NamedTuple):
     gain: float
 
 
-class Compiler(NamedTuple):
-    """Options of the compiler, as for `npusim.compile`."""
-
-    effort: str | int = "fast"
-    unknown: str | None = None
-    host: Sequence[str] = ()
-    partition: Asked = None
-
-
-FAST = Compiler()
-
-
-def levers(model: Graph | Program, result: RunResult, how: Compiler = FAST, *, file: str = "") -> Tried:
+def levers(model: Graph | Program, result: RunResult, options: Options = FAST, *, file: str = "") -> Tried:
     """Simulate the most promising hardware changes of a run on its model.
 
     model: the model that was run; a program, which is compiled already, has no levers.
-    how:   options of the compiler.
+    options: how it was compiled.
     file:  the name of the model in commands that a lever shows.
 
     If the result has what-if variants, the best of them are simulated as well.
     """
-    placed = api.placing(how.host, how.partition)
-    note = _none(model, result, how, placed)
+    placed = options.placing() if options.places else None
+    note = _none(model, result, options, placed is not None and placed.by_cost)
     if note:
         return Tried(note=note)
     assert isinstance(model, Graph)
-    graph = placed.forced_of(model)
-    if api.check_unknown(how.unknown):
-        from npusim.kernels.graph.unknown import unknown_on_host
-
-        graph = unknown_on_host(graph)
+    graph = options.known(placed.forced_of(model) if placed else model)
     chosen = candidates(result, _lacking(graph, result))[: _affordable(result)]
     for variant in _best_variants(result):
         if all(each.set != variant.set for each in chosen):
@@ -115,18 +98,29 @@ def levers_of(result: RunResult, asked: Mapping[str, Any]) -> Tried:
 
     Raises NpusimError for a model file that has changed since.
     """
+    from npusim.session.provenance import digest_of_model
+
     path = asked.get("path")
     if path is not None and digest_of_model(path) != result.provenance.model_sha256:
         raise NpusimError(
             f"{path}: has changed since the run; run it again to see what changes of the hardware bring"
         )
     # The provenance has all open sizes, also those that the inputs settled.
-    model = result.program if path is None else open_model(path, parse(split(result.provenance.shapes or "")))
-    how = Compiler(**{name: asked[name] for name in Compiler._fields if name in asked})
-    return levers(model, result, how, file="" if path is None else str(path))
+    model = (
+        result.program
+        if path is None
+        else open_model(path, parse_sizes(split(result.provenance.shapes or "")))
+    )
+    names = {each.name for each in fields(Options)} & set(asked)
+    return levers(
+        model,
+        result,
+        Options(**{name: asked[name] for name in names}),
+        file="" if path is None else str(path),
+    )
 
 
-def _none(model: Graph | Program, result: RunResult, how: Compiler, placed: Partition) -> str:
+def _none(model: Graph | Program, result: RunResult, options: Options, by_cost: bool) -> str:
     """Return why no change is simulated; empty if changes are."""
     if not result.cycles:
         return f"{result.model} takes no time: all that it gives is known before the run"
@@ -134,8 +128,8 @@ def _none(model: Graph | Program, result: RunResult, how: Compiler, placed: Part
         return f"{result.hardware.name} has no NPU to change; --hw edge-128 runs the model on one"
     if not isinstance(model, Graph):
         return "the program is compiled already; run the model to see what changes of the hardware bring"
-    if placed.by_cost or api.schedules_of_effort(how.effort):
-        option = "--partition cost" if placed.by_cost else f"--effort {how.effort}"
+    if by_cost or options.schedules:
+        option = "--partition cost" if by_cost else f"--effort {options.effort}"
         return f"with {option} each change would be a search; run without it to see what changes bring"
     return ""
 
@@ -203,7 +197,8 @@ def _on_host(result: RunResult, dtype: str) -> list[LayerResult]:
 
 def _quantized(model: Graph, result: RunResult, file: str, share: float) -> Lever | None:
     """Simulate the model in int8, as `npusim quantize` converts it; the made-up ranges do not affect the time."""
-    from npusim.quantization.conversion import Options, quantized
+    from npusim.quantization.conversion import Options as Settings
+    from npusim.quantization.conversion import quantized
     from npusim.quantization.preparation import prepared
     from npusim.quantization.ranges import Range
 
@@ -214,7 +209,7 @@ def _quantized(model: Graph, result: RunResult, file: str, share: float) -> Leve
             for number, tensor in enumerate(floats.tensors)
             if tensor.type.dtype == "float32" and not tensor.constant
         }
-        graph, _ = quantized(floats, ranges, Options(codes_outside=True))
+        graph, _ = quantized(floats, ranges, Settings(codes_outside=True))
     except NpusimError:
         return None
     target = f"{Path(file).name.partition('.')[0]}_int8.tflite"

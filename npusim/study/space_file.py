@@ -38,7 +38,8 @@ from npusim.isa.base.toml_file import listed, read, short
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.parameters import parameter, why_unread
-from npusim.session.api import DEFAULT_HARDWARE, schedules_of_effort
+from npusim.session.api import DEFAULT_HARDWARE
+from npusim.session.options import Options
 from npusim.study.expression import Expression, ExpressionError, parse
 from npusim.study.metrics import HIGHER_IS_BETTER, LARGEST_VALUE, LEAST_WEIGHT, MOST_WEIGHT, full_key
 from npusim.study.space import (
@@ -287,7 +288,7 @@ class _Reader:
 
     def _effort(self, given: str | int) -> int:
         try:
-            return schedules_of_effort(given)
+            return Options(given).schedules
         except NpusimError as fault:
             self.faults["effort"] = str(fault).removeprefix("effort ")
             return 0

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from npusim.base import files
 from npusim.base.csv_text import csv_text
 from npusim.base.extras import has_parquet
-from npusim.base.frame import frame
 from npusim.isa.base.printable import printable
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
@@ -206,7 +205,9 @@ class Study:
 
     def to_pandas(self, records: Sequence[Record] | None = None) -> pandas.DataFrame:
         """The rows as a table; of all points, or of those given, such as `front`."""
-        return frame(self.rows(records))
+        import pandas
+
+        return pandas.DataFrame(self.rows(records))
 
 
 Row = Mapping[str, Any]

@@ -25,13 +25,11 @@ from npusim.isa.hardware.voltage import fastest_mhz
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.unknown import unknown_on_host
 from npusim.numbers.run import RunResult
 from npusim.numbers.variants import Variant, WhatIf
 from npusim.session import api
 from npusim.session.opening import open_model
-from npusim.session.placing import Asked
-from npusim.session.sizes import parse
+from npusim.session.options import Asked, Options, parse_sizes
 from npusim.study.evaluate import Job, Record, Workload
 from npusim.study.executors import Executor, InProcess, LocalProcesses, available_cores
 from npusim.study.metrics import number
@@ -70,19 +68,31 @@ def what_if(
 
     Raises NpusimError for a model or hardware that cannot be read or run.
     """
-    opened = open_model(model, sizes) if isinstance(model, str | Path) else model
-    if api.check_unknown(unknown) and isinstance(opened, Graph):
-        opened = unknown_on_host(opened)
+    return what_if_of(model, hw, Options(effort, unknown, host, partition, sizes), jobs, progress)
+
+
+def what_if_of(
+    model: str | Path | Graph | Program,
+    hw: str | Path | Hardware | None,
+    options: Options,
+    jobs: int | None = None,
+    progress: api.Progress | None = None,
+) -> WhatIf:
+    """Do what `what_if` does, with all options of the compilation in one value."""
+    opened = open_model(model, options.sizes) if isinstance(model, str | Path) else model
+    options.require_sound()
+    if isinstance(opened, Graph):
+        opened = options.known(opened)
     base = _base(opened, api.hardware(hw) if isinstance(hw, str | Path) else hw)
     if isinstance(opened, Graph):
-        opened = api.placing(host, partition).of(opened, base)
+        opened = options.placed(opened, base)
     tried = [
         _changed(base, parameter, factor)
         for parameter in parameters_read(base)
         for factor in parameter.what_if
     ]
     runs = [each for each in tried if isinstance(each, _Try)]
-    job = Job(_space(base, runs, api.schedules_of_effort(effort)), (Workload(opened.name, opened),))
+    job = Job(_space(base, runs, options.schedules), (Workload(opened.name, opened),))
     here = InProcess(job)
     begin = time.perf_counter()
     result = here.evaluator.run(0, job.space.setting(0), base)  # all first values: those of the base
@@ -116,11 +126,11 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
     """`what_if` of the model of a result on its hardware; of its program, if that is all there is."""
     if result.source is None:
         return what_if(result.program, jobs=jobs)
-    model = open_model(result.source, parse(split(result.provenance.shapes or "")))
+    model = open_model(result.source, parse_sizes(split(result.provenance.shapes or "")))
     names = [layer.name for layer in result.program.layers]
     unknown = "host" if result.program.unknown_operators else None
     if isinstance(model, Graph) and names != [
-        layer.name for layer in api.compile_program(model, result.hardware, unknown=unknown).layers
+        layer.name for layer in api.compile_program(model, result.hardware, Options(unknown=unknown)).layers
     ]:
         raise NpusimError(f"{result.source}: is another model than the one that this result is of")
     return what_if(model, result.hardware, unknown=unknown, jobs=jobs)

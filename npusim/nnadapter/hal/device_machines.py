@@ -12,6 +12,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.nnadapter.hal.driver import Parser, Properties
 from npusim.nnadapter.hal.properties import above_zero
 from npusim.session import api
+from npusim.session.options import Options
 
 ORDER, COST, SINGLE = "order", "cost", "single"
 MODES = (ORDER, COST, SINGLE)
@@ -60,7 +61,7 @@ def mode(text: str) -> str:
 
 
 def _effort(text: str) -> str:
-    api.schedules_of_effort(text)
+    Options(text).require_sound()
     return text
 
 

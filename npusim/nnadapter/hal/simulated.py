@@ -27,6 +27,7 @@ from npusim.scheduler import prepare
 from npusim.scheduler.network.storage import HostStep
 from npusim.session import api
 from npusim.session.host import host_functions, one_blas_thread
+from npusim.session.options import Options
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Simulated(Driver):
                 raise InvalidParameter(f"{self.name}: create_program: neither a model nor a cache is given")
             return container.loads(cache.buffer)
         graph = _forced(self.placed(model.graph(in_reals=self.in_reals)), model.forced)
-        program = api.compile_program(graph, context.machine, effort=context.effort)
+        program = api.compile_program(graph, context.machine, Options(context.effort))
         if cache.token:
             cache.buffer = container.dumps(program)
         return program

@@ -22,7 +22,7 @@ from npusim.numbers.devices import DeviceRun, measure_devices
 from npusim.numbers.energy import standing_mw
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
-from npusim.session.placing import partition
+from npusim.session.options import partition
 
 from ...devices import executable, measured, run, sharing
 from ...examples import examples

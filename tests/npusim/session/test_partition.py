@@ -11,7 +11,7 @@ import pytest
 import npusim
 from npusim.isa.base.errors import NpusimError
 from npusim.numbers.run import RunResult
-from npusim.session.placing import partition
+from npusim.session.options import partition
 
 from ...graphs import Sketch
 from ...random_graphs import random_graph

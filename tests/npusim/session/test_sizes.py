@@ -14,7 +14,8 @@ from npusim import hal
 from npusim.cli.app import app
 from npusim.isa.base.errors import NpusimError
 from npusim.nnadapter import model_run
-from npusim.session.sizes import parse, texts
+from npusim.session.options import parse_sizes as parse
+from npusim.session.options import texts_of as texts
 
 from ...litert.live import by_litert, needs_litert
 from ..frontends.tflite_builder import Builder, int32

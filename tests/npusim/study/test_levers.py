@@ -14,8 +14,9 @@ from npusim.numbers.answer import Answer, Lever, Tried
 from npusim.numbers.run import RunResult
 from npusim.quantization.quantization import placements, quantize
 from npusim.session import api
+from npusim.session.options import FAST, Options
 from npusim.study import levers as searching
-from npusim.study.levers import Compiler, candidates, levers
+from npusim.study.levers import candidates, levers
 from npusim.study.what_if import what_if
 
 from ...graphs import Sketch
@@ -29,7 +30,7 @@ def _ran(model: str, preset: str, *settings: str) -> RunResult:
     return api.run(model, npusim.hardware(preset, settings), timing_only=True)
 
 
-def _levers(model: str, result: RunResult, how: Compiler = searching.FAST) -> tuple[Answer, Tried]:
+def _levers(model: str, result: RunResult, how: Options = FAST) -> tuple[Answer, Tried]:
     tried = levers(api.load(model), result, how, file=model)
     found = replace(result, tried=tried).answer
     assert found is not None
@@ -140,12 +141,12 @@ def test_what_helps_most_of_all_keys_is_among_the_levers() -> None:
 
 def test_where_nothing_is_simulated_it_says_why(tmp_path: Path) -> None:
     before = _ran("digits_cnn", "edge-128")
-    effort, _ = _levers("digits_cnn", before, Compiler(effort=3))
+    effort, _ = _levers("digits_cnn", before, Options(effort=3))
     assert (
         effort.note
         == "with --effort 3 each change would be a search; run without it to see what changes bring"
     )
-    cost, _ = _levers("digits_cnn", before, Compiler(partition="cost"))
+    cost, _ = _levers("digits_cnn", before, Options(partition="cost"))
     assert cost.note.startswith("with --partition cost each change would be a search")
     cpu, _ = _levers("digits_cnn", _ran("digits_cnn", "cortex-m7"))
     assert cpu.note == "cortex-m7 has no NPU to change; --hw edge-128 runs the model on one"
@@ -158,7 +159,7 @@ def test_where_nothing_is_simulated_it_says_why(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_operators_that_were_put_on_the_host_stay_there() -> None:
     before = api.run("digits_cnn", host=["max_pool_2d"], timing_only=True)
-    _, tried = _levers("digits_cnn", before, Compiler(host=["max_pool_2d"]))
+    _, tried = _levers("digits_cnn", before, Options(host=["max_pool_2d"]))
     for lever in tried.levers[:3]:
         settings = [f"{path}={value}" for path, value in lever.set.items()]
         faster = npusim.hardware("edge-128", settings)

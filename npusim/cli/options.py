@@ -1,0 +1,288 @@
+"""The options of `npusim run`: what each is for, and the kinds of run that it does not go with.
+
+Other commands take some of the same options from here, so that an option means the same everywhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.isa.base.errors import NpusimError
+from npusim.reports import REPORTS
+from npusim.session.options import COST, Options, parse_sizes
+
+if TYPE_CHECKING:
+    pass
+
+DEVICES, CACHE, TABLE, DECIDES = "--device", "--cache", "table", "decides"
+"""Kinds of run: over devices, with a cache of compiled models, of several models or machines, of a model with IF."""
+
+Names = list[str] | None
+File = Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of `npusim run`.
+
+    type, default: of its value.
+    metavar:  what stands for the value in the help.
+    purpose:  the line of the help.
+    excludes: kinds of run that it does not go with.
+    instead:  what to give to a run over devices in its place, or why there is nothing.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    metavar: str | None
+    purpose: str
+    excludes: tuple[str, ...] = ()
+    instead: str = ""
+    least: int | None = None
+    shows_default: bool = True
+
+    @property
+    def flag(self) -> str:
+        """The option as it is typed."""
+        return f"--{self.name.rstrip('_').replace('_', '-')}"
+
+    def declaration(self) -> Any:
+        """Return the option as typer takes it."""
+        return typer.Option(
+            self.flag,
+            metavar=self.metavar,
+            min=self.least,
+            help=self.purpose,
+            show_default=self.shows_default,
+        )
+
+
+OPTIONS = (
+    Option(
+        "hw", Names, None, "NAME|FILE",
+        "A preset (npusim hw list) or a TOML file; several give a table. [default: edge-128]",
+        (DEVICES,), "a preset or hardware file is a device itself, so give --device once more",
+    ),
+    Option(
+        "set_", Names, None, "KEY=VALUE",
+        "Change a parameter of the hardware, such as mac_array.rows=32; may be repeated.",
+        (DEVICES, CACHE), "give a hardware file with the change as a device",
+    ),
+    Option(
+        "input", File, None, "F.npz", "Inputs, by tensor name or as in0, in1, ... [default: random]", (TABLE,)
+    ),
+    Option("output", File, None, "F.npz", "Write the outputs, as out0, out1, ...", (TABLE,)),
+    *(
+        Option(
+            report.name, File, None, "F", f"Write {report.purpose}.",
+            (() if report.has_table else (TABLE,)) + (() if report.name == "json" else (DECIDES,)),
+        )
+        for report in REPORTS
+    ),
+    Option("report", File, None, "DIR", "Write a page, report.html, its data, and its figures.", (DECIDES,)),
+    Option(
+        "dot", File, None, "F", "Write the model as a drawing in the DOT language of graphviz.", (TABLE,)
+    ),
+    Option("timing_only", bool, False, None, "Execute no data: the same cycles, no outputs."),
+    Option("seed", int, 0, "N", "Seed of random inputs.", least=0),
+    Option(
+        "what_if", bool, False, None, "Also try each hardware parameter doubled, by simulation.",
+        (DEVICES, CACHE, TABLE, DECIDES), "it changes one machine",
+    ),
+    Option("no_lever", bool, False, None, "Simulate no changes of the hardware for the answer."),
+    Option(
+        "effort", str, "fast", "fast|high|N",
+        "How hard to look for a faster schedule; N: how many to try. [default: fast]", shows_default=False,
+    ),
+    Option(
+        "unknown", str | None, None, "host",
+        "Time operators that npusim does not have as host layers, by their bytes; without outputs.",
+        (DEVICES, CACHE), "each operator must be one that a device has",
+    ),
+    Option(
+        "host", Names, None, "OP,OP",
+        "Operators that the host is to run although the NPU could, such as softmax,pad; may be repeated.",
+        (TABLE,), shows_default=False,
+    ),
+    Option(
+        "partition", Names, None, "FILE|cost|order|single",
+        "A file that names operators for the host, or cost: to the host, or to the --device, with whatever makes "
+        "the run faster there. Of devices also order: the first that can; single: one for all. May be repeated.",
+        (TABLE,), shows_default=False,
+    ),
+    Option(
+        "shape", Names, None, "NAME=N,N",
+        "A shape that the model leaves open, such as image=1,3,224,224, or a size by its name, batch=1; may be "
+        "repeated.", shows_default=False,
+    ),
+    Option(
+        "decide", Names, None, "NAME=N",
+        "Without data: the turns of a WHILE, 1 or 0 for an IF; once for each. [for a model that decides]",
+        (DEVICES, CACHE), "a model that decides is several programs already, of one machine", shows_default=False,
+    ),
+    Option(
+        "device", Names, None, "NAME|FILE",
+        "Instead of --hw: a device of NNAdapter (npusim, npusim_host, a preset, ...) or a TOML file; several "
+        "share one system.", shows_default=False,
+    ),
+    Option(
+        "print_partition", bool, False, None,
+        "Also print the operators, as a partition file has them, and the pieces.", (CACHE, TABLE),
+    ),
+    Option(
+        "cache", File, None, "DIR",
+        "Keep the compiled model in this folder, and take it from there the next time.", (TABLE,),
+        shows_default=False,
+    ),
+)  # fmt: skip
+"""The options of `npusim run`, in the order of the help."""
+
+INPUT, OUTPUT, JSON, DOT, DECIDE = "--input", "--output", "--json", "--dot", "--decide"
+
+BY_NAME = {option.name: option for option in OPTIONS}
+
+HardwareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
+    ),
+]
+SetOption = Annotated[Names, BY_NAME["set_"].declaration()]
+EffortOption = Annotated[str, BY_NAME["effort"].declaration()]
+UnknownOption = Annotated[str | None, BY_NAME["unknown"].declaration()]
+HostOption = Annotated[Names, BY_NAME["host"].declaration()]
+PartitionOption = Annotated[Names, BY_NAME["partition"].declaration()]
+ShapeOption = Annotated[Names, BY_NAME["shape"].declaration()]
+
+
+def with_options(command: Callable[[list[str], Request], None]) -> Callable[..., None]:
+    """Return a command with all options of `npusim run` that calls `command` with the models and a `Request`."""
+
+    def shown(models: list[str], **values: Any) -> None:
+        files = {each.option: values.pop(each.name) for each in REPORTS}
+        command(models, Request(**values, reports={option: path for option, path in files.items() if path}))
+
+    models_type = Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...",
+            help="A model file, a .npu program, a built-in model (npusim models), or a folder; several give a table.",
+        ),
+    ]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shown.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("models", keyword, annotation=models_type),
+            *(
+                inspect.Parameter(
+                    each.name,
+                    keyword,
+                    default=each.default,
+                    annotation=Annotated[each.type, each.declaration()],
+                )
+                for each in OPTIONS
+            ),
+        ]
+    )
+    shown.__doc__ = command.__doc__
+    return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `npusim run` was asked for: the value of each option by its name, and the files of reports by option."""
+
+    hw: Names
+    set_: Names
+    input: File
+    output: File
+    report: File
+    dot: File
+    timing_only: bool
+    seed: int
+    what_if: bool
+    no_lever: bool
+    effort: str
+    unknown: str | None
+    host: Names
+    partition: Names
+    shape: Names
+    decide: Names
+    device: Names
+    print_partition: bool
+    cache: File
+    reports: Mapping[str, Path]
+
+    @property
+    def settings(self) -> Sequence[str]:
+        """The changes to the hardware."""
+        return self.set_ or ()
+
+    @property
+    def options(self) -> Options:
+        """How the model is compiled. Raises NpusimError for a size that cannot be read."""
+        return Options(self.effort, self.unknown, names(self.host), self.partition, sizes_of(self.shape))
+
+    @property
+    def targets(self) -> dict[str, Path]:
+        """The files that are written of a result, by option: the outputs and the reports."""
+        return ({OUTPUT: self.output} if self.output else {}) | dict(self.reports)
+
+    @property
+    def written(self) -> dict[str, Path]:
+        """All files that are written, by option: of a result, and the drawing of the model."""
+        return self.targets | ({DOT: self.dot} if self.dot else {})
+
+    def require(self, kind: str, message: str) -> None:
+        """Raise NpusimError for the first option that does not go with a kind of run.
+
+        message: with places for `option`, and for what to give `instead` of it.
+        """
+        for option in OPTIONS:
+            given = self.reports.get(option.flag) or getattr(self, option.name, None)
+            if kind in option.excludes and given:
+                raise NpusimError(message.format(option=option.flag, instead=option.instead))
+
+    def require_data(self, without_data: str) -> None:
+        """Raise NpusimError for inputs or outputs of a run that executes no data, for the reason given."""
+        option = INPUT if self.input else OUTPUT if self.output else ""
+        if without_data and option:
+            raise NpusimError(f"{option}: {without_data} executes no data; give one or the other")
+
+
+PARTITION_MODES = (COST, "order", "single")
+"""What --partition takes in place of a file."""
+
+
+def partition_inputs(partition: Sequence[str] | None) -> dict[str, Path]:
+    """Return the files that a partition is read from, for `files.check_outputs`."""
+    return {f"--partition {part}": Path(part) for part in partition or () if part not in PARTITION_MODES}
+
+
+def names(given: Sequence[str] | None) -> list[str]:
+    """Return the names of an option that takes several, with commas or repeated."""
+    return [name for text in given or () for name in text.split(",")]
+
+
+def sizes_of(shape: Sequence[str] | None) -> dict[str, int | tuple[int, ...]]:
+    """Return the sizes that --shape gives. Raises NpusimError."""
+    return parse_sizes(shape) if shape else {}
+
+
+def hardware_inputs(hw: str | None, called: str = "--hw", folder: Path | None = None) -> dict[str, Path]:
+    """Return the files that a hardware is read from, for `files.check_outputs`; paths are relative to `folder`."""
+    if hw is None:
+        return {}
+    from npusim.isa.hardware.file import sources
+
+    return {
+        called if number == 0 else f"what {called} extends ({path})": path
+        for number, path in enumerate(sources(hw, folder))
+    }
