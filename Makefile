@@ -15,7 +15,7 @@ demo: $(VENV)/run
 test: $(VENV)/dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-# While you work: two cases of each test that is not marked slow, in under a minute.
+# While you work: one case of each test that is not marked slow, in about a minute.
 quick: $(VENV)/dev
 	NPUSIM_QUICK=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 

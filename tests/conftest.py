@@ -23,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 SLOW_S = 1.0
 """CPU time that a test without the mark `slow` may take on an idle machine."""
-LIMIT_S = 10.0
+LIMIT_S = 5.0
 """CPU time above which such a test fails: a busy machine needs up to twice as long for the same work."""
 
 

@@ -2,7 +2,7 @@
 
 One place for all of them. The environment says which:
 
-NPUSIM_QUICK=1     `make quick`: no test marked `slow`, two cases of a parametrised one, few random examples
+NPUSIM_QUICK=1     `make quick`: no test marked `slow`, one case of a parametrised one, few random examples
 (nothing)          `make test`: what the mark `cases` at a test says, of tests without it every case
 NPUSIM_NIGHT=1     `make nightly`: every case, ten times as many random examples, new ones each time
 NPUSIM_TURN=K      which of the cases quick and day try: each number another choice, in turn all of them
@@ -46,11 +46,11 @@ def examples(number: int) -> settings:
 
 
 def some(cases: Sequence[T], day: int, name: str) -> list[T]:
-    """The cases to try where `day` of them are tried by day, in their order: all by night, two in `make quick`.
+    """The cases to try where `day` of them are tried by day, in their order: all by night, one in `make quick`.
 
     The choice is random, but the same for the same `name` and turn. Successive turns go through all cases.
     """
-    count = len(cases) if NIGHT else min(day, 2) if QUICK else day
+    count = len(cases) if NIGHT else min(day, 1) if QUICK else day
     if count >= len(cases):
         return list(cases)
     places = list(range(len(cases)))

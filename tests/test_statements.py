@@ -12,6 +12,8 @@ import pytest
 
 from tests.statements.table import TEXTS, Text
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 BY_TEXT = pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.name)
 

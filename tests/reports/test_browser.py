@@ -21,6 +21,8 @@ from npusim.reports.run import html, series
 from ..devices import measured
 from ..npusim.numbers.fake_run import LAYERS, execution, program
 
+pytestmark = pytest.mark.slow
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

@@ -18,6 +18,8 @@ from npusim.reports.run import tables
 
 from ..npusim.numbers.fake_run import execution, program
 
+pytestmark = pytest.mark.slow
+
 parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow, the extra parquet, is not installed")
 
 

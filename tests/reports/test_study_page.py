@@ -30,6 +30,8 @@ from npusim.study.study import Study
 
 from ..npusim.study.spaces import digits, sampling, space_file
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM = os.environ.get("NPUSIM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=2>"
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}

@@ -119,6 +119,7 @@ def test_what_is_forbidden_costs_time() -> None:
     assert cycles[0] < cycles[1] < cycles[3]
 
 
+@pytest.mark.slow
 @given(graphs(random_graph), machines((64, 4, 8, 16)), st.sampled_from(MODES[1:]))
 @examples(15)
 def test_random_graphs_keep_their_bytes(graph: Graph, chip: Hardware, mode: str) -> None:

@@ -51,6 +51,7 @@ def behind(operations: Sequence[Operation]) -> list[set[int]]:
     return found
 
 
+@pytest.mark.slow
 @given(networks(), st.data())
 @examples(300)
 def test_pieces_are_whole_ordered_and_convex(operations: list[Operation], data: st.DataObject) -> None:
@@ -79,6 +80,7 @@ def fewest(operations: Sequence[Operation], devices: Sequence[int]) -> int:
     )
 
 
+@pytest.mark.slow
 @given(networks(most=6), st.data())
 @examples(150)
 def test_no_order_has_fewer_pieces(operations: list[Operation], data: st.DataObject) -> None:
@@ -107,6 +109,7 @@ def test_nothing_has_no_pieces() -> None:
     assert pieces([], []) == ()
 
 
+@pytest.mark.slow
 @given(networks(), st.data())
 @examples(200)
 def test_units_hold_what_belongs_together_and_all_between(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from ..graphs import Sketch, random_inputs, with_all_outputs
 from ..npusim.machine.handmade import Row, bench, rows
 from ..random_graphs import Pick
 from .test_random_graphs import check, graphs, machines
+
+pytestmark = pytest.mark.slow
 
 EDGE = hardware("edge-128")
 

@@ -29,6 +29,8 @@ from ..races import races
 from ..random_graphs import deep_graph, random_graph
 from .test_random_graphs import graphs, machines
 
+pytestmark = pytest.mark.slow
+
 
 def layers() -> Graph:
     """Four convolutions, an addition across two of them and a pool."""

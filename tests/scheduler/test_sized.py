@@ -31,6 +31,8 @@ from ..decode_step import WEIGHTS, decode_step
 from ..graphs import Sketch
 from ..yardstick import yardstick_s
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -43,6 +43,8 @@ from ..npusim.machine.handmade import program as handmade_program
 from ..races import bytes_of, races, unwritten_reads
 from ..random_graphs import random_graph
 
+pytestmark = pytest.mark.slow
+
 
 def small(size_kib: int, channels: int, **changes: Any) -> Hardware:
     """edge-128 with a small scratchpad."""

@@ -21,6 +21,8 @@ from npusim.scheduler.fit.tiling import TileSearch
 from ..graphs import Sketch
 from ..random_graphs import random_graph
 
+pytestmark = pytest.mark.slow
+
 EDGE = hardware("edge-128")
 
 

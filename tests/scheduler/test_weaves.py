@@ -15,6 +15,8 @@ from npusim.scheduler.fit.cuts import FAST, Choices
 from ..graphs import Sketch
 from .test_search import check
 
+pytestmark = pytest.mark.slow
+
 ONE = ((1, 1), (1, 1))
 EDGE = hardware("edge-128")
 

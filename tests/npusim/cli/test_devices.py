@@ -56,6 +56,7 @@ def test_bytes_are_those_of_one_machine_and_pieces_add_up(chip: Path, tmp_path: 
     assert f"{plain['cycles']['total']:,}".replace(",", " ") in timed.out
 
 
+@pytest.mark.slow
 def test_given_inputs_are_executed(chip: Path, tmp_path: Path) -> None:
     image = np.zeros((1, 8, 8, 1), np.int8)
     np.savez(tmp_path / "in.npz", in0=image)

@@ -160,6 +160,7 @@ def test_recursion_ends_where_its_condition_says() -> None:
     assert len(expanded(text, "relu")) == 4  # three of relu, and the copy that gives the last its name
 
 
+@pytest.mark.slow
 def test_a_deep_recursion_is_expanded_and_an_endless_one_refused() -> None:
     recursive = fragment("b = foo(relu(a), n = n - 1) if n != 0 else a;", "a: tensor<scalar>, n: integer")
     assert len(expanded(own(recursive, "y = foo(x, n = 990);"), "relu")) == 991

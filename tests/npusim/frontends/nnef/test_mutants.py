@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def test_mutants_of_documents() -> None:
     assert 20 < sum(outcomes) < 1000
 
 
+@pytest.mark.slow
 def test_mutants_of_quantization_files() -> None:
     chance = random.Random(12)
     outcomes = [outcome(GRAPH, mutant(CODES, chance)) for _ in range(700)]
@@ -67,6 +69,7 @@ def test_mutants_of_data_files() -> None:
     assert 10 < read < 600
 
 
+@pytest.mark.slow
 def test_mutants_of_archives(tmp_path: Path) -> None:
     chance = random.Random(12)
     plain = tar(FILES)

@@ -84,6 +84,7 @@ def compare(
             np.testing.assert_array_equal(mine, theirs, err_msg=name)
 
 
+@pytest.mark.slow
 @FEW
 @given(SEEDS, st.sampled_from(list(LIMITS)), st.sampled_from(["one", "axis", "blocks"]), st.booleans())
 def test_quantizelinear_and_dequantizelinear(
@@ -107,6 +108,7 @@ def test_quantizelinear_and_dequantizelinear(
     )
 
 
+@pytest.mark.slow
 @FEW
 @given(SEEDS, st.sampled_from([0.0, 1.0, -3.0]), st.integers(1, 40))
 def test_dynamicquantizelinear(tmp_path: Path, seed: int, shift: float, count: int) -> None:
