@@ -26,7 +26,7 @@ FILES: Mapping[str, tuple[str, ...]] = {
     # two operands, element by element
     "elementwise.sums_and_products": ("add", "sub", "mul", "div", "prelu", "squared_difference"),
     "elementwise.number_functions": ("floor_div", "floor_mod", "pow", "add_n"),
-    "elementwise.comparing": (
+    "elementwise.comparisons_and_logic": (
         *("equal", "not_equal", "greater", "greater_equal", "less", "less_equal"),
         *("logical_and", "logical_or", "logical_xor"),
     ),
@@ -61,7 +61,7 @@ FILES: Mapping[str, tuple[str, ...]] = {
     ),
     # moves and type conversions
     "movement.value_conversions": ("quantize", "dequantize", "dynamic_quantize", "row_scales"),
-    "movement.reshaping": ("reshape", "squeeze", "tile", "broadcast_to", "fill"),
+    "movement.shape_changes": ("reshape", "squeeze", "tile", "broadcast_to", "fill"),
     "movement.padding": ("pad", "mirror_pad", "edge_pad"),
     "movement.joining": ("concatenation", "split", "pack", "unpack"),
     "movement.slicing": ("slice", "strided_slice", "reverse_v2", "roll"),
@@ -72,7 +72,7 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "movement.indexing": ("gather", "gather_nd", "scatter_nd", "embedding_lookup", "hashtable_lookup"),
     # images of other sizes
     "resize.grid_resize": ("resize_bilinear", "resize_nearest_neighbor"),
-    "resize.sampling": ("grid_sample", "interpolate"),
+    "resize.grid_sampling": ("grid_sample", "interpolate"),
     # sequences
     "sequence.lstm_layers": ("lstm", "unidirectional_sequence_lstm", "quantized_lstm"),
     "sequence.integer_steps": ("gate_sums",),

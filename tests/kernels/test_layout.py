@@ -15,7 +15,7 @@ from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d
 from npusim.kernels.operators.movement.joining import ConcatenationParameters
-from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 from npusim.kernels.operators.pooling.window_pools import MaxPool2dParameters
 
 CODES = Quantization((0.05,), (3,))

@@ -20,7 +20,7 @@ from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NONE, Activated, Parameters, Unchecked
 from npusim.kernels.operators.convolution import conv_2d, fully_connected
 from npusim.kernels.operators.movement.padding import PadParameters
-from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 from npusim.kernels.operators.movement.slicing import StridedSliceParameters
 from npusim.kernels.operators.reduction.sums_and_means import MeanParameters
 from npusim.kernels.table import NAMES, operator

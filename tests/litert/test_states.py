@@ -21,7 +21,7 @@ from npusim.isa.program.program import Program
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.operators.elementwise.sums_and_products import ADD
-from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 from npusim.kernels.operators.movement.slicing import ReverseV2Parameters
 from npusim.kernels.table import operator
 from npusim.models.writer import ModelWriter, per_tensor

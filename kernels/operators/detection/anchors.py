@@ -17,7 +17,7 @@ from npusim.kernels.operator.operands import elementwise, input_type, input_valu
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count, Pair, Size
 from npusim.kernels.operators.detection.boxes import COORDINATES, in_reals
-from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 
 _SAME = 1e-6
 """Aspect ratios that differ by less count as one."""

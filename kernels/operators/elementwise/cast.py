@@ -18,7 +18,7 @@ from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Values
-from npusim.kernels.operators.movement.reshaping import alias
+from npusim.kernels.operators.movement.shape_changes import alias
 
 
 class Parameters(parameters.Parameters):

@@ -25,7 +25,7 @@ from npusim.kernels.operator.operands import (
 from npusim.kernels.operator.operator import Call, Operator, Rule, Values
 from npusim.kernels.operator.parameters import Count, Parameters, Size
 from npusim.kernels.operator.real_steps import RealSteps
-from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 
 PASSES = 3
 """Passes over the elements: for their mean, for their variance, for the result."""

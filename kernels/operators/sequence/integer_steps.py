@@ -22,7 +22,7 @@ from npusim.kernels.operator.operands import code_range, input_type, input_value
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operators.convolution import weighted_sum
 from npusim.kernels.operators.movement.joining import ConcatenationParameters
-from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 from npusim.kernels.operators.sequence.integer_cell import Addend, IntegerCell
 from npusim.kernels.operators.sequence.lstm_cell import Operand, gates_of
 from npusim.kernels.operators.sequence.word_cell import step_parameters

@@ -14,7 +14,7 @@ from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NONE, Activated, Activation, Parameters
 from npusim.kernels.operators.convolution import fully_connected
 from npusim.kernels.operators.movement.joining import ConcatenationParameters
-from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 from npusim.kernels.operators.movement.slicing import SliceParameters
 from npusim.kernels.operators.reduction.sums_and_means import MeanParameters
 from npusim.kernels.operators.sequence.lstm_cell import (

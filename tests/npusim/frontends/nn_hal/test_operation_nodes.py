@@ -18,7 +18,7 @@ from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d, tra
 from npusim.kernels.operators.movement.joining import SplitParameters
 from npusim.kernels.operators.movement.padding import PadParameters
 from npusim.kernels.operators.movement.permuting import TransposeParameters
-from npusim.kernels.operators.movement.reshaping import ReshapeParameters
+from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 from npusim.kernels.operators.movement.slicing import StridedSliceParameters
 from npusim.kernels.operators.pooling.window_pools import AveragePool2dParameters
 from npusim.kernels.operators.resize.grid_resize import ResizeNearestNeighborParameters
