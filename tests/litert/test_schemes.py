@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,18 @@ assert _SPEC.loader is not None
 generate: Any = importlib.util.module_from_spec(_SPEC)
 sys.modules[_SPEC.name] = generate
 _SPEC.loader.exec_module(generate)
-CELLS: dict[str, tuple[str, ...]] = generate.scheme_cells()
 
 
-@pytest.mark.parametrize("code", CELLS)
+@cache
+def cells() -> dict[str, tuple[str, ...]]:
+    """The table, by operator of TFLite."""
+    found: dict[str, tuple[str, ...]] = generate.scheme_cells()
+    return found
+
+
+@pytest.mark.parametrize("code", [code for code in ROWS if code != "CAST"])
 def test_int16_models_run_where_the_table_says(code: str) -> None:
-    cell = CELLS[code][generate.SCHEMES.index("int16x8")]
+    cell = cells().get(code, ["-"] * 4)[generate.SCHEMES.index("int16x8")]
     assert ("int16" in ROWS[code].dtypes) == (cell != "-")
     if cell == "-":
         return
@@ -44,5 +51,5 @@ def test_int16_models_run_where_the_table_says(code: str) -> None:
 
 
 def test_dynamic_range_models_are_those_that_run_live() -> None:
-    found = {code for code, cell in CELLS.items() if cell[generate.SCHEMES.index("dynamic range")] != "-"}
+    found = {code for code, cell in cells().items() if cell[generate.SCHEMES.index("dynamic range")] != "-"}
     assert found == set(CODES)

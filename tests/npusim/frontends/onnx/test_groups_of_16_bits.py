@@ -15,14 +15,14 @@ import pytest
 import npusim
 from npusim.kernels.graph.reference import evaluate
 from npusim.session.api import compile_program
-from tests.examples import NIGHT
+from tests.examples import scaled
 from tests.npusim.frontends.onnx.small_models import beside, model, saved
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 MOST_APART = 200
 """One code in so many may be one off: a sum of 36 products is rounded some 2**-24 of 32,768 codes away, 0.002."""
-MODELS = 40 if NIGHT else 4
+MODELS = scaled(4)
 """Random models of each operation and type."""
 OPERATIONS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
     "Conv": ("pads=[1,1,1,1]", (1, 4, 6, 5), (6, 4, 3, 3)),
