@@ -23,7 +23,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import _lru_cache_wrapper
+from functools import _lru_cache_wrapper, cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 
@@ -65,6 +65,7 @@ class Mutant:
     change: str
 
 
+@cache
 def source_of(code: CodeType) -> Path | None:
     """The file of the product that a code object is from, with links followed; None if it is not of the product."""
     path = Path(code.co_filename)
@@ -180,6 +181,7 @@ class Mutants:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of pytest's own loop."""
+        gc.unfreeze()  # The functions to change are found among the objects that the collector knows.
         kept = self._learn(session.items)
         print(f"\n{len(kept)} tests call {len(self.tests)} functions of the product")
         found = 0
@@ -267,7 +269,7 @@ class Mutants:
                     assert code is not None
                     function.__code__ = code
                 for each in gc.get_objects():
-                    if isinstance(each, _lru_cache_wrapper):
+                    if isinstance(each, _lru_cache_wrapper) and each is not source_of:
                         each.cache_clear()  # What was computed without the fault.
                 with open(os.devnull, "w") as nothing:
                     os.dup2(nothing.fileno(), 1)
