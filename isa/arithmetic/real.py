@@ -196,17 +196,17 @@ def softmax(rows: Reals, beta: np.float32, *, logarithm: bool = False) -> Reals:
     return result
 
 
-def reduced(name: str, blocks: NDArray[np.float32]) -> Reals:
-    """[outer, count, inner] reduced over the middle, sums and products in float64, one element after the other.
+def reduced(name: str, elements: Reals) -> Reals:
+    """Reduce [terms, results] to [results]; sums and products in float64, one element after the other.
 
     name: "sum", "mean", "prod", "max" or "min". Of equal extremes, 0 and -0, the last is kept.
     """
     step = {"max": np.maximum, "min": np.minimum, "prod": np.multiply}.get(name, np.add)
-    elements = blocks if name in ("max", "min") else blocks.astype(np.float64)
-    values = step.accumulate(elements, 1)[:, -1]  # `reduce` would take them in an order of its own
+    wide = elements if name in ("max", "min") else elements.astype(np.float64)
+    values = step.accumulate(wide, 0)[-1]  # `reduce` would take them in an order of its own
     if name in ("sum", "mean"):
         values = values + 0.0  # begun with 0: never -0
-    return np.asarray(values / blocks.shape[1] if name == "mean" else values, np.float32)
+    return np.asarray(values / len(elements) if name == "mean" else values, np.float32)
 
 
 def codes(values: Reals, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:

@@ -11,12 +11,18 @@ from npusim.isa.hardware.memories import FIRST_FURTHER, Space
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One countable event. `component` is where its energy is reported."""
+    """One countable event.
+
+    component: where its energy is reported.
+    unit:      what it is counted per.
+    cycles:    for an action of the vector unit, the field of its section that says how long a lane takes.
+    """
 
     name: str
     component: str
     unit: str
     doc: str
+    cycles: str = ""
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -46,6 +52,7 @@ ACTIONS: tuple[Action, ...] = (
         "output_stage",
         "element",
         "bias, fixed-point rescale, zero point and clamp of one element",
+        "requantise_cycles",
     ),
     Action(
         "requantise_float32",
@@ -58,33 +65,71 @@ ACTIONS: tuple[Action, ...] = (
         "vector",
         "element",
         "quantised add, subtract, comparison of rescaled codes: up to three rescales",
+        "add_cycles",
     ),
-    Action("vector_mul_q8", "vector", "element", "quantised multiply: one product and one rescale"),
-    Action("vector_max", "vector", "element", "compare and select"),
-    Action("vector_add_i32", "vector", "element", "32-bit add of a reduction"),
-    Action("vector_pool_step", "vector", "element", "one window element of a pooling operator"),
-    Action("vector_divide", "vector", "element", "one rounded 32-bit division (average pool)"),
-    Action("vector_lut", "vector", "element", "one look-up in a 256-entry table"),
-    Action("vector_exp", "vector", "element", "one fixed-point exponential or reciprocal"),
+    Action(
+        "vector_mul_q8", "vector", "element", "quantised multiply: one product and one rescale", "mul_cycles"
+    ),
+    Action("vector_max", "vector", "element", "compare and select", "max_cycles"),
+    Action("vector_add_i32", "vector", "element", "32-bit add of a reduction", "reduce_cycles"),
+    Action(
+        "vector_pool_step", "vector", "element", "one window element of a pooling operator", "pool_cycles"
+    ),
+    Action(
+        "vector_divide", "vector", "element", "one rounded 32-bit division (average pool)", "divide_cycles"
+    ),
+    Action("vector_lut", "vector", "element", "one look-up in a 256-entry table", "lut_cycles"),
+    Action("vector_exp", "vector", "element", "one fixed-point exponential or reciprocal", "exp_cycles"),
     Action(
         "vector_literal_add",
         "vector",
         "element",
         "two codes to float32, a sum or comparison, and back to a code",
+        "literal_cycles",
     ),
-    Action("vector_literal_mul", "vector", "element", "likewise a product"),
-    Action("vector_literal_divide", "vector", "element", "likewise a quotient"),
-    Action("vector_fused", "vector", "element", "codes to a code by two float32 products and sums"),
-    Action("vector_dequantise", "vector", "element", "one code to float32, and into a sum"),
-    Action("vector_quantise", "vector", "element", "a sum of floats over their number, and to a code"),
-    Action("vector_float16_add", "vector", "element", "add, compare or move of float16"),
-    Action("vector_float16_multiply", "vector", "element", "product of float16"),
-    Action("vector_float16_divide", "vector", "element", "quotient or root of float16"),
-    Action("vector_float16_function", "vector", "element", "exponential, logarithm or the like of float16"),
-    Action("vector_float32_add", "vector", "element", "add, compare or move of float32"),
-    Action("vector_float32_multiply", "vector", "element", "product of float32"),
-    Action("vector_float32_divide", "vector", "element", "quotient or root of float32"),
-    Action("vector_float32_function", "vector", "element", "exponential, logarithm or the like of float32"),
+    Action("vector_literal_mul", "vector", "element", "likewise a product", "literal_cycles"),
+    Action("vector_literal_divide", "vector", "element", "likewise a quotient", "literal_divide_cycles"),
+    Action(
+        "vector_fused",
+        "vector",
+        "element",
+        "codes to a code by two float32 products and sums",
+        "fused_cycles",
+    ),
+    Action(
+        "vector_dequantise", "vector", "element", "one code to float32, and into a sum", "dequantise_cycles"
+    ),
+    Action(
+        "vector_quantise",
+        "vector",
+        "element",
+        "a sum of floats over their number, and to a code",
+        "quantise_cycles",
+    ),
+    Action("vector_float16_add", "vector", "element", "add, compare or move of float16", "float_cycles"),
+    Action("vector_float16_multiply", "vector", "element", "product of float16", "float_cycles"),
+    Action(
+        "vector_float16_divide", "vector", "element", "quotient or root of float16", "float_divide_cycles"
+    ),
+    Action(
+        "vector_float16_function",
+        "vector",
+        "element",
+        "exponential, logarithm or the like of float16",
+        "float_function_cycles",
+    ),
+    Action("vector_float32_add", "vector", "element", "add, compare or move of float32", "float_cycles"),
+    Action("vector_float32_multiply", "vector", "element", "product of float32", "float_cycles"),
+    Action(
+        "vector_float32_divide", "vector", "element", "quotient or root of float32", "float_divide_cycles"
+    ),
+    Action(
+        "vector_float32_function",
+        "vector",
+        "element",
+        "exponential, logarithm or the like of float32",
+        "float_function_cycles",
+    ),
     Action("scratchpad_read_byte", "scratchpad", "byte", "read from the scratchpad"),
     Action("scratchpad_write_byte", "scratchpad", "byte", "written to the scratchpad"),
     Action("noc_byte", "interconnect", "byte", "moved between the DRAM port and the scratchpad"),
@@ -97,6 +142,9 @@ ACTIONS: tuple[Action, ...] = (
         "instruction_issue", "control", "instruction", "fetch buffer, decode and dispatch of one instruction"
     ),
 )
+
+LANE_CYCLES = {action.name: action.cycles for action in ACTIONS if action.cycles}
+"""For actions of the vector unit, the field of its section that says how many cycles a lane takes."""
 
 
 class PortActions(NamedTuple):

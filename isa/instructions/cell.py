@@ -17,15 +17,11 @@ from npusim.isa.arithmetic.words import (
     shifted_down,
     tanh_of_words,
 )
-from npusim.isa.base.cause import Cause
-from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.mac import ADDRESS_BITS, CODES, SIGNS
+from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.vector import VECTOR_CAUSES, code_type, passes
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, CODES, SIGNS, FieldSpec, bits
 
 Words = NDArray[np.int64]
 
@@ -39,7 +35,7 @@ _OUTPUT_SHIFT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LstmCell(Instruction):
+class LstmCell(VectorInstruction):
     """One step of LSTM cells in words of 16 bits: c = f c + i g, h = o tanh(c), with i, f, o = logistic, g = tanh.
 
     A row has `cells` cells. Its sums are the words of its gates i, f, g, o one after the other, without i if it is
@@ -49,8 +45,6 @@ class LstmCell(Instruction):
 
     mnemonic: ClassVar[str] = "vec.lstm"
     opcode: ClassVar[int] = 0x3E
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     sums: int = bits(ADDRESS_BITS, "scratchpad address of the sums of the first row")
@@ -159,26 +153,14 @@ class LstmCell(Instruction):
             codes = multiply_by_quantized_multiplier(product, self.multiplier, self.shift).astype(np.int64)
         return after, np.clip(codes + self.zero, *low_high)
 
-    def _cycles_per_cell(self, context: Context) -> int:
+    def traffic(self) -> tuple[int, int]:
+        """The sums of the gates, what is added to them, and the state are read; state and output are written."""
+        read = self._gates * (WORD_BYTES + self.added * ADDEND_BYTES) + WORD_BYTES
+        return read * self.rows * self.cells, (WORD_BYTES + 1) * self.rows * self.cells
+
+    def work(self, context: Context) -> tuple[Work, ...]:
         """A lane's function unit takes an exponential and a reciprocal for each gate and for the state, one after the
         other, then the three products.
         """
-        v = context.hardware.vector
-        return 2 * (self._gates + 1) * v.exp_cycles + 3 * v.mul_cycles
-
-    def cost(self, context: Context) -> Cost:
-        """Start-up, then the cycles of a cell for every `lanes` cells."""
-        v, elements = context.hardware.vector, self.rows * self.cells
-        cycles = v.startup_cycles + passes(elements, v) * self._cycles_per_cell(context)
-        read = self._gates * (WORD_BYTES + self.added * ADDEND_BYTES) + WORD_BYTES
-        actions: dict[str, int] = {
-            "vector_exp": 2 * (self._gates + 1) * elements,
-            "vector_mul_q8": 3 * elements,
-            "scratchpad_read_byte": read * elements,
-            "scratchpad_write_byte": (WORD_BYTES + 1) * elements,
-        }
-        return Cost(cycles, actions)
-
-    def demand(self, context: Context) -> int:
-        """The functions of every cell."""
-        return self.rows * self.cells * self._cycles_per_cell(context)
+        steps = {"vector_exp": 2 * (self._gates + 1), "vector_mul_q8": 3}
+        return (self.part(context, steps, self.rows * self.cells),)

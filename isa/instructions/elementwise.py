@@ -1,174 +1,66 @@
-"""The vector-unit instruction of two operands, and what it shares with others on rows x columns.
-
-Operands and results are rows x columns; an operand may repeat its rows or its columns.
-"""
+"""vec.binary: functions of two operands on rows x columns, in every format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import (
-    divide_codes,
-    multiply_by_quantized_multiplier,
-    requantise,
-)
-from npusim.isa.base.cause import Cause
-from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
+from npusim.isa.arithmetic import real
+from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, multiply_add, quantise
+from npusim.isa.arithmetic.integer import divide_codes, multiply_by_quantized_multiplier, requantise
+from npusim.isa.instructions.grid import PIXEL, Grid, column_stride_field, rescaled_codes
+from npusim.isa.instructions.lanes import Formatted, Values, bound, code_type, float32_of, stored
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.vector import (
-    VECTOR_CAUSES,
-    Codes,
-    code_type,
-    int16_bound,
-    int16_field,
-    int16_misfits,
-    passes,
-    range_faults,
-    range_of,
-    turns,
-)
-from npusim.isa.instructions.word import FIRST, LAST, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, FieldSpec, bits
 
-_CYCLES = {
-    "vector_add_q8": "add_cycles",
-    "vector_mul_q8": "mul_cycles",
-    "vector_max": "max_cycles",
-    "vector_divide": "divide_cycles",
-    "requantise": "requantise_cycles",
-    "vector_literal_add": "literal_cycles",
-    "vector_literal_mul": "literal_cycles",
-    "vector_literal_divide": "literal_divide_cycles",
-    "vector_fused": "fused_cycles",
+RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
 }
-"""How long a lane takes for an action, as a field of the vector unit."""
+"""The functions that compare."""
 
+NAMES = (
+    "add", "sub", "mul", "max", "min", "rescaled_max", "rescaled_min", "squared_difference", "prelu", "div",
+    "fused_add", "fused_mul", "pow", "floor_div", "floor_mod", *RELATIONS,
+)  # fmt: skip
+"""The functions of two operands, in the order of the field `function`."""
+INT16_NAMES = ("add", "sub", "mul", "max", "min")
+"""Those of int16."""
+SCALES = ("codes", "rounded", "exact")
+"""What of 8-bit operands is compared, in the order of the field `scale`."""
 
-PIXEL = "channels of a pixel, which the machine rounds up (`vector.brick_channels`); 0: it does not"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid(Instruction):
-    """What instructions on rows x columns share. A subclass has the fields."""
-
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
-
-    names: ClassVar[tuple[str, ...]] = ("a", "b")
-    """What the fields of its operands begin with: an address, `_row_stride` and `_column_stride`."""
-
-    if TYPE_CHECKING:  # fields of every subclass, at their places in its word
-        rows: int
-        columns: int
-        output: int
-        pixel: int
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.rows, self.columns
-
-    @property
-    def tile(self) -> tuple[int, ...]:
-        """Rows and columns."""
-        return self.grid
-
-    @property
-    def operands(self) -> tuple[tuple[int, int, int], ...]:
-        """Address, row stride and column stride of each."""
-        return tuple(
-            [
-                (
-                    getattr(self, name),
-                    getattr(self, f"{name}_row_stride"),
-                    getattr(self, f"{name}_column_stride"),
-                )
-                for name in self.names
-            ]
-        )
-
-    @property
-    def actions(self) -> Sequence[str]:
-        """What is done for each element."""
-        raise NotImplementedError
-
-    @property
-    def wide(self) -> int:
-        """1 where elements are int16, else 0: they are bytes."""
-        return 0
-
-    def regions(self, context: Context) -> Regions:
-        """All operands are read, the output is written."""
-        reads = tuple([self._region(*operand) for operand in self.operands])
-        return reads, (dense(Space.SCRATCHPAD, self.output, self._elements << self.wide),)
-
-    def _region(self, address: int, row_stride: int, column_stride: int) -> Region:
-        rows, columns = self.grid
-        columns = (columns if column_stride else 1) << self.wide
-        if row_stride == columns:
-            return dense(Space.SCRATCHPAD, address, rows * columns)
-        return Region(Space.SCRATCHPAD, address, (rows, columns), (row_stride,))
-
-    def faults(self) -> list[str]:
-        """At least one element."""
-        sizes = zip(("rows", "columns"), self.grid, strict=True)
-        return [f"{name} is 0; it may be 1 or more" for name, size in sizes if not size]
-
-    def views(self, memory: Memory, dtype: Any) -> list[Codes]:
-        """The operands, each as rows x columns."""
-        return [
-            memory.view(Space.SCRATCHPAD, address, self.grid, (row, column << self.wide), dtype)
-            for address, row, column in self.operands
-        ]
-
-    def written(self, memory: Memory, values: NDArray[Any]) -> list[Write]:
-        """Values of the output."""
-        strides = (self.grid[1] << self.wide, 1 << self.wide)
-        target = memory.view(Space.SCRATCHPAD, self.output, self.grid, strides, values.dtype)
-        return [(target, values)]
-
-    @property
-    def _elements(self) -> int:
-        rows, columns = self.grid
-        return rows * columns
-
-    def cost(self, context: Context) -> Cost:
-        """Start-up, then the cycles of its actions for every `lanes` elements."""
-        elements, v = self._elements, context.hardware.vector
-        counted = {
-            **dict.fromkeys(self.actions, elements),
-            "scratchpad_read_byte": len(self.operands) * elements << self.wide,
-            "scratchpad_write_byte": elements << self.wide,
-        }
-        passed = passes(self._passed(v.brick_channels), v)
-        return Cost(v.startup_cycles + passed * self._cycles(context), counted)
-
-    def _passed(self, brick: int) -> int:
-        """Elements, with those that bricks of so many channels have beyond the channels of a pixel."""
-        channels = self.pixel
-        return self._elements * (-(-channels // brick) * brick) // channels if channels else self._elements
-
-    def demand(self, context: Context) -> int:
-        """The actions of every element."""
-        return self._elements * self._cycles(context)
-
-    def _cycles(self, context: Context) -> int:
-        cycles: int = sum(getattr(context.hardware.vector, _CYCLES[action]) for action in self.actions)
-        return cycles * turns(self.wide, context)
+_FACTOR_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair(Grid):
-    """What instructions of two operands share; operand strides of zero repeat."""
+class Binary(Formatted, Grid):
+    """Function of two operands of rows x columns; an operand may repeat its rows or its columns.
 
+    Operand strides of zero repeat. 8_bit and int16: fixed point, whose rescales round twice ("double"). Comparisons
+    write truths, one byte each, 1 or 0; 8-bit operands are compared as they are; "rounded", as
+    (value - zero) << left_shift, rescaled; or "exact", as ((value - zero) * multiplier) << shift in 64 bits, where
+    multipliers are at most 2**24 and shifts 0..16. as_float32: one operator of ONNX after the other,
+    f32(f32(value - zero) * scale), the function in float32, rint(f32(y / scale)) + zero; "fused" are the formulas of
+    ONNX Runtime's operators on 8-bit data, whose factors hold the quotients of scales. Both operands and the output
+    may then differ in type, and the multipliers are the bits of float32 scales or factors. Floats: the function, then
+    an activation.
+    """
+
+    mnemonic: ClassVar[str] = "vec.binary"
+    opcode: ClassVar[int] = 0x30
+    specs: ClassVar[tuple[FieldSpec, ...]]
+    names: ClassVar[tuple[str, ...]] = NAMES
+
+    function: int = bits(5, "what is computed", choices=NAMES, place=FIRST)
     a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
     b: int = bits(ADDRESS_BITS, "of the second operand")
     output: int = bits(ADDRESS_BITS, "of the output")
@@ -176,94 +68,94 @@ class Pair(Grid):
     columns: int = bits(24, "columns, contiguous in the output")
     a_row_stride: int = bits(24, "bytes from row to row of the first operand; 0 repeats one row")
     b_row_stride: int = bits(24, "of the second operand")
-    a_column_stride: int = bits(1, "1: one value per column, 0: one value per row", choices=("0", "1"))
-    b_column_stride: int = bits(1, "of the second operand", choices=("0", "1"))
-    pixel: int = bits(20, PIXEL, place=LAST)
+    a_column_stride: int = column_stride_field("1: one value per column, 0: one value per row")
+    b_column_stride: int = column_stride_field("of the second operand")
+    pixel: int = bits(20, PIXEL)
+    scale: int = bits(2, "what of 8-bit operands is compared", choices=SCALES)
+    activation: int = bits(2, "activation behind floats", choices=real.ACTIVATIONS)
     a_zero: int = bits(9, "zero point of the first operand", signed=True)
     b_zero: int = bits(9, "of the second operand", signed=True)
-
-
-NAMES = (
-    "add", "sub", "mul", "max", "min", "rescaled_max", "rescaled_min", "squared_difference", "prelu", "div",
-)  # fmt: skip
-"""The elementwise functions, in the order of the field `function`."""
-INT16_NAMES = ("add", "sub", "mul", "max", "min")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binary(Pair):
-    """Elementwise function of two operands of rows x columns; an operand may repeat its rows or its columns.
-
-    Operand strides of zero repeat. The arithmetic is that of the elementwise functions; its rescales round twice
-    ("double").
-    """
-
-    mnemonic: ClassVar[str] = "vec.binary"
-    opcode: ClassVar[int] = 0x30
-    specs: ClassVar[tuple[FieldSpec, ...]]
-
-    function: int = bits(4, "what is computed", choices=NAMES, place=FIRST)
     output_zero: int = bits(9, "of the output", signed=True)
-    a_multiplier: int = bits(31, "rescale of the first operand")
-    b_multiplier: int = bits(31, "of the second operand")
-    output_multiplier: int = bits(31, "of the result")
-    a_shift: int = bits(6, "shift of the first rescale", signed=True)
+    a_multiplier: int = bits(32, "factor of the first operand: below 2^31; as_float32, the bits of a float32")
+    b_multiplier: int = bits(32, "of the second operand, likewise")
+    output_multiplier: int = bits(32, "of the result, likewise")
+    a_shift: int = bits(6, "shift of the first operand", signed=True)
     b_shift: int = bits(6, "of the second", signed=True)
     output_shift: int = bits(6, "of the result", signed=True)
     left_shift: int = bits(5, "shift of operands before their rescale")
-    low: int = bits(9, "smallest output code", signed=True)
-    high: int = bits(9, "largest output code", signed=True)
-    signed: int = bits(1, "type of operands and output", choices=SIGNS)
-    int16: int = int16_field()
-    int16_low: int = int16_bound("smallest")
-    int16_high: int = int16_bound("largest")
+    low: int = bound("smallest")
+    high: int = bound("largest")
+    a_signed: int = bits(1, "as_float32: type of the first operand", choices=SIGNS)
+    b_signed: int = bits(1, "of the second operand", choices=SIGNS)
+    signed: int = bits(1, "type of 8-bit results, and of the operands of 8_bit", choices=SIGNS)
 
     @property
-    def actions(self) -> Sequence[str]:
-        """Those of the function."""
-        return FUNCTIONS[self.function].actions
+    def name(self) -> str:
+        """What is computed."""
+        return NAMES[self.function]
 
     @property
-    def wide(self) -> int:
-        """1 where elements are int16."""
-        return self.int16
+    def output_bytes(self) -> int:
+        """Bytes of a result: one of a truth."""
+        return 1 if self.name in RELATIONS else self.number_format.size_bytes
+
+    def actions_of_element(self) -> tuple[str, ...]:
+        """Those of the function; comparing what rescales make of operands counts as an addition."""
+        if self.name in RELATIONS and self.number_format.arithmetic == "fixed_point":
+            return MAX if SCALES[self.scale] == "codes" else ADD
+        actions: tuple[str, ...] = self.way.actions
+        return actions
 
     def faults(self) -> list[str]:
-        """At least one element and a clamp inside the type; of int16 not all functions."""
-        found = Pair.faults(self) + range_faults(self)
-        if self.int16 and NAMES[self.function] not in INT16_NAMES:
-            found.append(f"{NAMES[self.function]} of int16; it may be {', '.join(INT16_NAMES)}")
-        return found
+        """At least one element, a clamp inside the type, factors below 2^31, and such a function of the format; exact
+        factors of comparisons leave the products room; truths have no activation.
+        """
+        found, of = Grid.faults(self) + self.function_faults(), self.number_format
+        if of.name == "int16" and self.name not in INT16_NAMES:
+            found.append(f"{self.name} of int16; it may be {', '.join(INT16_NAMES)}")
+        if of.arithmetic == "fixed_point":
+            found += [
+                f"{name} is {getattr(self, name)}; it may be less than {_FACTOR_LIMIT}"
+                for name in ("a_multiplier", "b_multiplier", "output_multiplier")
+                if getattr(self, name) >= _FACTOR_LIMIT
+            ]
+        if self.name not in RELATIONS:
+            return found + self.range_faults(self.low, self.high)
+        if self.activation:
+            found.append("activation of truths; it may be none")
+        return found + (self._exact_faults() if SCALES[self.scale] == "exact" else [])
 
-    def misfits(self, context: Context) -> list[str]:
-        """Passes for int16."""
-        return int16_misfits(self.int16, context)
+    def _exact_faults(self) -> list[str]:
+        pairs = (("a", self.a_multiplier, self.a_shift), ("b", self.b_multiplier, self.b_shift))
+        return [
+            f"exact {name}_multiplier {multiplier}, {name}_shift {shift} may be 0..2**24, 0..16"
+            for name, multiplier, shift in pairs
+            if multiplier > 1 << 24 or not 0 <= shift <= 16
+        ]
 
+    @np.errstate(all="ignore")
     def execute(self, memory: Memory) -> list[Write]:
-        """Apply the function's arithmetic to the two operands."""
-        a, b = self.views(memory, range_of(self)[2])
-        return self.written(memory, FUNCTIONS[self.function].compute(self, a, b))
+        """Apply the function to the two operands."""
+        dtype = np.uint8 if self.number_format.name == "as_float32" else self.dtype
+        return self.written(memory, self.way.compute(self, *self.views(memory, dtype)))
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """One elementwise function: its arithmetic, and the actions that it counts for each element."""
+class BinaryWay(NamedTuple):
+    """How a function is computed in one arithmetic, and the actions of an element.
 
-    name: str
-    doc: str
-    compute: Callable[[Binary, Codes, Codes], Codes]
+    compute: (instruction, first operand, second operand) -> results.
+    """
+
+    compute: Callable[[Binary, Values, Values], Values]
     actions: tuple[str, ...]
 
 
-def rescaled_codes(zero: int, left_shift: int, multiplier: int, shift: int, signed: int) -> NDArray[np.int32]:
-    """(code - zero) << left_shift, rescaled, for each of the 256 codes in the order of their bytes."""
-    codes = np.arange(256, dtype=np.uint8).view(code_type(signed)).astype(np.int32)
-    return multiply_by_quantized_multiplier((codes - zero) << left_shift, multiplier, shift, "double")
+# 8-bit and int16 values in fixed point.
 
 
-def _rescaled(i: Binary, a: Codes, b: Codes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _rescaled(i: Binary, a: Values, b: Values) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Both operands, rescaled; codes of 8 bits by tables."""
-    if i.int16:
+    if i.number_format.name == "int16":
         first, second = _centred(i, a, b)
         return (
             multiply_by_quantized_multiplier(first << i.left_shift, i.a_multiplier, i.a_shift),
@@ -275,91 +167,234 @@ def _rescaled(i: Binary, a: Codes, b: Codes) -> tuple[NDArray[np.int32], NDArray
     )
 
 
-def _centred(i: Binary, a: Codes, b: Codes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _centred(i: Binary, a: Values, b: Values) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     return a.astype(np.int32) - i.a_zero, b.astype(np.int32) - i.b_zero
 
 
-def _add(i: Binary, a: Codes, b: Codes) -> Codes:
+def _add(i: Binary, a: Values, b: Values) -> Values:
     """The operands meet at twice the larger scale with `left_shift` fractional bits."""
     first, second = _rescaled(i, a, b)
     return _output(i, first + second)
 
 
-def _sub(i: Binary, a: Codes, b: Codes) -> Codes:
+def _sub(i: Binary, a: Values, b: Values) -> Values:
     first, second = _rescaled(i, a, b)
     return _output(i, first - second)
 
 
-def _squared_difference(i: Binary, a: Codes, b: Codes) -> Codes:
+def _squared_difference(i: Binary, a: Values, b: Values) -> Values:
     first, second = _rescaled(i, a, b)
     return _output(i, np.square(first - second))
 
 
-def _mul(i: Binary, a: Codes, b: Codes) -> Codes:
+def _mul(i: Binary, a: Values, b: Values) -> Values:
     first, second = _centred(i, a, b)
     return _output(i, first * second)
 
 
-def _max(i: Binary, a: Codes, b: Codes) -> Codes:
-    return np.clip(np.maximum(a, b), *range_of(i)[:2])
+def _max(i: Binary, a: Values, b: Values) -> Values:
+    return np.clip(np.maximum(a, b), i.low, i.high)
 
 
-def _min(i: Binary, a: Codes, b: Codes) -> Codes:
-    return np.clip(np.minimum(a, b), *range_of(i)[:2])
+def _min(i: Binary, a: Values, b: Values) -> Values:
+    return np.clip(np.minimum(a, b), i.low, i.high)
 
 
-def _rescaled_max(i: Binary, a: Codes, b: Codes) -> Codes:
+def _rescaled_max(i: Binary, a: Values, b: Values) -> Values:
     return _clamped(i, np.maximum(*_rescaled(i, a, b)))
 
 
-def _rescaled_min(i: Binary, a: Codes, b: Codes) -> Codes:
+def _rescaled_min(i: Binary, a: Values, b: Values) -> Values:
     return _clamped(i, np.minimum(*_rescaled(i, a, b)))
 
 
-def _prelu(i: Binary, a: Codes, b: Codes) -> Codes:
+def _prelu(i: Binary, a: Values, b: Values) -> Values:
     first, second = _centred(i, a, b)
     above = multiply_by_quantized_multiplier(first, i.a_multiplier, i.a_shift)
     below = multiply_by_quantized_multiplier(first * second, i.output_multiplier, i.output_shift)
     return _clamped(i, np.where(first >= 0, above, below))
 
 
-def _div(i: Binary, a: Codes, b: Codes) -> Codes:
+def _div(i: Binary, a: Values, b: Values) -> Values:
     return _clamped(i, divide_codes(*_centred(i, a, b), i.output_multiplier, i.output_shift))
 
 
-def _clamped(i: Binary, values: NDArray[np.int32]) -> Codes:
+def _clamped(i: Binary, values: NDArray[np.int32]) -> Values:
     """Results on the output's scale, in 32 bits, as codes."""
-    codes: Codes = np.clip(values + np.int32(i.output_zero), i.low, i.high).astype(code_type(i.signed))
+    codes: Values = np.clip(values + np.int32(i.output_zero), i.low, i.high).astype(i.dtype)
     return codes
 
 
-def _output(i: Binary, values: NDArray[np.int32]) -> Codes:
-    return requantise(
-        values,
-        i.output_multiplier,
-        i.output_shift,
-        i.output_zero,
-        *range_of(i),
-        "double",
+def _output(i: Binary, values: NDArray[np.int32]) -> Values:
+    clamp = i.output_zero, i.low, i.high, i.dtype
+    return requantise(values, i.output_multiplier, i.output_shift, *clamp, "double")
+
+
+def _compare(i: Binary, a: Values, b: Values) -> Values:
+    first = _compared(i, i.a_zero, i.a_multiplier, i.a_shift)[a.view(np.uint8)]
+    second = _compared(i, i.b_zero, i.b_multiplier, i.b_shift)[b.view(np.uint8)]
+    truths: Values = RELATIONS[i.name](first, second).astype(np.uint8)
+    return truths
+
+
+def _compared(i: Binary, zero: int, multiplier: int, shift: int) -> NDArray[Any]:
+    """What is compared, for each of the 256 values in the order of their bytes."""
+    if SCALES[i.scale] == "rounded":
+        return rescaled_codes(zero, i.left_shift, multiplier, shift, i.signed)
+    codes = np.arange(256, dtype=np.uint8).view(code_type(i.signed)).astype(np.int64)
+    exact: NDArray[np.int64] = (codes - zero) * multiplier << shift
+    return codes if SCALES[i.scale] == "codes" else exact
+
+
+# 8-bit values in float32.
+
+
+class Scaled(NamedTuple):
+    """How 8-bit values stand for numbers: scale or factor, zero point, and type by `SIGNS`."""
+
+    scale: np.float32
+    zero: int
+    signed: int
+
+    def codes(self) -> Values:
+        """The 256 values in the order of their bytes."""
+        return np.arange(256, dtype=np.uint8).view(code_type(self.signed))
+
+    def reals(self) -> Float32Array:
+        """The numbers that they stand for."""
+        return dequantise(self.codes(), self.scale, self.zero)
+
+
+def _literal(combine: Callable[[Float32Array, Float32Array], Any]) -> Callable[..., Float32Array]:
+    def compute(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
+        values: Float32Array = combine(a.reals()[:, np.newaxis], b.reals()[np.newaxis])
+        return values
+
+    return compute
+
+
+def _fused_sum(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
+    second = multiply_add(b.scale, b.codes(), np.broadcast_to(output.scale, 256))
+    pairs = np.broadcast_to(second[np.newaxis], (256, 256))
+    return np.rint(multiply_add(a.scale, a.codes()[:, np.newaxis], pairs))
+
+
+def _fused_product(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
+    first, second = (each.codes().astype(np.int32) - each.zero for each in (a, b))
+    products = (first[:, np.newaxis] * second[np.newaxis]).astype(np.float32)
+    steps: Float32Array = np.rint(products * output.scale + np.float32(output.zero))
+    return steps
+
+
+def _prelu_in_float32(a: Float32Array, b: Float32Array) -> Float32Array:
+    return np.where(a < 0, a * b, a)
+
+
+@lru_cache(maxsize=128)
+@np.errstate(all="ignore")
+def _pairs(name: str, a: Scaled, b: Scaled, output: Scaled, low: int, high: int) -> NDArray[np.uint8]:
+    """The byte of the result for every pair of bytes, the first operand's the more significant: [65536].
+
+    An instruction has at most so many different results, and those of a layer share them.
+    """
+    values, dtype = _ON_PAIRS[name](a, b, output), code_type(output.signed)
+    if name.startswith("fused"):
+        codes = clamped(values, low, high, dtype)
+    else:
+        codes = quantise(values, output.scale, output.zero, low, high, dtype)
+    table = codes.view(np.uint8).reshape(-1)
+    table.setflags(write=False)
+    return table
+
+
+def _by_pairs(i: Binary, a: Values, b: Values) -> Values:
+    """Look the pairs of bytes up among the function's results."""
+    table = _pairs(
+        i.name,
+        Scaled(float32_of(i.a_multiplier), i.a_zero, i.a_signed),
+        Scaled(float32_of(i.b_multiplier), i.b_zero, i.b_signed),
+        Scaled(float32_of(i.output_multiplier), i.output_zero, i.signed),
+        i.low,
+        i.high,
     )
+    results: Values = table[a.astype(np.uint16) << 8 | b]
+    return results
+
+
+_ON_PAIRS: dict[str, Callable[[Scaled, Scaled, Scaled], Float32Array]] = {
+    "add": _literal(np.add),
+    "sub": _literal(np.subtract),
+    "mul": _literal(np.multiply),
+    "div": _literal(np.divide),
+    "max": _literal(np.maximum),
+    "min": _literal(np.minimum),
+    "prelu": _literal(_prelu_in_float32),
+    "fused_add": _fused_sum,
+    "fused_mul": _fused_product,
+}
+"""The functions of float32 on 8-bit data: [256, 1] and [1, 256] values, and how they and the output stand for numbers,
+to [256, 256]. Literal functions give numbers, fused ones whole numbers that only lack the clamp."""
+
+
+# Floats.
+
+
+def _in_floats(i: Binary, a: Values, b: Values) -> Values:
+    values: Values = real.BINARY_BY_NAME[i.name].compute(a.astype(np.float32), b.astype(np.float32))
+    return stored(real.activated(values, i.activation), np.uint8 if i.name in RELATIONS else i.dtype)
 
 
 ADD, MUL, MAX, DIVIDE = ("vector_add_q8",), ("vector_mul_q8",), ("vector_max",), ("vector_divide",)
+_LITERAL_ACTIONS = {"mul": "literal_mul", "prelu": "literal_mul", "div": "literal_divide"}
+_EFFORT_ACTIONS = {"simple": "add", "multiply": "multiply", "divide": "divide", "function": "function"}
 
-FUNCTIONS: tuple[Function, ...] = (
-    Function("add", "a + b, each rescaled, sum rescaled", _add, ADD),
-    Function("sub", "a - b, each rescaled, difference rescaled", _sub, ADD),
-    Function("mul", "(a - zero) * (b - zero), rescaled", _mul, MUL),
-    Function("max", "the larger code", _max, MAX),
-    Function("min", "the smaller code", _min, MAX),
-    Function("rescaled_max", "the larger of a and b, each rescaled to the output", _rescaled_max, ADD),
-    Function("rescaled_min", "the smaller of a and b, each rescaled to the output", _rescaled_min, ADD),
-    Function(
-        "squared_difference", "square of a - b, each rescaled, rescaled", _squared_difference, ADD + MUL
-    ),
-    Function(
-        "prelu", "a rescaled; below its zero (a - zero) * (b - zero), rescaled by the output's", _prelu, MUL
-    ),
-    Function("div", "(a - zero) / (b - zero) by a reciprocal, rescaled; 0 for b = zero", _div, DIVIDE + MUL),
-)
-"""The elementwise functions, in the order of the field `function`."""
+Binary.ways = {
+    **{
+        (name, "fixed_point"): BinaryWay(compute, actions)
+        for name, compute, actions in (
+            ("add", _add, ADD),
+            ("sub", _sub, ADD),
+            ("mul", _mul, MUL),
+            ("max", _max, MAX),
+            ("min", _min, MAX),
+            ("rescaled_max", _rescaled_max, ADD),
+            ("rescaled_min", _rescaled_min, ADD),
+            ("squared_difference", _squared_difference, ADD + MUL),
+            ("prelu", _prelu, MUL),
+            ("div", _div, DIVIDE + MUL),
+            *((name, _compare, MAX) for name in RELATIONS),
+        )
+    },
+    **{
+        (name, "as_float32"): BinaryWay(
+            _by_pairs,
+            (
+                "vector_fused"
+                if name.startswith("fused")
+                else f"vector_{_LITERAL_ACTIONS.get(name, 'literal_add')}",
+            ),
+        )
+        for name in _ON_PAIRS
+    },
+    **{
+        (row.name, "float"): BinaryWay(_in_floats, (f"float_{_EFFORT_ACTIONS[row.effort]}",))
+        for row in real.BINARY
+    },
+}
+
+MEANINGS = {
+    "add": "a + b, each rescaled, sum rescaled",
+    "sub": "a - b, each rescaled, difference rescaled",
+    "mul": "(a - zero) * (b - zero), rescaled",
+    "max": "the larger value",
+    "min": "the smaller value",
+    "rescaled_max": "the larger of a and b, each rescaled to the output",
+    "rescaled_min": "the smaller of a and b, each rescaled to the output",
+    "squared_difference": "square of a - b, each rescaled, rescaled",
+    "prelu": "a rescaled; below its zero (a - zero) * (b - zero), rescaled by the output's",
+    "div": "(a - zero) / (b - zero) by a reciprocal, rescaled; 0 for b = zero",
+    "fused_add": "rint(fma(a_factor, a, fma(b_factor, b, output_factor))), where the last holds all zero points",
+    "fused_mul": "rint(f32(f32(f32((a - zero) * (b - zero)) * output_factor) + output_zero))",
+    **{row.name: row.doc for row in real.BINARY if row.name in NAMES[NAMES.index("pow") :]},
+}
+"""What each function gives, in fixed point where it is computed so; in floats it is the function of its name."""

@@ -36,16 +36,12 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.output_stage import RESCALES, Finish, parameter_bytes
-from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.word import LAST, FieldSpec, bits
+from npusim.isa.instructions.region import Region, Regions, Space, dense, map_region
+from npusim.isa.instructions.word import ADDRESS_BITS, CODES, LAST, SIGNS, FieldSpec, bits
 
-SIGNS = ("uint8", "int8")
 ROUNDINGS = ("double", "single")
 RESULTS = ("codes", "16_bits", "32_bits")
-CODES = ((0, 255), (-128, 127))
-"""Smallest and largest code of each of `SIGNS`."""
 _CODE_TYPES = (np.uint8, np.int8)
-ADDRESS_BITS = 28
 ADDRESSABLE = 1 << ADDRESS_BITS
 MAC_CAUSES = tuple(dict.fromkeys(cause for engine in ENGINES for cause in engine.causes))
 
@@ -335,21 +331,6 @@ def _products(macs: int, product_bits: int) -> dict[str, int]:
     if product_bits == MOST_BITS:
         return {"mac_int8": macs, "pe_register": macs}
     return {"mac_bit": macs * product_bits}
-
-
-def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:
-    """The region of a feature map of (height, width, depth) with (row, pixel) strides, merged where dense."""
-    height, width, depth = sizes
-    row_stride, pixel_stride = strides
-    counts: tuple[int, ...] = (height, width, depth)
-    steps: tuple[int, ...] = (row_stride, pixel_stride)
-    if pixel_stride == depth or width == 1:
-        counts, steps = (height, width * depth), (row_stride,)
-        if row_stride == counts[1] or height == 1:
-            counts, steps = (height * counts[1],), ()
-    elif height == 1:
-        counts, steps = (width, depth), (pixel_stride,)
-    return Region(Space.SCRATCHPAD, address, counts, steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

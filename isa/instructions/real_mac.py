@@ -26,11 +26,12 @@ from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.mac import ADDRESS_BITS, MAC_CAUSES, map_region
+from npusim.isa.instructions.lanes import FLOAT_TYPES as REAL_TYPES
+from npusim.isa.instructions.lanes import stored
+from npusim.isa.instructions.mac import MAC_CAUSES
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.instructions.real import REAL_TYPES, stored
-from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.region import Regions, Space, dense, map_region
+from npusim.isa.instructions.word import ADDRESS_BITS, FieldSpec, bits
 
 BIAS_BYTES = 4
 """Of a channel, in either element type."""

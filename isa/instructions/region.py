@@ -61,3 +61,18 @@ Regions = tuple[tuple[Region, ...], tuple[Region, ...]]
 def dense(space: Space, address: int, size_bytes: int) -> Region:
     """The region of `size_bytes` contiguous bytes."""
     return Region(space, address, (size_bytes,), ())
+
+
+def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:
+    """The region of a feature map of (height, width, depth) with (row, pixel) strides, merged where dense."""
+    height, width, depth = sizes
+    row_stride, pixel_stride = strides
+    counts: tuple[int, ...] = (height, width, depth)
+    steps: tuple[int, ...] = (row_stride, pixel_stride)
+    if pixel_stride == depth or width == 1:
+        counts, steps = (height, width * depth), (row_stride,)
+        if row_stride == counts[1] or height == 1:
+            counts, steps = (height * counts[1],), ()
+    elif height == 1:
+        counts, steps = (width, depth), (pixel_stride,)
+    return Region(Space.SCRATCHPAD, address, counts, steps)

@@ -9,16 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import rounding_divide_by_power
-from npusim.isa.base.cause import Cause
-from npusim.isa.hardware.hardware import Vector
-from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
+from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.vector import VECTOR_CAUSES, code_type, passes
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, SIGNS, FieldSpec, bits
 
 POSITION_BITS = 24
 """Fraction bits of positions in the input."""
@@ -29,7 +24,7 @@ Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resize(Instruction):
+class Resize(VectorInstruction):
     """Pixels of an image of another size: row r lies at r * row_scale + row_offset in the input, columns likewise.
 
     The nearest pixel is the one before a position. Interpolated pixels are the sum of the four around a position by
@@ -38,8 +33,6 @@ class Resize(Instruction):
 
     mnemonic: ClassVar[str] = "vec.resize"
     opcode: ClassVar[int] = 0x39
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
     specs: ClassVar[tuple[FieldSpec, ...]]
 
     bilinear: int = bits(1, "what is computed", choices=("nearest", "bilinear"))
@@ -90,28 +83,20 @@ class Resize(Instruction):
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, self._elements)
         return [(target.view(image.dtype), values.reshape(-1))]
 
-    def cost(self, context: Context) -> Cost:
-        """Start-up; `lanes` elements at a time, a product per pixel that takes part unless the machine has another time
-        for all of them, or one fetch of the nearest.
+    def traffic(self) -> tuple[int, int]:
+        """Every pixel that takes part is read for every element."""
+        return self._elements * self._taps, self._elements
+
+    def work(self, context: Context) -> tuple[Work, ...]:
+        """A product per pixel that takes part, unless the machine has another time for all of them, or one fetch of
+        the nearest.
         """
-        v = context.hardware.vector
-        elements, each = self._elements, self._each(v)
-        actions = {
-            "vector_mul_q8" if self.bilinear else "vector_lut": elements * self._taps,
-            "scratchpad_read_byte": elements * self._taps,
-            "scratchpad_write_byte": elements,
-        }
-        return Cost(v.startup_cycles + passes(elements, v) * each, actions)
-
-    def demand(self, context: Context) -> int:
-        """The products, or the fetch, of every element."""
-        return self._elements * self._each(context.hardware.vector)
-
-    def _each(self, v: Vector) -> int:
-        """Cycles of an element and lane."""
-        if not self.bilinear:
-            return self._taps * v.lut_cycles
-        return v.resize_cycles or self._taps * v.mul_cycles
+        action = "vector_mul_q8" if self.bilinear else "vector_lut"
+        part, cycles = (
+            self.part(context, {action: self._taps}, self._elements),
+            context.hardware.vector.resize_cycles,
+        )
+        return (part._replace(cycles=cycles) if self.bilinear and cycles else part,)
 
 
 def positions(count: int, scale: int, offset: int, size: int) -> Positions:

@@ -1,13 +1,13 @@
-"""The vector-unit instructions of one operand: rescale and look-up."""
+"""Vector-unit instructions of one dense operand: conversions between formats, functions of floats, and look-ups."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.arithmetic.interpolated import (
     ENTRIES,
@@ -16,190 +16,193 @@ from npusim.isa.arithmetic.interpolated import (
     look_up,
     tanh_words,
 )
-from npusim.isa.base.cause import Cause
-from npusim.isa.hardware.hardware import Vector
-from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.mac import ADDRESS_BITS, SIGNS
+from npusim.isa.instructions.instruction import Cost
+from npusim.isa.instructions.lanes import (
+    FORMATS,
+    Format,
+    Formatted,
+    VectorInstruction,
+    Way,
+    Work,
+    bound,
+    clamp_fault,
+    float32_of,
+    format_of,
+    int16_misfits,
+    stored,
+)
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.word import LAST, FieldSpec, bits
-
-Codes = NDArray[Any]
-
-VECTOR_CAUSES = (
-    Cause(
-        "vector_overhead",
-        "vector overhead",
-        "#5bb89f",
-        "inside the vector unit: start-up, lanes without an element, loading tables, bytes of positions",
-        ("vector.startup_cycles",),
-    ),
-)
+from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, LAST, FieldSpec, bits
 
 
-def code_type(signed: int) -> Any:
-    """The numpy type of codes, by `SIGNS`."""
-    return np.int8 if signed else np.uint8
+class Dense(VectorInstruction):
+    """What functions of one dense operand share."""
 
+    __slots__ = ()
 
-def clamp_fault(signed: int, low: int, high: int) -> list[str]:
-    """What is wrong with a clamp of codes; empty if nothing."""
-    code_low, code_high = (-128, 127) if signed else (0, 255)
-    if code_low <= low <= high <= code_high:
-        return []
-    return [f"clamp {low}..{high} does not lie in {code_low}..{code_high}"]
-
-
-def int16_field(what: str = "operands and output are") -> Any:
-    """The field of a row that also computes on int16."""
-    doc = f"{what} int16, in passes (`vector.int16_passes`)"
-    return bits(1, doc, choices=("no", "yes"), place=LAST)
-
-
-def int16_bound(which: str) -> Any:
-    """The field of the smallest or the largest int16 result, in place of `low` or `high`."""
-    return bits(16, f"{which} result if it is int16", signed=True, place=LAST)
-
-
-def range_faults(instruction: Any) -> list[str]:
-    """What is wrong with the range of results, 8-bit or int16; empty if nothing."""
-    if not instruction.int16:
-        return clamp_fault(instruction.signed, instruction.low, instruction.high)
-    low, high = instruction.int16_low, instruction.int16_high
-    return [] if low <= high else [f"int16_low {low} is above int16_high {high}"]
-
-
-def range_of(instruction: Any) -> tuple[int, int, Any]:
-    """The smallest and the largest result of an instruction, and their numpy type."""
-    if instruction.int16:
-        return instruction.int16_low, instruction.int16_high, np.dtype("<i2")
-    return instruction.low, instruction.high, code_type(instruction.signed)
-
-
-def int16_misfits(wide: int, context: Context) -> list[str]:
-    """What int16 values need that the machine does not have; empty if nothing."""
-    if not wide or context.hardware.vector.int16_passes:
-        return []
-    return ["computes on int16, the machine has vector.int16_passes = 0"]
-
-
-def turns(wide: int, context: Context) -> int:
-    """How often lanes pass over their elements."""
-    return context.hardware.vector.int16_passes if wide else 1
-
-
-def passes(elements: int, v: Vector) -> int:
-    """Cycles for one pass of a one-cycle function over `elements`."""
-    return -(-elements // v.lanes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Unary(Instruction):
-    """Fields of the functions of one dense operand."""
-
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
-
-    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    size: int = bits(ADDRESS_BITS, "elements")
+    if TYPE_CHECKING:  # fields of every subclass, at their places in its word
+        input: int
+        output: int
+        size: int
 
     @property
     def tile(self) -> tuple[int, ...]:
         """The elements."""
         return (self.size,)
 
+    def traffic(self) -> tuple[int, int]:
+        """Every element is read and written once."""
+        size = self.size * self.number_format.size_bytes
+        return size, size
+
     def regions(self, context: Context) -> Regions:
         """Dense input and output."""
-        source = dense(Space.SCRATCHPAD, self.input, self.size)
-        return (source,), (dense(Space.SCRATCHPAD, self.output, self.size),)
+        read, written = self.traffic()
+        source = dense(Space.SCRATCHPAD, self.input, read)
+        return (source,), (dense(Space.SCRATCHPAD, self.output, written),)
 
     def faults(self) -> list[str]:
         """At least one element."""
         return [] if self.size else ["size is 0; it may be 1 or more"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rescale(_Unary):
-    """Take codes to another scale, zero point or type: multiply (code - zero), round, add the new zero, clamp."""
+TYPES = ("uint8", "int8", "int16", "float16", "float32")
+"""The types of `vec.convert`, in the order of its fields."""
 
-    mnemonic: ClassVar[str] = "vec.rescale"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convert(Dense):
+    """Take elements to another scale, zero point or type.
+
+    Between integers: multiply (value - zero), round, add the new zero, clamp. From integers to floats:
+    scale * (value - zero). From floats to 8-bit integers: x / scale, rounded half away from zero, plus zero, clamped
+    to the type. The wider of the two float types computes. `scale` is the bits of a float32.
+    """
+
+    mnemonic: ClassVar[str] = "vec.convert"
     opcode: ClassVar[int] = 0x33
     specs: ClassVar[tuple[FieldSpec, ...]]
 
-    input_zero: int = bits(9, "zero point of the input", signed=True)
-    output_zero: int = bits(9, "of the output", signed=True)
-    multiplier: int = bits(31, "rescale")
-    shift: int = bits(6, "shift of the rescale", signed=True)
-    low: int = bits(9, "smallest output code", signed=True)
-    high: int = bits(9, "largest output code", signed=True)
-    input_signed: int = bits(1, "type of the input", choices=SIGNS)
-    signed: int = bits(1, "type of the output", choices=SIGNS)
-    int16_input: int = int16_field("the input is")
-    int16: int = int16_field("the output is")
-    int16_low: int = int16_bound("smallest")
-    int16_high: int = int16_bound("largest")
+    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
+    output: int = bits(ADDRESS_BITS, "of the output")
+    size: int = bits(ADDRESS_BITS, "elements")
+    source: int = bits(3, "type of the input", choices=TYPES)
+    target: int = bits(3, "type of the output", choices=TYPES)
+    input_zero: int = bits(9, "zero point of an integer input", signed=True)
+    output_zero: int = bits(9, "of an integer output", signed=True)
+    multiplier: int = bits(31, "factor between integers")
+    shift: int = bits(6, "shift behind it", signed=True)
+    scale: int = bits(32, "scale of the integers where the other side is floats")
+    low: int = bound("smallest")
+    high: int = bound("largest")
 
     @property
-    def _bytes(self) -> tuple[int, int]:
-        """Bytes of an element of the input and of the output."""
-        return 1 + self.int16_input, 1 + self.int16
+    def number_format(self) -> Format:
+        """The format that computes: the wider float type, else int16 if one side has it."""
+        return FORMATS[max(format_of(TYPES[self.source]), format_of(TYPES[self.target]))]
 
-    def regions(self, context: Context) -> Regions:
-        """Dense input and output."""
-        read, written = (self.size * each for each in self._bytes)
-        source = dense(Space.SCRATCHPAD, self.input, read)
-        return (source,), (dense(Space.SCRATCHPAD, self.output, written),)
+    @property
+    def _types(self) -> tuple[Any, Any]:
+        """The numpy types of input and output."""
+        source, target = (np.dtype(TYPES[each]).newbyteorder("<") for each in (self.source, self.target))
+        return source, target
+
+    @property
+    def _floats(self) -> bool:
+        return self.number_format.arithmetic == "float"
+
+    def traffic(self) -> tuple[int, int]:
+        """Every element is read and written once, in the type of its side."""
+        source, target = self._types
+        return self.size * source.itemsize, self.size * target.itemsize
 
     def faults(self) -> list[str]:
-        """At least one element and a clamp inside the type."""
-        return _Unary.faults(self) + range_faults(self)
-
-    def misfits(self, context: Context) -> list[str]:
-        """Passes for int16."""
-        return int16_misfits(self.int16 | self.int16_input, context)
-
-    def _wide(self, memory: Memory) -> list[Write]:
-        """Requantize each element."""
-        low, high, output_type = range_of(self)
-        input_type = np.dtype("<i2") if self.int16_input else code_type(self.input_signed)
-        read, written = (self.size * each for each in self._bytes)
-        values = memory.bytes_at(Space.SCRATCHPAD, self.input, read).view(input_type).astype(np.int32)
-        values -= self.input_zero
-        target = memory.bytes_at(Space.SCRATCHPAD, self.output, written).view(output_type)
-        results = requantise(
-            values, self.multiplier, self.shift, self.output_zero, low, high, output_type, "double"
-        )
-        return [(target, results)]
+        """At least one element, a clamp inside the type between integers, and no floats beside int16."""
+        found = Dense.faults(self)
+        target = TYPES[self.target]
+        if self._floats:
+            wide = "int16" in (TYPES[self.source], target)
+            return found + (["int16 beside floats; it may be int8 or uint8"] if wide else [])
+        if target == "int16":
+            return found + ([f"low {self.low} is above high {self.high}"] if self.low > self.high else [])
+        return found + clamp_fault(int(target == "int8"), self.low, self.high)
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Rescale the 256 possible codes, then look each element up."""
-        if self.int16 or self.int16_input:
-            return self._wide(memory)
-        table = requantise(
-            np.arange(256, dtype=np.uint8).view(code_type(self.input_signed)).astype(np.int32) - self.input_zero,
-            self.multiplier, self.shift, self.output_zero, self.low, self.high, code_type(self.signed), "double",
-        )  # fmt: skip
-        source = memory.bytes_at(Space.SCRATCHPAD, self.input, self.size)
-        target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.size)
-        return [(target, table.view(np.uint8)[source])]
+        """Convert every element; between 8-bit types by a table of all 256 values."""
+        source, target = self._types
+        read, written = self.traffic()
+        elements = memory.bytes_at(Space.SCRATCHPAD, self.input, read).view(source)
+        results = memory.bytes_at(Space.SCRATCHPAD, self.output, written).view(target)
+        if self._floats:
+            with np.errstate(all="ignore"):
+                return [(results, self._converted(elements.astype(np.float32), source, target))]
+        if source.itemsize == target.itemsize == 1:
+            table = self._rescaled(np.arange(256, dtype=np.uint8).view(source), target)
+            return [(results, table[elements.view(np.uint8)])]
+        return [(results, self._rescaled(elements, target))]
 
-    def cost(self, context: Context) -> Cost:
-        """Start-up, then the rescale of every `lanes` elements."""
-        v = context.hardware.vector
-        cycles = v.startup_cycles + passes(self.size, v) * self._cycles(context)
-        read, written = (self.size * each for each in self._bytes)
-        actions = {"requantise": self.size, "scratchpad_read_byte": read, "scratchpad_write_byte": written}
-        return Cost(cycles, actions)
+    def _rescaled(self, values: Any, target: Any) -> Any:
+        centred = values.astype(np.int32) - np.int32(self.input_zero)
+        clamp = self.output_zero, self.low, self.high, target
+        return requantise(centred, self.multiplier, self.shift, *clamp, "double")
 
-    def _cycles(self, context: Context) -> int:
-        return context.hardware.vector.requantise_cycles * turns(self.int16 | self.int16_input, context)
+    def _converted(self, values: Any, source: Any, target: Any) -> Any:
+        scale = float32_of(self.scale)
+        if source.kind != "f":
+            values = scale * (values - np.float32(self.input_zero))
+        if target.kind != "f":
+            values = real.codes(values, scale, self.output_zero, target)
+        return stored(values, target)
 
-    def demand(self, context: Context) -> int:
-        """The rescale of every element."""
-        return self.size * self._cycles(context)
+    def work(self, context: Context) -> tuple[Work, ...]:
+        """A rescale of every element; with floats a product, a quotient, or nothing but the move."""
+        source, target = self._types
+        if not self._floats:
+            action = "requantise"
+        elif target.kind != "f":
+            action = "float_divide"
+        else:
+            action = "float_add" if source.kind == "f" else "float_multiply"
+        return (self.part(context, {action: 1}, self.size),)
+
+
+_EFFORT_ACTIONS = {"simple": "add", "multiply": "multiply", "divide": "divide", "function": "function"}
+_NAMES = tuple(row.name for row in real.UNARY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unary(Formatted, Dense):
+    """A function of every float of a dense operand. `alpha` is the parameter of those that have one, as float32."""
+
+    mnemonic: ClassVar[str] = "vec.unary"
+    opcode: ClassVar[int] = 0x51
+    specs: ClassVar[tuple[FieldSpec, ...]]
+    names: ClassVar[tuple[str, ...]] = _NAMES
+    ways: ClassVar[Any] = {
+        (row.name, "float"): Way(row.compute, f"float_{_EFFORT_ACTIONS[row.effort]}") for row in real.UNARY
+    }
+
+    function: int = bits(6, "what is computed", choices=_NAMES, place=FIRST)
+    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
+    output: int = bits(ADDRESS_BITS, "of the output")
+    size: int = bits(ADDRESS_BITS, "elements")
+    alpha: int = bits(32, "parameter of the function, the bits of a float32")
+
+    def faults(self) -> list[str]:
+        """At least one element, of a float type."""
+        return Dense.faults(self) + self.function_faults()
+
+    @np.errstate(all="ignore")
+    def execute(self, memory: Memory) -> list[Write]:
+        """Apply the function."""
+        values = self.way.compute(self.floats(memory, self.input, (self.size,)), float32_of(self.alpha))
+        return [(self.view(memory, self.output, (self.size,)), stored(values, self.dtype))]
+
+    def work(self, context: Context) -> tuple[Work, ...]:
+        """The function of every element."""
+        return (self.part(context, self.way.steps(1), self.size),)
 
 
 INT16_TABLES = ("no", "interpolated", "logistic", "tanh")
@@ -210,7 +213,7 @@ ENTRY_BYTES = (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup(_Unary):
+class Lookup(Dense):
     """Replace each byte by its entry of a table of 256 entries.
 
     A lane gives one byte of an entry at a time: entries of 2 and 4 bytes take as many turns. Results for int16 lie
@@ -222,6 +225,9 @@ class Lookup(_Unary):
     opcode: ClassVar[int] = 0x34
     specs: ClassVar[tuple[FieldSpec, ...]]
 
+    input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
+    output: int = bits(ADDRESS_BITS, "of the output")
+    size: int = bits(ADDRESS_BITS, "elements")
     table: int = bits(ADDRESS_BITS, "scratchpad address of the table, indexed by the input's byte")
     entry: int = bits(2, "bytes of an entry, and of an element of the output", choices=("1", "2", "4"))
     fused: int = bits(
@@ -237,12 +243,17 @@ class Lookup(_Unary):
     right: int = bits(5, "places by which that is moved right, rounded", place=LAST)
 
     @property
+    def number_format(self) -> Format:
+        """The format of the input."""
+        return FORMATS[format_of("int16")] if self.int16 else FORMATS[0]
+
+    @property
     def _given(self) -> int:
         """Bytes of the output."""
         return self.size * (2 if self.int16 else ENTRY_BYTES[self.entry])
 
     @property
-    def _loaded(self) -> int:
+    def table_bytes(self) -> int:
         """Bytes of the table."""
         if self.int16:
             return 2 * (ENTRIES if INT16_TABLES[self.int16] == "interpolated" else LOGISTIC_ENTRIES)
@@ -250,8 +261,8 @@ class Lookup(_Unary):
 
     def regions(self, context: Context) -> Regions:
         """Input and table are read, the output is written."""
-        source = dense(Space.SCRATCHPAD, self.input, self.size * (2 if self.int16 else 1))
-        table = dense(Space.SCRATCHPAD, self.table, self._loaded)
+        source = dense(Space.SCRATCHPAD, self.input, self.size * self.number_format.size_bytes)
+        table = dense(Space.SCRATCHPAD, self.table, self.table_bytes)
         return (source, table), (dense(Space.SCRATCHPAD, self.output, self._given),)
 
     def misfits(self, context: Context) -> list[str]:
@@ -268,7 +279,7 @@ class Lookup(_Unary):
             memory.bytes_at(Space.SCRATCHPAD, at, 2 * self.size).view("<i2")
             for at in (self.input, self.output)
         )
-        entries = memory.bytes_at(Space.SCRATCHPAD, self.table, self._loaded)
+        entries = memory.bytes_at(Space.SCRATCHPAD, self.table, self.table_bytes)
         values, function = source.astype(np.int64), INT16_TABLES[self.int16]
         if function == "interpolated":
             return [(target, look_up(entries.view("<i2").astype(np.int64), values).astype(np.int16))]
@@ -280,41 +291,26 @@ class Lookup(_Unary):
         """Look every byte up."""
         if self.int16:
             return self._interpolated(memory)
-        table = memory.bytes_at(Space.SCRATCHPAD, self.table, self._loaded).reshape(256, -1)
+        table = memory.bytes_at(Space.SCRATCHPAD, self.table, self.table_bytes).reshape(256, -1)
         source = memory.bytes_at(Space.SCRATCHPAD, self.input, self.size)
         return [(memory.bytes_at(Space.SCRATCHPAD, self.output, self._given), table[source].reshape(-1))]
 
+    def traffic(self) -> tuple[int, int]:
+        """An entry's bytes are read one by one; of int16 every value."""
+        return self._given, self._given
+
+    def work(self, context: Context) -> tuple[Work, ...]:
+        """A look-up for each byte of the output; a result for int16 takes two and a product."""
+        if self.int16:
+            return (self.part(context, {"vector_lut": 2, "vector_mul_q8": 1}, self.size),)
+        return (self.part(context, {"vector_lut": 1}, self._given),)
+
     def cost(self, context: Context) -> Cost:
-        """Start-up, loading the table at `lanes` bytes per cycle, then a look-up for each byte of the output; nothing
-        of that where it is done on the way. A result for int16 takes two look-ups and a product, in passes.
-        """
-        v = context.hardware.vector
+        """That of the work behind loading the table; no time where the look-up is done on the way."""
         if self.fused:
             return Cost(0, {"vector_lut": self._given})
-        if self.int16:
-            table = v.startup_cycles + passes(self._loaded, v)
-            actions = {
-                "vector_lut": 2 * self.size,
-                "vector_mul_q8": self.size,
-                "scratchpad_read_byte": self._given + self._loaded,
-                "scratchpad_write_byte": self._given,
-            }
-            return Cost(table + passes(self.size, v) * self._cycles(context), actions)
-        cycles = v.startup_cycles + passes(self._loaded, v) + passes(self._given, v) * v.lut_cycles
-        actions = {
-            "vector_lut": self._given,
-            "scratchpad_read_byte": self._given + self._loaded,
-            "scratchpad_write_byte": self._given,
-        }
-        return Cost(cycles, actions)
-
-    def _cycles(self, context: Context) -> int:
-        """Of an int16 element."""
-        v = context.hardware.vector
-        return (2 * v.lut_cycles + v.mul_cycles) * turns(1, context)
+        return Dense.cost(self, context)
 
     def demand(self, context: Context) -> int:
-        """The look-up of every byte of the output; for int16 two look-ups and a product for every element."""
-        if self.int16:
-            return self.size * self._cycles(context)
-        return 0 if self.fused else self._given * context.hardware.vector.lut_cycles
+        """That of the work, unless it is done on the way."""
+        return Dense.demand(self, context) if self.int16 or not self.fused else 0

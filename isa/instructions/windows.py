@@ -1,4 +1,4 @@
-"""Windows over a feature map, as the pools of codes and of reals have them."""
+"""vec.pool: functions of windows over a feature map, in every format."""
 
 from __future__ import annotations
 
@@ -6,17 +6,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from numpy.typing import DTypeLike
+import numpy as np
+from numpy.typing import NDArray
 
-from npusim.isa.base.cause import Cause
-from npusim.isa.hardware.units import Unit
+from npusim.isa.arithmetic import real
+from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, quantise
+from npusim.isa.engines.engine import Problem
+from npusim.isa.engines.kinds import engine_of
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.mac import ADDRESS_BITS, map_region
-from npusim.isa.instructions.memory import Memory
-from npusim.isa.instructions.region import Regions, Space
-from npusim.isa.instructions.vector import VECTOR_CAUSES, Codes, passes
-from npusim.isa.instructions.word import bits
+from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.lanes import (
+    Formatted,
+    Values,
+    Way,
+    Work,
+    bound,
+    code_type,
+    float32_of,
+    stored,
+)
+from npusim.isa.instructions.memory import Memory, Write
+from npusim.isa.instructions.region import Regions, map_region
+from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, FieldSpec, bits
 
 SIZES = (
     "ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width",
@@ -89,13 +100,28 @@ def _inside(element: int, axis: _Axis) -> tuple[slice, slice] | None:
     return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
 
 
+LARGEST_SUM = 1 << 22
+"""Terms of a sum of 8-bit values less their zero point, 9 bits, that surely stays inside 32 bits."""
+
+FUNCTIONS = ("average", "maximum", "l2")
+"""Functions of `vec.pool`, in the order of its field; "l2" is the root of the mean square."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pooling(Instruction):
-    """What pools of codes share: windows over a feature map, whose pixels are dense."""
+class Pool(Formatted):
+    """Average, maximum or root of the mean square over windows; only elements inside the feature map count.
 
-    home: ClassVar[Unit] = Unit.VECTOR
-    causes: ClassVar[tuple[Cause, ...]] = VECTOR_CAUSES
+    Integer averages are rounded half away from zero. In float32 on 8-bit data, elements are added row by row, or each
+    column from the top and then the columns from the left; "fused" adds the zero point in float32 before it rounds.
+    Floats are summed in float64 and followed by an activation. Scales are the bits of a float32.
+    """
 
+    mnemonic: ClassVar[str] = "vec.pool"
+    opcode: ClassVar[int] = 0x31
+    specs: ClassVar[tuple[FieldSpec, ...]]
+    names: ClassVar[tuple[str, ...]] = FUNCTIONS
+
+    function: int = bits(2, "what is computed", choices=FUNCTIONS, place=FIRST)
     ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
     ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
     ifm_height: int = bits(16, "feature-map rows present")
@@ -111,6 +137,17 @@ class Pooling(Instruction):
     stride_width: int = bits(16, "columns between windows")
     pad_top: int = bits(16, "padding rows above the first feature-map row")
     pad_left: int = bits(16, "padding columns left of the first")
+    activation: int = bits(2, "activation behind floats", choices=real.ACTIVATIONS)
+    by_columns: int = bits(1, "order of the sum in float32", choices=("rows", "columns"))
+    fused: int = bits(1, "what is rounded in float32", choices=("literal", "fused"))
+    input_zero: int = bits(9, "zero point of the feature map in float32", signed=True)
+    output_zero: int = bits(9, "of the output", signed=True)
+    input_scale: int = bits(32, "scale of the feature map in float32")
+    output_scale: int = bits(32, "of the output")
+    low: int = bound("smallest")
+    high: int = bound("largest")
+    input_signed: int = bits(1, "type of the feature map in float32", choices=SIGNS)
+    signed: int = bits(1, "type of the output, and of the feature map of 8_bit", choices=SIGNS)
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -118,37 +155,159 @@ class Pooling(Instruction):
         return self.ofm_height, self.ofm_width, self.depth
 
     @property
-    def taps(self) -> int:
+    def _taps(self) -> int:
         """Elements of a window."""
         return self.kernel_height * self.kernel_width
 
     @property
-    def outputs(self) -> int:
+    def _outputs(self) -> int:
         """Elements of the output."""
         return self.ofm_height * self.ofm_width * self.depth
 
-    @property
-    def wide(self) -> int:
-        """1 where elements are int16, else 0: they are bytes."""
-        return 0
-
     def regions(self, context: Context) -> Regions:
         """The feature map is read, the output is written; pixels are dense."""
-        pixel = self.depth << self.wide
+        pixel = self.depth * self.number_format.size_bytes
         ifm = map_region(self.ifm, (self.ifm_height, self.ifm_width, pixel), (self.ifm_row_stride, pixel))
         ofm_sizes = (self.ofm_height, self.ofm_width, pixel)
         return (ifm,), (map_region(self.ofm, ofm_sizes, (self.ofm_row_stride, pixel)),)
 
-    def maps(self, memory: Memory, ifm_type: DTypeLike, ofm_type: DTypeLike) -> tuple[Codes, Codes]:
-        """Feature map and output as rows x columns x channels."""
-        shape, inside = (
-            (self.ifm_height, self.ifm_width, self.depth),
-            (self.depth << self.wide, 1 << self.wide),
-        )
-        ifm = memory.view(Space.SCRATCHPAD, self.ifm, shape, (self.ifm_row_stride, *inside), ifm_type)
-        strides = (self.ofm_row_stride, *inside)
-        return ifm, memory.view(Space.SCRATCHPAD, self.ofm, self.tile, strides, ofm_type)
+    def faults(self) -> list[str]:
+        """Sizes and strides are at least 1, every window touches the feature map and can be summed, the clamp is not
+        empty, and there is such a function of the format.
+        """
+        found = window_faults(self)
+        if self.number_format.arithmetic == "fixed_point" and self._taps >= LARGEST_SUM:
+            found.append(
+                f"a window of {self._taps} may overflow the accumulator; it may be less than {LARGEST_SUM}"
+            )
+        return found + self.range_faults(self.low, self.high) + self.function_faults()
 
-    def groups(self, context: Context) -> int:
-        """How often the lanes are filled: with channels of one output pixel."""
-        return self.ofm_height * self.ofm_width * passes(self.depth, context.hardware.vector)
+    @np.errstate(all="ignore")
+    def execute(self, memory: Memory) -> list[Write]:
+        """Combine the elements of each window."""
+        size = self.number_format.size_bytes
+        inside = self.depth * size, size
+        shape = (self.ifm_height, self.ifm_width, self.depth)
+        dtype = code_type(self.input_signed) if self.number_format.name == "as_float32" else self.dtype
+        ifm = self.view(memory, self.ifm, shape, (self.ifm_row_stride, *inside), dtype)
+        ofm = self.view(memory, self.ofm, self.tile, (self.ofm_row_stride, *inside))
+        return [(ofm, self.way.compute(self, ifm))]
+
+    def traffic(self) -> tuple[int, int]:
+        """Windows are read whole, every element as often as windows have it."""
+        written = self._outputs * self.number_format.size_bytes
+        return written * self._taps, written
+
+    def work(self, context: Context) -> tuple[Work, ...]:
+        """Per output pixel and `lanes` channels a step per window element, and what ends a result.
+
+        Windows are counted whole: the unit skips no element that lies in the padding. An array that pools in blocks
+        says how long it takes.
+        """
+        groups = self.ofm_height * self.ofm_width * self.groups(context, self.depth)
+        return (self.part(context, self.way.steps(self._taps), self._outputs, groups),)
+
+    def cost(self, context: Context) -> Cost:
+        """That of the work, unless the MAC array's blocks are used."""
+        cost, in_blocks = Formatted.cost(self, context), self._in_blocks(context)
+        return cost if in_blocks is None else cost._replace(cycles=in_blocks)
+
+    def demand(self, context: Context) -> int:
+        """That of the work; in blocks, all cycles that they take."""
+        in_blocks = self._in_blocks(context)
+        if in_blocks is None:
+            return Formatted.demand(self, context)
+        return in_blocks * context.hardware.vector.lanes
+
+    def _in_blocks(self, context: Context) -> int | None:
+        """Cycles where the MAC array's blocks are used."""
+        if self.number_format.arithmetic != "fixed_point":
+            return None
+        array = context.hardware.mac_array
+        problem = Problem(
+            self.ofm_height, self.ofm_width, self.depth, self.depth, self.kernel_height, self.kernel_width,
+            self.stride_width, 1, True, self.stride_height, value_bytes=self.number_format.size_bytes,
+        )  # fmt: skip
+        cycles = engine_of(array).pool(array, problem)
+        wide = self.number_format.name == "int16"
+        return cycles * context.hardware.vector.int16_passes if cycles is not None and wide else cycles
+
+
+def _maximum(pool: Pool, ifm: Values) -> Values:
+    result = np.full(pool.tile, np.iinfo(ifm.dtype).min, ifm.dtype)
+    for outputs, elements in window_taps(pool):
+        np.maximum(result[outputs], ifm[elements], out=result[outputs])
+    return np.clip(result, pool.low, pool.high)
+
+
+def _average(pool: Pool, ifm: Values) -> Values:
+    sums = np.zeros(pool.tile, np.int32)
+    counts = np.zeros((pool.ofm_height, pool.ofm_width, 1), np.int32)
+    whole = pool.ofm_height == pool.ofm_width == 1 and (pool.pad_top, pool.pad_left) == (0, 0)
+    if whole:
+        window = ifm[: pool.kernel_height, : pool.kernel_width]
+        sums[0, 0] = window.sum((0, 1), dtype=np.int32)
+        counts[...] = window.shape[0] * window.shape[1]
+    else:
+        for outputs, elements in window_taps(pool):
+            sums[outputs] += ifm[elements]
+            counts[outputs] += 1
+    half = counts // 2
+    quotient = (np.abs(sums) + half) // counts
+    return np.clip(np.where(sums > 0, quotient, -quotient), pool.low, pool.high)
+
+
+def _average_in_float32(pool: Pool, ifm: Values) -> Values:
+    sums, counts = _sums_in_order(pool, dequantise(ifm, float32_of(pool.input_scale), pool.input_zero))
+    averages, scale = sums / counts, float32_of(pool.output_scale)
+    if not pool.fused:
+        return quantise(averages, scale, pool.output_zero, pool.low, pool.high, pool.dtype)
+    steps = np.rint(averages / scale + np.float32(pool.output_zero))
+    return clamped(steps, pool.low, pool.high, pool.dtype)
+
+
+def _sums_in_order(pool: Pool, reals: Float32Array) -> tuple[Float32Array, Float32Array]:
+    """The sums of all windows in float32, in the order of the row, and how many elements each has."""
+    sums = np.zeros(pool.tile, np.float32)
+    counts = np.zeros((*pool.tile[:2], 1), np.float32)
+    if not pool.by_columns:
+        for outputs, elements in window_taps(pool):
+            sums[outputs] += reals[elements]
+            counts[outputs] += 1
+        return sums, counts
+    for across, along in axis_taps(pool, "width"):
+        column = np.zeros_like(sums[:, across])
+        for down, below in axis_taps(pool, "height"):
+            column[down] += reals[below, along]
+            counts[down, across] += 1
+        sums[:, across] += column
+    return sums, counts
+
+
+def _in_floats(pool: Pool, ifm: Values) -> Values:
+    """Return any of the functions of floats: sums in float64, rounded to float32 before the activation."""
+    name, wide = FUNCTIONS[pool.function], ifm.astype(np.float32).astype(np.float64)
+    values: NDArray[np.float64] = np.full(pool.tile, -np.inf if name == "maximum" else 0.0)
+    counts = np.zeros((*pool.tile[:2], 1))
+    for outputs, elements in window_taps(pool):
+        seen, part = wide[elements], values[outputs]
+        counts[outputs] += 1
+        if name == "maximum":
+            np.maximum(part, seen, out=part)
+        else:
+            part += seen * seen if name == "l2" else seen
+    if name != "maximum":
+        values /= counts
+    if name == "l2":
+        values = np.sqrt(values)
+    return stored(real.activated(values.astype(np.float32), pool.activation), pool.dtype)
+
+
+Pool.ways = {
+    ("average", "fixed_point"): Way(_average, "vector_pool_step", ("vector_divide",)),
+    ("maximum", "fixed_point"): Way(_maximum, "vector_pool_step"),
+    ("average", "as_float32"): Way(_average_in_float32, "vector_dequantise", ("vector_quantise",)),
+    ("average", "float"): Way(_in_floats, "float_add", ("float_divide",)),
+    ("maximum", "float"): Way(_in_floats, "float_add"),
+    ("l2", "float"): Way(_in_floats, "float_multiply", ("float_divide", "float_divide")),
+}

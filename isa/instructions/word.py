@@ -17,6 +17,12 @@ WORD_BYTES = 72
 """Bytes of one encoded instruction."""
 
 OPCODE_BITS = 8
+ADDRESS_BITS = 28
+"""Bits of a scratchpad address."""
+SIGNS = ("uint8", "int8")
+"""The 8-bit types, in the order of fields that choose one."""
+CODES = ((0, 255), (-128, 127))
+"""Smallest and largest value of each of `SIGNS`."""
 WAITS = 4
 """Most units that one instruction can wait for."""
 WAIT_UNIT_BITS = 6

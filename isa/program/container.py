@@ -25,7 +25,7 @@ from npusim.isa.program.record import from_fields, to_fields
 from npusim.isa.program.validate import validate
 
 MAGIC = b"\x89NPU\r\n\x1a\n"
-VERSION = 2
+VERSION = 3
 
 LARGEST_METADATA_BYTES = 1 << 28
 """Parsed JSON takes several times its size; no network that fits a machine comes near this."""

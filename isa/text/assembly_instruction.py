@@ -17,6 +17,7 @@ from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.table import BY_MNEMONIC
 from npusim.isa.instructions.word import LARGEST_COUNT, FieldSpec, Waits, wait_fault
+from npusim.isa.text.former_names import FORMER, Former
 
 WAIT = "wait"
 LONGEST_NUMBER = 40
@@ -44,7 +45,8 @@ def parse_instruction(text: str) -> Instruction:
     """The instruction of a line of text. Raises ProgramError that says what is, and what may be."""
     before, found, after = _split(text)
     mnemonic, *assignments = before
-    row = BY_MNEMONIC.get(mnemonic)
+    former = FORMER.get(mnemonic, Former(mnemonic))
+    row = BY_MNEMONIC.get(former.mnemonic)
     if row is None:
         raise ProgramError(_unknown("instruction", mnemonic, list(BY_MNEMONIC)))
     specs = {spec.name: spec for spec in row.specs}
@@ -53,11 +55,15 @@ def parse_instruction(text: str) -> Instruction:
         name, equals, value = assignment.partition("=")
         if not equals:
             raise ProgramError(f"{mnemonic}: {shown(assignment)} is not FIELD=VALUE")
-        if name not in specs:
-            raise ProgramError(f"{mnemonic}: {_unknown('field', name, list(specs))}")
-        if name in values:
-            raise ProgramError(f"{mnemonic}: {name} stands twice")
-        values[name] = _field_value(mnemonic, specs[name], value)
+        for field in former.fields.get(name, name).split():
+            if field not in specs:
+                raise ProgramError(f"{mnemonic}: {_unknown('field', field, list(specs))}")
+            if field in values:
+                raise ProgramError(f"{mnemonic}: {field} stands twice")
+            written = former.values.get(field, {}).get(value, value)
+            values[field] = _field_value(mnemonic, specs[field], written)
+    for name, value in former.fixed.items():
+        values.setdefault(name, _field_value(mnemonic, specs[name], value))
     values["waits"] = _waits(mnemonic, after) if found else ()
     return row(**values)
 

@@ -27,8 +27,9 @@ from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import SPACES
-from npusim.isa.instructions.elementwise import FUNCTIONS
+from npusim.isa.instructions.elementwise import MEANINGS, Binary
 from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
+from npusim.isa.instructions.lanes import Formatted, VectorInstruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import INSTRUCTIONS
 from npusim.isa.instructions.word import FIELDS_OFFSET, OPCODE_BITS, WAIT_SPECS, WORD_BYTES, FieldSpec
@@ -122,7 +123,9 @@ def _costs(row: type[Instruction]) -> Iterator[Cost]:
     ]
     for fields in combinations(named, min(len(named), 3)):
         for values in product(*fields):
-            yield row(**base | dict(values)).cost(context)  # type: ignore[arg-type]
+            instruction = row(**base | dict(values))  # type: ignore[arg-type]
+            if not isinstance(instruction, Formatted) or not instruction.function_faults():
+                yield instruction.cost(context)
 
 
 def _lines() -> Iterator[str]:
@@ -140,16 +143,20 @@ def _lines() -> Iterator[str]:
             if getmodule(row) is module:
                 yield from _instruction(row)
     yield from ("", "## Elementwise functions", "")
-    functions = (
-        (f"`{each.name}`", each.doc, ", ".join(f"`{action}`" for action in each.actions))
-        for each in FUNCTIONS
-    )
-    yield from _table(("function", "result", "actions per element"), functions)
+    functions = ((f"`{name}`", meaning, "; ".join(_computed_in(name))) for name, meaning in MEANINGS.items())
+    yield from _table(("function", "result", "arithmetics, with the actions of an element"), functions)
     for module in (beats, packing, mac_timing, arithmetic):
         yield from _chapter(module)
     yield from ("", "## Actions", "", "What instructions count; the energy table prices each.", "")
     actions = ((f"`{each.name}`", each.component, each.unit, each.doc) for each in ACTIONS)
     yield from _table(("action", "component", "counted per", "what happens"), actions)
+
+
+def _computed_in(function: str) -> Iterator[str]:
+    """The arithmetics that compute a function of two operands, each with the actions of an element."""
+    for (name, kind), way in Binary.ways.items():
+        if name == function:
+            yield f"{kind}: {', '.join(f'`{action}`' for action in way.actions)}"
 
 
 def _chapter(module: object) -> Iterator[str]:
@@ -194,13 +201,18 @@ def _instruction(row: type[Instruction]) -> Iterator[str]:
         yield ""
     yield f"*Effect.* {_joined(row.execute)}"
     yield ""
-    yield f"*Occupancy.* {_joined(row.cost)}"
+    yield f"*Occupancy.* {' '.join(_joined(each) for each in _occupancy(row))}"
     yield ""
     names, uses_dram = counted_actions(row)
     counted = [f"`{name}`" for name in names] + (["those of the DRAM port"] if uses_dram else [])
     yield f"*Actions.* {', '.join(counted) or 'none of its own'}."
     yield ""
     yield f"*Assembly.* `{format_instruction(_example(row))}`"
+
+
+def _occupancy(row: type[Instruction]) -> list[Any]:
+    """Return what says how long an instruction takes: its cost, or its work and what follows from that."""
+    return [row.work, row.cost] if issubclass(row, VectorInstruction) else [row.cost]
 
 
 def _example(row: type[Instruction]) -> Instruction:

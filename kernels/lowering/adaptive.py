@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.arithmetic.real import ACTIVATIONS
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.real import REAL_TYPES
-from npusim.isa.instructions.real_reduction import POOLS, RealPool
-from npusim.isa.instructions.reduction import Pool
+from npusim.isa.instructions.lanes import format_of
+from npusim.isa.instructions.windows import FUNCTIONS as POOLS
+from npusim.isa.instructions.windows import Pool
 from npusim.kernels.lowering.vector import signed
 from npusim.kernels.lowering.work import (
     Parts,
@@ -68,7 +68,7 @@ def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) ->
     """Lower an adaptive average or maximum of quantized values."""
     low, high = act_range(call.parameters.activation, call.outputs[0])
     fields: dict[str, Any] = {
-        "maximum": int(maximum),
+        "function": POOLS.index("maximum" if maximum else "average"),
         "low": low,
         "high": high,
         "signed": signed(call.outputs[0].dtype),
@@ -79,11 +79,11 @@ def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) ->
 def lower_real_adaptive_pool(call: Call, name: str, rows: Runs, columns: Runs) -> Parts:
     """Lower an adaptive pool of float values ("average" or "maximum")."""
     fields: dict[str, Any] = {
-        "element": REAL_TYPES.index(input_type(call).dtype),
+        "format": format_of(input_type(call).dtype),
         "function": POOLS.index(name),
         "activation": ACTIVATIONS.index(call.parameters.activation),
     }
-    return _parts(call, rows, columns, lambda windows: RealPool(**fields, **windows))
+    return _parts(call, rows, columns, lambda windows: Pool(**fields, **windows))
 
 
 def _parts(call: Call, rows: Runs, columns: Runs, make: Callable[[dict[str, Any]], Instruction]) -> Parts:

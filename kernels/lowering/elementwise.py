@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.choice import CHOICES, RELATIONS, SCALES, Compare, Select
-from npusim.isa.instructions.elementwise import NAMES, Binary
+from npusim.isa.instructions.elementwise import NAMES, SCALES, Binary
+from npusim.isa.instructions.grid import CHOICES, Select
 from npusim.isa.instructions.instruction import Instruction
 from npusim.kernels.lowering.vector import dense_row_bytes, int16_passes, result_fields, signed
 from npusim.kernels.lowering.work import (
@@ -336,11 +336,11 @@ def lower_truths(call: Call, function: str) -> Parts:
 
 def lower_comparison(call: Call, relation: str, scale: str, fields: dict[str, Any]) -> Parts:
     """Lower a comparison with a boolean for each pair of elements; `scale` and `fields` say how values compare."""
-    number, how = list(RELATIONS).index(relation), SCALES.index(scale)
+    number, how = NAMES.index(relation), SCALES.index(scale)
 
     def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
-        return Compare(
-            relation=number,
+        return Binary(
+            function=number,
             scale=how,
             a=at.inputs[0],
             b=at.inputs[1],

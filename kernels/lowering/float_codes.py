@@ -10,17 +10,19 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
-from npusim.isa.instructions.float_sums import FloatPool
+from npusim.isa.instructions.elementwise import NAMES, Binary
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.real import bits_of
-from npusim.isa.instructions.reduction import Pool
+from npusim.isa.instructions.lanes import FORMAT_NAMES, bits_of
+from npusim.isa.instructions.windows import FUNCTIONS as POOLS
+from npusim.isa.instructions.windows import Pool
 from npusim.kernels.lowering.elementwise import Grid, broadcast_on_npu, strides, works
 from npusim.kernels.lowering.vector import lower_table, pool_parts, signed
 from npusim.kernels.lowering.work import Parts, Tile, TileAddresses
 from npusim.kernels.operator.fused import bounds, one_scale, product_factor, sum_factors
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Reference, compute_in_reals, need
+
+AS_FLOAT32 = FORMAT_NAMES.index("as_float32")
 
 
 @need("float32_rescale")
@@ -34,23 +36,29 @@ def on_codes(call: Call) -> bool:
     return all(kind is not None and one_scale(kind) for kind in (*call.inputs, *call.outputs))
 
 
-def scaling(name: str, kind: TensorType, factor: float | None = None) -> dict[str, Any]:
+def scaling(name: str, kind: TensorType, factor: float | None = None, what: str = "scale") -> dict[str, Any]:
     """Return the fields for an operand's scale and zero point; `factor` replaces the scale."""
     found = quantization(kind)
     said = {
-        f"{name}_scale": bits_of(found.scale if factor is None else factor),
+        f"{name}_{what}": bits_of(found.scale if factor is None else factor),
         f"{name}_zero": found.zero_point,
     }
     return {**said, "signed" if name == "output" else f"{name}_signed": signed(kind.dtype)}
 
 
+def _factor(name: str, kind: TensorType, factor: float | None = None) -> dict[str, Any]:
+    """The same of an operand or the output of a function of two."""
+    return scaling(name, kind, factor, "multiplier")
+
+
 def lower_float_binary(call: Call, function: str, fields: dict[str, Any]) -> Parts:
     """Lower a function of two operands that is computed in float32; `fields` hold their scales and zero points."""
-    number = FLOAT_NAMES.index(function)
+    number = NAMES.index(function)
     low, high = bounds(call)
 
     def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
-        return FloatBinary(
+        return Binary(
+            format=AS_FLOAT32,
             function=number,
             a=at.inputs[0],
             b=at.inputs[1],
@@ -71,9 +79,9 @@ def literal_binary_lowering(function: str) -> Lowering:
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         fields = {
-            **scaling("a", input_type(call)),
-            **scaling("b", input_type(call, 1)),
-            **scaling("output", call.outputs[0]),
+            **_factor("a", input_type(call)),
+            **_factor("b", input_type(call, 1)),
+            **_factor("output", call.outputs[0]),
         }
         return lower_float_binary(call, function, fields)
 
@@ -83,18 +91,18 @@ def literal_binary_lowering(function: str) -> Lowering:
 def _lower_fused_sum(call: Call, hardware: Hardware) -> Parts:
     factors = sum_factors(call)
     fields = {
-        **scaling("a", input_type(call), float(factors.first)),
-        **scaling("b", input_type(call, 1), float(factors.second)),
-        **scaling("output", call.outputs[0], float(factors.addend)),
+        **_factor("a", input_type(call), float(factors.first)),
+        **_factor("b", input_type(call, 1), float(factors.second)),
+        **_factor("output", call.outputs[0], float(factors.addend)),
     }
     return lower_float_binary(call, "fused_add", fields)
 
 
 def _lower_fused_product(call: Call, hardware: Hardware) -> Parts:
     fields = {
-        **scaling("a", input_type(call)),
-        **scaling("b", input_type(call, 1)),
-        **scaling("output", call.outputs[0], float(product_factor(call))),
+        **_factor("a", input_type(call)),
+        **_factor("b", input_type(call, 1)),
+        **_factor("output", call.outputs[0], float(product_factor(call))),
     }
     return lower_float_binary(call, "fused_mul", fields)
 
@@ -109,6 +117,7 @@ def lower_float_average(call: Call, hardware: Hardware) -> Parts:
     """Lower averages over windows, literal or fused."""
     low, high = bounds(call)
     fields: dict[str, Any] = {
+        "format": AS_FLOAT32,
         **scaling("input", input_type(call)),
         **scaling("output", call.outputs[0]),
         "low": low,
@@ -116,13 +125,14 @@ def lower_float_average(call: Call, hardware: Hardware) -> Parts:
         "fused": int(call.parameters.rescale == "fused"),
         "by_columns": int(call.parameters.rescale == "float32" and call.parameters.by_columns),
     }
-    return pool_parts(call, lambda window: FloatPool(**window, **fields))
+    return pool_parts(call, lambda window: Pool(**window, **fields))
 
 
 def lower_largest_code(call: Call, hardware: Hardware) -> Parts:
     """Lower the largest value of each window, for equal scales; the activation's bounds are those of float32."""
     low, high = bounds(call)
-    fields: dict[str, Any] = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype), "maximum": 1}
+    fields: dict[str, Any] = {"low": low, "high": high, "signed": signed(call.outputs[0].dtype)}
+    fields["function"] = POOLS.index("maximum")
     return pool_parts(call, lambda window: Pool(**window, **fields))
 
 

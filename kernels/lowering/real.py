@@ -9,18 +9,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
+from npusim.isa.arithmetic.real import ACTIVATIONS
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.elementwise import NAMES, Binary
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.real import REAL_TYPES, STORED_TYPES, RealBinary, RealUnary, bits_of, real_lanes
-from npusim.isa.instructions.real_reduction import (
-    POOLS,
-    REDUCTIONS,
-    RealConvert,
-    RealPool,
-    RealReduce,
-    RealSoftmax,
-)
+from npusim.isa.instructions.lanes import FLOAT_TYPES, bits_of, float_lanes, format_of
+from npusim.isa.instructions.reduction import FUNCTIONS as REDUCTIONS
+from npusim.isa.instructions.reduction import Reduce
+from npusim.isa.instructions.rows import Softmax
+from npusim.isa.instructions.vector import TYPES, Convert, Unary
+from npusim.isa.instructions.windows import FUNCTIONS as POOLS
+from npusim.isa.instructions.windows import Pool
 from npusim.kernels.lowering.elementwise import Grid, elements_on_npu, strides, works_of_elements
 from npusim.kernels.lowering.vector import dense_row_bytes
 from npusim.kernels.lowering.work import (
@@ -42,19 +41,19 @@ from npusim.kernels.operator.parameters import Activation
 def reals(call: Call) -> bool:
     """on float units all operands are float16, or all are float32"""
     kinds = {tensor.dtype for tensor in (*call.inputs, *call.outputs) if tensor is not None}
-    return len(kinds) == 1 and kinds <= set(REAL_TYPES)
+    return len(kinds) == 1 and kinds <= set(FLOAT_TYPES)
 
 
 def real_inputs(call: Call) -> bool:
     """on float units all inputs are float16, or all are float32"""
     kinds = {tensor.dtype for tensor in call.inputs if tensor is not None}
-    return len(kinds) == 1 and kinds <= set(REAL_TYPES)
+    return len(kinds) == 1 and kinds <= set(FLOAT_TYPES)
 
 
 @need("vector.{dtype}_lanes")
 def lanes(call: Call, hardware: Hardware) -> bool:
     """float lanes (vector.float16_lanes, vector.float32_lanes)"""
-    return real_lanes(hardware, input_type(call).dtype) > 0
+    return float_lanes(hardware, input_type(call).dtype) > 0
 
 
 def on_real_lanes(
@@ -64,8 +63,8 @@ def on_real_lanes(
     return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes, *needs))
 
 
-def _element(call: Call) -> int:
-    return REAL_TYPES.index(input_type(call).dtype)
+def _format(call: Call) -> int:
+    return format_of(input_type(call).dtype)
 
 
 def _dense(call: Call, make: Any) -> Parts:
@@ -94,16 +93,13 @@ def _dense(call: Call, make: Any) -> Parts:
     )
 
 
-_UNARY = [row.name for row in UNARY]
-
-
 def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
     """Lower a function of every element, by its name."""
-    number = _UNARY.index(name)
+    number = Unary.names.index(name)
 
     def make(source: int, target: int, elements: int) -> Instruction:
-        return RealUnary(
-            element=_element(call),
+        return Unary(
+            format=_format(call),
             function=number,
             input=source,
             output=target,
@@ -116,13 +112,13 @@ def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
 
 def lower_real_binary(call: Call, name: str, activation: Activation = "none") -> Parts:
     """Lower a function of two operands that broadcast, by its name."""
-    number = [row.name for row in BINARY].index(name)
+    number = NAMES.index(name)
     size = input_type(call).numpy_dtype.itemsize
 
     def make(tile: Tile, at: TileAddresses, grid: Grid) -> Instruction:
         walks = strides(grid, "a", "b")
-        return RealBinary(
-            element=_element(call),
+        return Binary(
+            format=_format(call),
             function=number,
             a=at.inputs[0],
             b=at.inputs[1],
@@ -150,18 +146,17 @@ def lower_real_convert(call: Call) -> Parts:
     source, target = input_type(call), call.outputs[0]
     codes = next((tensor for tensor in (source, target) if not tensor.real), None)
     scale, zero = (1.0, 0) if codes is None else (quantization(codes).scale, quantization(codes).zero_point)
-    wider = "float32" if "float32" in (source.dtype, target.dtype) else "float16"
 
     def make(address: int, result: int, elements: int) -> Instruction:
-        return RealConvert(
-            element=REAL_TYPES.index(wider),
-            source=STORED_TYPES.index(source.dtype),
-            target=STORED_TYPES.index(target.dtype),
+        return Convert(
+            source=TYPES.index(source.dtype),
+            target=TYPES.index(target.dtype),
             input=address,
             output=result,
             size=elements,
             scale=bits_of(scale),
-            zero=zero,
+            input_zero=0 if source.real else zero,
+            output_zero=0 if target.real else zero,
         )
 
     return _dense(call, make)
@@ -174,9 +169,9 @@ def lower_real_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
     rows = call.outputs[0].elements // depth
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return RealSoftmax(
-            element=_element(call),
-            logarithm=int(logarithm),
+        return Softmax(
+            format=_format(call),
+            function=int(logarithm),
             input=at.inputs[0],
             output=at.output,
             rows=tile.rows,
@@ -195,12 +190,14 @@ def lower_real_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> 
     size = input_type(call).numpy_dtype.itemsize
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return RealReduce(
-            element=_element(call),
+        return Reduce(
+            format=_format(call),
             function=REDUCTIONS.index(name),
             input=at.inputs[0],
             output=at.output,
             outer=tile.rows,
+            parts=1,
+            middle=1,
             count=count,
             inner=tile.channels // size,
         )
@@ -228,8 +225,8 @@ def lower_real_pool(call: Call, name: str) -> Parts:
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         first, last = needed(tile.first_row, tile.last_row)
-        return RealPool(
-            element=_element(call),
+        return Pool(
+            format=_format(call),
             function=POOLS.index(name),
             activation=ACTIVATIONS.index(call.parameters.activation),
             ifm=at.inputs[0],

@@ -18,7 +18,7 @@ from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.real import REAL_TYPES
+from npusim.isa.instructions.lanes import FLOAT_TYPES as REAL_TYPES
 from npusim.isa.instructions.real_mac import (
     BIAS_BYTES,
     RealConvolve,

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.float_sums import LARGEST_EXACT, SUMS, FloatReduce
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.reduction import REDUCTIONS, Reduce
-from npusim.kernels.lowering.float_codes import float32_rescale, on_codes, scaling
+from npusim.isa.instructions.reduction import FUNCTIONS, LARGEST_EXACT, Reduce
+from npusim.kernels.lowering.float_codes import AS_FLOAT32, float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.real import lower_real_reduction, on_real_lanes
 from npusim.kernels.lowering.vector import rescaled, signed
 from npusim.kernels.lowering.work import (
@@ -153,7 +152,7 @@ def position_lowering(function: str) -> Lowering:
 def _lower(
     call: Call, function: str, axes: Sequence[int], fields: dict[str, Any], result_bytes: int = 1
 ) -> Parts:
-    number = REDUCTIONS.index(function)
+    number = FUNCTIONS.index(function)
     return _parts(call, axes, lambda tile: Reduce(function=number, **tile, **fields), result_bytes)
 
 
@@ -201,15 +200,16 @@ def _parts(
 
 
 def float_sum_lowering(function: str) -> Lowering:
-    """Return the lowering of a sum or mean of quantized values in float32 ("mean", "sum"), or fused ("fused_mean")."""
-    number = SUMS.index(function)
+    """Of an operator on codes in float32 that adds numbers up over axes ("mean" or "sum"), or fused ("fused_mean")."""
+    number = FUNCTIONS.index(function)
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         ifm, ofm = input_type(call), call.outputs[0]
         factor = float(mean_factor(call)) if function == "fused_mean" else None
         low, high = code_range(ofm.dtype)
         fields = {**scaling("input", ifm), **scaling("output", ofm, factor), "low": low, "high": high}
-        return _parts(call, _axes(call), lambda tile: FloatReduce(function=number, **tile, **fields))
+        fields["format"] = AS_FLOAT32
+        return _parts(call, _axes(call), lambda tile: Reduce(function=number, **tile, **fields))
 
     rows = (on_codes, something, few_places, _few_terms)
     return Lowering("vector", rows, lower, (float32_rescale, _codes_at_once))

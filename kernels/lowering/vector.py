@@ -10,8 +10,12 @@ from typing import Any
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.reduction import Mean, Pool
-from npusim.isa.instructions.vector import ENTRY_BYTES, Lookup, Rescale
+from npusim.isa.instructions.lanes import format_of
+from npusim.isa.instructions.reduction import FUNCTIONS as REDUCTIONS
+from npusim.isa.instructions.reduction import Reduce
+from npusim.isa.instructions.vector import ENTRY_BYTES, TYPES, Convert, Lookup
+from npusim.isa.instructions.windows import FUNCTIONS as POOLS
+from npusim.isa.instructions.windows import Pool
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,
@@ -43,9 +47,12 @@ def signed(dtype: str) -> int:
 
 def result_fields(low: int, high: int, dtype: str) -> dict[str, Any]:
     """Return the fields for the type of the results and their smallest and largest value."""
-    if dtype == "int16":
-        return {"int16": 1, "int16_low": low, "int16_high": high}
-    return {"low": low, "high": high, "signed": signed(dtype)}
+    return {
+        "format": format_of(dtype if dtype == "int16" else "int8"),
+        "low": low,
+        "high": high,
+        "signed": signed(dtype),
+    }
 
 
 @need("vector.int16_passes")
@@ -150,17 +157,17 @@ def lower_tables(call: Call, tables: Sequence[Array], axis: int) -> Parts:
 
 def lower_average_pool(call: Call, hardware: Hardware) -> Parts:
     """Lower averages over windows."""
-    return _lower_pool(call, False)
+    return _lower_pool(call, "average")
 
 
 def lower_max_pool(call: Call, hardware: Hardware) -> Parts:
     """Lower maxima over windows."""
-    return _lower_pool(call, True)
+    return _lower_pool(call, "maximum")
 
 
-def _lower_pool(call: Call, maximum: bool) -> Parts:
+def _lower_pool(call: Call, function: str) -> Parts:
     low, high = act_range(call.parameters.activation, call.outputs[0])
-    fields = result_fields(low, high, call.outputs[0].dtype) | {"maximum": int(maximum)}
+    fields = result_fields(low, high, call.outputs[0].dtype) | {"function": POOLS.index(function)}
     return pool_parts(call, lambda window: Pool(**window, **fields))
 
 
@@ -226,12 +233,15 @@ def _mean_sizes(call: Call) -> tuple[int, int, int] | None:
 
 def rescaled(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
     """Return the fields of a requantization to the output's scale, over the whole range of the output's type."""
+    return {**_requantized(ifm, ofm, rescale), **result_fields(*code_range(ofm.dtype), ofm.dtype)}
+
+
+def _requantized(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[str, Any]:
     return {
         "input_zero": quantization(ifm).zero_point,
         "output_zero": quantization(ofm).zero_point,
         "multiplier": rescale[0],
         "shift": rescale[1],
-        **result_fields(*code_range(ofm.dtype), ofm.dtype),
     }
 
 
@@ -245,10 +255,13 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
     fields = rescaled(ifm, ofm, mean_multiplier(ifm, ofm, count))
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return Mean(
+        return Reduce(
+            function=REDUCTIONS.index("sum"),
             input=at.inputs[0],
             output=at.output,
             outer=tile.rows,
+            parts=1,
+            middle=1,
             count=count,
             inner=tile.channels // size,
             **fields,
@@ -269,15 +282,16 @@ def lower_quantize(call: Call, hardware: Hardware) -> Parts:
 def lower_rescale(call: Call, multiplier: Multiplier, **limits: int) -> Parts:
     """Lower a requantization of every element; `limits` replace the range of the output's type."""
     ifm, ofm = input_type(call), call.outputs[0]
-    fields = rescaled(ifm, ofm, multiplier) | limits
+    low, high = code_range(ofm.dtype)
+    fields = _requantized(ifm, ofm, multiplier) | {"low": low, "high": high} | limits
 
     def make(source: int, target: int, constants: int, elements: int) -> Instruction:
-        return Rescale(
+        return Convert(
             input=source,
             output=target,
             size=elements,
-            input_signed=signed(ifm.dtype),
-            int16_input=int(ifm.dtype == "int16"),
+            source=TYPES.index(ifm.dtype),
+            target=TYPES.index(ofm.dtype),
             **fields,
         )
 

@@ -25,7 +25,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.parameters import MEMORY
 from npusim.isa.hardware.units import PORT, RESOURCES, WORKERS
 from npusim.isa.hardware.voltage import fastest_mhz
-from npusim.isa.instructions.real import REAL_TYPES
+from npusim.isa.instructions.lanes import FLOAT_TYPES as REAL_TYPES
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.operator.operator import ROOM

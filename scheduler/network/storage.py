@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.elementwise import Grid
+from npusim.isa.instructions.grid import Grid
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import MacInstruction
 from npusim.isa.instructions.vector import Lookup

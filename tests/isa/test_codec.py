@@ -172,9 +172,8 @@ OPCODES = ", ".join(f"{opcode:#04x}" for opcode in sorted(BY_OPCODE))
             "ctl.barrier: waits are not in rising order of their units",
         ),
         (
-            (0x30 | 10 << 128).to_bytes(72, "little"),
-            "vec.binary: function = 10 has no meaning; it may be 0..9 for add, sub, mul, max, min, rescaled_max, "
-            "rescaled_min, squared_difference, prelu, div",
+            (0x31 | 3 << 131).to_bytes(72, "little"),
+            "vec.pool: function = 3 has no meaning; it may be 0..2 for average, maximum, l2",
         ),
     ],
 )

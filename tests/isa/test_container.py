@@ -57,7 +57,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
     """The sections, read as docs/npu_file.md says."""
     assert data[:8] == bytes.fromhex("89 4E 50 55 0D 0A 1A 0A")
     version, count, checksum = struct.unpack_from("<III", data, 8)
-    assert (version, count) == (2, 4)
+    assert (version, count) == (3, 4)
     assert zlib.crc32(data[20:164]) == checksum
     sections, end = {}, 164
     for row in range(count):
@@ -70,7 +70,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
     return sections
 
 
-def packed(sections: dict[str, bytes], version: int = 2, order: tuple[str, ...] = NAMES) -> bytes:
+def packed(sections: dict[str, bytes], version: int = 3, order: tuple[str, ...] = NAMES) -> bytes:
     """A file with any sections, its checksums right."""
     rows, offset = b"", 164
     for name in order:
@@ -300,12 +300,12 @@ SECTIONS = unpacked(DATA)
             "must begin with 89 4e 50 55 0d 0a 1a 0a",
         ),
         (
-            packed(SECTIONS, version=3),
-            "file version 3; this npusim reads version 2: update npusim, or compile the model again",
+            packed(SECTIONS, version=4),
+            "file version 4; this npusim reads version 3: update npusim, or compile the model again",
         ),
         (
             packed(SECTIONS, version=1),
-            "file version 1; this npusim reads version 2: compile the model again",
+            "file version 1; this npusim reads version 3: compile the model again",
         ),
         (DATA + b"\0", "1 bytes stand behind the last section"),
         (
@@ -568,7 +568,7 @@ def test_hostile_values_are_refused_or_harmless(changes: list[tuple[tuple[Any, .
         (lambda file: file.write_bytes(DATA + b"xyz"), "3 bytes stand behind the last section"),
         (
             lambda file: file.write_bytes(packed(SECTIONS, version=9)),
-            "file version 9; this npusim reads version 2: ",
+            "file version 9; this npusim reads version 3: ",
         ),
     ],
 )

@@ -14,11 +14,12 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
-from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
+from npusim.isa.instructions.reduction import FUNCTIONS, Reduce
 from npusim.isa.instructions.resize import Resize
 from npusim.isa.instructions.rows import Softmax
 from npusim.isa.instructions.table import INSTRUCTIONS
-from npusim.isa.instructions.vector import Lookup, Rescale
+from npusim.isa.instructions.vector import Convert, Lookup
+from npusim.isa.instructions.windows import Pool
 
 from ..examples import NIGHT
 from .samples import CALLS, legal_instructions, tiny_hardware
@@ -73,7 +74,7 @@ def test_demand_and_split_add_up_to_the_cycles(row: type[Instruction], machine: 
         assert needed + sum(split.values()) == instruction.cost(context).cycles, instruction
 
 
-SUM, ARG_MAX = REDUCTIONS.index("sum"), REDUCTIONS.index("arg_max")
+SUM, ARG_MAX = FUNCTIONS.index("sum"), FUNCTIONS.index("arg_max")
 CYCLES = {
     "vector_add_q8": "add_cycles",
     "vector_mul_q8": "mul_cycles",
@@ -132,13 +133,12 @@ def test_vector_instructions_demand_what_their_actions_take(row: type[Instructio
         (Lookup(size=100), 100),
         (Binary(function=0, rows=3, columns=7), 3 * 7 * 2),
         (Pool(ofm_height=2, ofm_width=3, depth=5, kernel_height=2, kernel_width=2), 2 * 3 * 5 * (4 + 4)),
-        (Pool(maximum=1, ofm_height=2, ofm_width=3, depth=5, kernel_height=2, kernel_width=2), 2 * 3 * 5 * 4),
-        (Mean(outer=2, count=9, inner=5), 2 * 5 * (9 + 1)),
+        (Pool(function=1, ofm_height=2, ofm_width=3, depth=5, kernel_height=2, kernel_width=2), 2 * 3 * 5 * 4),
         (Reduce(function=SUM, outer=2, parts=3, middle=4, count=5, inner=6), 2 * 4 * 6 * (3 * 5 + 1)),
         (Reduce(function=ARG_MAX, outer=2, parts=1, middle=1, count=5, inner=6, wide=1), 2 * 6 * 5),
         (Resize(bilinear=1, ofm_height=2, ofm_width=3, depth=4), 2 * 3 * 4 * 4 * 2),
         (Resize(ofm_height=2, ofm_width=3, depth=4), 2 * 3 * 4),
-        (Rescale(size=100), 100),
+        (Convert(size=100), 100),
         (Softmax(rows=3, depth=10), 3 * (10 * (1 + 8 + 1 + 8 + 1) + 8)),
         (
             Convolve(

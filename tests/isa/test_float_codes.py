@@ -13,24 +13,28 @@ from hypothesis import strategies as st
 from npusim.isa.arithmetic.float_codes import multiply_add, quantise
 from npusim.isa.hardware.file import change
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
-from npusim.isa.instructions.float_sums import SUMS, FloatPool, FloatReduce, FloatSoftmax
-from npusim.isa.instructions.real import bits_of
+from npusim.isa.instructions.elementwise import NAMES, Binary
+from npusim.isa.instructions.lanes import FORMAT_NAMES, bits_of
+from npusim.isa.instructions.reduction import FUNCTIONS, Reduce
+from npusim.isa.instructions.rows import Softmax
+from npusim.isa.instructions.windows import Pool
 
 from ..examples import examples
 from .samples import codes, read, run, tiny_hardware
 
 A, B, OUT = 0, 256, 1024
 
+IN_FLOAT32 = FORMAT_NAMES.index("as_float32")
+
 
 def pairs(
     name: str, a: list[int], b: list[int], scales: tuple[float, float, float], **fields: Any
 ) -> list[int]:
     """One row of a function of int8 codes, zero points 0 unless `fields` say otherwise."""
-    given = zip(("a_scale", "b_scale", "output_scale"), map(bits_of, scales), strict=True)
+    given = zip(("a_multiplier", "b_multiplier", "output_multiplier"), map(bits_of, scales), strict=True)
     common = {"a_signed": 1, "b_signed": 1, "signed": 1, "low": -128, "high": 127, **dict(given), **fields}
-    instruction = FloatBinary(
-        function=FLOAT_NAMES.index(name), a=A, b=B, output=OUT, rows=1, columns=len(a),
+    instruction = Binary(
+        format=IN_FLOAT32, function=NAMES.index(name), a=A, b=B, output=OUT, rows=1, columns=len(a),
         a_column_stride=1, b_column_stride=1, **common,
     )  # fmt: skip
     [row] = read(run(instruction, {A: codes(*a), B: codes(*b)}), OUT, 1, len(a))
@@ -102,7 +106,7 @@ def test_the_order_of_a_sum_in_float32_shows() -> None:
     a, b, c, d = (np.float32(code) * tenth for code in window)
     found = {}
     for by_columns, total in ((0, ((a + b) + c) + d), (1, (a + c) + (b + d))):
-        memory = run(FloatPool(by_columns=by_columns, **fields), {A: codes(*window)})
+        memory = run(Pool(format=IN_FLOAT32, by_columns=by_columns, **fields), {A: codes(*window)})
         steps = np.rint(total / np.float32(4) / np.float32(1e-8))
         [[found[by_columns]]] = read(memory, OUT, 1, 1)
         assert found[by_columns] == np.clip(steps, -128, 127)
@@ -116,23 +120,25 @@ def test_means_and_sums() -> None:
     }  # fmt: skip
     # codes less 1: 1, 2, 3, 4; reals 0.5 .. 2: 5, of which the mean is 1.25
     for name, scale, expected in (("mean", 0.5, 2), ("sum", 0.5, 10), ("fused_mean", 0.25, 2)):
-        instruction = FloatReduce(function=SUMS.index(name), output_scale=bits_of(scale), **common)
+        instruction = Reduce(
+            format=IN_FLOAT32, function=FUNCTIONS.index(name), output_scale=bits_of(scale), **common
+        )
         [[found]] = read(run(instruction, {A: codes(2, 3, 4, 5)}), OUT, 1, 1)
         assert found == expected, name
 
 
 def test_softmax_of_two_equal_codes() -> None:
-    instruction = FloatSoftmax(
-        input=A, output=OUT, rows=1, depth=2, input_scale=bits_of(0.1), output_scale=bits_of(1 / 256),
-        output_zero=-128, low=-128, high=127, input_signed=1, signed=1,
+    instruction = Softmax(
+        format=IN_FLOAT32, input=A, output=OUT, rows=1, depth=2, input_scale=bits_of(0.1),
+        output_scale=bits_of(1 / 256), output_zero=-128, low=-128, high=127, input_signed=1, signed=1,
     )  # fmt: skip
     assert read(run(instruction, {A: codes(5, 5)}), OUT, 1, 2) == [[0, 0]]
 
 
-@pytest.mark.parametrize("row", [FloatBinary, FloatPool, FloatReduce, FloatSoftmax])
+@pytest.mark.parametrize("row", [Binary, Pool, Reduce, Softmax])
 def test_a_machine_must_have_the_mode(row: Any) -> None:
     without = change(tiny_hardware(), {"float32_rescale": False})
-    assert row().misfits(Context(tiny_hardware())) == []
-    assert row().misfits(Context(without)) == [
+    assert row(format=IN_FLOAT32).misfits(Context(tiny_hardware())) == []
+    assert row(format=IN_FLOAT32).misfits(Context(without)) == [
         "computes on codes in float32, the machine has float32_rescale = false"
     ]

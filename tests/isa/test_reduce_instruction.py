@@ -11,10 +11,10 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost
 from npusim.isa.instructions.memory import Memory, commit
-from npusim.isa.instructions.reduction import REDUCTIONS, Reduce
+from npusim.isa.instructions.reduction import FUNCTIONS, Reduce
 from npusim.isa.instructions.region import Space
 
-NUMBER = {name: number for number, name in enumerate(REDUCTIONS)}
+NUMBER = {name: number for number, name in enumerate(FUNCTIONS)}
 OUT = 64
 
 

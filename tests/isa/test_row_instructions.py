@@ -13,11 +13,13 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Space
-from npusim.isa.instructions.rows import LogSoftmax, Softmax, UnitLength
+from npusim.isa.instructions.rows import Softmax, UnitLength
 
 OUT = 512
 SOFTMAX = {"multiplier": 1 << 30, "left_shift": 25, "difference_min": -62, "signed": 1}
 LOGARITHM = {
+    "function": 1,
+    "signed": 1,
     "multiplier": 1 << 30,
     "left_shift": 23,
     "difference_min": -248,
@@ -37,7 +39,7 @@ def run(instruction: Instruction, values: Any, dtype: str = "int8") -> Any:
 
 @pytest.mark.parametrize(
     ("row", "fields"),
-    [(Softmax, SOFTMAX), (LogSoftmax, LOGARITHM), (UnitLength, {"input_zero": 3, "signed": 1})],
+    [(Softmax, SOFTMAX), (Softmax, LOGARITHM), (UnitLength, {"input_zero": 3, "signed": 1})],
     ids=["softmax", "log_softmax", "unit_length"],
 )
 def test_rows_beside_each_other_are_rows(row: Any, fields: dict[str, int]) -> None:
@@ -54,8 +56,8 @@ def test_logarithms() -> None:
 
 def test_log_softmax() -> None:
     """Of two equal codes each has log(1/2) = -0.693, which is -11.09 sixteenths; what lies 16 below has -16."""
-    assert run(LogSoftmax(output=OUT, rows=1, depth=2, **LOGARITHM), [5, 5]).tolist() == [116, 116]
-    assert run(LogSoftmax(output=OUT, rows=1, depth=2, **LOGARITHM), [127, -128]).tolist() == [127, -128]
+    assert run(Softmax(output=OUT, rows=1, depth=2, **LOGARITHM), [5, 5]).tolist() == [116, 116]
+    assert run(Softmax(output=OUT, rows=1, depth=2, **LOGARITHM), [127, -128]).tolist() == [127, -128]
 
 
 @pytest.mark.parametrize(("signed", "dtype", "middle"), [(1, "int8", 0), (0, "uint8", 128)])
@@ -90,7 +92,7 @@ PER_LINE = 2 + (11 + 6) + (11 + 7)
         ),
         # maximum; exponential and add; difference; a logarithm per row
         (
-            LogSoftmax(rows=2, depth=9),
+            Softmax(function=1, signed=1, rows=2, depth=9),
             10 + 2 * (3 * (2 + 11 + 6 + 7) + 11),
             {"vector_max": 18, "vector_exp": 20, "vector_add_i32": 18, "requantise": 18, R: 54, W: 18},
         ),
@@ -112,7 +114,7 @@ def test_occupancy(instruction: Instruction, cycles: int, actions: dict[str, int
 
 
 def test_faults() -> None:
-    assert LogSoftmax(rows=1).faults() == ["depth is 0; it may be 1 or more"]
+    assert Softmax(rows=1).faults() == ["depth is 0; it may be 1 or more"]
     assert UnitLength(rows=1, depth=33026).faults() == [
         "depth 33026 may overflow the accumulator; it may be less than 33026"
     ]

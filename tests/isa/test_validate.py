@@ -18,10 +18,11 @@ from npusim.isa.instructions.dma import Copy, Unpack
 from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
-from npusim.isa.instructions.reduction import Mean, Pool
+from npusim.isa.instructions.reduction import FUNCTIONS, Reduce
 from npusim.isa.instructions.rows import Softmax
 from npusim.isa.instructions.table import decode_all
-from npusim.isa.instructions.vector import Lookup, Rescale
+from npusim.isa.instructions.vector import Convert, Lookup
+from npusim.isa.instructions.windows import Pool
 from npusim.isa.instructions.word import Waits
 from npusim.isa.program.program import Buffer, MemoryImage
 from npusim.isa.program.validate import Violation, find_violation, validate
@@ -42,7 +43,7 @@ POOL = Pool(
 BINARY = Binary(
     rows=2, columns=4, a_row_stride=4, b_row_stride=4, a_column_stride=1, b_column_stride=1, high=255
 )
-MEAN = Mean(outer=2, count=4, inner=1, high=255)
+MEAN = Reduce(function=FUNCTIONS.index("sum"), outer=2, parts=1, middle=1, count=4, inner=1, high=255)
 UNPACK = Unpack(source_space=Space.DRAM, packed=8, weights=8)
 
 
@@ -64,7 +65,7 @@ def fault_of(instruction: Instruction, **fields: Any) -> str | None:
 
 LEGAL: list[Instruction] = [
     CONVOLVE, DEPTHWISE, POOL, BINARY, MEAN, UNPACK, Copy(size=1), Call(index=1), Barrier(),
-    Rescale(size=1, high=255), Lookup(size=1), Softmax(rows=1, depth=1),
+    Convert(size=1, high=255), Lookup(size=1), Softmax(rows=1, depth=1),
 ]  # fmt: skip
 
 
@@ -79,7 +80,7 @@ ZERO = [
     *((POOL, name) for name in ("ifm_height", "depth", "ofm_width", "kernel_height", "stride_width")),
     (BINARY, "rows"), (BINARY, "columns"),
     (MEAN, "outer"), (MEAN, "count"), (MEAN, "inner"),
-    (Copy(size=1), "size"), (Lookup(size=1), "size"), (Rescale(size=1, high=255), "size"),
+    (Copy(size=1), "size"), (Lookup(size=1), "size"), (Convert(size=1, high=255), "size"),
     (Softmax(rows=1, depth=1), "rows"), (Softmax(rows=1, depth=1), "depth"), (UNPACK, "weights"),
 ]  # fmt: skip
 
@@ -149,7 +150,7 @@ def test_sizes_are_at_least_one(instruction: Instruction, name: str) -> None:
         (
             MEAN,
             replace(MEAN, count=1 << 22),
-            "count 4194304 may overflow the accumulator; it may be less than 4194304",
+            "4194304 terms may overflow the accumulator; may be less than 4194304",
         ),
         # Packed blocks have a header of four bytes.
         (replace(UNPACK, packed=4), replace(UNPACK, packed=3), "packed is 3; it may be 4 or more"),

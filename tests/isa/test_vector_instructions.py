@@ -11,24 +11,27 @@ import pytest
 
 from npusim.isa.arithmetic.integer import softmax_scaling
 from npusim.isa.hardware.file import change
-from npusim.isa.instructions.choice import RELATIONS, SCALES, Compare, Select
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
-from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
-from npusim.isa.instructions.float_sums import SUMS, FloatPool, FloatReduce, FloatSoftmax
+from npusim.isa.instructions.elementwise import NAMES, SCALES, Binary
+from npusim.isa.instructions.grid import Select
 from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.reduction import Mean, Pool
+from npusim.isa.instructions.lanes import FORMAT_NAMES
+from npusim.isa.instructions.reduction import FUNCTIONS as REDUCTIONS
+from npusim.isa.instructions.reduction import Reduce
 from npusim.isa.instructions.rows import Softmax
-from npusim.isa.instructions.vector import Lookup, Rescale
+from npusim.isa.instructions.vector import TYPES, Convert, Lookup
+from npusim.isa.instructions.windows import Pool
 
 from .samples import codes, read, run, tiny_hardware
 
 A, B, OUT = 0, 256, 1024
 INT8 = {"low": -128, "high": 127, "signed": 1}
+CLAMP = {"low": -128, "high": 127}
 UINT8 = {"low": 0, "high": 255, "signed": 0}
 ONE = {"multiplier": 1 << 30, "shift": 1}
 """The scale 1: 2^30 * 2^(1 - 31)."""
-FUNCTION = {function.name: number for number, function in enumerate(FUNCTIONS)}
+FUNCTION = {name: number for number, name in enumerate(NAMES)}
+IN_FLOAT32 = FORMAT_NAMES.index("as_float32")
 
 
 def scaled(prefix: str, halvings: int = 0) -> dict[str, int]:
@@ -108,13 +111,10 @@ def test_div() -> None:
     assert binary("div", [100, 100, 100], [5, -3, 1], **fields) == [25, -25, 0]
 
 
-RELATION = {name: number for number, name in enumerate(RELATIONS)}
-
-
 def compare(relation: str, scale: str, a: list[int], b: list[int], **fields: int) -> list[int]:
     """The truths that a comparison of two rows gives."""
-    instruction = Compare(
-        relation=RELATION[relation], scale=SCALES.index(scale), a=A, b=B, output=OUT, rows=1, columns=len(a),
+    instruction = Binary(
+        function=FUNCTION[relation], scale=SCALES.index(scale), a=A, b=B, output=OUT, rows=1, columns=len(a),
         a_column_stride=1, b_column_stride=1, **fields,
     )  # fmt: skip
     dtype = "int8" if fields.get("signed") else "uint8"
@@ -145,11 +145,16 @@ def test_comparisons_round_what_they_compare_or_do_not() -> None:
 
 
 def test_exact_products_have_room() -> None:
-    exact = Compare(rows=1, columns=1, scale=SCALES.index("exact"), a_multiplier=1 << 24, b_shift=16)
+    exact = Binary(
+        function=FUNCTION["equal"],
+        rows=1,
+        columns=1,
+        scale=SCALES.index("exact"),
+        a_multiplier=1 << 24,
+        b_shift=16,
+    )
     assert exact.faults() == []
-    assert Compare(
-        rows=1, columns=1, scale=SCALES.index("exact"), a_multiplier=1 << 25, b_shift=-1
-    ).faults() == [
+    assert replace(exact, a_multiplier=1 << 25, b_shift=-1).faults() == [
         "exact a_multiplier 33554432, a_shift 0 may be 0..2**24, 0..16",
         "exact b_multiplier 0, b_shift -1 may be 0..2**24, 0..16",
     ]
@@ -223,7 +228,7 @@ def pool(
     out = [n + 2 * pad - k + 1 for n, pad, k in zip(size, pads, kernel, strict=True)]
     instruction = Pool(
         **{
-            "maximum": maximum, "ifm": A, "ofm": OUT, "depth": 1, "ifm_height": size[0], "ifm_width": size[1],
+            "function": maximum, "ifm": A, "ofm": OUT, "depth": 1, "ifm_height": size[0], "ifm_width": size[1],
             "ifm_row_stride": size[1], "ofm_height": out[0], "ofm_width": out[1], "ofm_row_stride": out[1],
             "kernel_height": kernel[0], "kernel_width": kernel[1], "stride_height": 1, "stride_width": 1, **given,
         }
@@ -271,11 +276,23 @@ def test_strided_pools_of_several_channels() -> None:
     assert read(run(instruction, {A: codes(*values)}), OUT, 2, 2) == [[2, 20], [6, 60]]
 
 
+def mean(**fields: int) -> Reduce:
+    """A sum over the middle of [outer, count, inner] times 1/4."""
+    places: dict[str, int] = {
+        "input": A,
+        "output": OUT,
+        "parts": 1,
+        "middle": 1,
+        "multiplier": 1 << 30,
+        "shift": -1,
+    }
+    return Reduce(function=REDUCTIONS.index("sum"), **places, **INT8, **fields)
+
+
 def test_mean() -> None:
     """[2, 3, 2]: sums over the middle, less 3 zero points of 1, times 1/4 (2^-2), plus 10."""
     values = [1, 2, 3, 4, 5, 6, -1, -2, -3, -4, -5, -6]
-    instruction = Mean(input=A, output=OUT, outer=2, count=3, inner=2, input_zero=1, output_zero=10,
-                       multiplier=1 << 30, shift=-1, **INT8)  # fmt: skip
+    instruction = mean(outer=2, count=3, inner=2, input_zero=1, output_zero=10)
     # The rescale halves twice, halves first up, then away from zero: 9 - 3 = 6 -> 3 -> 2; 12 - 3 = 9 -> 5 -> 3;
     # -9 - 3 = -12 -> -6 -> -3; -12 - 3 = -15 -> -7 -> -4.
     assert read(run(instruction, {A: codes(*values)}), OUT, 2, 2) == [[12, 13], [7, 6]]
@@ -283,19 +300,19 @@ def test_mean() -> None:
 
 def test_mean_rounds_in_two_steps() -> None:
     """5 * 2^30 / 2^31 = 2.5 -> 3, then 3 / 2 = 1.5 -> 2, where one step would give 1.25 -> 1."""
-    instruction = Mean(input=A, output=OUT, outer=1, count=1, inner=1, multiplier=1 << 30, shift=-1, **INT8)
+    instruction = mean(outer=1, count=1, inner=1)
     assert read(run(instruction, {A: codes(5)}), OUT, 1) == [2]
 
 
 @pytest.mark.parametrize(
     ("fields", "source", "target", "given", "expected"),
     [
-        (INT8 | ONE | {"input_signed": 1}, "int8", "int8", [-128, -1, 0, 127], [-128, -1, 0, 127]),
-        (UINT8 | ONE | {"input_signed": 1, "output_zero": 128}, "int8", "uint8", [-128, 0, 127], [0, 128, 255]),
-        (INT8 | ONE | {"input_zero": 128}, "uint8", "int8", [0, 128, 255], [-128, 0, 127]),
+        (CLAMP | ONE, "int8", "int8", [-128, -1, 0, 127], [-128, -1, 0, 127]),
+        ({"low": 0, "high": 255, "output_zero": 128} | ONE, "int8", "uint8", [-128, 0, 127], [0, 128, 255]),
+        (CLAMP | ONE | {"input_zero": 128}, "uint8", "int8", [0, 128, 255], [-128, 0, 127]),
         # (code + 3) / 2, halves away from zero, less 5, clamped
         (
-            {"low": -6, "high": 0, "signed": 1, "input_signed": 1, "multiplier": 1 << 30, "shift": 0, "input_zero": -3,
+            {"low": -6, "high": 0, "multiplier": 1 << 30, "shift": 0, "input_zero": -3,
              "output_zero": -5},
             "int8", "int8", [-8, -4, -2, 0, 2, 100], [-6, -5, -4, -3, -2, 0],
         ),
@@ -304,14 +321,16 @@ def test_mean_rounds_in_two_steps() -> None:
 def test_rescale(
     fields: dict[str, int], source: str, target: str, given: list[int], expected: list[int]
 ) -> None:
-    memory = run(Rescale(input=A, output=OUT, size=len(given), **fields), {A: codes(*given, dtype=source)})
+    types = {"source": TYPES.index(source), "target": TYPES.index(target)}
+    instruction = Convert(input=A, output=OUT, size=len(given), **types, **fields)
+    memory = run(instruction, {A: codes(*given, dtype=source)})
     assert read(memory, OUT, len(given), dtype=target) == expected
 
 
 def test_rescale_ties() -> None:
     """Halving in one step: halves go up, -0.5 to 0 and 0.5 to 1 (the high product rounds half up)."""
-    fields = INT8 | {"input_signed": 1, "multiplier": 1 << 30, "shift": 0}
-    memory = run(Rescale(input=A, output=OUT, size=4, **fields), {A: codes(-3, -1, 1, 3)})
+    fields = CLAMP | {"source": 1, "target": 1, "multiplier": 1 << 30, "shift": 0}
+    memory = run(Convert(input=A, output=OUT, size=4, **fields), {A: codes(-3, -1, 1, 3)})
     assert read(memory, OUT, 4) == [-1, 0, 1, 2]
 
 
@@ -379,46 +398,66 @@ PER_ROW = 2 + (11 + 6) + (11 + 7)
             {"vector_add_q8": 4, R: 8, W: 4},
         ),
         (Binary(function=FUNCTION["prelu"], rows=1, columns=4), 10 + 5, {"vector_mul_q8": 4, R: 8, W: 4}),
-        (Compare(rows=1, columns=5), 10 + 2 * 2, {"vector_max": 5, R: 10, W: 5}),
-        (Compare(scale=1, rows=1, columns=5), 10 + 2 * 3, {"vector_add_q8": 5, R: 10, W: 5}),
+        (Binary(function=FUNCTION["equal"], rows=1, columns=5), 10 + 2 * 2, {"vector_max": 5, R: 10, W: 5}),
+        (
+            Binary(function=FUNCTION["equal"], scale=1, rows=1, columns=5),
+            10 + 2 * 3,
+            {"vector_add_q8": 5, R: 10, W: 5},
+        ),
         (Select(rows=1, columns=5), 10 + 2 * 2, {"vector_max": 5, R: 15, W: 5}),
         (Binary(function=FUNCTION["max"], rows=1, columns=1), 10 + 2, {"vector_max": 1, R: 2, W: 1}),
         (Binary(function=FUNCTION["min"], rows=1, columns=1), 10 + 2, {"vector_max": 1, R: 2, W: 1}),
         (
-            FloatBinary(function=FLOAT_NAMES.index("mul"), rows=1, columns=5),
+            Binary(format=IN_FLOAT32, function=FUNCTION["mul"], rows=1, columns=5),
             10 + 2 * 12,
             {"vector_literal_mul": 5, R: 10, W: 5},
         ),
         (
-            FloatBinary(function=FLOAT_NAMES.index("div"), rows=1, columns=4),
+            Binary(format=IN_FLOAT32, function=FUNCTION["div"], rows=1, columns=4),
             10 + 13,
             {"vector_literal_divide": 4, R: 8, W: 4},
         ),
         (
-            FloatBinary(function=FLOAT_NAMES.index("fused_add"), rows=1, columns=5),
+            Binary(format=IN_FLOAT32, function=FUNCTION["fused_add"], rows=1, columns=5),
             10 + 2 * 14,
             {"vector_fused": 5, R: 10, W: 5},
         ),
         # 2 x 3 pixels of two groups of 4 channels: 4 elements of 15 cycles, and the end
         (
-            FloatPool(ofm_height=2, ofm_width=3, depth=5, kernel_height=2, kernel_width=2),
+            Pool(format=IN_FLOAT32, ofm_height=2, ofm_width=3, depth=5, kernel_height=2, kernel_width=2),
             10 + 6 * 2 * (4 * 15 + 16),
             {"vector_dequantise": 120, "vector_quantise": 30, R: 120, W: 30},
         ),
         # 10 results in groups of 4, 3 elements each
         (
-            FloatReduce(outer=2, parts=1, middle=1, count=3, inner=5),
+            Reduce(
+                format=IN_FLOAT32,
+                function=REDUCTIONS.index("mean"),
+                outer=2,
+                parts=1,
+                middle=1,
+                count=3,
+                inner=5,
+            ),
             10 + 3 * (3 * 15 + 16),
             {"vector_dequantise": 30, "vector_quantise": 10, R: 30, W: 10},
         ),
         (
-            FloatReduce(function=SUMS.index("fused_mean"), outer=2, parts=1, middle=1, count=3, inner=5),
+            Reduce(
+                format=IN_FLOAT32,
+                function=REDUCTIONS.index("fused_mean"),
+                outer=2,
+                parts=1,
+                middle=1,
+                count=3,
+                inner=5,
+            ),
             10 + 3 * (3 * 6 + 14),
             {"vector_add_i32": 30, "vector_fused": 10, R: 30, W: 10},
         ),
         # per row of 5 two groups: compare 2, to float32 twice, exponentials of twice the bits twice, the quotient
         (
-            FloatSoftmax(rows=2, depth=5),
+            Softmax(format=IN_FLOAT32, rows=2, depth=5),
             10 + 2 * 2 * (2 + 2 * 15 + 4 * 11 + 16),
             {
                 "vector_max": 10,
@@ -431,7 +470,7 @@ PER_ROW = 2 + (11 + 6) + (11 + 7)
         ),
         # a table of 1024 bytes; two look-ups of 4 bytes
         (
-            FloatSoftmax(function=1, rows=2, depth=5),
+            Softmax(format=IN_FLOAT32, fused=1, rows=2, depth=5),
             10 + 1024 // 4 + 2 * 2 * (2 + 8 * 8 + 14 + 16),
             {
                 "vector_max": 10,
@@ -443,26 +482,26 @@ PER_ROW = 2 + (11 + 6) + (11 + 7)
             },
         ),
         # 2 x 3 pixels of one group of 4 channels: 4 steps of 4 cycles, for averages one division of 9
-        (replace(POOL, maximum=1), 10 + 6 * 4 * 4, {"vector_pool_step": 96, R: 96, W: 24}),
+        (replace(POOL, function=1), 10 + 6 * 4 * 4, {"vector_pool_step": 96, R: 96, W: 24}),
         (POOL, 10 + 6 * (4 * 4 + 9), {"vector_pool_step": 96, "vector_divide": 24, R: 96, W: 24}),
         (
             replace(POOL, depth=5),
             10 + 6 * 2 * (4 * 4 + 9),
             {"vector_pool_step": 120, "vector_divide": 30, R: 120, W: 30},
         ),
-        # per outer and 4 inner: count adds of 6 and one rescale of 7
+        # per 4 results: count adds of 6 and one rescale of 7
         (
-            Mean(outer=2, count=3, inner=4),
+            mean(outer=2, count=3, inner=4),
             10 + 2 * (3 * 6 + 7),
             {"vector_add_i32": 24, "requantise": 8, R: 24, W: 8},
         ),
         (
-            Mean(outer=2, count=3, inner=5),
-            10 + 2 * 2 * (3 * 6 + 7),
+            mean(outer=2, count=3, inner=5),
+            10 + 3 * (3 * 6 + 7),  # 10 results in groups of 4
             {"vector_add_i32": 30, "requantise": 10, R: 30, W: 10},
         ),
-        (Rescale(size=8), 10 + 2 * 7, {"requantise": 8, R: 8, W: 8}),
-        (Rescale(size=9), 10 + 3 * 7, {"requantise": 9, R: 9, W: 9}),
+        (Convert(size=8), 10 + 2 * 7, {"requantise": 8, R: 8, W: 8}),
+        (Convert(size=9), 10 + 3 * 7, {"requantise": 9, R: 9, W: 9}),
         # the table of 256 bytes at 4 per cycle, then the look-ups
         (Lookup(size=8), 10 + 64 + 2 * 8, {"vector_lut": 8, R: 8 + 256, W: 8}),
         (Lookup(size=9), 10 + 64 + 3 * 8, {"vector_lut": 9, R: 9 + 256, W: 9}),

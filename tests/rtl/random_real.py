@@ -9,9 +9,13 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
 from npusim.isa.hardware.hardware import Hardware, Vector
+from npusim.isa.instructions import reduction
+from npusim.isa.instructions.elementwise import NAMES, Binary
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.real import STORED_TYPES, RealBinary, RealUnary, bits_of
-from npusim.isa.instructions.real_reduction import POOLS, REDUCTIONS, RealConvert, RealPool, RealReduce
+from npusim.isa.instructions.lanes import bits_of, format_of
+from npusim.isa.instructions.reduction import Reduce
+from npusim.isa.instructions.vector import TYPES, Convert, Unary
+from npusim.isa.instructions.windows import Pool
 
 from .random_vector import Case, draw_places, draw_size, draw_window
 from .unit_bench import SCRATCHPAD_BYTES
@@ -20,6 +24,10 @@ from .vector_referee import STAGES
 MAX_ELEMENTS = 1500
 """Of one instruction, windows counted whole."""
 ODDITIES = (0.0, -0.0, 0.5, 1.5, -2.5, 1.0, 6.0, -1e-7, 6e-8, 65504.0, -1e5, np.inf, -np.inf, np.nan)
+
+
+def _format(element: int) -> int:
+    return format_of("float32" if element else "float16")
 
 
 def draw_hardware(rng: np.random.Generator, lanes: int) -> Hardware:
@@ -77,19 +85,19 @@ def _operand(rng: np.random.Generator, rows: int, row_bytes: int, size: int) -> 
     return stride, 1, rows * stride
 
 
-def _binary(rng: np.random.Generator, element: int) -> RealBinary:
+def _binary(rng: np.random.Generator, element: int) -> Binary:
     size = 4 if element else 2
     columns = draw_size(rng, 200)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
-    function = int(rng.integers(0, len(BINARY)))
+    function = BINARY[int(rng.integers(0, len(BINARY)))]
     a_row, a_column, a_bytes = _operand(rng, rows, columns * size, size)
     b_row, b_column, b_bytes = _operand(rng, rows, columns * size, size)
     a, b, output = _places(rng, a_bytes, b_bytes, rows * columns * size)
-    if (a_row, a_column) == (columns * size, 1) and not BINARY[function].truth and rng.random() < 0.3:
+    if (a_row, a_column) == (columns * size, 1) and not function.truth and rng.random() < 0.3:
         output = a
-    return RealBinary(
-        element=element,
-        function=function,
+    return Binary(
+        format=_format(element),
+        function=NAMES.index(function.name),
         a=a,
         b=b,
         output=output,
@@ -99,15 +107,15 @@ def _binary(rng: np.random.Generator, element: int) -> RealBinary:
         b_row_stride=b_row,
         a_column_stride=a_column,
         b_column_stride=b_column,
-        activation=0 if BINARY[function].truth else int(rng.integers(0, len(ACTIVATIONS))),
+        activation=0 if function.truth else int(rng.integers(0, len(ACTIVATIONS))),
     )
 
 
-def _unary(rng: np.random.Generator, element: int) -> RealUnary:
+def _unary(rng: np.random.Generator, element: int) -> Unary:
     size = draw_size(rng, MAX_ELEMENTS)
     source, target = _places(rng, 4 * size, 4 * size)
-    return RealUnary(
-        element=element,
+    return Unary(
+        format=_format(element),
         function=int(rng.integers(0, len(UNARY))),
         input=source,
         output=source if rng.random() < 0.2 else target,
@@ -116,33 +124,37 @@ def _unary(rng: np.random.Generator, element: int) -> RealUnary:
     )
 
 
-def _reduce(rng: np.random.Generator, element: int) -> RealReduce:
+def _reduce(rng: np.random.Generator, element: int) -> Reduce:
     inner = 1 if rng.random() < 0.3 else draw_size(rng, 40)
     count = draw_size(rng, max(1, min(60, MAX_ELEMENTS // inner)))
     outer = draw_size(rng, max(1, MAX_ELEMENTS // (inner * count)))
     source, target = _places(rng, 4 * outer * count * inner, 4 * outer * inner)
-    return RealReduce(
-        element=element,
-        function=int(rng.integers(0, len(REDUCTIONS))),
+    return Reduce(
+        format=_format(element),
+        function=reduction.FUNCTIONS.index(
+            rng.choice([name for name, known in Reduce.ways if known == "float"])
+        ),
         input=source,
         output=target,
         outer=outer,
+        parts=1,
+        middle=1,
         count=count,
         inner=inner,
     )
 
 
-def _pool(rng: np.random.Generator, element: int) -> RealPool:
+def _pool(rng: np.random.Generator, element: int) -> Pool:
     size = 4 if element else 2
     fields = draw_window(rng)
-    windows = fields["kernel_height"] * fields["kernel_width"] * fields["ofm_height"] * fields["ofm_width"]
-    depth = draw_size(rng, max(1, min(30, MAX_ELEMENTS // windows)))
+    taken = fields["kernel_height"] * fields["kernel_width"] * fields["ofm_height"] * fields["ofm_width"]
+    depth = draw_size(rng, max(1, min(30, MAX_ELEMENTS // taken)))
     ifm_row = (fields["ifm_width"] * depth + int(rng.choice([0, 0, 5]))) * size
     ofm_row = (fields["ofm_width"] * depth + int(rng.choice([0, 0, 5]))) * size
     ifm, ofm = _places(rng, fields["ifm_height"] * ifm_row, fields["ofm_height"] * ofm_row)
-    return RealPool(
-        element=element,
-        function=int(rng.integers(0, len(POOLS))),
+    return Pool(
+        format=_format(element),
+        function=int(rng.integers(0, len(windows.FUNCTIONS))),
         activation=int(rng.integers(0, len(ACTIVATIONS))),
         ifm=ifm,
         ifm_row_stride=ifm_row,
@@ -153,22 +165,23 @@ def _pool(rng: np.random.Generator, element: int) -> RealPool:
     )
 
 
-def _convert(rng: np.random.Generator, element: int) -> RealConvert:
+def _convert(rng: np.random.Generator, element: int) -> Convert:
     """From or to the element type; the other side is a code, the same, or a narrower one."""
-    mine = STORED_TYPES.index("float32" if element else "float16")
-    other = int(rng.integers(0, mine + 1))
+    mine = TYPES.index("float32" if element else "float16")
+    other = TYPES.index(rng.choice([name for name in TYPES[: mine + 1] if name != "int16"]))
+    zero = int(rng.integers(-128, 256))
     source, target = (mine, other) if rng.random() < 0.5 else (other, mine)
     size = draw_size(rng, MAX_ELEMENTS)
     taken, given = _places(rng, 4 * size, 4 * size)
-    return RealConvert(
-        element=element,
+    return Convert(
         source=source,
         target=target,
         input=taken,
         output=given,
         size=size,
         scale=bits_of(float(2.0 ** rng.uniform(-10, 2))),
-        zero=int(rng.integers(-128, 256)),
+        input_zero=zero,
+        output_zero=zero,
     )
 
 

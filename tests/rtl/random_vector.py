@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
-from npusim.isa.instructions.choice import RELATIONS, SCALES, Compare, Select
-from npusim.isa.instructions.elementwise import FUNCTIONS, Binary
-from npusim.isa.instructions.float_codes import FLOAT_NAMES, FloatBinary
-from npusim.isa.instructions.float_sums import SUMS, FloatPool, FloatReduce
+from npusim.isa.instructions import reduction, windows
+from npusim.isa.instructions.elementwise import NAMES, RELATIONS, SCALES, Binary
+from npusim.isa.instructions.grid import Select
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.real import bits_of
-from npusim.isa.instructions.reduction import REDUCTIONS, Mean, Pool, Reduce
+from npusim.isa.instructions.lanes import FORMAT_NAMES, bits_of
+from npusim.isa.instructions.reduction import Reduce
 from npusim.isa.instructions.resize import Resize
-from npusim.isa.instructions.vector import Lookup, Rescale
+from npusim.isa.instructions.vector import TYPES, Convert, Lookup
+from npusim.isa.instructions.windows import Pool
 
 from .unit_bench import SCRATCHPAD_BYTES
 from .vector_referee import STAGES
@@ -25,6 +25,15 @@ from .vector_referee import STAGES
 MAX_ELEMENTS = 3000
 """Of one instruction, windows counted whole."""
 CODES = ((0, 255), (-128, 127))
+IN_FLOAT32 = FORMAT_NAMES.index("as_float32")
+
+
+def _functions(row: type[Binary] | type[Pool] | type[Reduce], arithmetic: str) -> list[str]:
+    """The functions that a row computes in an arithmetic."""
+    return [name for name, known in row.ways if known == arithmetic]
+
+
+FIXED_BINARY = [name for name in _functions(Binary, "fixed_point") if name not in RELATIONS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +135,14 @@ def _binary(rng: np.random.Generator) -> Binary:
     columns = draw_size(rng, 300)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
     signed = int(rng.integers(0, 2))
-    function = int(rng.integers(0, len(FUNCTIONS)))
-    name = FUNCTIONS[function].name
+    name = str(rng.choice(FIXED_BINARY))
     a_row, a_column, a_bytes = _operand(rng, rows, columns)
     b_row, b_column, b_bytes = _operand(rng, rows, columns)
     a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
     if (a_row, a_column) == (columns, 1) and rng.random() < 0.3:
         output = a
     return Binary(
-        function=function,
+        function=NAMES.index(name),
         a=a,
         b=b,
         output=output,
@@ -180,7 +188,7 @@ def _pool(rng: np.random.Generator) -> Pool:
     clamp = _clamp(rng, int(rng.integers(0, 2)))
     del clamp["output_zero"]
     return Pool(
-        maximum=int(rng.integers(0, 2)),
+        function=int(rng.integers(0, 2)),
         ifm=ifm,
         ifm_row_stride=ifm_row,
         depth=depth,
@@ -191,16 +199,20 @@ def _pool(rng: np.random.Generator) -> Pool:
     )
 
 
-def _mean(rng: np.random.Generator) -> Mean:
+def _mean(rng: np.random.Generator) -> Reduce:
+    """A sum of [outer, count, inner] over the middle, as means are computed."""
     inner = draw_size(rng, 60)
     count = draw_size(rng, max(1, min(80, MAX_ELEMENTS // inner)))
     outer = draw_size(rng, max(1, MAX_ELEMENTS // (inner * count)))
     source, target = draw_places(rng, outer * count * inner, outer * inner)
     signed = int(rng.integers(0, 2))
-    return Mean(
+    return Reduce(
+        function=reduction.FUNCTIONS.index("sum"),
         input=source,
         output=target,
         outer=outer,
+        parts=1,
+        middle=1,
         count=count,
         inner=inner,
         input_zero=_zero(rng, signed),
@@ -218,7 +230,7 @@ def _reduce(rng: np.random.Generator) -> Reduce:
     results, signed = outer * middle * inner, int(rng.integers(0, 2))
     source, target = draw_places(rng, results * parts * count, 8 * results)
     return Reduce(
-        function=int(rng.integers(0, len(REDUCTIONS))),
+        function=reduction.FUNCTIONS.index(rng.choice(_functions(Reduce, "fixed_point"))),
         input=source,
         output=target,
         outer=outer,
@@ -262,18 +274,20 @@ def _resize(rng: np.random.Generator) -> Resize:
     )
 
 
-def _rescale(rng: np.random.Generator) -> Rescale:
+def _convert(rng: np.random.Generator) -> Convert:
     size = draw_size(rng, MAX_ELEMENTS)
     source, target = draw_places(rng, size, size)
     input_signed = int(rng.integers(0, 2))
-    return Rescale(
+    clamp = _clamp(rng, int(rng.integers(0, 2)))
+    return Convert(
         input=source,
         output=source if rng.random() < 0.2 else target,
         size=size,
         input_zero=_zero(rng, input_signed),
-        input_signed=input_signed,
+        source=TYPES.index("int8" if input_signed else "uint8"),
+        target=TYPES.index("int8" if clamp.pop("signed") else "uint8"),
         **_scale(rng, "", 0),
-        **_clamp(rng, int(rng.integers(0, 2))),
+        **clamp,
     )
 
 
@@ -284,7 +298,7 @@ def _lookup(rng: np.random.Generator) -> Lookup:
     return Lookup(input=source, output=target, size=size, table=table, entry=entry)
 
 
-def _compare(rng: np.random.Generator) -> Compare:
+def _compare(rng: np.random.Generator) -> Binary:
     columns = draw_size(rng, 300)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
     a_row, a_column, a_bytes = _operand(rng, rows, columns)
@@ -302,8 +316,8 @@ def _compare(rng: np.random.Generator) -> Compare:
         }
         if rng.random() < 0.3:  # equal products
             factors["b_multiplier"] = factors["a_multiplier"]
-    return Compare(
-        relation=int(rng.integers(0, len(RELATIONS))),
+    return Binary(
+        function=NAMES.index(rng.choice(list(RELATIONS))),
         scale=scale,
         a=a,
         b=b,
@@ -362,28 +376,29 @@ def _real_scale(rng: np.random.Generator, usual: float) -> int:
     return bits_of(float(usual * scale))
 
 
-def _float_operand(rng: np.random.Generator, name: str, usual: float) -> dict[str, int]:
+def _float_operand(rng: np.random.Generator, name: str, usual: float, what: str = "scale") -> dict[str, int]:
     """Scale, zero point and type."""
     signed = int(rng.integers(0, 2))
-    said = {f"{name}_scale": _real_scale(rng, usual), f"{name}_zero": _zero(rng, signed)}
+    said = {f"{name}_{what}": _real_scale(rng, usual), f"{name}_zero": _zero(rng, signed)}
     return {**said, f"{name}_signed": signed}
 
 
-def _float_output(rng: np.random.Generator, usual: float) -> dict[str, int]:
+def _float_output(rng: np.random.Generator, usual: float, what: str = "scale") -> dict[str, int]:
     """Scale, zero point, type and bounds."""
-    return {**_clamp(rng, int(rng.integers(0, 2))), "output_scale": _real_scale(rng, usual)}
+    return {**_clamp(rng, int(rng.integers(0, 2))), f"output_{what}": _real_scale(rng, usual)}
 
 
-def _float_binary(rng: np.random.Generator) -> FloatBinary:
+def _float_binary(rng: np.random.Generator) -> Binary:
     columns = draw_size(rng, 300)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
     a_row, a_column, a_bytes = _operand(rng, rows, columns)
     b_row, b_column, b_bytes = _operand(rng, rows, columns)
     a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
-    function = int(rng.integers(0, len(FLOAT_NAMES)))
-    usual = {"mul": 50.0, "prelu": 20.0, "div": 0.05, "fused_mul": 0.01}.get(FLOAT_NAMES[function], 1.0)
-    return FloatBinary(
-        function=function,
+    name = str(rng.choice(_functions(Binary, "as_float32")))
+    usual = {"mul": 50.0, "prelu": 20.0, "div": 0.05, "fused_mul": 0.01}.get(name, 1.0)
+    return Binary(
+        format=IN_FLOAT32,
+        function=NAMES.index(name),
         a=a,
         b=b,
         output=output,
@@ -393,34 +408,33 @@ def _float_binary(rng: np.random.Generator) -> FloatBinary:
         b_row_stride=b_row,
         a_column_stride=a_column,
         b_column_stride=b_column,
-        **_float_operand(rng, "a", 1.0),
-        **_float_operand(rng, "b", 1.0),
-        **_float_output(rng, usual),
+        **_float_operand(rng, "a", 1.0, "multiplier"),
+        **_float_operand(rng, "b", 1.0, "multiplier"),
+        **_float_output(rng, usual, "multiplier"),
     )
 
 
-def _float_pool(rng: np.random.Generator) -> FloatPool:
-    pool = _pool(rng)
-    same = {spec.name: getattr(pool, spec.name) for spec in FloatPool.specs if hasattr(pool, spec.name)}
+def _float_pool(rng: np.random.Generator) -> Pool:
     how = {"by_columns": int(rng.integers(0, 2)), "fused": int(rng.integers(0, 2))}
-    return FloatPool(**{**same, **how, **_float_operand(rng, "input", 1.0), **_float_output(rng, 1.0)})
+    function = windows.FUNCTIONS.index("average")
+    fields = {**how, **_float_operand(rng, "input", 1.0), **_float_output(rng, 1.0)}
+    return replace(_pool(rng), format=IN_FLOAT32, function=function, **fields)
 
 
-def _float_reduce(rng: np.random.Generator) -> FloatReduce:
+def _float_reduce(rng: np.random.Generator) -> Reduce:
     reduce = _reduce(rng)
-    same = {spec.name: getattr(reduce, spec.name) for spec in FloatReduce.specs if hasattr(reduce, spec.name)}
-    function = int(rng.integers(0, len(SUMS)))
+    name = str(rng.choice(_functions(Reduce, "as_float32")))
     terms = reduce.parts * reduce.count
-    usual = {"mean": 1.0, "sum": terms**0.5, "fused_mean": 1 / terms}[SUMS[function]]
+    usual = {"mean": 1.0, "sum": terms**0.5, "fused_mean": 1 / terms}[name]
     scaled = {**_float_operand(rng, "input", 1.0), **_float_output(rng, usual)}
-    return FloatReduce(**{**same, **scaled, "function": function})
+    return replace(reduce, format=IN_FLOAT32, function=reduction.FUNCTIONS.index(name), **scaled)
 
 
 KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
     "binary": _binary,
     "pool": _pool,
     "mean": _mean,
-    "rescale": _rescale,
+    "convert": _convert,
     "lookup": _lookup,
     "compare": _compare,
     "select": _select,

@@ -162,12 +162,12 @@ float real_of(int code, unsigned scale, int zero) { return float(code - zero) * 
 
 float literal(unsigned function, float a, float b) {
     switch (function) {
-        case PAIRS_ADD: return a + b;
-        case PAIRS_SUB: return a - b;
-        case PAIRS_MUL: return a * b;
-        case PAIRS_DIV: return a / b;
-        case PAIRS_MAX: return larger(a, b);
-        case PAIRS_MIN: return smaller(a, b);
+        case BINARY_ADD: return a + b;
+        case BINARY_SUB: return a - b;
+        case BINARY_MUL: return a * b;
+        case BINARY_DIV: return a / b;
+        case BINARY_MAX: return larger(a, b);
+        case BINARY_MIN: return smaller(a, b);
         default: return a < 0 ? a * b : a;  // prelu
     }
 }
@@ -182,10 +182,10 @@ extern "C" {
 unsigned float_pair(unsigned function, int a, int b, unsigned a_scale, unsigned b_scale, unsigned output_scale,
                     int a_zero, int b_zero, int output_zero, int low, int high, int least) {
     float steps;
-    if (function == PAIRS_FUSED_ADD) {
+    if (function == BINARY_FUSED_ADD) {
         steps = std::nearbyintf(
             std::fmaf(real(a_scale), float(a), std::fmaf(real(b_scale), float(b), real(output_scale))));
-    } else if (function == PAIRS_FUSED_MUL) {
+    } else if (function == BINARY_FUSED_MUL) {
         const float product = float((a - a_zero) * (b - b_zero)) * real(output_scale);
         steps = std::nearbyintf(product + float(output_zero));
     } else {
@@ -219,17 +219,17 @@ unsigned float_pool_result(unsigned fused, unsigned long long gathered, unsigned
 unsigned long long float_reduce_step(unsigned function, unsigned first, unsigned long long gathered, int x,
                                      unsigned scale, int zero) {
     const double before = first ? 0 : wide(gathered);
-    return wide_bits(before + (function == SUMS_FUSED_MEAN ? double(x - zero) : double(real_of(x, scale, zero))));
+    return wide_bits(before + (function == REDUCE_FUSED_MEAN ? double(x - zero) : double(real_of(x, scale, zero))));
 }
 
 unsigned float_reduce_result(unsigned function, unsigned long long gathered, unsigned number, unsigned scale, int zero,
                              int low, int high, int least) {
     const double sum = wide(gathered);
     float steps;
-    if (function == SUMS_FUSED_MEAN) {
+    if (function == REDUCE_FUSED_MEAN) {
         steps = std::nearbyintf(float(sum) * real(scale));
     } else {
-        steps = std::nearbyintf(float(function == SUMS_MEAN ? sum / number : sum) / real(scale));
+        steps = std::nearbyintf(float(function == REDUCE_MEAN ? sum / number : sum) / real(scale));
     }
     return code_of_steps(steps + float(zero), low, high, least);
 }

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic.real import BINARY, UNARY
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.real import STORED_TYPES, RealBinary, RealUnary
-from npusim.isa.instructions.real_reduction import RealConvert, RealPool
+from npusim.isa.instructions.elementwise import NAMES, Binary
+from npusim.isa.instructions.lanes import format_of
+from npusim.isa.instructions.vector import TYPES, Convert, Unary
+from npusim.isa.instructions.windows import Pool
 
 from .conftest import sized
 from .model import executed
@@ -32,12 +34,12 @@ def same_reals(rtl: NDArray[np.uint8], case: Case) -> NDArray[np.uint8]:
     """The RTL's memory with the model's bits where both have what is no number: IEEE 754 leaves open which."""
     instruction: Any = case.instruction
     model = executed(instruction, case.scratchpad)
-    if isinstance(instruction, RealConvert):
-        dtype = np.dtype(STORED_TYPES[instruction.target])
+    if isinstance(instruction, Convert):
+        dtype = np.dtype(TYPES[instruction.target])
     else:
-        dtype = np.dtype(np.float32 if instruction.element else np.float16)
-    if dtype.kind == "f" and not (isinstance(instruction, RealBinary) and BINARY[instruction.function].truth):
-        start = instruction.ofm if isinstance(instruction, RealPool) else instruction.output
+        dtype = np.dtype(instruction.number_format.name)
+    if dtype.kind == "f" and not (isinstance(instruction, Binary) and instruction.output_bytes == 1):
+        start = instruction.ofm if isinstance(instruction, Pool) else instruction.output
         end = start + (len(rtl) - start) // dtype.itemsize * dtype.itemsize
         rtl, expected = rtl.copy(), model[start:end].view(dtype)
         results = rtl[start:end].view(dtype)
@@ -81,12 +83,13 @@ def test_random_instructions(lanes: int, kind: str) -> None:
 def test_every_function(row: Any, element: int) -> None:
     """What random instructions draw a few times at best: each function, 600 numbers."""
     rng = np.random.default_rng(element)
+    of = format_of("float32" if element else "float16")
     if row in BINARY:
         fields = {"a": 0, "b": 4096, "rows": 1, "columns": 600, "a_column_stride": 1, "b_column_stride": 1}
-        instruction: Any = RealBinary(element=element, function=BINARY.index(row), output=8192, **fields)
+        instruction: Any = Binary(format=of, function=NAMES.index(row.name), output=8192, **fields)
     else:
         function = UNARY.index(row)
-        instruction = RealUnary(element=element, function=function, output=8192, size=600, alpha=0x3F000000)
+        instruction = Unary(format=of, function=function, output=8192, size=600, alpha=0x3F000000)
     case = Case(instruction, draw_hardware(rng, 4), draw_memory(rng, element))
     assert not differences(case, 4)
 

@@ -54,7 +54,7 @@ def test_random_instructions(lanes: int, kind: str) -> None:
 
 def test_one_cycle_is_noticed() -> None:
     """The comparison is able to fail."""
-    case = draw_case(np.random.default_rng(0), 8, "rescale")
+    case = draw_case(np.random.default_rng(0), 8, "convert")
     startup_cycles = case.hardware.vector.startup_cycles + 1
     other = Hardware(
         name="rtl", vector=Vector(**{**dict(case.hardware.vector), "startup_cycles": startup_cycles})

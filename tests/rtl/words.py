@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
-from npusim.isa.instructions import real_reduction
-from npusim.isa.instructions.choice import RELATIONS, SCALES
-from npusim.isa.instructions.elementwise import FUNCTIONS
-from npusim.isa.instructions.float_codes import FLOAT_NAMES
-from npusim.isa.instructions.float_sums import SUMS
+from npusim.isa.arithmetic.real import ACTIVATIONS, UNARY
+from npusim.isa.instructions import elementwise, reduction, windows
 from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.lanes import FORMAT_NAMES
 from npusim.isa.instructions.mac import HALVINGS_BITS
-from npusim.isa.instructions.real import STORED_TYPES
-from npusim.isa.instructions.reduction import REDUCTIONS
 from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.vector import TYPES
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")
@@ -24,32 +20,34 @@ _KEYWORDS = ("signed", "input", "output", "function", "table")
 _VECTOR = (
     "vec.binary",
     "vec.pool",
-    "vec.mean",
-    "vec.rescale",
+    "vec.convert",
+    "vec.unary",
     "vec.lookup",
     "vec.reduce",
     "vec.resize",
-    "vec.compare",
     "vec.select",
     "vec.lstm",
-    "vec.float_binary",
-    "vec.float_pool",
-    "vec.float_reduce",
 )
 """Vector instructions that are described: those that the registers execute, and the step of cells."""
-_REAL = ("vec.real_binary", "vec.real_unary", "vec.real_reduce", "vec.real_pool", "vec.real_convert")
-"""Those on real numbers."""
-_FUNCTIONS = {
-    "binary": tuple(row.name for row in BINARY),
+_CHOICES = {
+    "format": FORMAT_NAMES,
+    "binary": elementwise.NAMES,
+    "scale": elementwise.SCALES,
     "unary": tuple(row.name for row in UNARY),
-    "reduce": real_reduction.REDUCTIONS,
-    "pool": real_reduction.POOLS,
+    "reduce": reduction.FUNCTIONS,
+    "pool": windows.FUNCTIONS,
     "activation": ACTIVATIONS,
-    "stored": STORED_TYPES,
-    "pairs": FLOAT_NAMES,
-    "sums": SUMS,
+    "stored": TYPES,
 }
-"""Values of the fields of instructions on real numbers, by what they choose."""
+"""Values of the fields of vector instructions, by what they choose."""
+
+_IN_FLOAT32 = [
+    "  function automatic logic in_float32(input logic [575:0] word);  // on 8-bit data",
+    "    return 32'(word[VECTOR_OFFSET+:3]) == FORMAT_AS_FLOAT32 &&",
+    "        (word[7:0] == BINARY_OPCODE || word[7:0] == POOL_OPCODE || word[7:0] == REDUCE_OPCODE);",
+    "  endfunction",
+]
+"""The format is the first field of rows that have one."""
 
 _WAIT = [replace(spec, name=spec.name.partition(".")[2]) for spec in WAIT_SPECS[:2]]
 """Unit and count of a wait."""
@@ -74,37 +72,17 @@ def _vector_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
             lines.append(f"  localparam logic [7:0] {name.upper()}_OPCODE = {row.opcode};")
             lines.append(_struct(f"{name}_t", row.specs))
     lines += [
-        f"  localparam logic [3:0] F_{f.name.upper()} = {number};" for number, f in enumerate(FUNCTIONS)
-    ]
-    lines += [
-        f"  localparam logic [{bits - 1}:0] C_{name.upper()} = {number};"
-        for bits, names in ((3, RELATIONS), (2, SCALES))
-        for number, name in enumerate(names)
-    ]
-    lines += [
-        f"  localparam logic [2:0] R_{name.upper()} = {number};" for number, name in enumerate(REDUCTIONS)
-    ]
-    return lines
-
-
-def _real_rows(rows: Mapping[str, type[Instruction]]) -> list[str]:
-    """Opcode and fields of the instructions on real numbers, and the choices that decide how long a lane works."""
-    lines = [f"  localparam int REAL_OFFSET = {rows[_REAL[0]].specs[0].offset};"]
-    for mnemonic in _REAL:
-        row, name = rows[mnemonic], mnemonic.removeprefix("vec.")
-        lines.append(f"  localparam logic [7:0] {name.upper()}_OPCODE = {row.opcode};")
-        lines.append(_struct(f"{name}_t", row.specs))
-    return lines + [
         f"  localparam int {kind.upper()}_{name.upper()} = {number};"
-        for kind, names in _FUNCTIONS.items()
+        for kind, names in _CHOICES.items()
         for number, name in enumerate(names)
     ]
+    return lines + _IN_FLOAT32
 
 
 def header() -> str:
-    """The same choices as a C++ header, for the arithmetic of a real lane."""
+    """The same choices as a C++ header, for the arithmetic of a floating-point lane."""
     lines = ["// Generated from the instruction rows; see words.py.", "#pragma once"]
-    for kind, names in _FUNCTIONS.items():
+    for kind, names in _CHOICES.items():
         members = ", ".join(f"{kind.upper()}_{name.upper()}" for name in names)
         lines.append(f"enum {{ {members} }};")
     return "\n".join(lines) + "\n"
@@ -138,7 +116,6 @@ def package() -> str:
         f"  localparam logic [7:0] GATHER_OPCODE = {rows['dma.gather'].opcode};",
         f"  localparam int ANYWHERE_BIT = {ANYWHERE.bit_length() - 1};",
         *_vector_rows(rows),
-        *_real_rows(rows),
         f"  localparam int HALVINGS_BITS = {HALVINGS_BITS};",
         *(
             f"  localparam int {name.upper()}_{spec.name.upper()}_OFFSET = {spec.offset};\n"

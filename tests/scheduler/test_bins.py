@@ -11,8 +11,8 @@ from hypothesis import given
 import npusim
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import hardware
-from npusim.isa.instructions.reduction import Pool
 from npusim.isa.instructions.table import decode_all
+from npusim.isa.instructions.windows import Pool
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.table import operator

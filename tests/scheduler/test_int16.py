@@ -96,7 +96,7 @@ def test_a_pass_costs_what_the_problem_of_8_bits_costs(machine: str, row: type[C
 def test_a_sum_of_int16_takes_twice_the_cycles_of_lanes() -> None:
     """8 of start-up, then 100 elements in 13 groups of 8 lanes, 2 cycles each, in 2 passes."""
     total = Binary(
-        function=NAMES.index("add"), rows=1, columns=100, a_column_stride=1, b_column_stride=1, int16=1
+        function=NAMES.index("add"), rows=1, columns=100, a_column_stride=1, b_column_stride=1, format=1
     )
     cost = total.cost(Context(EDGE))
     assert cost.cycles == 8 + 13 * 2 * 2

@@ -238,7 +238,8 @@ def test_what_does_not_fit_is_cut() -> None:
 )
 def test_cycles_by_hand(dtype: str, elements: int, cycles: int) -> None:
     from npusim.isa.instructions.context import Context
-    from npusim.isa.instructions.real import REAL_TYPES, RealUnary
+    from npusim.isa.instructions.lanes import format_of
+    from npusim.isa.instructions.vector import Unary
 
-    relu = RealUnary(element=REAL_TYPES.index(dtype), function=8, size=elements)
+    relu = Unary(format=format_of(dtype), function=8, size=elements)
     assert relu.cost(Context(WITH)).cycles == cycles

@@ -13,7 +13,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.rows import LogSoftmax
+from npusim.isa.instructions.rows import FUNCTIONS, Softmax
 from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.lowering.rows import row_work, rows_at_once
 from npusim.kernels.lowering.work import Parts
@@ -145,8 +145,8 @@ def _fixed_point(call: Call) -> bool:
 
 def _lower(call: Call, hardware: Hardware) -> Parts:
     """Return the fixed-point version, row by row."""
-    fields = fixed_point_numbers(call)._asdict()
-    return row_work(call, lambda rows: LogSoftmax(**rows._asdict(), **fields))
+    fields = {"function": FUNCTIONS.index("log_softmax"), "signed": 1, **fixed_point_numbers(call)._asdict()}
+    return row_work(call, lambda rows: Softmax(**rows._asdict(), **fields))
 
 
 REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_reals, "float32": _reals})

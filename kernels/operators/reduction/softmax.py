@@ -12,9 +12,9 @@ from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.arithmetic.interpolated import softmax_of_int16, softmax_tables
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.float_sums import SOFTMAXES, FloatSoftmax
-from npusim.isa.instructions.rows import Softmax
-from npusim.kernels.lowering.float_codes import float32_rescale, on_codes, scaling
+from npusim.isa.instructions.lanes import format_of
+from npusim.isa.instructions.rows import METHODS, Softmax
+from npusim.kernels.lowering.float_codes import AS_FLOAT32, float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.real import real_softmax_lowering
 from npusim.kernels.lowering.rows import row_work, row_work_by_table, rows_at_once
 from npusim.kernels.lowering.vector import int16_passes, signed
@@ -158,7 +158,7 @@ def _coarse(call: Call[SoftmaxParameters]) -> bool:
 def _lower_int16(call: Call, hardware: Hardware) -> Parts:
     """Lower to interpolated tables, row by row."""
     multiplier, shift = _int16_scale(call)
-    fields: dict[str, Any] = {"multiplier": multiplier, "left_shift": shift, "int16": 1}
+    fields: dict[str, Any] = {"multiplier": multiplier, "left_shift": shift, "format": format_of("int16")}
     tables = np.concatenate(softmax_tables()).astype("<i2").tobytes()
     return row_work_by_table(
         call, lambda rows, place: Softmax(**rows._asdict(), table=place, **fields), tables
@@ -227,13 +227,14 @@ def _lower_float(call: Call[SoftmaxParameters], hardware: Hardware) -> Parts:
     fields = {
         **scaling("input", input_type(call)),
         **scaling("output", output, float(fused_factor(call)) if fused else None),
-        "function": SOFTMAXES.index("fused" if fused else "literal"),
+        "format": AS_FLOAT32,
+        "fused": METHODS.index("fused" if fused else "literal"),
         "low": low,
         "high": high,
     }
     table = fused_table(call).astype("<f4").tobytes() if fused else b""
     return row_work_by_table(
-        call, lambda rows, place: FloatSoftmax(**rows._asdict(), table=place, **fields), table
+        call, lambda rows, place: Softmax(**rows._asdict(), table=place, **fields), table
     )
 
 

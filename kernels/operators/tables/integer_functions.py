@@ -146,7 +146,7 @@ def _relu(name: str, floor: float, ceiling: float | None, *, on_int16: bool = Fa
 
     def lower(call: Call, hardware: Hardware) -> Parts:
         low, high = (None if each is None else int(limit(each, call)) for each in (floor, ceiling))
-        bounds = {"int16_low": max(low or 0, LOW), "int16_high": HIGH if high is None else min(high, HIGH)}
+        bounds = {"low": max(low or 0, LOW), "high": HIGH if high is None else min(high, HIGH)}
         return lower_rescale(call, _ratio_multiplier(call), **bounds)
 
     return unary_operator(

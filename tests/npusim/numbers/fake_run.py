@@ -19,7 +19,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import encode_all
-from npusim.isa.instructions.vector import Rescale
+from npusim.isa.instructions.vector import Convert
 from npusim.isa.program.program import Buffer, Layer, MemoryImage, Program
 from npusim.machine.trace import INSTRUCTION_FETCH, Execution, Trace, Transfer
 
@@ -32,7 +32,7 @@ CONVOLVE = Convolve(
     kernel_width=1, stride_height=1, stride_width=1, output_stationary=1,
 )  # fmt: skip
 # 8 + 96 / 8 cycles.
-RESCALE = Rescale(size=96)
+RESCALE = Convert(size=96)
 LOAD_WEIGHTS = Copy(source_space=Space.DRAM, size=288)
 STORE_SCORES = Copy(target_space=Space.DRAM, target=768, size=10)
 WORK: Mapping[Unit, Instruction] = {

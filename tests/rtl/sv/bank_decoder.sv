@@ -3,6 +3,7 @@
 
 module bank_decoder
   import npu_types::*;
+  import npu_arithmetic::*;
   import isa_words::*;
 (
     input  logic           enable,
@@ -56,21 +57,19 @@ module bank_decoder
   gather_t gather;
   window_t window;
   binary_t binary;
-  compare_t compare;
   select_t choice;
   pool_t pool;
-  mean_t mean;
-  rescale_t rescale;
+  reduce_t reduce;
+  convert_t convert;
   lookup_t lookup;
   assign copy = copy_t'(word[COPY_OFFSET+:$bits(copy_t)]);
   assign gather = gather_t'(word[COPY_OFFSET+:$bits(gather_t)]);
   assign window = window_t'(word[WINDOW_OFFSET+:$bits(window_t)]);
-  assign compare = compare_t'(word[VECTOR_OFFSET+:$bits(compare_t)]);
   assign choice = select_t'(word[VECTOR_OFFSET+:$bits(select_t)]);
   assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
-  assign mean = mean_t'(word[VECTOR_OFFSET+:$bits(mean_t)]);
-  assign rescale = rescale_t'(word[VECTOR_OFFSET+:$bits(rescale_t)]);
+  assign reduce = reduce_t'(word[VECTOR_OFFSET+:$bits(reduce_t)]);
+  assign convert = convert_t'(word[VECTOR_OFFSET+:$bits(convert_t)]);
   assign lookup = lookup_t'(word[VECTOR_OFFSET+:$bits(lookup_t)]);
 
   function automatic banks_t of_copy();
@@ -138,13 +137,6 @@ module bank_decoder
         touched(map(32'(binary.b), rows, 1, binary.b_column_stride ? columns : 1, 32'(binary.b_row_stride), 0));
   endfunction
 
-  function automatic banks_t of_compare();
-    count_t rows = 32'(compare.rows), columns = 32'(compare.columns);
-    return touched(dense(32'(compare.output_), rows * columns)) |
-        touched(map(32'(compare.a), rows, 1, compare.a_column_stride ? columns : 1, 32'(compare.a_row_stride), 0)) |
-        touched(map(32'(compare.b), rows, 1, compare.b_column_stride ? columns : 1, 32'(compare.b_row_stride), 0));
-  endfunction
-
   function automatic banks_t of_select();
     count_t rows = 32'(choice.rows), columns = 32'(choice.columns);
     return touched(dense(32'(choice.output_), rows * columns)) |
@@ -162,14 +154,15 @@ module bank_decoder
                     32'(pool.ofm_row_stride), depth));
   endfunction
 
-  function automatic banks_t of_mean();
-    count_t sums = 32'(mean.outer) * 32'(mean.inner);
-    return touched(dense(32'(mean.input_), sums * 32'(mean.count))) | touched(dense(32'(mean.output_), sums));
+  function automatic banks_t of_reduce();
+    count_t results = 32'(reduce.outer) * 32'(reduce.middle) * 32'(reduce.inner);
+    return touched(dense(32'(reduce.input_), results * 32'(reduce.parts) * 32'(reduce.count))) |
+        touched(dense(32'(reduce.output_), results * result_bytes(word)));
   endfunction
 
-  function automatic banks_t of_rescale();
-    return touched(dense(32'(rescale.input_), 32'(rescale.size))) |
-        touched(dense(32'(rescale.output_), 32'(rescale.size)));
+  function automatic banks_t of_convert();
+    return touched(dense(32'(convert.input_), 32'(convert.size))) |
+        touched(dense(32'(convert.output_), 32'(convert.size)));
   endfunction
 
   function automatic banks_t of_lookup();
@@ -186,11 +179,10 @@ module bank_decoder
         GATHER_OPCODE: banks = of_gather();
         CONVOLVE_OPCODE, DEPTHWISE_OPCODE: banks = of_window(word[7:0] == DEPTHWISE_OPCODE);
         BINARY_OPCODE: banks = of_binary();
-        COMPARE_OPCODE: banks = of_compare();
         SELECT_OPCODE: banks = of_select();
         POOL_OPCODE: banks = of_pool();
-        MEAN_OPCODE: banks = of_mean();
-        RESCALE_OPCODE: banks = of_rescale();
+        REDUCE_OPCODE: banks = of_reduce();
+        CONVERT_OPCODE: banks = of_convert();
         LOOKUP_OPCODE: banks = of_lookup();
         default: ;
       endcase

@@ -18,12 +18,12 @@ module float_lane
     output wide_t          gathers,
     output code_t          code
 );
-  float_binary_t binary;
-  float_pool_t pool;
-  float_reduce_t reduce;
-  assign binary = float_binary_t'(word[VECTOR_OFFSET+:$bits(float_binary_t)]);
-  assign pool = float_pool_t'(word[VECTOR_OFFSET+:$bits(float_pool_t)]);
-  assign reduce = float_reduce_t'(word[VECTOR_OFFSET+:$bits(float_reduce_t)]);
+  binary_t binary;
+  pool_t pool;
+  reduce_t reduce;
+  assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
+  assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
+  assign reduce = reduce_t'(word[VECTOR_OFFSET+:$bits(reduce_t)]);
 
   function automatic int least(logic is_signed);
     return is_signed ? -128 : 0;
@@ -34,18 +34,18 @@ module float_lane
     gathers = gathered;
     result = 0;
     case (word[7:0])
-      FLOAT_BINARY_OPCODE:
+      BINARY_OPCODE:
       result = float_pair(32'(binary.function_), 32'(extended(a, binary.a_signed)), 32'(extended(b, binary.b_signed)),
-                          binary.a_scale, binary.b_scale, binary.output_scale, 32'(binary.a_zero),
+                          binary.a_multiplier, binary.b_multiplier, binary.output_multiplier, 32'(binary.a_zero),
                           32'(binary.b_zero), 32'(binary.output_zero), 32'(binary.low), 32'(binary.high),
                           least(binary.signed_));
-      FLOAT_POOL_OPCODE: begin
+      POOL_OPCODE: begin
         gathers = float_pool_step(32'(pool.by_columns), 32'(first), 32'(opens), 32'(covered), gathered,
                                   32'(extended(a, pool.input_signed)), pool.input_scale, 32'(pool.input_zero));
         result = float_pool_result(32'(pool.fused), gathers, number, pool.output_scale, 32'(pool.output_zero),
                                    32'(pool.low), 32'(pool.high), least(pool.signed_));
       end
-      FLOAT_REDUCE_OPCODE: begin
+      REDUCE_OPCODE: begin
         gathers = float_reduce_step(32'(reduce.function_), 32'(first), gathered,
                                     32'(extended(a, reduce.input_signed)), reduce.input_scale,
                                     32'(reduce.input_zero));

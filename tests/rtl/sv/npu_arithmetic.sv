@@ -99,7 +99,8 @@ package npu_arithmetic;
     isa_words::reduce_t reduce;
     reduce = isa_words::reduce_t'(word[isa_words::VECTOR_OFFSET+:$bits(isa_words::reduce_t)]);
     if (word[7:0] != isa_words::REDUCE_OPCODE) return 1;
-    if (reduce.function_ != isa_words::R_ARG_MAX && reduce.function_ != isa_words::R_ARG_MIN) return 1;
+    if (32'(reduce.function_) != isa_words::REDUCE_ARG_MAX && 32'(reduce.function_) != isa_words::REDUCE_ARG_MIN)
+      return 1;
     return reduce.wide ? 8 : 4;
   endfunction
 

@@ -107,7 +107,7 @@ package npu_reals;
   );
 
   // Bytes of a stored type.
-  function automatic logic [31:0] stored_bytes(logic [1:0] stored);
+  function automatic logic [31:0] stored_bytes(logic [2:0] stored);
     case (32'(stored))
       isa_words::STORED_FLOAT32: return 4;
       isa_words::STORED_FLOAT16: return 2;

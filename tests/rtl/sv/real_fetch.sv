@@ -25,18 +25,18 @@ module real_fetch
     output address_t [LANES-1:0]   a_address,
     output address_t [LANES-1:0]   b_address
 );
-  real_binary_t binary;
-  real_unary_t unary;
-  real_reduce_t reduce;
-  real_pool_t pool;
-  real_convert_t convert;
+  binary_t binary;
+  unary_t unary;
+  reduce_t reduce;
+  pool_t pool;
+  convert_t convert;
   logic [7:0] opcode;
   assign opcode = word[7:0];
-  assign binary = real_binary_t'(word[REAL_OFFSET+:$bits(real_binary_t)]);
-  assign unary = real_unary_t'(word[REAL_OFFSET+:$bits(real_unary_t)]);
-  assign reduce = real_reduce_t'(word[REAL_OFFSET+:$bits(real_reduce_t)]);
-  assign pool = real_pool_t'(word[REAL_OFFSET+:$bits(real_pool_t)]);
-  assign convert = real_convert_t'(word[REAL_OFFSET+:$bits(real_convert_t)]);
+  assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
+  assign unary = unary_t'(word[VECTOR_OFFSET+:$bits(unary_t)]);
+  assign reduce = reduce_t'(word[VECTOR_OFFSET+:$bits(reduce_t)]);
+  assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
+  assign convert = convert_t'(word[VECTOR_OFFSET+:$bits(convert_t)]);
 
   // Ends of the loops.
   count_t rows, columns, line, window_rows, window_columns;
@@ -46,14 +46,14 @@ module real_fetch
     window_rows = 1;
     window_columns = 1;
     case (opcode)
-      REAL_BINARY_OPCODE: line = 32'(binary.rows) * 32'(binary.columns);
-      REAL_UNARY_OPCODE: line = 32'(unary.size);
-      REAL_REDUCE_OPCODE: begin
+      BINARY_OPCODE: line = 32'(binary.rows) * 32'(binary.columns);
+      UNARY_OPCODE: line = 32'(unary.size);
+      REDUCE_OPCODE: begin
         rows = 32'(reduce.outer);
         line = 32'(reduce.inner);
         window_rows = 32'(reduce.count);
       end
-      REAL_POOL_OPCODE: begin
+      POOL_OPCODE: begin
         rows = 32'(pool.ofm_height);
         columns = 32'(pool.ofm_width);
         line = 32'(pool.depth);
@@ -98,13 +98,13 @@ module real_fetch
     now.last = window_ends;
     now.final_step = all_ends;
     now.used = line - element < lanes ? line - element : lanes;
-    now.covered = opcode != REAL_POOL_OPCODE || (ifm_row >= 0 && ifm_row < 32'(pool.ifm_height) &&
+    now.covered = opcode != POOL_OPCODE || (ifm_row >= 0 && ifm_row < 32'(pool.ifm_height) &&
         ifm_column >= 0 && ifm_column < 32'(pool.ifm_width));
     case (opcode)
-      REAL_BINARY_OPCODE: now.target = binary.output_ + address_t'(element * target_bytes);
-      REAL_UNARY_OPCODE: now.target = unary.output_ + address_t'(element * target_bytes);
-      REAL_REDUCE_OPCODE: now.target = reduce.output_ + address_t'((row * line + element) * target_bytes);
-      REAL_POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
+      BINARY_OPCODE: now.target = binary.output_ + address_t'(element * target_bytes);
+      UNARY_OPCODE: now.target = unary.output_ + address_t'(element * target_bytes);
+      REDUCE_OPCODE: now.target = reduce.output_ + address_t'((row * line + element) * target_bytes);
+      POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
           address_t'((column * line + element) * target_bytes);
       default: now.target = convert.output_ + address_t'(element * target_bytes);
     endcase
@@ -114,14 +114,14 @@ module real_fetch
       b_address[lane] = binary.b + address_t'(32'(places[lane].row) * 32'(binary.b_row_stride)) +
           (binary.b_column_stride ? address_t'(places[lane].column * source_bytes) : 0);
       case (opcode)
-        REAL_BINARY_OPCODE:
+        BINARY_OPCODE:
         a_address[lane] = binary.a + address_t'(32'(places[lane].row) * 32'(binary.a_row_stride)) +
             (binary.a_column_stride ? address_t'(places[lane].column * source_bytes) : 0);
-        REAL_UNARY_OPCODE: a_address[lane] = unary.input_ + address_t'(across * source_bytes);
-        REAL_REDUCE_OPCODE:
+        UNARY_OPCODE: a_address[lane] = unary.input_ + address_t'(across * source_bytes);
+        REDUCE_OPCODE:
         a_address[lane] = reduce.input_ +
             address_t'(((row * window_rows + window_row) * line + across) * source_bytes);
-        REAL_POOL_OPCODE:
+        POOL_OPCODE:
         a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
             address_t'((ifm_column * line + across) * source_bytes);
         default: a_address[lane] = convert.input_ + address_t'(across * source_bytes);

@@ -35,28 +35,30 @@ module real_unit
 );
   logic [575:0] held;
   always_ff @(posedge clk) if (start) held <= word;
-  real_binary_t binary;
-  real_unary_t unary;  // all instructions have the element type in front
-  real_reduce_t reduce;
-  real_pool_t pool;
-  real_convert_t convert;
-  assign binary = real_binary_t'(held[REAL_OFFSET+:$bits(real_binary_t)]);
-  assign unary = real_unary_t'(held[REAL_OFFSET+:$bits(real_unary_t)]);
-  assign reduce = real_reduce_t'(held[REAL_OFFSET+:$bits(real_reduce_t)]);
-  assign pool = real_pool_t'(held[REAL_OFFSET+:$bits(real_pool_t)]);
-  assign convert = real_convert_t'(held[REAL_OFFSET+:$bits(real_convert_t)]);
+  binary_t binary;
+  unary_t unary;  // all instructions but conversions have the format in front
+  reduce_t reduce;
+  pool_t pool;
+  convert_t convert;
+  assign binary = binary_t'(held[VECTOR_OFFSET+:$bits(binary_t)]);
+  assign unary = unary_t'(held[VECTOR_OFFSET+:$bits(unary_t)]);
+  assign reduce = reduce_t'(held[VECTOR_OFFSET+:$bits(reduce_t)]);
+  assign pool = pool_t'(held[VECTOR_OFFSET+:$bits(pool_t)]);
+  assign convert = convert_t'(held[VECTOR_OFFSET+:$bits(convert_t)]);
 
   // Types of the elements on both sides.
-  logic [1:0] source, target;
+  logic [2:0] source, target;
+  logic wide;
   always_comb begin
-    source = 2'(unary.element ? STORED_FLOAT32 : STORED_FLOAT16);
+    source = 3'(32'(unary.format) == FORMAT_FLOAT32 ? STORED_FLOAT32 : STORED_FLOAT16);
     target = source;
-    if (held[7:0] == REAL_CONVERT_OPCODE) begin
+    if (held[7:0] == CONVERT_OPCODE) begin
       source = convert.source;
       target = convert.target;
-    end else if (held[7:0] == REAL_BINARY_OPCODE && 32'(binary.function_) >= BINARY_EQUAL) begin
-      target = 2'(STORED_UINT8);
+    end else if (held[7:0] == BINARY_OPCODE && 32'(binary.function_) >= BINARY_EQUAL) begin
+      target = 3'(STORED_UINT8);
     end
+    wide = 32'(source) == STORED_FLOAT32 || 32'(target) == STORED_FLOAT32;
     source_bytes = stored_bytes(source);
     target_bytes = stored_bytes(target);
   end
@@ -71,7 +73,7 @@ module real_unit
       .reset,
       .start,
       .word(held),
-      .lanes(unary.element ? straps.float32_lanes : straps.float16_lanes),
+      .lanes(wide ? straps.float32_lanes : straps.float16_lanes),
       .source_bytes,
       .target_bytes,
       .advance,
@@ -81,7 +83,7 @@ module real_unit
       .b_address
   );
   assign a_enable = advance ? enable : '0;
-  assign b_enable = held[7:0] == REAL_BINARY_OPCODE ? a_enable : '0;
+  assign b_enable = held[7:0] == BINARY_OPCODE ? a_enable : '0;
 
   // The registers; all of them move, or none.
   step_t [STAGES+1:1] steps;
@@ -122,15 +124,15 @@ module real_unit
   always_comb begin
     divisions = 0;  // behind the last element of a window
     case (held[7:0])
-      REAL_REDUCE_OPCODE: divisions = 32'(reduce.function_) == REDUCE_MEAN ? 1 : 0;
-      REAL_POOL_OPCODE:
+      REDUCE_OPCODE: divisions = 32'(reduce.function_) == REDUCE_MEAN ? 1 : 0;
+      POOL_OPCODE:
       divisions = 32'(pool.function_) == POOL_L2 ? 2 : 32'(pool.function_) == POOL_AVERAGE ? 1 : 0;
       default: ;
     endcase
     case (held[7:0])
-      REAL_BINARY_OPCODE: stays = binary_cycles(binary.function_);
-      REAL_UNARY_OPCODE: stays = unary_cycles(unary.function_);
-      REAL_CONVERT_OPCODE:
+      BINARY_OPCODE: stays = binary_cycles(binary.function_);
+      UNARY_OPCODE: stays = unary_cycles(unary.function_);
+      CONVERT_OPCODE:
       stays = 32'(target) < STORED_FLOAT16 ? straps.float_divide_cycles : straps.float_cycles;
       default: stays = straps.float_cycles + (step.last ? divisions * straps.float_divide_cycles : 0);
     endcase

@@ -23,16 +23,16 @@ module reduce_lane
   logic wins;
   always_comb begin
     element = 32'(extended(a, reduce.signed_));
-    wins = reduce.function_ == R_MIN || reduce.function_ == R_ARG_MIN ? element < gathered : element > gathered;
+    wins = 32'(reduce.function_) == REDUCE_MIN || 32'(reduce.function_) == REDUCE_ARG_MIN ? element < gathered : element > gathered;
     positions = first || wins ? number - 1 : position;
     scaled = 0;
-    if (reduce.function_ == R_SUM) begin
+    if (32'(reduce.function_) == REDUCE_SUM) begin
       gathers = (first ? 0 : gathered) + element - 32'(reduce.input_zero);
       scaled = round_twice(gathers, {1'b0, reduce.multiplier}, 8'(reduce.shift));
-      code = clamped(scaled + 32'(reduce.output_zero), reduce.low, reduce.high);
+      code = clamped(scaled + 32'(reduce.output_zero), 9'(reduce.low), 9'(reduce.high));
     end else begin
       gathers = first || wins ? element : gathered;
-      code = clamped(gathers, reduce.low, reduce.high);
+      code = clamped(gathers, 9'(reduce.low), 9'(reduce.high));
     end
   end
 endmodule

@@ -1,9 +1,8 @@
 // Walks over the elements of a vector instruction, `lanes` at a time, and makes their addresses.
 //
-// An elementwise instruction is one line of elements. A look-up begins with the entries of its table. A pool and a
-// mean have a place (an output pixel, an outer index) with a line of channels, and for each `lanes` of them the
-// elements of the window, one after the other. A reduction and
-// a resize are one line of results with such windows. Elements in the padding of a pool take their turn like all others.
+// An elementwise instruction is one line of elements. A look-up begins with the entries of its table. A pool
+// has places (output pixels), each with a line of channels, and for each `lanes` of them the elements of the window,
+// one after the other. A reduction and a resize are one line of results with such windows. Elements in the padding of a pool take their turn like all others.
 `timescale 1ns / 1ps
 
 module vector_fetch
@@ -29,8 +28,7 @@ module vector_fetch
 );
   binary_t binary;
   pool_t pool;
-  mean_t mean;
-  rescale_t unary;  // a look-up has the same fields in front
+  convert_t unary;  // a look-up has the same fields in front
   lookup_t look_up;
   reduce_t reduce;
   resize_t resize;
@@ -38,16 +36,14 @@ module vector_fetch
   assign opcode = word[7:0];
   assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
-  assign mean = mean_t'(word[VECTOR_OFFSET+:$bits(mean_t)]);
-  assign unary = rescale_t'(word[VECTOR_OFFSET+:$bits(rescale_t)]);
+  assign unary = convert_t'(word[VECTOR_OFFSET+:$bits(convert_t)]);
   assign look_up = lookup_t'(word[VECTOR_OFFSET+:$bits(lookup_t)]);
   assign reduce = reduce_t'(word[VECTOR_OFFSET+:$bits(reduce_t)]);
   assign resize = resize_t'(word[VECTOR_OFFSET+:$bits(resize_t)]);
 
-  // Instructions in float32 begin with the fields of their kin.
   logic pools, by_columns;
-  assign pools = opcode == POOL_OPCODE || opcode == FLOAT_POOL_OPCODE;
-  assign by_columns = opcode == FLOAT_POOL_OPCODE && pool.maximum;
+  assign pools = opcode == POOL_OPCODE;
+  assign by_columns = pools && in_float32(word) && pool.by_columns;
 
   // The instructions on rows x columns: what they read through each port, in the order of their operands.
   typedef struct packed {
@@ -55,12 +51,10 @@ module vector_fetch
     logic [23:0] row_stride;
     logic        column_stride;
   } operand_place_t;
-  compare_t compare;
   select_t choice;
   operand_place_t a_operand, b_operand, c_operand;
   address_t grid_output;
   count_t grid_rows, grid_columns;
-  assign compare = compare_t'(word[VECTOR_OFFSET+:$bits(compare_t)]);
   assign choice = select_t'(word[VECTOR_OFFSET+:$bits(select_t)]);
   always_comb begin
     a_operand = '{address: binary.a, row_stride: binary.a_row_stride, column_stride: binary.a_column_stride};
@@ -69,13 +63,7 @@ module vector_fetch
     grid_output = binary.output_;
     grid_rows = 32'(binary.rows);
     grid_columns = 32'(binary.columns);
-    if (opcode == COMPARE_OPCODE) begin
-      a_operand = '{address: compare.a, row_stride: compare.a_row_stride, column_stride: compare.a_column_stride};
-      b_operand = '{address: compare.b, row_stride: compare.b_row_stride, column_stride: compare.b_column_stride};
-      grid_output = compare.output_;
-      grid_rows = 32'(compare.rows);
-      grid_columns = 32'(compare.columns);
-    end else if (opcode == SELECT_OPCODE) begin
+    if (opcode == SELECT_OPCODE) begin
       a_operand = '{
           address: choice.condition,
           row_stride: choice.condition_row_stride,
@@ -102,20 +90,15 @@ module vector_fetch
     window_rows = 1;
     window_columns = 1;
     case (opcode)
-      BINARY_OPCODE, FLOAT_BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: line = grid_rows * grid_columns;
-      POOL_OPCODE, FLOAT_POOL_OPCODE: begin
+      BINARY_OPCODE, SELECT_OPCODE: line = grid_rows * grid_columns;
+      POOL_OPCODE: begin
         rows = 32'(pool.ofm_height);
         columns = 32'(pool.ofm_width);
         line = 32'(pool.depth);
         window_rows = 32'(pool.kernel_height);
         window_columns = 32'(pool.kernel_width);
       end
-      MEAN_OPCODE: begin
-        rows = 32'(mean.outer);
-        line = 32'(mean.inner);
-        window_rows = 32'(mean.count);
-      end
-      REDUCE_OPCODE, FLOAT_REDUCE_OPCODE: begin
+      REDUCE_OPCODE: begin
         line = 32'(reduce.outer) * 32'(reduce.middle) * 32'(reduce.inner);
         window_rows = 32'(reduce.parts);
         window_columns = 32'(reduce.count);
@@ -196,12 +179,11 @@ module vector_fetch
     now.covered = !pools || (ifm_row >= 0 && ifm_row < 32'(pool.ifm_height) &&
         ifm_column >= 0 && ifm_column < 32'(pool.ifm_width));
     case (opcode)
-      BINARY_OPCODE, FLOAT_BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: now.target = grid_output + address_t'(element);
-      POOL_OPCODE, FLOAT_POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
+      BINARY_OPCODE, SELECT_OPCODE: now.target = grid_output + address_t'(element);
+      POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
           address_t'(column * line) + address_t'(element);
-      MEAN_OPCODE: now.target = mean.output_ + address_t'(row * line) + address_t'(element);
       RESIZE_OPCODE: now.target = resize.output_ + address_t'(element);
-      REDUCE_OPCODE, FLOAT_REDUCE_OPCODE: now.target = reduce.output_ + address_t'(element * result_bytes(word));
+      REDUCE_OPCODE: now.target = reduce.output_ + address_t'(element * result_bytes(word));
       default: now.target = address_t'(element) + (table_entries ? 0 : unary.output_);
     endcase
     for (int lane = 0; lane < LANES; lane++) begin
@@ -210,11 +192,10 @@ module vector_fetch
       b_address[lane] = at_place(b_operand, places[lane]);
       c_address[lane] = at_place(c_operand, places[lane]);
       case (opcode)
-        BINARY_OPCODE, FLOAT_BINARY_OPCODE, COMPARE_OPCODE, SELECT_OPCODE: a_address[lane] = at_place(a_operand, places[lane]);
-        POOL_OPCODE, FLOAT_POOL_OPCODE: a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
+        BINARY_OPCODE, SELECT_OPCODE: a_address[lane] = at_place(a_operand, places[lane]);
+        POOL_OPCODE: a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
             address_t'(ifm_column * line) + across;
-        MEAN_OPCODE: a_address[lane] = mean.input_ + address_t'((row * window_rows + window_row) * line) + across;
-        REDUCE_OPCODE, FLOAT_REDUCE_OPCODE: a_address[lane] = reduced[lane];
+        REDUCE_OPCODE: a_address[lane] = reduced[lane];
         RESIZE_OPCODE: a_address[lane] = resized[lane];
         LOOKUP_OPCODE:
         a_address[lane] = table_entries ? look_up.table_ + across : unary.input_ + (across >> look_up.entry);

@@ -20,12 +20,10 @@ module vector_lane
 );
   binary_t binary;
   pool_t pool;
-  mean_t mean;
-  rescale_t rescale;
+  convert_t convert;
   assign binary = binary_t'(word[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
-  assign mean = mean_t'(word[VECTOR_OFFSET+:$bits(mean_t)]);
-  assign rescale = rescale_t'(word[VECTOR_OFFSET+:$bits(rescale_t)]);
+  assign convert = convert_t'(word[VECTOR_OFFSET+:$bits(convert_t)]);
 
   function automatic code_t binary_code();
     operand_t x, y;
@@ -34,57 +32,54 @@ module vector_lane
     y = extended(b, binary.signed_);
     x_centred = 32'(x) - 32'(binary.a_zero);
     y_centred = 32'(y) - 32'(binary.b_zero);
-    left = round_twice(x_centred <<< binary.left_shift, {1'b0, binary.a_multiplier}, 8'(binary.a_shift));
-    right = round_twice(y_centred <<< binary.left_shift, {1'b0, binary.b_multiplier}, 8'(binary.b_shift));
-    case (binary.function_)
-      F_MAX: return clamped(x > y ? 32'(x) : 32'(y), binary.low, binary.high);
-      F_MIN: return clamped(x < y ? 32'(x) : 32'(y), binary.low, binary.high);
-      F_RESCALED_MAX:
-      return clamped((left > right ? left : right) + 32'(binary.output_zero), binary.low, binary.high);
-      F_RESCALED_MIN:
-      return clamped((left < right ? left : right) + 32'(binary.output_zero), binary.low, binary.high);
-      F_PRELU:
+    left = round_twice(x_centred <<< binary.left_shift, {1'b0, binary.a_multiplier[30:0]}, 8'(binary.a_shift));
+    right = round_twice(y_centred <<< binary.left_shift, {1'b0, binary.b_multiplier[30:0]}, 8'(binary.b_shift));
+    case (32'(binary.function_))
+      BINARY_MAX: return clamped(x > y ? 32'(x) : 32'(y), 9'(binary.low), 9'(binary.high));
+      BINARY_MIN: return clamped(x < y ? 32'(x) : 32'(y), 9'(binary.low), 9'(binary.high));
+      BINARY_RESCALED_MAX:
+      return clamped((left > right ? left : right) + 32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
+      BINARY_RESCALED_MIN:
+      return clamped((left < right ? left : right) + 32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
+      BINARY_PRELU:
       if (x_centred >= 0)
-        return clamped(round_twice(x_centred, {1'b0, binary.a_multiplier}, 8'(binary.a_shift)) +
-                       32'(binary.output_zero), binary.low, binary.high);
+        return clamped(round_twice(x_centred, {1'b0, binary.a_multiplier[30:0]}, 8'(binary.a_shift)) +
+                       32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
       else result = x_centred * y_centred;
-      F_DIV:
-      return clamped(quotient(x_centred, y_centred, {1'b0, binary.output_multiplier}, 8'(binary.output_shift)) +
-                     32'(binary.output_zero), binary.low, binary.high);
-      F_SQUARED_DIFFERENCE: result = (left - right) * (left - right);
-      F_MUL: result = x_centred * y_centred;
-      F_SUB: result = left - right;
+      BINARY_DIV:
+      return clamped(quotient(x_centred, y_centred, {1'b0, binary.output_multiplier[30:0]}, 8'(binary.output_shift)) +
+                     32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
+      BINARY_SQUARED_DIFFERENCE: result = (left - right) * (left - right);
+      BINARY_MUL: result = x_centred * y_centred;
+      BINARY_SUB: result = left - right;
       default: result = left + right;
     endcase
-    result = round_twice(result, {1'b0, binary.output_multiplier}, 8'(binary.output_shift));
-    return clamped(result + 32'(binary.output_zero), binary.low, binary.high);
+    result = round_twice(result, {1'b0, binary.output_multiplier[30:0]}, 8'(binary.output_shift));
+    return clamped(result + 32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
   endfunction
-
-  compare_t compare;
-  assign compare = compare_t'(word[VECTOR_OFFSET+:$bits(compare_t)]);
 
   // What of a code is compared.
   function automatic logic signed [63:0] compared(code_t value, logic signed [8:0] zero, logic [30:0] multiplier,
                                                   logic signed [5:0] shift);
     sum_t centred;
-    centred = 32'(extended(value, compare.signed_)) - 32'(zero);
-    case (compare.scale)
-      C_CODES: return 64'(extended(value, compare.signed_));
-      C_ROUNDED: return 64'(round_twice(centred <<< compare.left_shift, {1'b0, multiplier}, 8'(shift)));
+    centred = 32'(extended(value, binary.signed_)) - 32'(zero);
+    case (32'(binary.scale))
+      SCALE_CODES: return 64'(extended(value, binary.signed_));
+      SCALE_ROUNDED: return 64'(round_twice(centred <<< binary.left_shift, {1'b0, multiplier}, 8'(shift)));
       default: return (64'(centred) * $signed({33'd0, multiplier})) <<< shift;
     endcase
   endfunction
 
   function automatic code_t compare_code();
     logic signed [63:0] x, y;
-    x = compared(a, compare.a_zero, compare.a_multiplier, compare.a_shift);
-    y = compared(b, compare.b_zero, compare.b_multiplier, compare.b_shift);
-    case (compare.relation)
-      C_EQUAL: return 8'(x == y);
-      C_NOT_EQUAL: return 8'(x != y);
-      C_GREATER: return 8'(x > y);
-      C_GREATER_EQUAL: return 8'(x >= y);
-      C_LESS: return 8'(x < y);
+    x = compared(a, binary.a_zero, binary.a_multiplier[30:0], binary.a_shift);
+    y = compared(b, binary.b_zero, binary.b_multiplier[30:0], binary.b_shift);
+    case (32'(binary.function_))
+      BINARY_EQUAL: return 8'(x == y);
+      BINARY_NOT_EQUAL: return 8'(x != y);
+      BINARY_GREATER: return 8'(x > y);
+      BINARY_GREATER_EQUAL: return 8'(x >= y);
+      BINARY_LESS: return 8'(x < y);
       default: return 8'(x <= y);
     endcase
   endfunction
@@ -100,33 +95,29 @@ module vector_lane
     centred = 32'(extended(chosen, choice.signed_)) - 32'(a != 0 ? choice.a_zero : choice.b_zero);
     rescaled = round_twice(centred, {1'b0, a != 0 ? choice.a_multiplier : choice.b_multiplier},
                            8'(a != 0 ? choice.a_shift : choice.b_shift));
-    return clamped(rescaled + 32'(choice.output_zero), choice.low, choice.high);
+    return clamped(rescaled + 32'(choice.output_zero), 9'(choice.low), 9'(choice.high));
   endfunction
 
   sum_t element, scaled;
+  logic largest;
   always_comb begin
-    element = 32'(extended(a, word[7:0] == MEAN_OPCODE ? mean.signed_ : pool.signed_));
+    element = 32'(extended(a, pool.signed_));
+    largest = 32'(pool.function_) == POOL_MAXIMUM;
     gathers = gathered;
     code = 0;
     scaled = 0;
     case (word[7:0])
-      BINARY_OPCODE: code = binary_code();
-      COMPARE_OPCODE: code = compare_code();
+      BINARY_OPCODE: code = 32'(binary.function_) >= BINARY_EQUAL ? compare_code() : binary_code();
       SELECT_OPCODE: code = select_code();
       POOL_OPCODE: begin
-        if (first) gathers = pool.maximum ? (pool.signed_ ? -128 : 0) : 0;
-        if (covered) gathers = !pool.maximum ? gathers + element : element > gathers ? element : gathers;
-        code = clamped(pool.maximum ? gathers : averaged(gathers, sum_t'(number)), pool.low, pool.high);
+        if (first) gathers = largest ? (pool.signed_ ? -128 : 0) : 0;
+        if (covered) gathers = !largest ? gathers + element : element > gathers ? element : gathers;
+        code = clamped(largest ? gathers : averaged(gathers, sum_t'(number)), 9'(pool.low), 9'(pool.high));
       end
-      MEAN_OPCODE: begin
-        gathers = (first ? 0 : gathered) + element - 32'(mean.input_zero);
-        scaled = round_twice(gathers, {1'b0, mean.multiplier}, 8'(mean.shift));
-        code = clamped(scaled + 32'(mean.output_zero), mean.low, mean.high);
-      end
-      RESCALE_OPCODE: begin
-        scaled = round_twice(32'(extended(a, rescale.input_signed)) - 32'(rescale.input_zero),
-                             {1'b0, rescale.multiplier}, 8'(rescale.shift));
-        code = clamped(scaled + 32'(rescale.output_zero), rescale.low, rescale.high);
+      CONVERT_OPCODE: begin
+        scaled = round_twice(32'(extended(a, 32'(convert.source) == STORED_INT8)) - 32'(convert.input_zero),
+                             {1'b0, convert.multiplier}, 8'(convert.shift));
+        code = clamped(scaled + 32'(convert.output_zero), 9'(convert.low), 9'(convert.high));
       end
       LOOKUP_OPCODE: code = entry;
       default: ;

@@ -61,7 +61,7 @@ module vector_unit
   assign a_enable = advance ? enable : '0;
   logic has_b, has_c;
   assign has_c = held[7:0] == SELECT_OPCODE;
-  assign has_b = held[7:0] == BINARY_OPCODE || held[7:0] == FLOAT_BINARY_OPCODE || held[7:0] == COMPARE_OPCODE || has_c;
+  assign has_b = held[7:0] == BINARY_OPCODE || has_c;
   assign b_enable = has_b ? a_enable : '0;
   assign c_enable = has_c ? a_enable : '0;
 
@@ -89,29 +89,27 @@ module vector_unit
   assign c = straps.startup_cycles == 0 ? c_data : c_stages[straps.startup_cycles];
 
   // How long a step stays.
-  function automatic count_t binary_cycles(logic [3:0] binary_function);
-    case (binary_function)
-      F_ADD, F_SUB, F_RESCALED_MAX, F_RESCALED_MIN: return straps.add_cycles;
-      F_MUL, F_PRELU: return straps.mul_cycles;
-      F_SQUARED_DIFFERENCE: return straps.add_cycles + straps.mul_cycles;
-      F_DIV: return straps.divide_cycles + straps.mul_cycles;
+  function automatic count_t binary_cycles(logic [4:0] binary_function);
+    case (32'(binary_function))
+      BINARY_ADD, BINARY_SUB, BINARY_RESCALED_MAX, BINARY_RESCALED_MIN: return straps.add_cycles;
+      BINARY_MUL, BINARY_PRELU: return straps.mul_cycles;
+      BINARY_SQUARED_DIFFERENCE: return straps.add_cycles + straps.mul_cycles;
+      BINARY_DIV: return straps.divide_cycles + straps.mul_cycles;
       default: return straps.max_cycles;
     endcase
   endfunction
-  function automatic count_t pair_cycles(logic [3:0] pair_function);
+  function automatic count_t pair_cycles(logic [4:0] pair_function);
     case (32'(pair_function))
-      PAIRS_DIV: return straps.literal_divide_cycles;
-      PAIRS_FUSED_ADD, PAIRS_FUSED_MUL: return straps.fused_cycles;
+      BINARY_DIV: return straps.literal_divide_cycles;
+      BINARY_FUSED_ADD, BINARY_FUSED_MUL: return straps.fused_cycles;
       default: return straps.literal_cycles;
     endcase
   endfunction
   binary_t binary;
   pool_t pool;
   reduce_t reduce;
-  compare_t compare;
   select_t choice;
   lookup_t look_up;
-  assign compare = compare_t'(held[VECTOR_OFFSET+:$bits(compare_t)]);
   assign choice = select_t'(held[VECTOR_OFFSET+:$bits(select_t)]);
   assign look_up = lookup_t'(held[VECTOR_OFFSET+:$bits(lookup_t)]);
   resize_t resize;
@@ -119,24 +117,29 @@ module vector_unit
   assign reduce = reduce_t'(held[VECTOR_OFFSET+:$bits(reduce_t)]);
   assign binary = binary_t'(held[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(held[VECTOR_OFFSET+:$bits(pool_t)]);
+  logic in_floats;
+  assign in_floats = in_float32(held);
   count_t stays, stayed;
   always_comb begin
-    case (held[7:0])
-      BINARY_OPCODE: stays = binary_cycles(binary.function_);
-      COMPARE_OPCODE: stays = compare.scale == C_CODES ? straps.max_cycles : straps.add_cycles;
+    if (in_floats) begin
+      case (held[7:0])
+        BINARY_OPCODE: stays = pair_cycles(binary.function_);
+        POOL_OPCODE: stays = straps.dequantise_cycles + (step.last ? straps.quantise_cycles : 0);
+        default: stays = 32'(reduce.function_) == REDUCE_FUSED_MEAN ?
+            straps.reduce_cycles + (step.last ? straps.fused_cycles : 0) :
+            straps.dequantise_cycles + (step.last ? straps.quantise_cycles : 0);
+      endcase
+    end else case (held[7:0])
+      BINARY_OPCODE: stays = 32'(binary.function_) < BINARY_EQUAL ? binary_cycles(binary.function_) :
+          32'(binary.scale) == SCALE_CODES ? straps.max_cycles : straps.add_cycles;
       SELECT_OPCODE: stays = straps.max_cycles + (choice.function_ ? straps.requantise_cycles : 0);
-      POOL_OPCODE: stays = straps.pool_cycles + (step.last && !pool.maximum ? straps.divide_cycles : 0);
-      MEAN_OPCODE: stays = straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0);
-      REDUCE_OPCODE: stays = reduce.function_ == R_SUM ?
+      POOL_OPCODE: stays = straps.pool_cycles +
+          (step.last && 32'(pool.function_) != POOL_MAXIMUM ? straps.divide_cycles : 0);
+      REDUCE_OPCODE: stays = 32'(reduce.function_) == REDUCE_SUM ?
           straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0) :
           straps.max_cycles + (step.last ? result_bytes(held) - 1 : 0);
-      FLOAT_BINARY_OPCODE: stays = pair_cycles(binary.function_);
-      FLOAT_POOL_OPCODE: stays = straps.dequantise_cycles + (step.last ? straps.quantise_cycles : 0);
-      FLOAT_REDUCE_OPCODE: stays = 32'(reduce.function_) == SUMS_FUSED_MEAN ?
-          straps.reduce_cycles + (step.last ? straps.fused_cycles : 0) :
-          straps.dequantise_cycles + (step.last ? straps.quantise_cycles : 0);
       RESIZE_OPCODE: stays = resize.bilinear ? straps.mul_cycles : straps.lut_cycles;
-      RESCALE_OPCODE: stays = straps.requantise_cycles;
+      CONVERT_OPCODE: stays = straps.requantise_cycles;
       default: stays = step.table_entries ? 1 : straps.lut_cycles;
     endcase
   end
@@ -151,9 +154,6 @@ module vector_unit
   assign number_now = (step.first ? 0 : number) + 32'(step.covered);
   // A result of several bytes leaves byte by byte, the last in the cycle in which the step does.
   wide_t [LANES-1:0] floats, floats_now;  // gathered in float32 or float64
-  logic in_floats;
-  assign in_floats = held[7:0] == FLOAT_BINARY_OPCODE || held[7:0] == FLOAT_POOL_OPCODE ||
-      held[7:0] == FLOAT_REDUCE_OPCODE;
   logic reduces, resizes, writes;
   count_t byte_index;
   count_t [LANES-1:0] position, positions;  // of extremes
