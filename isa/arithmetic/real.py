@@ -147,7 +147,7 @@ UNARY: tuple[RealFunction, ...] = (
     RealFunction("gelu", "x times the normal distribution at x", "function", _gelu),
     RealFunction("gelu_by_tanh", "the same by its approximation with tanh", "function", _gelu_by_tanh),
 )
-"""Of one operand, in the order of the field `function` of `vec.real_unary`."""
+"""Functions of one operand, in the order of the field `function` of `vec.unary`."""
 
 UNARY_BY_NAME = {row.name: row for row in UNARY}
 
@@ -171,7 +171,7 @@ BINARY: tuple[RealFunction, ...] = (
     RealFunction("less", "a < b", "simple", np.less, truth=True),
     RealFunction("less_equal", "a <= b", "simple", np.less_equal, truth=True),
 )
-"""Of two operands, in the order of the field `function` of `vec.real_binary`."""
+"""Functions of two operands."""
 
 BINARY_BY_NAME = {row.name: row for row in BINARY}
 # fmt: on

@@ -1,4 +1,4 @@
-"""vec.softmax beside each other, vec.log_softmax, vec.unit_length: what they compute, and how long they take."""
+"""Softmax of rows beside each other, its logarithm, and unit length: what they compute, and how long they take."""
 
 from __future__ import annotations
 

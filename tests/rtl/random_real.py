@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
 from npusim.isa.hardware.hardware import Hardware, Vector
-from npusim.isa.instructions import reduction
+from npusim.isa.instructions import reduction, windows
 from npusim.isa.instructions.elementwise import NAMES, Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import bits_of, format_of
