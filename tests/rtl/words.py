@@ -42,7 +42,7 @@ _CHOICES = {
 """Values of the fields of vector instructions, by what they choose."""
 
 _IN_FLOAT32 = [
-    "  function automatic logic in_float32(input logic [575:0] word);  // on 8-bit data",
+    "  function automatic logic computes_in_float32(input logic [575:0] word);  // on 8-bit data",
     "    return 32'(word[VECTOR_OFFSET+:3]) == FORMAT_AS_FLOAT32 &&",
     "        (word[7:0] == BINARY_OPCODE || word[7:0] == POOL_OPCODE || word[7:0] == REDUCE_OPCODE);",
     "  endfunction",

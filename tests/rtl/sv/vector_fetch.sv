@@ -43,7 +43,7 @@ module vector_fetch
 
   logic pools, by_columns;
   assign pools = opcode == POOL_OPCODE;
-  assign by_columns = pools && in_float32(word) && pool.by_columns;
+  assign by_columns = pools && computes_in_float32(word) && pool.by_columns;
 
   // The instructions on rows x columns: what they read through each port, in the order of their operands.
   typedef struct packed {

@@ -118,7 +118,7 @@ module vector_unit
   assign binary = binary_t'(held[VECTOR_OFFSET+:$bits(binary_t)]);
   assign pool = pool_t'(held[VECTOR_OFFSET+:$bits(pool_t)]);
   logic in_floats;
-  assign in_floats = in_float32(held);
+  assign in_floats = computes_in_float32(held);
   count_t stays, stayed;
   always_comb begin
     if (in_floats) begin
