@@ -298,7 +298,7 @@ class Formatted(VectorInstruction):
         """The region of so many elements side by side."""
         return dense(Space.SCRATCHPAD, address, elements * self.number_format.size_bytes)
 
-    def view(
+    def elements_at(
         self,
         memory: Memory,
         address: int,
@@ -317,4 +317,4 @@ class Formatted(VectorInstruction):
     ) -> NDArray[np.float32]:
         """Floating-point elements in the scratchpad as float32."""
         with np.errstate(invalid="ignore"):  # what is no number signals when it is copied
-            return self.view(memory, address, shape, strides).astype(np.float32)
+            return self.elements_at(memory, address, shape, strides).astype(np.float32)

@@ -126,7 +126,7 @@ class Reduce(Formatted):
         """Bring the elements of a result together, then reduce."""
         shape = (self.outer, self.parts, self.middle, self.count, self.inner)
         dtype = code_type(self.input_signed) if self.number_format.name == "as_float32" else self.dtype
-        nest = self.view(memory, self.input, shape, dtype=dtype)
+        nest = self.elements_at(memory, self.input, shape, dtype=dtype)
         elements = nest.transpose(1, 3, 0, 2, 4).reshape(self.terms, self.results)
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.results * self._result_bytes)
         return [(target, self.way.compute(self, elements).view(np.uint8))]

@@ -198,7 +198,7 @@ class Unary(Formatted, Dense):
     def execute(self, memory: Memory) -> list[Write]:
         """Apply the function."""
         values = self.way.compute(self.floats(memory, self.input, (self.size,)), float32_of(self.alpha))
-        return [(self.view(memory, self.output, (self.size,)), stored(values, self.dtype))]
+        return [(self.elements_at(memory, self.output, (self.size,)), stored(values, self.dtype))]
 
     def work(self, context: Context) -> tuple[Work, ...]:
         """The function of every element."""

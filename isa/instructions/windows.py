@@ -189,8 +189,8 @@ class Pool(Formatted):
         inside = self.depth * size, size
         shape = (self.ifm_height, self.ifm_width, self.depth)
         dtype = code_type(self.input_signed) if self.number_format.name == "as_float32" else self.dtype
-        ifm = self.view(memory, self.ifm, shape, (self.ifm_row_stride, *inside), dtype)
-        ofm = self.view(memory, self.ofm, self.tile, (self.ofm_row_stride, *inside))
+        ifm = self.elements_at(memory, self.ifm, shape, (self.ifm_row_stride, *inside), dtype)
+        ofm = self.elements_at(memory, self.ofm, self.tile, (self.ofm_row_stride, *inside))
         return [(ofm, self.way.compute(self, ifm))]
 
     def traffic(self) -> tuple[int, int]:

@@ -119,7 +119,7 @@ def test_a_word_written_out() -> None:
         (Copy(size=-1), "dma.copy: size = -1 is outside 0..1073741823"),
         (Copy(size=1 << 80), f"dma.copy: size = {1 << 80} is outside 0..1073741823"),
         (Convolve(ifm_zero=256), "mac.convolve: ifm_zero = 256 is outside -256..255"),
-        (Binary(function=10), "vec.binary: function = 10 is outside 0..9"),
+        (Binary(function=21), "vec.binary: function = 21 is outside 0..20"),
         (Barrier(waits=((4, 1 << 24),)), "ctl.barrier: wait count 16777216 is outside 1..16777215"),
         (Barrier(waits=((4, 0),)), "ctl.barrier: wait count 0 is outside 1..16777215"),
         (Barrier(waits=((4, -1),)), "ctl.barrier: wait count -1 is outside 1..16777215"),

@@ -339,7 +339,7 @@ def test_a_table_that_claims_the_impossible_is_refused_without_reading_it(tmp_pa
     rows = b"".join(
         struct.pack("<16sQQI", name.encode(), 164 + (k << 50), 1 << 50, 0) for k, name in enumerate(NAMES)
     )
-    data = DATA[:8] + struct.pack("<III", 2, 4, zlib.crc32(rows)) + rows
+    data = DATA[:8] + struct.pack("<III", 3, 4, zlib.crc32(rows)) + rows
     end = 164 + (4 << 50)
     assert refusal(data) == f"truncated: the sections end at byte {end}, the file has 164"
     file = tmp_path / "p.npu"
