@@ -410,7 +410,7 @@ def with_rules(text: str) -> str:
 
 def with_rules_of_nnef(text: str) -> str:
     """A document with the rules of NNEF's language written anew, from their words in messages."""
-    from npusim.frontends.nnef.rules import RULES
+    from npusim.frontends.nnef.nnef_rules import RULES
 
     return _with_part(text, "rules", _table(("id", "rule"), [*RULES.items()]))
 
@@ -440,9 +440,9 @@ def with_doors(text: str) -> str:
     from npusim.frontends.frontend import DOORS
     from npusim.frontends.nn_hal.operations.table import OPERATIONS
     from npusim.frontends.nnef.language.standard import OPERATIONS as STANDARD
-    from npusim.frontends.nnef.operations import table as nnef
-    from npusim.frontends.onnx.operations import table as onnx
-    from npusim.frontends.paddle.operations import table as paddle
+    from npusim.frontends.nnef.operations import nnef_table as nnef
+    from npusim.frontends.onnx.operations import onnx_table as onnx
+    from npusim.frontends.paddle.operations import paddle_table as paddle
     from npusim.frontends.paddle.written_out import WRITTEN_OUT
     from npusim.frontends.tflite.control import DECIDING
     from npusim.frontends.tflite.operators import OPERATORS

@@ -11,9 +11,9 @@ from npusim.frontends.forms.row import Row as FormatRow
 from npusim.frontends.nn_hal.operations.row import Row, text
 from npusim.frontends.nn_hal.operations.table import OPERATIONS
 from npusim.frontends.nnadapter import operation_table as nnadapter
-from npusim.frontends.nnef.operations import table as nnef
-from npusim.frontends.onnx.operations import table as onnx
-from npusim.frontends.paddle.operations import table as paddle
+from npusim.frontends.nnef.operations import nnef_table as nnef
+from npusim.frontends.onnx.operations import onnx_table as onnx
+from npusim.frontends.paddle.operations import paddle_table as paddle
 from npusim.frontends.tflite.operators import OPERATORS as TFLITE
 from npusim.isa.base.elements import element
 from npusim.isa.base.errors import NpusimError

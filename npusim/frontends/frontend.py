@@ -62,9 +62,9 @@ class Door:
 DOORS: tuple[Door, ...] = (
     Door("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
     Door("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
-    Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.reader", layouts.NCHW),
-    Door("ONNX", (".onnx",), "npusim.frontends.onnx.reader", layouts.NCHW),
-    Door("Paddle", (".pdmodel",), "npusim.frontends.paddle.reader", layouts.NCHW),
+    Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.nnef_reader", layouts.NCHW),
+    Door("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", layouts.NCHW),
+    Door("Paddle", (".pdmodel",), "npusim.frontends.paddle.paddle_reader", layouts.NCHW),
 )
 
 

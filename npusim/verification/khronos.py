@@ -19,9 +19,9 @@ import numpy as np
 
 from npusim.base import extras, files
 from npusim.frontends.nnef import document
-from npusim.frontends.nnef.container import Contents, data_path
+from npusim.frontends.nnef.call_network import Network
 from npusim.frontends.nnef.document import Document
-from npusim.frontends.nnef.network import Network
+from npusim.frontends.nnef.nnef_container import Contents, data_path
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.verification.litert import one_line

@@ -82,7 +82,7 @@ def _operations() -> set[str]:
 
 
 def _nnef() -> set[str]:
-    from npusim.frontends.nnef.rules import RULES
+    from npusim.frontends.nnef.nnef_rules import RULES
 
     return set(RULES)
 

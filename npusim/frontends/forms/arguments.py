@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from npusim.frontends.forms.network import Node
+from npusim.frontends.forms.networks import Node
 
 KINDS: Mapping[type, str] = {
     int: "a whole number",

@@ -14,7 +14,6 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.taking import takes
-from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.table import operator
 
 MOST_MADE = 1 << 26
@@ -49,9 +48,6 @@ class Conversion(Steps):
     says where operands come from, which types results have, how errors read (`fault`), and what happens to quantized
     values that an operator does not take (`calculated`, `takes`, `in_type`).
     """
-
-    activation: Activation = "none"
-    """The activation that the operation has fused."""
 
     # What a front end says
 

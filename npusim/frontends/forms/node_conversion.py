@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from npusim.frontends.forms.accumulators import SUMS, has_own_bias, real_sum
 from npusim.frontends.forms.arguments import KINDS, dealt, is_kind, shown
 from npusim.frontends.forms.conversion import Conversion, Step
-from npusim.frontends.forms.network import Network, Node
-from npusim.frontends.forms.real_sums import SUMS, has_own_bias, real_sum
+from npusim.frontends.forms.networks import Network, Node
 from npusim.frontends.forms.surroundings import Surroundings
 from npusim.frontends.forms.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import product
 from math import prod
@@ -13,15 +13,16 @@ import numpy as np
 from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.windows import NO_BORDER, Window
 from npusim.frontends.images import by_pairs, on_images
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, TensorType
 
 MOVES = ("pad", "transpose", "reshape", "strided_slice")
 """The operators that move elements before and behind pools."""
 
 _MOST_TAPS = 1024
+"""Taps of a window that becomes one node per tap."""
 
 LOWEST = -3.4028234663852886e38
-"""Of float32."""
+"""The lowest finite float32."""
 
 
 def pooled(
@@ -29,32 +30,42 @@ def pooled(
     op: str,
     x: int,
     window: Window,
+    axes: Sequence[int] = (),
     *,
+    kind: TensorType | None = None,
     counted: bool = False,
     by_columns: bool = False,
     **more: Any,
 ) -> int:
-    """The mean or the maximum of each window: along the last two axes, then along those before them.
+    """Add a pool and return its result, the mean or the maximum of each window.
 
-    Means of codes along three axes are not means of means: these would be rounded twice.
+    It goes along the last two axes first, then along those before them. Means of quantized values along three axes are
+    computed in float32: means of rounded means would be rounded twice.
 
-    counted:    the padding is a part of averages, as far as `window.said` has it.
-    by_columns: averages add up each column of a window first, then the columns.
+    op:         "average_pool_2d" or "max_pool_2d".
+    axes:       those that the window slides along; all behind the first two if not stated.
+    kind:       the type of the result, if it is not that of the operation's result.
+    counted:    whether padding is a part of averages, as far as `window.said` has it.
+    by_columns: whether averages add up each column of a window first, then the columns.
+    more:       parameters of the last node, like its activation.
     """
-    apart = any(size > 1 and far > 1 for size, far in zip(window.size, window.dilation, strict=True))
+    activation = more.get("activation", "none")
+    axes = axes or range(2, 2 + len(window.size))
     averages = op == "average_pool_2d"
-    if apart or (averages and len(window.size) > 2 and c.builder.type(x).quantization is not None):
+    if window.dilated or (averages and len(axes) > 2 and c.builder.type(x).quantization is not None):
         x = c.as_real(x)
         if not averages:
-            return _largest_by_taps(c, x, window)
-        sums = sums_by_taps(c, x, window, by_columns=by_columns)
-        seen = elements_seen(window, c.shape(x)[2:], counted)
-        return c.node("div", [sums, c.constant(seen.astype(c.builder.type(x).numpy_dtype))])
-    pairs = by_pairs(range(2, 2 + len(window.size)))
-    for axes in pairs:
-        own = (1,) * (2 - len(axes))
-        places = [axis - 2 for axis in axes]
-        borders = (NO_BORDER,) * len(own)
+            return _activated(c, _largest_by_taps(c, x, window, axes, kind), kind, activation)
+        sums = sums_by_taps(c, x, window, axes, by_columns=by_columns, always=kind is None)
+        seen = elements_seen(window, c.shape(x), axes, counted)
+        if kind is not None:
+            seen = np.broadcast_to(seen, c.shape(sums))
+        mean = c.node("div", [sums, c.constant(seen.astype(c.builder.type(x).numpy_dtype))], kind)
+        return _activated(c, mean, kind, activation)
+    pairs = by_pairs(range(len(axes)))
+    for places in pairs:
+        missing = 2 - len(places)
+        own, borders = (1,) * missing, (NO_BORDER,) * missing
         how: dict[str, Any] = {
             "filter": (*own, *(window.size[place] for place in places)),
             "strides": (*own, *(window.stride[place] for place in places)),
@@ -64,15 +75,19 @@ def pooled(
             how["counted"] = (*borders, *(_counted(window, place) for place in places))
         if averages and c.builder.type(x).quantization and by_columns:
             how["by_columns"] = True
-        last = axes is pairs[-1]
+        last = places is pairs[-1]
         if last:
             how |= more
 
         def pool(image: int, how: dict[str, Any] = how, last: bool = last) -> int:
-            return c.node(op, [image], None if last else c.like(image), **how)
+            return c.node(op, [image], kind if last else c.like(image), **how)
 
-        x = on_images(c, x, axes, pool)
+        x = on_images(c, x, [axes[place] for place in places], pool)
     return x
+
+
+def _activated(c: Conversion, x: int, kind: TensorType | None, activation: str) -> int:
+    return x if activation == "none" else c.node(activation, [x], kind)
 
 
 def _counted(window: Window, axis: int) -> tuple[int, int]:
@@ -81,52 +96,88 @@ def _counted(window: Window, axis: int) -> tuple[int, int]:
     return min(before), min(behind)
 
 
-def sums_by_taps(c: Conversion, x: int, window: Window, *, by_columns: bool = False) -> int:
-    """The float32 sums of real numbers in windows, one tap of all windows after the other: row by row, or each column
-    and then the columns.
+def sums_by_taps(
+    c: Conversion,
+    x: int,
+    window: Window,
+    axes: Sequence[int] = (),
+    *,
+    by_columns: bool = False,
+    always: bool = True,
+) -> int:
+    """Return the float32 sums of windows, added one tap after the other.
+
+    The order of the additions is row by row, or by columns: each column first, then the columns.
+
+    always: as `_taps` has it.
     """
-    taps = _taps(c, x, window, 0)
+    taps = _taps(c, x, window, axes or range(2, 2 + len(window.size)), 0, always)
     if by_columns:
-        across = window.size[-1]
+        across, taps = window.size[-1], list(taps)
         taps = [_summed(c, taps[column::across]) for column in range(across)]
     return _summed(c, taps)
 
 
-def _summed(c: Conversion, terms: Sequence[int]) -> int:
+def _summed(c: Conversion, terms: Iterable[int]) -> int:
     return reduce(lambda total, term: c.step("add", [total, term]), terms)
 
 
-def _largest_by_taps(c: Conversion, x: int, window: Window) -> int:
-    kind = c.builder.type(x)
-    taps = _taps(c, x, window, LOWEST if kind.real else kind.element.limits[0])
+def _largest_by_taps(
+    c: Conversion, x: int, window: Window, axes: Sequence[int], kind: TensorType | None
+) -> int:
+    own = c.builder.type(x)
+    taps = _taps(c, x, window, axes, LOWEST if own.real else own.element.limits[0], kind is None)
     largest = reduce(lambda most, tap: c.step("maximum", [most, tap]), taps)
-    return c.node("reshape", [largest], shape=c.shape(largest))
+    return c.node("reshape", [largest], shape=c.shape(largest)) if kind is None else largest
 
 
-def _taps(c: Conversion, x: int, window: Window, around: float) -> list[int]:
-    """What each tap sees in all windows, row by row; `around` is what lies around the image."""
-    c.require(
-        prod(window.size) <= _MOST_TAPS, f"kernel_shape {list(window.size)} has more than {_MOST_TAPS} taps"
-    )
-    borders = (NO_BORDER, NO_BORDER, *window.padding)
-    wide = c.step("pad", [x], paddings=borders, pad_value=around)
-    size = c.small((*c.shape(x)[:2], *window.positions(c.shape(x)[2:])))
-    strides = (1, 1, *window.stride)
+def _taps(
+    c: Conversion, x: int, window: Window, axes: Sequence[int], around: float, always: bool
+) -> Iterable[int]:
+    """Return what each tap sees in all windows, row by row; the tensor is padded with the number `around`.
+
+    always: whether there is a pad even where nothing lies around the tensor, and all taps are there before their use.
+    """
+    limit_taps(c, window.size)
+    shape = c.shape(x)
+
+    def whole(along: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
+        """Numbers for the axes of the window, and for the others."""
+        numbers = dict(zip(axes, along, strict=True))
+        return tuple([numbers.get(axis, number) for axis, number in enumerate(other)])
+
+    zeros, ones = (0,) * len(shape), (1,) * len(shape)
+    borders = whole(window.padding, (NO_BORDER,) * len(shape))
+    wide = c.step("pad", [x], paddings=borders, pad_value=around) if always or any(map(any, borders)) else x
+    size = c.small(whole(window.positions([shape[axis] for axis in axes]), shape))
+    strides = whole(window.stride, ones)
     begins = (
-        (0, 0, *(place * far for place, far in zip(tap, window.dilation, strict=True)))
+        whole([place * step for place, step in zip(tap, window.dilation, strict=True)], zeros)
         for tap in product(*map(range, window.size))
     )
-    return [c.step("strided_slice", [wide], begin=begin, size=size, strides=strides) for begin in begins]
+    taps = (c.step("strided_slice", [wide], begin=begin, size=size, strides=strides) for begin in begins)
+    return list(taps) if always else taps
 
 
-def elements_seen(window: Window, extents: Sequence[int], counted: bool) -> Array:
-    """How many elements each window has, of the image and of what counts around it: [1, 1, ...]."""
-    seen = np.ones((1, 1, *(1 for _ in extents)))
-    for axis, (extent, count) in enumerate(zip(extents, window.positions(extents), strict=True)):
-        before, behind = _counted(window, axis) if counted else NO_BORDER
-        places = np.arange(count) * window.stride[axis] - window.padding[axis][0]
-        first = np.maximum(-((places + before) // window.dilation[axis]), 0)
-        last = np.minimum((extent + behind - 1 - places) // window.dilation[axis], window.size[axis] - 1)
+def limit_taps(c: Conversion, size: Sequence[int]) -> None:
+    """Raise the front end's error for a window of more taps than are computed one after the other."""
+    c.require(prod(size) <= _MOST_TAPS, f"the window {list(size)} has more than {_MOST_TAPS} taps")
+
+
+def elements_seen(
+    window: Window, shape: Sequence[int], axes: Sequence[int] = (), counted: bool = False
+) -> Array:
+    """Return how many elements each window has, those of the tensor and of padding that counts.
+
+    The result has as many axes as the shape, of extent 1 unless the window slides along them.
+    """
+    axes = axes or range(2, len(shape))
+    extents, seen = [shape[axis] for axis in axes], np.ones((1,) * len(shape))
+    for place, (extent, count) in enumerate(zip(extents, window.positions(extents), strict=True)):
+        before, behind = _counted(window, place) if counted else NO_BORDER
+        begins = np.arange(count) * window.stride[place] - window.padding[place][0]
+        first = np.maximum(-((begins + before) // window.dilation[place]), 0)
+        last = np.minimum((extent + behind - 1 - begins) // window.dilation[place], window.size[place] - 1)
         inside = np.maximum(last - first + 1, 0)
-        seen = seen * inside.reshape([-1 if place == axis + 2 else 1 for place in range(seen.ndim)])
+        seen = seen * inside.reshape([-1 if axis == axes[place] else 1 for axis in range(len(shape))])
     return seen

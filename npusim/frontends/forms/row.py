@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npusim.frontends.forms.network import STANDARD
+from npusim.frontends.forms.networks import STANDARD
 from npusim.frontends.forms.node_conversion import NodeConversion
 
 Convert = Callable[[NodeConversion], Sequence[int | None]]

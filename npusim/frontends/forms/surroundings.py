@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from npusim.frontends.forms.codes import Codes
-from npusim.frontends.forms.network import Network, Node
+from npusim.frontends.forms.networks import Network, Node
+from npusim.frontends.forms.qdq import Codes
 from npusim.kernels.graph.builder import GraphBuilder
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from npusim.kernels.operator.geometry import same_padding
+from npusim.kernels.operator.geometry import positions, same_padding
 from npusim.kernels.operator.parameters import Border
 
 NO_BORDER: Border = (0, 0)
 
 
 class Window(NamedTuple):
-    """What slides over the axes of an image, outermost first.
+    """A window that slides along axes of a tensor: one entry per axis, outermost first.
 
-    said: the padding that counts in averages; `padding` may have more behind, for a last window that is not full.
+    size:     elements that it takes.
+    stride:   elements from one window to the next.
+    dilation: elements from one of its taps to the next.
+    padding:  elements around the tensor, before and behind.
+    said:     the padding that counts in averages; `padding` may have more behind, for a last window that is not full.
     """
 
     size: tuple[int, ...]
@@ -23,16 +27,33 @@ class Window(NamedTuple):
     padding: tuple[Border, ...]
     said: tuple[Border, ...] = ()
 
+    @property
+    def dilated(self) -> bool:
+        """Whether its taps lie apart."""
+        return any(size > 1 and step > 1 for size, step in zip(self.size, self.dilation, strict=True))
+
+    @property
+    def active(self) -> list[int]:
+        """The axes along which it takes more than each element for itself."""
+        axes = enumerate(zip(self.size, self.stride, self.padding, strict=True))
+        return [axis for axis, how in axes if how != (1, 1, NO_BORDER)]
+
     def positions(self, extents: Sequence[int]) -> list[int]:
-        """How many windows there are along each axis."""
-        return [
-            (extent + sum(border) - (size - 1) * dilation - 1) // stride + 1
-            for extent, size, stride, dilation, border in zip(extents, *self[:4], strict=True)
-        ]
+        """Return the number of windows along each axis."""
+        return [positions(*axis) for axis in zip(extents, *self[:4], strict=True)]
 
     def after(self, outer: Window) -> Window:
-        """The window along the axes of another one and then its own."""
+        """Return the window along the axes of another one and then its own."""
         return Window(*(first + own for first, own in zip(outer, self, strict=True)))  # type: ignore[arg-type]
+
+    def along(self, axes: Sequence[int]) -> Window:
+        """Return the part of the window along some of its axes."""
+        return Window(*(tuple([whole[axis] for axis in axes]) for whole in self if whole))  # type: ignore[arg-type]
+
+    def unpadded(self) -> Window:
+        """Return the window over a tensor without anything around it."""
+        none = (NO_BORDER,) * len(self.size)
+        return self._replace(padding=none, said=none)
 
 
 class Requiring(Protocol):
@@ -73,3 +94,42 @@ def rounded_up(extents: Sequence[int], window: Window, *, within: bool = True) -
             count -= 1
         filled.append((border[0], max((count - 1) * stride + reach - extent - border[0], 0)))
     return window._replace(padding=tuple(filled))
+
+
+def unwound(
+    c: Requiring,
+    inputs: Sequence[int],
+    window: Window,
+    *,
+    extents: Sequence[int] = (),
+    more: Sequence[int] = (),
+    less_first: bool = True,
+) -> tuple[list[int], Window]:
+    """Return the extents of a transposed convolution's result, and the window with its padding.
+
+    The window leads from the result to the input: without padding it spans stride * (input - 1) + reach elements.
+
+    inputs:     the extents of the input.
+    window:     its padding is cut from that span; () cuts what exceeds the result, on both sides.
+    extents:    the extents of the result, if the model states them; otherwise they follow from the padding, or are
+                input * stride without any.
+    more:       elements behind the span, for extents that strides leave open.
+    less_first: whether an odd element is cut behind the span.
+    """
+    rank = len(inputs)
+    result, padding = [], []
+    for axis in range(rank):
+        reach = (window.size[axis] - 1) * window.dilation[axis] + 1
+        span = (inputs[axis] - 1) * window.stride[axis] + reach + (more[axis] if more else 0)
+        if extents:
+            extent = extents[axis]
+        elif window.padding:
+            extent = span - sum(window.padding[axis])
+        else:
+            extent = inputs[axis] * window.stride[axis]
+        c.require(extent > 0, f"the output would have {extent} elements along axis {axis} of the window")
+        over = max(span - extent, 0)
+        half = (over // 2, over - over // 2)
+        padding.append(window.padding[axis] if window.padding else half if less_first else half[::-1])
+        result.append(extent)
+    return result, window._replace(padding=tuple(padding), said=tuple(padding))

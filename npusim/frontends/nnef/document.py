@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from npusim.frontends.nnef import container as containers
-from npusim.frontends.nnef import quantization as quantizations
-from npusim.frontends.nnef import tensor_file
-from npusim.frontends.nnef.container import Container
-from npusim.frontends.nnef.language import checker, expansion, parser
+from npusim.frontends.nnef import nnef_container, quantization_file, tensor_file
+from npusim.frontends.nnef.call_network import Call, Infer, Network, Quantization, Variable
+from npusim.frontends.nnef.language import call_expansion, checker, parser
 from npusim.frontends.nnef.language.syntax import Parsed
-from npusim.frontends.nnef.network import Call, Infer, Network, Quantization, Variable
+from npusim.frontends.nnef.nnef_container import Container
 from npusim.frontends.nnef.places import quoted
 from npusim.frontends.nnef.tensor_file import TensorFile
 
@@ -38,7 +36,7 @@ class Document:
         Raises DocumentError for the first fault in expansion, labels, quantization or data.
         """
         parsed = self.parsed
-        expanded = expansion.expand(parsed, whole, infer)
+        expanded = call_expansion.expand(parsed, whole, infer)
         named = [name for name in expanded.items if "/" not in name]
         variables: dict[str, Variable] = {}
         warnings = list(dict.fromkeys(parsed.warnings))
@@ -67,7 +65,7 @@ class Document:
         if source is None:
             return {}
         own = {fragment.name: fragment for fragment in self.parsed.fragments}
-        return quantizations.parse(source, own.get, frozenset(named))
+        return quantization_file.parse(source, own.get, frozenset(named))
 
     def _variable(
         self,
@@ -82,7 +80,7 @@ class Document:
         assert isinstance(label, str)
         assert isinstance(extents, list)
         shape = tuple(extent for extent in extents if isinstance(extent, int))
-        path = containers.data_path(label)
+        path = nnef_container.data_path(label)
         if path is None:
             raise call.fault("X2", f"label {quoted(label)} is no path inside the folder")
         if any(extent < 1 for extent in shape):
@@ -108,7 +106,7 @@ class Document:
 
 def load(path: str | Path) -> Document:
     """The document in a folder, text or archive. Raises DocumentError with a text that does not repeat the path."""
-    return _checked(containers.opened(Path(path)))
+    return _checked(nnef_container.opened(Path(path)))
 
 
 def loads(graph: str, quantization: str | None = None, files: Mapping[str, bytes] | None = None) -> Document:
@@ -116,7 +114,7 @@ def loads(graph: str, quantization: str | None = None, files: Mapping[str, bytes
 
     Raises DocumentError.
     """
-    return _checked(containers.held(graph, quantization, files))
+    return _checked(nnef_container.held(graph, quantization, files))
 
 
 def _checked(container: Container) -> Document:
@@ -131,9 +129,7 @@ def _missing_data(variables: Collection[Variable]) -> list[str]:
     if not missing:
         return []
     first, more = missing[0], len(missing) - 1
-    text = (
-        f"variable {quoted(first.name)} has no data file {quoted(f'{first.label}{containers.DATA_SUFFIX}')}"
-    )
+    text = f"variable {quoted(first.name)} has no data file {quoted(f'{first.label}{nnef_container.DATA_SUFFIX}')}"
     if len(missing) < len(variables):
         raise first.place.fault("V4", f"{text}; others have")
     others = f", nor {'have' if more > 1 else 'has'} {more} more" if more else ""
@@ -142,7 +138,7 @@ def _missing_data(variables: Collection[Variable]) -> list[str]:
 
 def _check_data(call: Call, variable: Variable, data: TensorFile, has_quantization: bool) -> None:
     """Rule V4. Codes of a quantized tensor are integers, whatever the variable's type."""
-    file = f"{variable.label}{containers.DATA_SUFFIX}"
+    file = f"{variable.label}{nnef_container.DATA_SUFFIX}"
     if data.shape != variable.shape:
         text = f"{quoted(file)} has shape {list(data.shape)}, the variable {list(variable.shape)}"
         raise call.fault("V4", text)

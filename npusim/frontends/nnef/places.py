@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from npusim.frontends.nnef.rules import RULES
+from npusim.frontends.nnef.nnef_rules import RULES
 from npusim.isa.base.errors import FormatError
 
 _LINE_END = re.compile(r"\r\n|\n|\r")

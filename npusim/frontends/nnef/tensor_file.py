@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.frontends.nnef.nnef_rules import RULES
 from npusim.frontends.nnef.places import DocumentError
-from npusim.frontends.nnef.rules import RULES
 
 HEADER_BYTES = 128
 OLD_HEADER_BYTES = 132

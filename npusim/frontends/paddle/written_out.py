@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.codes import DEQUANTIZE, QUANTIZE
-from npusim.frontends.forms.network import PADDLE, STANDARD, Node
+from npusim.frontends.forms.networks import PADDLE, STANDARD, Node
+from npusim.frontends.forms.qdq import DEQUANTIZE, QUANTIZE
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npusim.frontends.nnef import writer
-from npusim.frontends.nnef.export.conversion import Export
-from npusim.frontends.nnef.export.rows import CONVERT
-from npusim.frontends.nnef.network import Network
+from npusim.frontends.nnef import nnef_writer
+from npusim.frontends.nnef.call_network import Network
+from npusim.frontends.nnef.export.call_rows import CONVERT
+from npusim.frontends.nnef.export.nnef_export import Export
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Graph, Node
 
@@ -18,17 +18,17 @@ def write(path: str | Path, graph: Graph) -> None:
     Raises GraphError for what NNEF does not express, naming the layers.
     """
     network, data = network_of(graph)
-    writer.write(path, network, data)
+    nnef_writer.write(path, network, data)
 
 
 def written(graph: Graph) -> bytes:
     """The archive of a graph, with gzip. Raises GraphError likewise."""
-    return writer.packed(*network_of(graph))
+    return nnef_writer.packed(*network_of(graph))
 
 
 def unpacked(graph: Graph) -> bytes:
     """The archive of a graph, without gzip. Raises GraphError likewise."""
-    return writer.packed(*network_of(graph), is_compressed=False)
+    return nnef_writer.packed(*network_of(graph), is_compressed=False)
 
 
 def operators() -> frozenset[str]:

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from npusim.frontends.nnef.language.operators import item_of
+from npusim.frontends.nnef.call_network import Call, Infer, Item, Operand, ResultNames, Shape
 from npusim.frontends.nnef.language.syntax import Fragment, Parameter
-from npusim.frontends.nnef.language.types import (
+from npusim.frontends.nnef.language.value_operators import item_of
+from npusim.frontends.nnef.language.value_types import (
     ANY,
     ITEMS,
     Array,
@@ -17,7 +18,6 @@ from npusim.frontends.nnef.language.types import (
     Type,
     holds_tensors,
 )
-from npusim.frontends.nnef.network import Call, Infer, Item, Operand, ResultNames, Shape
 from npusim.frontends.nnef.places import DocumentError, Place, Source, quoted
 from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
 

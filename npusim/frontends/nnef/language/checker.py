@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from npusim.frontends.nnef.language import invocations, standard
-from npusim.frontends.nnef.language.operators import BUILTIN_OPERANDS, binary_type, builtin_type, unary_type
 from npusim.frontends.nnef.language.syntax import (
     Assignment,
     Builtin,
@@ -25,7 +24,13 @@ from npusim.frontends.nnef.language.syntax import (
     Unary,
     names_of,
 )
-from npusim.frontends.nnef.language.types import (
+from npusim.frontends.nnef.language.value_operators import (
+    BUILTIN_OPERANDS,
+    binary_type,
+    builtin_type,
+    unary_type,
+)
+from npusim.frontends.nnef.language.value_types import (
     INTEGER,
     LOGICAL,
     OPEN,

@@ -5,7 +5,7 @@ Flat syntax is the same grammar without what `_beyond_flat` refuses: so a messag
 
 from __future__ import annotations
 
-from npusim.frontends.nnef.language.elements import MOST_DEPTH, ElementReader
+from npusim.frontends.nnef.language.item_types import MOST_DEPTH, ElementReader
 from npusim.frontends.nnef.language.lexer import (
     END,
     IDENTIFIER,
@@ -27,7 +27,7 @@ from npusim.frontends.nnef.language.syntax import (
     Unary,
     gathered,
 )
-from npusim.frontends.nnef.language.types import (
+from npusim.frontends.nnef.language.value_types import (
     INTEGER,
     INTEGERS,
     LOGICAL,

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from npusim.frontends.nnef.language.standard import OPERATIONS, PROVISIONAL_NAMES
 from npusim.frontends.nnef.language.syntax import Expression, Fragment, Invocation, Name
-from npusim.frontends.nnef.language.types import (
+from npusim.frontends.nnef.language.value_types import (
     ITEMS,
     OPEN,
     UNTYPED,

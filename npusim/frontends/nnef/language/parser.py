@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npusim.frontends.nnef.language.elements import MOST_DEPTH
 from npusim.frontends.nnef.language.expressions import ExpressionParser
+from npusim.frontends.nnef.language.item_types import MOST_DEPTH
 from npusim.frontends.nnef.language.lexer import END, IDENTIFIER, NUMBER, QUOTED
 from npusim.frontends.nnef.language.syntax import (
     Assignment,
@@ -16,7 +16,7 @@ from npusim.frontends.nnef.language.syntax import (
     Parameter,
     Parsed,
 )
-from npusim.frontends.nnef.language.types import (
+from npusim.frontends.nnef.language.value_types import (
     ANY_TENSOR,
     INTEGER,
     ITEMS,

@@ -13,7 +13,7 @@ from typing import Any
 
 from npusim.frontends.nnef.language.parser import parse_body
 from npusim.frontends.nnef.language.syntax import Fragment, Literal, Parameter
-from npusim.frontends.nnef.language.types import (
+from npusim.frontends.nnef.language.value_types import (
     ANY_TENSOR,
     INTEGER,
     INTEGERS,

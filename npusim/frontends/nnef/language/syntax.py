@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from npusim.frontends.nnef.language.types import Array, Tuple, Type, common_of
+from npusim.frontends.nnef.language.value_types import Array, Tuple, Type, common_of
 from npusim.frontends.nnef.places import Source
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
 from npusim.frontends.forms.conversion import Conversion, Step
+from npusim.frontends.nnef.call_network import Attribute, Call, Operand
 from npusim.frontends.nnef.language import standard
-from npusim.frontends.nnef.language.types import Tensor
-from npusim.frontends.nnef.network import Attribute, Call, Operand
+from npusim.frontends.nnef.language.value_types import Tensor
 from npusim.frontends.nnef.places import DocumentError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
@@ -213,3 +214,23 @@ class CallConversion(Conversion):
         first = self.like(inputs[0])
         alike = [inputs[0], *(self.in_type(tensor, first) for tensor in inputs[1:])]
         return list(self.added(Step(op, alike, [first] * results, parameters)))
+
+
+Convert = Callable[[CallConversion], Sequence[int]]
+"""Adds the nodes of a call to a graph and returns the tensors of its results, arrays flattened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operation of NNEF.
+
+    name:      as documents have it.
+    convert:   how a call becomes nodes.
+    operators: the operators that these nodes may have, the main one first.
+    activated: whether the main operator takes an activation that follows as an operation of its own.
+    """
+
+    name: str
+    convert: Convert
+    operators: tuple[str, ...]
+    activated: bool = False

@@ -7,8 +7,8 @@ they are where they only move. ONNX rescales codes in float32: `caveat` says how
 from __future__ import annotations
 
 from npusim.base.extras import missing
-from npusim.frontends.onnx.export.conversion import Export
-from npusim.frontends.onnx.export.table import CONVERT, EXACT, FUSED_OPERATORS, MOVES
+from npusim.frontends.onnx.export.export_table import CONVERT, EXACT, FUSED_OPERATORS, MOVES
+from npusim.frontends.onnx.export.onnx_export import Export
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Graph, Node
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.network import MICROSOFT
+from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.pools import elements_seen, sums_by_taps
 from npusim.frontends.forms.row import Row
 from npusim.frontends.forms.windows import Window
-from npusim.frontends.onnx.operations.scaled import (
+from npusim.frontends.onnx.operations.block_quantized import (
     channels_as_they_were,
     channels_first,
     codes,
     requantized,
     result,
 )
-from npusim.frontends.onnx.operations.windows import window_of
+from npusim.frontends.onnx.operations.onnx_windows import window_of
 from npusim.isa.base.tensor import Quantization, TensorType
 
 # Of two operands
@@ -129,9 +129,9 @@ def _averaged(c: NodeConversion) -> Sequence[int]:
 def _averaged_by_taps(c: NodeConversion, x: int, window: Window, kind: TensorType) -> int:
     """Averages of float32 numbers, which become codes as those of the operator do: rounded with the zero point."""
     assert kind.quantization is not None
-    sums, shape = sums_by_taps(c, c.as_real(x), window), c.shape(x)[2:]
+    sums, shape = sums_by_taps(c, c.as_real(x), window), c.shape(x)
     whole = c.flag("count_include_pad")
-    seen: Any = np.array(prod(window.size)) if whole else elements_seen(window, shape, False)
+    seen: Any = np.array(prod(window.size)) if whole else elements_seen(window, shape)
     averages = c.step("div", [sums, c.constant(seen.astype(np.float32))])
     steps = c.step("div", [averages, c.scalar(kind.quantization.scale, averages)])
     steps = c.step("add", [steps, c.scalar(kind.quantization.zero_point, steps)])

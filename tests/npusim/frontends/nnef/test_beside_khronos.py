@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npusim.frontends.nnef.call_network import Network
 from npusim.frontends.nnef.document import loads
 from npusim.frontends.nnef.language import standard
-from npusim.frontends.nnef.network import Network
 from npusim.frontends.nnef.places import DocumentError
 from tests.npusim.frontends.nnef import khronos
 from tests.npusim.frontends.nnef.documents import flat, fragment, own

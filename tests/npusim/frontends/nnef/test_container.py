@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npusim.frontends.nnef import container
-from npusim.frontends.nnef.container import recognises
+from npusim.frontends.nnef import nnef_container
 from npusim.frontends.nnef.document import load, loads
+from npusim.frontends.nnef.nnef_container import recognises
 from npusim.frontends.nnef.places import DocumentError
 from npusim.frontends.nnef.tensor_file import dump
 from tests.npusim.frontends.nnef.documents import flat
@@ -228,7 +228,7 @@ def test_codes_may_stand_for_scalars_where_they_are_quantized() -> None:
 
 
 def test_an_archive_has_not_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(nnef_container, "MOST_MEMBERS", 2)
     with pytest.raises(DocumentError, match="the archive has more than 2 members"):
         load(written(tmp_path / "m.tar", tar(FILES)))
 
@@ -257,7 +257,7 @@ LABELS = (
 
 @pytest.mark.parametrize(("label", "path"), LABELS)
 def test_where_the_data_of_a_label_lies(label: str, path: str | None) -> None:
-    assert container.data_path(label) == path
+    assert nnef_container.data_path(label) == path
 
 
 TWO = flat(

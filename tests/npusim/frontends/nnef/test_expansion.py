@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from npusim.frontends.nnef.call_network import Call, Network
 from npusim.frontends.nnef.document import loads
-from npusim.frontends.nnef.network import Call, Network
 from npusim.frontends.nnef.places import DocumentError
 from tests.npusim.frontends.nnef.documents import flat, fragment, own
 

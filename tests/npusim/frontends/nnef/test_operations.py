@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.frontends.nnef import document, reader, tensor_file
+from npusim.frontends.nnef import document, nnef_reader, tensor_file
 from npusim.frontends.nnef.language import standard
-from npusim.frontends.nnef.operations.table import ROWS
+from npusim.frontends.nnef.operations.nnef_table import ROWS
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph
@@ -28,7 +28,7 @@ PRIMITIVE = {row.name for row in standard.OPERATIONS.values() if not row.body}
 
 def graph_of(text: str, files: dict[str, bytes] | None = None, whole: set[str] | None = None) -> Graph:
     """The checked graph; of operations that are made of others only those `whole` stay whole."""
-    return check(reader.graph_of(document.loads(text, None, files), builder("net", NCHW), whole))
+    return check(nnef_reader.graph_of(document.loads(text, None, files), builder("net", NCHW), whole))
 
 
 def operators(path: Path) -> list[str]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from npusim.frontends.nnef.document import loads
+from npusim.frontends.nnef.nnef_rules import RULES
 from npusim.frontends.nnef.places import DocumentError
-from npusim.frontends.nnef.rules import RULES
 from tests.npusim.frontends.nnef.documents import flat, fragment, own
 
 GRAPH = flat("w = variable(shape = [4,4,3,3], label = 'w'); z = conv(x, w); y = relu(z);")

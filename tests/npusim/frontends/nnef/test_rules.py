@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from npusim.frontends.nnef.document import loads
+from npusim.frontends.nnef.nnef_rules import RULES
 from npusim.frontends.nnef.places import DocumentError
-from npusim.frontends.nnef.rules import RULES
 from tests.npusim.frontends.nnef.broken_expressions import CALLS, DIALECTS, EXPRESSIONS
 from tests.npusim.frontends.nnef.broken_structure import DOCUMENT, FRAGMENTS, GRAPHS, LEXICAL
 

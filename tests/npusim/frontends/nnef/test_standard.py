@@ -7,7 +7,7 @@ import pytest
 from npusim.frontends.nnef.document import loads
 from npusim.frontends.nnef.language import standard
 from npusim.frontends.nnef.language.checker import check_standard
-from npusim.frontends.nnef.language.types import holds_tensors, is_generic
+from npusim.frontends.nnef.language.value_types import holds_tensors, is_generic
 from tests.npusim.frontends.nnef.documents import own
 
 FAMILIES = {

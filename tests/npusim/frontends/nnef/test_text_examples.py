@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.frontends.nnef.call_network import Network
 from npusim.frontends.nnef.document import loads
-from npusim.frontends.nnef.network import Network
 from npusim.frontends.nnef.places import DocumentError
 from tests.npusim.frontends.nnef.documents import provisional
 

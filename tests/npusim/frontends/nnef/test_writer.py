@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.frontends.nnef import writer
+from npusim.frontends.nnef import nnef_writer
+from npusim.frontends.nnef.call_network import Network
 from npusim.frontends.nnef.document import load, loads
-from npusim.frontends.nnef.network import Network
 from npusim.frontends.nnef.places import DocumentError
 from npusim.frontends.nnef.tensor_file import dump
 from tests.npusim.frontends.nnef.documents import flat, own
@@ -44,13 +44,13 @@ def test_a_model_comes_back(name: str, tmp_path: Path) -> None:
     whole = {"moments"}
     files = {"block/w.dat": dump(np.ones((4, 4, 3, 3), np.int8), quantized=True)}
     network = loads(flat(BODY), CODES, files).network(whole)
-    writer.write(tmp_path / name, network, {"block/w": files["block/w.dat"]})
+    nnef_writer.write(tmp_path / name, network, {"block/w": files["block/w.dat"]})
     again = load(tmp_path / name).network(whole)
     assert calls(again) == calls(network)
     assert again.missing() == ()
     scale = again.quantization["w"].tensors["scale"]
     assert scale.tolist() == [[0.5, 1.0, 2.0, 1e-06]]
-    writer.write(tmp_path / f"again_{name}", network, {"block/w": files["block/w.dat"]})
+    nnef_writer.write(tmp_path / f"again_{name}", network, {"block/w": files["block/w.dat"]})
     if name != "net":
         assert (tmp_path / f"again_{name}").read_bytes() == (tmp_path / name).read_bytes()
 
@@ -61,7 +61,7 @@ def test_a_flat_text_is_short_where_defaults_say_the_same() -> None:
             "( x )", "( x, w )"
         )
     ).network({"max_pool"})
-    assert writer.graph_text(network) == (
+    assert nnef_writer.graph_text(network) == (
         "version 1.0;\n\ngraph net(x, w) -> (y)\n{\n    x = external<scalar>(shape = [1, 4, 8, 8]);\n"
         "    w = external<logical>(shape = [1]);\n    y = max_pool(x, size = [1, 1, 2, 2]);\n}\n"
     )
@@ -69,7 +69,7 @@ def test_a_flat_text_is_short_where_defaults_say_the_same() -> None:
 
 def test_tensors_of_expanded_fragments_get_identifiers() -> None:
     network = loads(own("", "y_z = relu(x); y = softmax(y_z);")).network()
-    text = writer.graph_text(network)
+    text = nnef_writer.graph_text(network)
     again = loads(text).network()
     assert [call.operation for call in again.calls] == [call.operation for call in network.calls]
     assert len(again.items) == len(network.items)
@@ -77,7 +77,7 @@ def test_tensors_of_expanded_fragments_get_identifiers() -> None:
 
 def test_identifiers_are_those_of_the_language_and_differ() -> None:
     names = ["a", "a/b", "a_b", "a.b", "2x", "for", "", "é", "a"]
-    assert writer.identifiers(names) == {
+    assert nnef_writer.identifiers(names) == {
         "a": "a",
         "a/b": "a_b",
         "a_b": "a_b_2",
@@ -108,17 +108,17 @@ LITERALS: tuple[tuple[Any, str], ...] = (
 
 @pytest.mark.parametrize(("value", "text"), LITERALS)
 def test_values_as_literals(value: Any, text: str) -> None:
-    assert writer.literal(value) == text
+    assert nnef_writer.literal(value) == text
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), "both ' and \"", "a\nb"])
 def test_a_value_without_a_literal_is_refused(value: Any) -> None:
     with pytest.raises(DocumentError, match="NNEF has no literal for"):
-        writer.literal(value)
+        nnef_writer.literal(value)
 
 
 def test_an_operation_that_is_not_standard_is_refused() -> None:
     network = loads(flat("y = relu(x);")).network({"relu"})
     other = replace(network, calls=(replace(network.calls[1], operation="my_relu"),))
     with pytest.raises(DocumentError, match="my_relu is no standard operation of NNEF"):
-        writer.graph_text(other)
+        nnef_writer.graph_text(other)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import npusim
-from npusim.frontends.forms.elements import NARROW
+from npusim.frontends.forms.qdq import NARROW
 from npusim.isa.base.tensor import Array
 
 

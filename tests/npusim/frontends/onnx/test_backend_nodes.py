@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npusim.frontends.onnx.operations.table import row
+from npusim.frontends.onnx.operations.onnx_table import row
 from tests.examples import NIGHT, TURN
 from tests.npusim.frontends.onnx.backend import Node, nodes, outcome
 

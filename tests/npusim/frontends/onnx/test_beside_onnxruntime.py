@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.frontends.onnx.operations.table import ROWS
+from npusim.frontends.onnx.operations.onnx_table import ROWS
 from tests.npusim.frontends.onnx.coded_singles import CODED
 from tests.npusim.frontends.onnx.models import Single, model_of, written
 from tests.npusim.frontends.onnx.older_singles import OLDER

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import npusim
 from npusim.cli.app import app
 from npusim.frontends.onnx.export import caveat, written
-from npusim.frontends.onnx.export.table import CONVERT
+from npusim.frontends.onnx.export.export_table import CONVERT
 from npusim.isa.base.errors import GraphError, NpusimError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph import reference

@@ -395,5 +395,5 @@ def test_without_the_package_one_line_says_what_to_install(
 
 
 def test_the_package_is_imported_when_a_file_is_read() -> None:
-    code = "import sys; import npusim.frontends.onnx.operations.table; assert 'onnx' not in sys.modules"
+    code = "import sys; import npusim.frontends.onnx.operations.onnx_table; assert 'onnx' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.paddle.descriptor import ATTRIBUTES, ELEMENTS, messages
+from npusim.frontends.paddle.paddle_file import ATTRIBUTES, ELEMENTS, messages
 
 _LINE = re.compile(r"^\s*(?P<outputs>[^=]*?)\s*=\s*(?P<type>\w+)\((?P<inputs>[^)]*)\)\s*(?P<attributes>.*)$")
 _ATTRIBUTE = re.compile(r"(\w+)=(\[[^\]]*\]|'[^']*'|\S+)")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npusim
-from npusim.frontends.paddle.operations.table import ROWS
+from npusim.frontends.paddle.operations.paddle_table import ROWS
 from npusim.frontends.paddle.written_out import WRITTEN_OUT
 from tests.npusim.frontends.paddle.programs import model
 

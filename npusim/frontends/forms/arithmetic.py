@@ -1,0 +1,82 @@
+"""Matrix products, limits and conversions between element types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npusim.frontends.forms.conversion import Conversion
+
+
+def limited(c: Conversion, x: int, least: float, most: float) -> int:
+    """Elements between limits, which may be infinite."""
+    named = {
+        (0.0, np.inf): "relu",
+        (0.0, 6.0): "relu6",
+        (-1.0, 1.0): "relu_n1_to_1",
+        (0.0, 1.0): "relu_0_to_1",
+    }
+    op = named.get((least, most))
+    if op is not None:
+        return c.node(op, [x])
+    if least == -np.inf and most == np.inf:
+        return c.node("reshape", [x], shape=c.shape(x))
+    limits = np.finfo(np.float32)
+    return c.node("clip", [x], least=max(least, float(limits.min)), most=min(most, float(limits.max)))
+
+
+def converted(c: Conversion, x: int, dtype: str) -> int:
+    """Reals lose their fraction, and whole numbers what does not fit; truths are what is not 0."""
+    kind = c.builder.type(x)
+    if kind.dtype == dtype:
+        return c.step("reshape", [x], shape=kind.shape)
+    if dtype == "bool":
+        return c.step("not_equal", [x, c.scalar(0, x)], "bool")
+    if kind.real and dtype in ("int8", "uint8", "int16", "uint16"):
+        return c.cast(c.cast(x, "int32"), dtype)
+    return c.cast(x, dtype)
+
+
+def product(c: Conversion, a: int, b: int, *, final: bool = True) -> int:
+    """Matrices by matrices, as numpy multiplies them; by a constant one it is a layer with weights.
+
+    final: the product is the node's result, otherwise a step on the way.
+    """
+    shapes = c.shape(a), c.shape(b)
+    c.require(bool(shapes[0]) and bool(shapes[1]), "multiplies matrices or vectors, not scalars")
+    inner = shapes[0][-1], shapes[1][-2] if len(shapes[1]) > 1 else shapes[1][0]
+    c.require(
+        inner[0] == inner[1], f"{list(shapes[0])} and {list(shapes[1])} do not fit: {inner[0]} by {inner[1]}"
+    )
+    add = c.node if final else c.step
+    if c.builder.tensors[b].constant and len(shapes[1]) == 2 and 0 not in shapes[0] and min(shapes[1]) > 0:
+        kind = c.builder.type(a)
+        if kind.real or kind.quantization is not None:
+            return add("fully_connected", [a, c.transposed(b, (1, 0)), None], keep_num_dims=True)
+    if len(shapes[0]) == 1:
+        a = c.reshaped(a, (1, *shapes[0]))
+    if len(shapes[1]) == 1:
+        b = c.reshaped(b, (*shapes[1], 1))
+    kind = c.builder.type(a)
+    if not kind.real and kind.quantization is None:
+        return _whole(c, a, b, shapes)
+    made = add("batch_matmul", [a, b])
+    return _without_ones(c, made, shapes)
+
+
+def _without_ones(c: Conversion, made: int, shapes: tuple[Sequence[int], Sequence[int]]) -> int:
+    shape = list(c.shape(made))
+    if len(shapes[1]) == 1:
+        del shape[-1]
+    if len(shapes[0]) == 1:
+        del shape[-1 if len(shapes[1]) == 1 else -2]
+    return c.reshaped(made, shape)
+
+
+def _whole(c: Conversion, a: int, b: int, shapes: tuple[Sequence[int], Sequence[int]]) -> int:
+    """Whole numbers, which wrap; the operator has those of 32 bits."""
+    dtype = c.builder.type(a).dtype
+    c.require(dtype in ("int32", "uint32"), f"npusim has no products of matrices of {dtype}")
+    made = c.step("batch_matmul", [c.cast(a, "int32"), c.cast(b, "int32")])
+    return _without_ones(c, c.cast(made, dtype), shapes)

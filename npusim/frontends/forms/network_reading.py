@@ -1,0 +1,341 @@
+"""Networks to graphs: every node by its row, on quantized values where the plan of the network says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from npusim.frontends.forms import clipping, qdq_groups
+from npusim.frontends.forms.networks import Network, Node, Value, values_read
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.qdq import DEQUANTIZE, Codes
+from npusim.frontends.forms.row import Row
+from npusim.isa.base.elements import is_element
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.kernels.graph import folding
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.graph import UNKNOWN, Graph, Tensor
+from npusim.kernels.graph.names import quoted
+
+_UNKNOWN = (
+    "npusim does not have the operation; `npusim ops` lists all, npusim.register_operator adds your own"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The operations of a format.
+
+    name:    the format, as messages call it.
+    row:     the row of a node; None for an operation that npusim lacks.
+    missing: what to do without some operations that npusim lacks.
+    shapes:  the result shape of others, from the types of the operands.
+    states:  where a file states the types of results, for messages.
+    ends:    how a model is cut before an operation, for messages.
+    """
+
+    name: str
+    row: Callable[[Node], Row | None]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, Callable[[Sequence[TensorType]], tuple[int, ...]]] = field(default_factory=dict)
+    states: str = ""
+    ends: str = ""
+
+    def groupable(self, node: Node) -> bool:
+        """Whether the operation of a node may compute on quantized values."""
+        entry = self.row(node)
+        return entry is not None and entry.groups
+
+
+def graph_of(network: Network, builder: GraphBuilder, words: Vocabulary) -> Graph:
+    """Return the graph of a network. Raises GraphError, with the node's place, for what npusim does not have."""
+    network = _folded(network, words)
+    return _Reading(
+        network, builder, qdq_groups.plan(network, network.constants, words.groupable), words
+    ).graph()
+
+
+class _Reading:
+    """A network on its way into a graph."""
+
+    def __init__(
+        self,
+        network: Network,
+        builder: GraphBuilder,
+        plan: qdq_groups.Plan,
+        words: Vocabulary,
+        outer: _Reading | None = None,
+    ) -> None:
+        """outer: of the network that this one is a part of, whose values it sees."""
+        self.builder = builder
+        self.builder.read_with(folding.MOST_ELEMENTS)
+        self._outer = outer
+        self.makers: dict[int, int] = {}
+        self._network = network
+        self._words = words
+        self._plan = plan
+        self._numbers: dict[str, int] = {}
+        self._codes: dict[str, int] = {}
+        self._named_already: set[int] = set()
+
+    @property
+    def opsets(self) -> Mapping[str, int]:
+        return self._network.opsets
+
+    def graph(self) -> Graph:
+        network = self._network
+        for note in network.notes:
+            self.builder.note(note)
+        inputs = [_input(value) for value in network.inputs]
+        self.builder.expect(inputs)
+        for given in inputs:
+            self._numbers[given.name] = self.builder.input(given.name, given.type, given.size_names)
+        for node in network.nodes:
+            if node not in self._plan.gone:
+                self.add(node)
+        for note in qdq_groups.summary(self._plan.reasons):
+            self.builder.note(note)
+        return self.builder.graph([self._output(name) for name in network.outputs])
+
+    # What conversions ask, and what is asked of a reading
+
+    def number(self, name: str) -> int:
+        if name in self._numbers:
+            return self._numbers[name]
+        if name in self._network.constants:
+            data = self._network.constants[name]
+            self._numbers[name] = self.builder.constant(name, data)
+        elif name in self._codes:
+            node = Node("DequantizeLinear", "", name, (), (name,), {})
+            self._numbers[name] = NodeConversion(node, "", self).as_real(self._codes[name])
+        elif self._outer is not None:
+            return self._outer.number(name)
+        else:
+            raise GraphError(f"value {quoted(name)} is read, and nothing before writes it")
+        return self._numbers[name]
+
+    def codes(self, name: str) -> int | None:
+        if name not in self._codes and name not in self._numbers and self._outer is not None:
+            return self._outer.codes(name)
+        return self._codes.get(name)
+
+    def dequantized(self, name: str, codes: int) -> None:
+        self._codes[name] = codes
+
+    def bits(self, name: str) -> int:
+        return self._network.narrow.get(name, 0)
+
+    def result(self, name: str) -> Codes | None:
+        return self._plan.results.get(name)
+
+    def sums(self, node: Node) -> bool:
+        return node in self._plan.sums
+
+    def in_reals(self, node: Node, reason: str) -> None:
+        self._plan.reasons.append((reason, node))
+
+    def body(self, network: Network, operands: Sequence[int]) -> list[int]:
+        """The results of a network within a node for these inputs."""
+        self._write_out(len(network.nodes))
+        network = replace(network, constants={**self._network.constants, **network.constants})
+        plan = qdq_groups.plan(network, network.constants, self._words.groupable, self._held())
+        inner = _Reading(network, self.builder, plan, self._words, self)
+        inner.makers = self.makers
+        inner._numbers.update(zip([value.name for value in network.inputs], operands, strict=True))
+        inner._named_already.update(operands)
+        for node in network.nodes:
+            if node not in plan.gone:
+                inner.add(node)
+        self._plan.reasons += [reason for reason in plan.reasons if reason not in self._plan.reasons]
+        return [inner.number(name) for name in network.outputs]
+
+    def _write_out(self, count: int) -> None:
+        """Count the nodes of a nested graph each time that it is expanded."""
+        assert self.builder.budget is not None
+        self.builder.budget.write_out(count)
+
+    def _held(self) -> dict[str, qdq_groups.Seen]:
+        """The values in codes, those from outside among them."""
+        held = {} if self._outer is None else self._outer._held()
+        for name, number in self._codes.items():
+            kind, constant = self.builder.type(number), self.builder.tensors[number].constant
+            if kind.quantization is not None:
+                codes = Codes(kind.dtype, kind.quantization)
+                held[name] = qdq_groups.Seen(codes, kind.shape if constant else None)
+        return held
+
+    # Parts of the network
+
+    def add(self, node: Node) -> None:
+        """Adds what a node becomes. Raises GraphError for one that npusim does not have."""
+        entry = self._words.row(node)
+        if entry is not None and not any(node.outputs):
+            raise node.fault("has no output")
+        numbers: Sequence[int | None] | None
+        before = len(self.builder.nodes)
+        numbers = self._foreign(node) if entry is None else self._looked_up(node) or self._limited(node)
+        if numbers is None and entry is not None:
+            try:
+                numbers = entry.convert(NodeConversion(node, entry.inputs, self, entry.operators))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+                said = " ".join(str(fault).split())[:120]
+                raise node.fault(
+                    f"its inputs or attributes are none that the operation takes ({said})"
+                ) from None
+        if node.written is not None:
+            made = self.builder.nodes[before:]
+            self.builder.nodes[before:] = [replace(each, written=node.written) for each in made]
+        for name, number in zip(node.outputs, numbers or (), strict=False):
+            if name and number is not None:
+                coded = name in self._plan.results and self.builder.type(number).quantization is not None
+                (self._codes if coded else self._numbers)[name] = self._named(name, number, final=not coded)
+
+    def _foreign(self, node: Node) -> Sequence[int | None]:
+        """Add a node for an operation that npusim lacks and return its results; the host is timed by the bytes moved.
+
+        Raises GraphError if their element types and sizes are not known.
+        """
+        if node.operation in self._words.missing:
+            raise node.fault(self._words.missing[node.operation])
+        inputs = [self.number(name) if name else None for name in node.inputs]
+        read = {
+            *self._network.outputs,
+            *(each for reader in self._network.nodes for each in values_read(reader)),
+        }
+        names = [name for name in node.outputs if name in read]
+        types = [self._foreign_type(node, name, inputs) for name in names]
+        made = dict(
+            zip(
+                names,
+                self.builder.node(f'{self._words.name} "{node.kind}"', inputs, types, name=node.name),
+                strict=True,
+            )
+        )
+        return [made.get(name) for name in node.outputs]
+
+    def _foreign_type(self, node: Node, name: str, inputs: Sequence[int | None]) -> TensorType:
+        value, said = self._network.foreign.get(name), self._words.shapes.get(node.operation)
+        types = [self.builder.type(number) for number in inputs if number is not None]
+        if value is None and said is not None and types:
+            return replace(types[0], shape=said(types))
+        if value is not None and not is_element(value.dtype):
+            raise node.fault(
+                f"result {quoted(name)} has elements of type {value.dtype}, which npusim lacks; let the model end "
+                f"without it{self._words.ends}"
+            )
+        if value is not None and value.sizes is not None:
+            sizes = [self.builder.sizes.get(each) if isinstance(each, str) else each for each in value.sizes]
+            if sizes[:1] == [None] and types and types[0].shape:
+                sizes[:1] = types[0].shape[:1]
+                self.builder.note(
+                    f"result {quoted(name)} of {node.place} has a first axis which the file leaves open: taken to be "
+                    f"{sizes[0]}, that of the first operand; state another in the file{self._words.states}"
+                )
+            shape = tuple([each for each in sizes if isinstance(each, int)])
+            if len(shape) == len(sizes):
+                return TensorType(value.dtype, shape)
+        raise node.fault(
+            f"{_UNKNOWN}; --unknown host times it once the file says type and shape of "
+            f"{quoted(name)}{self._words.states}"
+        )
+
+    def _looked_up(self, node: Node) -> Sequence[int] | None:
+        """The result of what is one function of codes; None for other nodes."""
+        region = self._plan.tables.get(node)
+        if region is None:
+            return None
+        codes, name = self.codes(region.source), node.outputs[0]
+        assert codes is not None
+        kind, target = self.builder.type(codes), self._plan.results[name]
+        reading = _Reading(self._network, GraphBuilder(""), qdq_groups.Plan({name: target}), self._words)
+        every = np.arange(256, dtype=np.uint8).view(kind.numpy_dtype)
+        reading._codes[region.source] = reading.builder.constant("", every, kind.quantization)
+        for each in region.nodes:
+            reading.add(each)
+        result, bare = unshaped(target.dtype, target.quantization), replace(node, inputs=())
+        made = reading._codes[name] if name in reading._codes else reading.number(name)
+        entries = reading.builder.tensors[NodeConversion(bare, "", reading).in_type(made, result)].array
+        assert entries is not None
+        how = NodeConversion(bare, "", self)
+        return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
+
+    def _limited(self, node: Node) -> Sequence[int] | None:
+        """The result of a Relu or Clip on the codes that it has already; None where it takes a node of its own."""
+        bounds = self._plan.bounds.get(node)
+        codes = None if bounds is None else self.codes(node.inputs[0])
+        if bounds is None or codes is None:
+            return None
+        if clipping.lets_all_through(self.builder.type(codes), bounds):
+            return [codes]
+        maker = self.makers.get(codes)
+        if maker is None or not clipping.fused(self.builder, maker, bounds):
+            return None
+        self._named_already.discard(codes)  # it is what comes behind the bounds now
+        return [codes]
+
+    def _named(self, name: str, number: int, *, final: bool) -> int:
+        """A result under its own name, if it is nothing else already; a name that is not final may give way."""
+        held = self.builder.tensors[number]
+        if not held.constant and number not in self._named_already and number not in self.builder.inputs:
+            self.builder.rename(number, name)
+            if final:
+                self._named_already.add(number)
+        return number
+
+    def _output(self, name: str) -> int:
+        """An output, a tensor of its own with its own name."""
+        number = self.number(name)
+        held = self.builder.tensors[number]
+        taken = held.constant or number in self.builder.inputs or held.name != name
+        if taken:
+            how = NodeConversion(Node("Identity", "", name, (), (name,), {}), "", self)
+            number = how.node("reshape", [number], how.like(number), shape=held.type.shape)
+            self.builder.rename(number, name)
+        return number
+
+
+def _input(value: Value) -> Tensor:
+    """An input, with the sizes that the file leaves open and their names. Raises GraphError for one that is none."""
+    if not is_element(value.dtype):
+        raise GraphError(f"input {quoted(value.name)} has elements of type {value.dtype}, which npusim lacks")
+    if value.sizes is None:
+        raise GraphError(f"input {quoted(value.name)} says no shape; write one into the model")
+    shape = tuple(size if isinstance(size, int) else UNKNOWN for size in value.sizes)
+    names = tuple(size or "" for size in value.sizes if not isinstance(size, int))
+    return Tensor(value.name, TensorType(value.dtype, shape), size_names=names)
+
+
+def _folded(network: Network, words: Vocabulary) -> Network:
+    """A network without the nodes that follow from its constants; what they give are constants.
+
+    What DequantizeLinear gives stays with its codes.
+    """
+    builder = GraphBuilder(network.name)
+    reading = _Reading(network, builder, qdq_groups.Plan(), words)
+    constants, nodes = dict(network.constants), []
+    for node in network.nodes:
+        values = (
+            _values(node, reading, words) if all(name in constants for name in node.inputs if name) else None
+        )
+        if values is None:
+            nodes.append(node)
+        else:
+            constants.update(values)
+    return replace(network, nodes=tuple(nodes), constants=constants)
+
+
+def _values(node: Node, reading: _Reading, words: Vocabulary) -> dict[str, Array] | None:
+    """What a node on constants gives; None where only a run does, or it is a fault."""
+    entry = words.row(node)
+    if entry is None or node.operation == DEQUANTIZE or qdq_groups.captured(node):
+        return None
+    try:
+        reading.add(node)
+    except GraphError:
+        return None
+    arrays = {name: reading.builder.tensors[reading.number(name)].array for name in node.outputs if name}
+    values = {name: array for name, array in arrays.items() if array is not None}
+    return values if len(values) == len(arrays) else None

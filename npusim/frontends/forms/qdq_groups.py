@@ -1,0 +1,309 @@
+"""Which DequantizeLinear and QuantizeLinear make an operation on codes out of one on reals.
+
+Two passes over a network find out which values are held as codes. Backward: what a value is *quantised to*, if that is
+all that becomes of it. Rounding to codes is monotone and the same for every element, so a QuantizeLinear may be
+drawn through what only moves elements (Reshape, Concat, MaxPool ...) and through bounds (Relu, Clip). Forward: the
+codes that DequantizeLinear has read go through moves likewise; an operation that has codes among its operands, and
+whose results are quantised, is a *group* with what surrounds it. All of it gives the codes that the nodes give one by
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from npusim.frontends.forms import accumulators
+from npusim.frontends.forms.clipping import Limits
+from npusim.frontends.forms.lookup_regions import POINTWISE, Region, region_of, unneeded
+from npusim.frontends.forms.networks import Network, Node
+from npusim.frontends.forms.qdq import DEQUANTIZE, QUANTIZE, Codes, codes_of, moved_axis
+from npusim.isa.base.tensor import Array
+
+MOVES: Mapping[str, slice] = {
+    **dict.fromkeys(
+        (
+            *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose", "DepthToSpace", "SpaceToDepth"),
+            *("Slice", "Split", "Gather", "GatherElements", "GatherND", "Tile", "Expand", "Dropout"),
+            *("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "Pad", "Resize", "Trilu"),
+        ),
+        slice(0, 1),
+    ),
+    "Concat": slice(0, None),
+    "Where": slice(1, 3),
+    "Max": slice(0, None),
+    "Min": slice(0, None),
+}  # fmt: skip
+"""Operations whose results are elements of some of their inputs, and which inputs these are."""
+
+NEEDS_TARGET = frozenset({"Pad"})
+"""Moves that bring an element of their own, which codes hold only where they are quantised anyway."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of a network's values.
+
+    results: the codes in which values are held that no DequantizeLinear makes.
+    sums:    weighted sums of codes that become reals: of which no codes are made, or to which a real bias is added.
+    bounds:  what limits a value in the codes in which it is already.
+    tables:  what is one function of codes.
+    gone:    operations that are but parts of such.
+    reasons: why operations with codes among their operands do not make codes of them, with the operation.
+    """
+
+    results: dict[str, Codes] = field(default_factory=dict)
+    sums: set[Node] = field(default_factory=set)
+    bounds: dict[Node, Limits] = field(default_factory=dict)
+    tables: dict[Node, Region] = field(default_factory=dict)
+    gone: set[Node] = field(default_factory=set)
+    reasons: list[tuple[str, Node]] = field(default_factory=list)
+
+
+class Seen(NamedTuple):
+    """A value in codes that a body sees; shape: that of a constant."""
+
+    codes: Codes
+    shape: tuple[int, ...] | None
+
+
+def summary(reasons: Sequence[tuple[str, Node]]) -> list[str]:
+    """One line for each reason: how many operations it is for, and the first of them."""
+    by_reason: dict[str, list[Node]] = {}
+    for reason, node in reasons:
+        by_reason.setdefault(reason, []).append(node)
+    lines = []
+    for reason, nodes in by_reason.items():
+        others = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+        lines.append(f"{nodes[0].place}{others}: no group, because {reason}")
+    return lines
+
+
+def plan(
+    network: Network,
+    constants: Mapping[str, Array],
+    groupable: Callable[[Node], bool],
+    outer: Mapping[str, Seen] | None = None,
+) -> Plan:
+    """The plan of a network.
+
+    groupable: whether the operation of a node is one that may compute on codes.
+    outer:     what is known of values from outside, for the body of a node that decides.
+    """
+    return _Planning(network, constants, groupable, outer or {}).plan()
+
+
+_SAME_VALUE = frozenset({QUANTIZE, DEQUANTIZE, "Identity", "Dropout", "Relu", "Clip"})
+"""Operations that may give the tensor that they get."""
+
+_NONE = "no QuantizeLinear follows"
+
+_UNPAIRED = ""
+"""The reason of what is an output: there is no QuantizeLinear for it to be a group with."""
+
+
+class _Planning:
+    def __init__(
+        self,
+        network: Network,
+        constants: Mapping[str, Array],
+        groupable: Callable[[Node], bool],
+        outer: Mapping[str, Seen],
+    ) -> None:
+        self._network = network
+        self._constants = constants
+        self._groupable = groupable
+        self._readers: dict[str, list[Node]] = {}
+        self._kept = {*network.outputs, *chain.from_iterable(map(captured, network.nodes))}
+        self._targets: dict[str, Codes | str] = {}
+        self._held: dict[str, Codes] = {name: seen.codes for name, seen in outer.items()}
+        self._fixed: dict[str, tuple[int, ...]] = {name: data.shape for name, data in constants.items()}
+        self._fixed |= {name: seen.shape for name, seen in outer.items() if seen.shape is not None}
+        self._dtypes = {value.name: value.dtype for value in network.inputs}
+        self._dtypes |= {name: data.dtype.name for name, data in constants.items()}
+        self._makers = {name: node for node in network.nodes for name in node.outputs}
+        self._plan = Plan()
+        for node in network.nodes:
+            for name in dict.fromkeys(node.inputs):
+                self._readers.setdefault(name, []).append(node)
+
+    def plan(self) -> Plan:
+        for node in reversed(self._network.nodes):
+            for name in node.outputs:
+                self._targets[name] = self._target(name)
+        for node in self._network.nodes:
+            self._forward(node)
+        plan = self._plan
+        plan.gone = unneeded(self._network.nodes, plan.tables, self._kept)
+        plan.reasons = [(reason, node) for reason, node in plan.reasons if node not in plan.gone]
+        return plan
+
+    # Backward
+
+    def _target(self, name: str) -> Codes | str:
+        """What a value is quantised to, or why it is not."""
+        asked = [self._asked_by(reader, name) for reader in self._readers.get(name, ())]
+        codes = [each for each in asked if isinstance(each, Codes)]
+        if name in self._kept:
+            return "the result is an output too, or read by a body" if codes else _UNPAIRED
+        if not codes:
+            return str(asked[0]) if asked else _UNPAIRED
+        if len(codes) < len(asked):
+            return "the result is read in reals too"
+        if any(each != codes[0] for each in codes):
+            return "the result is quantised to different codes"
+        return codes[0]
+
+    def _asked_by(self, reader: Node, name: str) -> Codes | str:
+        """The codes in which a reader takes a value."""
+        if reader.operation == QUANTIZE and reader.inputs[0] == name:
+            codes = codes_of(reader, self._constants, self._network.narrow, self._dtypes.get(name, ""))
+            if codes is None or codes.quantization.axis is not None or codes.bits:
+                return "the result is quantised by other than one constant scale to 8 or 16 bits"
+            return codes
+        passed = name in reader.inputs[: 1 if bounds_of(reader, self._constants) else 0]
+        if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.role.operation]]):
+            targets = [self._targets.get(each, "") for each in reader.outputs if self._is_read(each)]
+            if targets and all(each == targets[0] for each in targets):
+                return targets[0]
+        return _NONE
+
+    def _is_read(self, name: str) -> bool:
+        return bool(name) and (name in self._kept or name in self._readers)
+
+    # Forward
+
+    def _forward(self, node: Node) -> None:
+        if not node.inputs or not node.outputs:
+            return
+        if node.operation in (QUANTIZE, DEQUANTIZE):
+            self._code(node)
+            return
+        if self._as_table(node):
+            return
+        held = [self._held.get(name) for name in node.inputs]
+        if not any(held) or not self._groupable(node):
+            return
+        if is_move(node):
+            self._move(node, held[MOVES[node.role.operation]])
+            return
+        targets = [self._targets[name] for name in node.outputs if self._is_read(name)]
+        misfit = accumulators.misfit(node, held, self._constants, self._fixed)
+        missing = next((each for each in targets if isinstance(each, str)), None)
+        if missing is not None and misfit is None and accumulators.has_sums(node, held):
+            self._plan.sums.add(node)
+            if missing not in (_UNPAIRED, _NONE):
+                self._plan.reasons.append((missing, node))
+            return
+        missing = misfit if missing is None else missing
+        if missing is None:
+            self._hold(node, dict(zip(node.outputs, self._codes(node), strict=True)))
+            limits = bounds_of(node, self._constants)
+            if limits and held[0] == self._held.get(node.outputs[0]) and not any(held[1:]):
+                self._plan.bounds[node] = limits._replace(alone=self._is_alone(node))
+        elif missing and any(
+            codes and name not in self._fixed for name, codes in zip(node.inputs, held, strict=True)
+        ):
+            self._plan.reasons.append((missing, node))
+
+    def _as_table(self, node: Node) -> bool:
+        """Whether a node ends what is one function of codes."""
+        target = self._targets[node.outputs[0]] if len(node.outputs) == 1 else None
+        if not isinstance(target, Codes) or node.role.operation not in POINTWISE or not self._groupable(node):
+            return False
+        region = region_of(node, self._held, self._makers, self._constants, target)
+        if region is None:
+            return False
+        self._plan.tables[node] = region
+        self._hold(node, {node.outputs[0]: target})
+        return True
+
+    def _is_alone(self, node: Node) -> bool:
+        """Whether nobody else reads what a node reads, be it under another name (QuantizeLinear and back)."""
+        name = node.inputs[0]
+        if name in self._kept or self._readers[name] != [node]:
+            return False
+        maker = self._makers.get(name)
+        return maker is not None and (maker.role.operation not in _SAME_VALUE or self._is_alone(maker))
+
+    def _codes(self, node: Node) -> list[Codes | None]:
+        targets = [self._targets[name] for name in node.outputs]
+        return [each if isinstance(each, Codes) else None for each in targets]
+
+    def _hold(self, node: Node, codes: Mapping[str, Codes | None]) -> None:
+        for name, each in codes.items():
+            if each is not None:
+                self._held[name] = self._plan.results[name] = each
+
+    def _code(self, node: Node) -> None:
+        """What QuantizeLinear and DequantizeLinear say of their results."""
+        if not node.inputs or not node.outputs:
+            return  # the reader says so
+        source, target = node.inputs[0], node.outputs[0]
+        codes = codes_of(node, self._constants, self._network.narrow, self._dtypes.get(source, ""))
+        if source in self._fixed:
+            self._fixed[target] = self._fixed[source]
+        if codes is not None and node.operation == DEQUANTIZE:
+            self._held[target] = codes
+        elif codes is not None:
+            self._dtypes[target] = codes.dtype
+
+    def _move(self, node: Node, held: Sequence[Codes | None]) -> None:
+        """A move gives the codes that it gets; where these are several, those that its results are quantised to."""
+        first, targets = held[0], self._codes(node)
+        same = first is not None and all(each == first for each in held)
+        if first is not None and first.quantization.axis is not None:
+            found = moved_axis(node, first, self._fixed.get(node.inputs[0]), self._constants)
+            if found is not None and same:
+                codes, shape = found
+                self._fixed[node.outputs[0]] = shape
+                self._hold(node, {node.outputs[0]: codes})
+        elif same and (node.role.operation not in NEEDS_TARGET or first in targets):
+            self._hold(node, dict.fromkeys(filter(None, node.outputs), first))
+        elif any(held) and all(each is not None for each in targets):
+            self._hold(node, dict(zip(node.outputs, targets, strict=True)))
+
+
+def is_move(node: Node) -> bool:
+    """Whether a node's results are elements of its inputs."""
+    node = node.role
+    if node.domain or node.operation not in MOVES:
+        return False
+    if node.operation == "Resize":
+        return bool(node.attributes.get("mode", "nearest") == "nearest")
+    if node.operation == "MaxPool":
+        return len(node.outputs) == 1
+    return node.operation != "Dropout" or len(node.inputs) < 3
+
+
+def bounds_of(node: Node, constants: Mapping[str, Array]) -> Limits | None:
+    """What a Relu or Clip limits a value to; None for other operations, and for limits that only a run gives."""
+    node = node.role
+    if node.domain or node.operation not in ("Relu", "Clip"):
+        return None
+    if node.operation == "Relu":
+        return Limits(0.0, inf)
+    limits = []
+    for place, (name, without) in enumerate((("min", -inf), ("max", inf)), 1):
+        value: Any = node.attributes.get(name, without)
+        if place < len(node.inputs) and node.inputs[place]:
+            value = constants.get(node.inputs[place])
+            if value is None or np.size(value) != 1:
+                return None
+        limits.append(float(np.asarray(value, np.float32).reshape(())))
+    least, most = limits
+    return Limits(least, most) if least <= most else None
+
+
+def captured(node: Node) -> set[str]:
+    """The values that the bodies of a node read or give, those from outside among them."""
+    names: set[str] = set()
+    for body in node.attributes.values():
+        if isinstance(body, Network):
+            names.update(body.outputs, *(each.inputs for each in body.nodes), *map(captured, body.nodes))
+    return names

@@ -1,0 +1,200 @@
+"""Codes and reals: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.qdq import Codes, codes_of, held_type
+from npusim.frontends.forms.row import Row
+from npusim.isa.base.elements import element, is_element
+from npusim.isa.base.tensor import Quantization
+from npusim.kernels.graph.builder import unshaped
+
+
+def _codes(c: NodeConversion, dtype: str = "") -> Codes | None:
+    """What a node says of codes, if it is constant and not in blocks; dtype: that of what it dequantises."""
+    values = dict(zip(("x", "scale", "zero_point"), c.source.inputs, strict=False))
+    names = {name: value for name, value in values.items() if value and name != "x"}
+    known = {value: array for name, value in names.items() if (array := c.known(name)) is not None}
+    bits = {value: c.bits(name) for name, value in names.items()}
+    codes = codes_of(c.source, known, bits, dtype)
+    return None if codes is None or c.builder.type(c.real("scale")).dtype != "float32" else codes
+
+
+def _at_axis(c: NodeConversion, scaling: Quantization, shape: Sequence[int]) -> Quantization:
+    if scaling.axis is None:
+        return scaling
+    axis = c.axis(scaling.axis, len(shape))
+    c.require(
+        len(scaling.scales) == shape[axis],
+        f"has {len(scaling.scales)} scales for the {shape[axis]} elements of axis {axis}",
+    )
+    return replace(scaling, axis=axis)
+
+
+def _quantize(c: NodeConversion) -> Sequence[int]:
+    """Reals to codes, or codes to other codes; those that are the same already stay."""
+    codes = _codes(c)
+    held = None if codes is None or codes.quantization.axis is not None else _held(c)
+    x = as_floats(c, c.real("x")) if held is None else held
+    if codes is None or (held is None and c.builder.type(x).dtype != "float32"):
+        return [_quantized_by_steps(c, x)]
+    _require_codes(c, codes.dtype)
+    target = unshaped(codes.dtype, _at_axis(c, codes.quantization, c.shape(x)))
+    if c.like(x) == target and not codes.bits:
+        return [x]
+    return [c.node("quantize", [x], target, rescale="float32", bits=codes.bits)]
+
+
+def _held(c: NodeConversion) -> int | None:
+    """The codes of one scale that are dequantised to what is quantised."""
+    held = c.codes("x")
+    scaling = None if held is None else c.builder.type(held).quantization
+    return held if scaling is not None and scaling.axis is None else None
+
+
+def _dequantize(c: NodeConversion) -> Sequence[int | None]:
+    x = c.real("x")
+    _require_codes(c, c.builder.type(x).dtype)
+    codes = _codes(c, c.builder.type(x).dtype)
+    asked = _real_type(c, "output_dtype")
+    if codes is None or asked != "float32":
+        return [c.cast(_dequantized_by_steps(c, x), asked)]
+    c.dequantized(c.coded(x, _at_axis(c, codes.quantization, c.shape(x))))
+    return [None]
+
+
+def as_floats(c: NodeConversion, tensor: int) -> int:
+    """Whole numbers as float32; reals stay."""
+    kind = c.builder.type(tensor)
+    return tensor if kind.real else c.node("cast", [c.plainly(tensor)], c.plain("float32"))
+
+
+# Step by step, where scales follow from data, lie in blocks, or are no float32
+
+
+def _quantized_by_steps(c: NodeConversion, x: int) -> int:
+    """In the precision that the node says, or that of its scale."""
+    scale, zero = _spread(c, "scale", x), _optional(c, "zero_point", x)
+    precision = _real_type(c, "precision")
+    ratio = c.node("div", [c.cast(x, precision), c.cast(scale, precision)], c.plain(precision))
+    return steps_of(c, ratio, zero, *_asked_type(c))
+
+
+def _real_type(c: NodeConversion, attribute: str) -> str:
+    """The element type that an attribute says, otherwise that of the scale."""
+    said = int(c.attribute(attribute, 0))
+    dtype = held_type(said)[0] if said else c.builder.type(c.real("scale")).dtype
+    c.require(
+        is_element(dtype) and element(dtype).kind == "real", f"npusim has no reals of type {dtype} here"
+    )
+    return dtype
+
+
+def steps_of(c: NodeConversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
+    """Whole numbers rint(ratio) + zero within the codes of a type: QuantizeLinear behind its division."""
+    wide = c.plain("float32")
+    ratio = ratio if c.builder.type(ratio).dtype == "float32" else c.node("cast", [ratio], wide)
+    known = None if zero is None else c.builder.tensors[zero].array
+    first = 0 if known is None or known.size > 1 else int(known.reshape(-1)[0])
+    if zero is not None and (known is None or known.size > 1):
+        ratio = c.node("add", [c.node("round", [ratio], wide), as_floats(c, zero)], wide)
+    counted = unshaped(dtype, Quantization((1.0,), (first,)))
+    return c.plainly(c.node("quantize", [ratio], counted, rescale="float32", bits=bits))
+
+
+def _dequantized_by_steps(c: NodeConversion, x: int) -> int:
+    steps = c.plainly(x)
+    scale = _spread(c, "scale", x)
+    zero = _optional(c, "zero_point", x)
+    if zero is not None:
+        whole = c.plain("int32")
+        steps = c.node("sub", [c.node("cast", [each], whole) for each in (steps, c.plainly(zero))], whole)
+    kind = c.plain(c.builder.type(scale).dtype)
+    return c.node("mul", [c.node("cast", [steps], kind), scale], kind)
+
+
+def _asked_type(c: NodeConversion) -> tuple[str, int]:
+    if c.has("zero_point"):
+        _require_codes(c, dtype := c.builder.type(c.real("zero_point")).dtype)
+        return dtype, c.bits("zero_point")
+    said = int(c.attribute("output_dtype", 0))
+    dtype, bits = held_type(said) if said else ("uint8", 0)
+    _require_codes(c, dtype)
+    return dtype, bits
+
+
+def _require_codes(c: NodeConversion, dtype: str) -> None:
+    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
+
+
+def _optional(c: NodeConversion, name: str, x: int) -> int | None:
+    return _spread(c, name, x) if c.has(name) else None
+
+
+def _spread(c: NodeConversion, name: str, x: int) -> int:
+    """Scales or zero points as they broadcast with what has them."""
+    number, shape = c.plainly(c.real(name)), c.shape(x)
+    own = c.shape(number)
+    if len(own) == 0 or own == (1,):
+        return c.reshaped(number, ())
+    axis = c.axis(int(c.attribute("axis", 1)), len(shape))
+    if len(own) == 1:
+        c.require(own[0] == shape[axis], f"{name} has {own[0]} elements for the {shape[axis]} of axis {axis}")
+        return c.reshaped(number, (*own, *(1,) * (len(shape) - 1 - axis)))
+    return _repeated(c, name, number, axis, shape)
+
+
+def _repeated(c: NodeConversion, name: str, number: int, axis: int, shape: Sequence[int]) -> int:
+    """One value for each block along an axis, as many times as a block is long; the last one may be short."""
+    own, size = c.shape(number), int(c.attribute("block_size", 0))
+    blocks = -(-shape[axis] // size) if size > 0 else 0
+    fitting = (*shape[:axis], blocks, *shape[axis + 1 :])
+    c.require(
+        own == fitting, f"{name} {list(own)} does not fit {list(shape)} in blocks of {size} along axis {axis}"
+    )
+    split = c.reshaped(number, (*own[: axis + 1], 1, *own[axis + 1 :]))
+    times = tuple(size if place == axis + 1 else 1 for place in range(len(own) + 1))
+    dtype = c.plain(c.builder.type(number).dtype)
+    tiled = c.node("tile", [split], dtype, multiples=times)
+    whole = c.reshaped(tiled, (*own[:axis], blocks * size, *own[axis + 1 :]))
+    if blocks * size == shape[axis]:
+        return whole
+    rank = len(shape)
+    return c.node("slice", [whole], dtype, begin=(0,) * rank, size=tuple(shape), strides=(1,) * rank)
+
+
+# Scales that follow from what is quantised
+
+
+def dynamically(c: NodeConversion, x: int) -> tuple[int, ...]:
+    """Codes uint8, scale and zero point of DynamicQuantizeLinear."""
+    kinds = [unshaped("uint8"), unshaped("float32"), unshaped("uint8")]
+    return c.nodes("dynamic_quantize", [x], kinds)
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "QuantizeLinear",
+        "x scale zero_point?",
+        _quantize,
+        ("quantize", "div", "round", "add", "cast"),
+        groups=False,
+    ),
+    Row(
+        "DequantizeLinear",
+        "x scale zero_point?",
+        _dequantize,
+        ("dequantize", "cast", "sub", "mul", "tile", "slice"),
+        groups=False,
+    ),
+    Row(
+        "DynamicQuantizeLinear",
+        "x",
+        lambda c: dynamically(c, c.real("x")),
+        ("dynamic_quantize",),
+        groups=False,
+    ),
+)

@@ -1,0 +1,220 @@
+"""A graph on its way into an NNEF model: calls, entries of the quantization file, and data files.
+
+Images lie channels-first in NNEF: they are transposed when somebody needs them so, or needs them back, and stay as they
+are through operations on elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.inexpressible import for_every_node
+from npusim.frontends.nnef import tensor_file
+from npusim.frontends.nnef.call_network import Attribute, Call, Item, Network, Operand, Quantization, Variable
+from npusim.frontends.nnef.operations.call_conversion import DTYPES
+from npusim.frontends.nnef.places import Place, Source
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Quantization as Scaling
+from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.layout import permuted_tensor
+
+TO_CHANNELS_FIRST = (0, 3, 1, 2)
+_TO_CHANNELS_LAST = (0, 2, 3, 1)
+_NOWHERE = Place(Source("", ""), 0)
+_ITEMS: Mapping[str, Item] = {
+    "real": "scalar",
+    "truth": "logical",
+    "signed": "integer",
+    "unsigned": "integer",
+}
+
+LIMITS = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0), "relu_0_to_1": (0.0, 1.0)}
+
+
+Convert = Callable[["Export", Node], None]
+
+
+class Export:
+    """A graph on its way into calls; tensors are known by their numbers, and channels-first twins by `firsts`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.calls: list[Call] = []
+        self._items: dict[str, Item] = {}
+        self._entries: dict[str, Quantization] = {}
+        self._variables: dict[str, Variable] = {}
+        self._data: dict[str, bytes] = {}
+        self.lasts: dict[int, str] = {}
+        self.firsts: dict[int, str] = {}
+
+    def network(self, convert: Convert) -> tuple[Network, dict[str, bytes]]:
+        """The network and its data files by label; `convert` adds the calls of a node."""
+        graph = self.graph
+        inputs = []
+        for number in graph.inputs:
+            kind = graph.tensors[number].type
+            self.lasts[number] = self.call("external", self.fresh(number), kind, shape=list(kind.shape))
+            inputs.append(self.lasts[number])
+        for_every_node(graph, lambda node: convert(self, node), refused=self._refused)
+        outputs = tuple(self.last(number) for number in graph.outputs)
+        whole = Network(
+            graph.name, tuple(inputs), outputs, tuple(self.calls), self._items, self._variables, self._entries
+        )
+        return whole, self._data
+
+    def _refused(self, node: Node) -> None:
+        """A node that is refused has results nevertheless, for those behind it, which may be refused too."""
+        self.lasts |= dict.fromkeys(node.outputs, "")
+
+    # Names and calls
+
+    def fresh(self, number: int, suffix: str = "") -> str:
+        """A name that no tensor has yet."""
+        stem = self.graph.tensors[number].name.split(";")[0] + suffix
+        name, count = stem, 1
+        while name in self._items:
+            count += 1
+            name = f"{stem}_{count}"
+        return name
+
+    def kind(self, number: int) -> TensorType:
+        """The type of a tensor of the graph."""
+        return self.graph.tensors[number].type
+
+    def call(
+        self,
+        operation: str,
+        name: str,
+        kind: TensorType,
+        *tensors: Operand | tuple[Operand, ...],
+        **attributes: Any,
+    ) -> str:
+        """Adds a call with one result of this type, and gives its name."""
+        self.calls.append(self._made(operation, (name,), kind, tensors, attributes))
+        self.note(name, kind)
+        return name
+
+    def calls_of_several(
+        self,
+        operation: str,
+        names: Sequence[str],
+        kinds: Sequence[TensorType],
+        tensor: str,
+        **attributes: Any,
+    ) -> None:
+        """Adds a call whose result is an array."""
+        self.calls.append(self._made(operation, (tuple(names),), kinds[0], (tensor,), attributes))
+        for name, kind in zip(names, kinds, strict=True):
+            self.note(name, kind)
+
+    @staticmethod
+    def _made(
+        operation: str, results: Any, kind: TensorType, tensors: Any, attributes: dict[str, Any]
+    ) -> Call:
+        operands = {f"operand{index}": operand for index, operand in enumerate(tensors)}
+        item = _ITEMS[kind.element.kind] if kind.quantization is None else "scalar"
+        return Call(operation, results, operands, attributes, item, _NOWHERE)
+
+    def note(self, name: str, kind: TensorType) -> None:
+        """What a tensor holds, and its codes."""
+        if kind.quantization is None and kind.dtype not in DTYPES.values():
+            raise GraphError(f"tensor {name!r}: NNEF has no {kind.dtype}")
+        if kind.quantization is None:
+            self._items[name] = _ITEMS[kind.element.kind]
+            return
+        self._items[name] = "scalar"
+        self._entries[name] = _entry(kind, kind.quantization)
+
+    # Tensors
+
+    def last(self, number: int) -> str:
+        """A tensor as the graph has it."""
+        if number not in self.lasts:
+            tensor = self.graph.tensors[number]
+            if tensor.constant:
+                self.lasts[number] = self.variable(number, tensor)
+            else:
+                name = self.fresh(number)
+                self.lasts[number] = self.call(
+                    "transpose", name, tensor.type, self.firsts[number], axes=list(_TO_CHANNELS_LAST)
+                )
+        return self.lasts[number]
+
+    def first(self, number: int) -> str:
+        """An image with its channels first."""
+        if number not in self.firsts:
+            tensor = permuted_tensor(self.graph.tensors[number], TO_CHANNELS_FIRST)
+            if tensor.constant:
+                self.firsts[number] = self.variable(number, tensor)
+            else:
+                name = self.fresh(number, "_nchw")
+                source = self.last(number)
+                self.firsts[number] = self.call(
+                    "transpose", name, tensor.type, source, axes=list(TO_CHANNELS_FIRST)
+                )
+        return self.firsts[number]
+
+    def variable(self, number: int, tensor: Tensor, array: Array | None = None) -> str:
+        """A variable with the data of a constant, which may be given in another shape."""
+        data = tensor.array if array is None else array
+        if data is None:
+            raise GraphError(f"constant {tensor.name!r} is known by its size only")
+        name = self.fresh(number)
+        label = f"variable{len(self._variables) + 1}"
+        kind = tensor.type
+        self.call("variable", name, kind, shape=list(kind.shape), label=label)
+        self._variables[name] = Variable(name, label, kind.shape, self._items[name], _NOWHERE)
+        self._data[label] = tensor_file.dump(np.asarray(data), quantized=kind.quantization is not None)
+        return name
+
+    def result(
+        self,
+        node: Node,
+        operation: str,
+        *tensors: Operand | tuple[Operand, ...],
+        first: bool = False,
+        **attributes: Any,
+    ) -> None:
+        """The only result of a node: `first` with its channels first; a fused activation follows."""
+        number = node.outputs[0]
+        kind = self.kind(number)
+        if first:
+            kind = permuted_tensor(Tensor("", kind), TO_CHANNELS_FIRST).type
+        activation = getattr(node.parameters, "activation", "none")
+        suffix = "_nchw" if first else ""
+        name = self.call(
+            operation,
+            self.fresh(number, f"{suffix}_sum" if activation != "none" else suffix),
+            kind,
+            *tensors,
+            **attributes,
+        )
+        if activation == "relu":
+            name = self.call("relu", self.fresh(number, suffix), kind, name)
+        elif activation != "none":
+            name = self.call("clamp", self.fresh(number, suffix), kind, name, *LIMITS[activation])
+        (self.firsts if first else self.lasts)[number] = name
+
+    def is_first(self, number: int) -> bool:
+        """Whether a tensor is there with its channels first, and not as the graph has it."""
+        return number in self.firsts and number not in self.lasts
+
+
+def _entry(kind: TensorType, scaling: Scaling) -> Quantization:
+    """An entry of the quantization file; several values lie along their axis."""
+    before = (1,) * scaling.axis if scaling.axis is not None else ()
+    shape = (*before, len(scaling.scales)) if scaling.axis is not None else ()
+    numbers: Any = {
+        "zero_point": np.array(scaling.zero_points, np.int64).reshape(shape),
+        "scale": np.array(scaling.scales, np.float64).reshape(shape),
+    }
+    attributes: dict[str, Attribute] = {
+        "bits": kind.element.bits,
+        "signed": kind.element.kind == "signed",
+        "symmetric": False,
+    }
+    return Quantization("zero_point_linear_quantize", numbers, attributes, _NOWHERE)

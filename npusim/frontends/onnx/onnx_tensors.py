@@ -1,0 +1,119 @@
+"""Tensors of ONNX files to arrays, those whose bytes lie in files beside the model included."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.forms.qdq import NARROW, type_name
+from npusim.isa.base import user_file
+from npusim.isa.base.elements import is_element
+from npusim.isa.base.errors import FormatError
+from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.names import quoted
+
+MOST_ELEMENTS = 1 << 26
+"""Of a tensor that is mostly zeros: so many a file may ask for in a few bytes."""
+
+
+def array_of(tensor: Any, folder: Path) -> Array:
+    """The numbers of a TensorProto; codes of less than a byte are one a byte.
+
+    Raises FormatError for damaged ones, for element types that npusim lacks, and for bytes that are not there.
+    """
+    import onnx
+
+    where = f"constant {quoted(tensor.name)}"
+    dtype = _held(tensor.data_type, where)
+    if min(tensor.dims, default=0) < 0:
+        raise FormatError(f"{where}: has shape {list(tensor.dims)}, with a size below 0")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        tensor = _with_bytes(tensor, folder, where)
+    try:
+        array = onnx.numpy_helper.to_array(tensor)
+    except Exception as fault:  # the package raises what it comes across
+        raise FormatError(f"{where}: {line(fault)}") from None
+    return np.ascontiguousarray(array.astype(dtype, copy=False)).reshape(array.shape)
+
+
+def dense(tensor: Any, folder: Path) -> Array:
+    """The numbers of a SparseTensorProto, with zeros where it has none."""
+    where = f"sparse constant {quoted(tensor.values.name)}"
+    shape = tuple(tensor.dims)
+    if min(shape, default=0) < 0 or prod(shape) > MOST_ELEMENTS:
+        raise FormatError(
+            f"{where}: has shape {list(shape)}; npusim makes {MOST_ELEMENTS:,} elements at most"
+        )
+    values: Any = array_of(tensor.values, folder).reshape(-1)
+    places: Any = array_of(tensor.indices, folder)
+    if places.ndim == 2 and places.shape[1] == len(shape):
+        limits = np.array(shape)
+        inside = bool(np.all((places >= 0) & (places < limits)))
+        places = np.ravel_multi_index(tuple(places.T), shape) if inside and len(places) else np.arange(0)
+    else:
+        inside = places.ndim == 1 and bool(np.all((places >= 0) & (places < prod(shape))))
+    if not inside or len(places) != len(values):
+        raise FormatError(f"{where}: its indices do not fit {len(values)} values of shape {list(shape)}")
+    flat = np.zeros(prod(shape), values.dtype)
+    flat[places] = values
+    return flat.reshape(shape)
+
+
+def line(fault: Exception) -> str:
+    """What an exception of somebody else says, in one line."""
+    return " ".join(str(fault).split())[:200] or type(fault).__name__
+
+
+def _held(code: int, where: str) -> str:
+    """The element type in which numbers of a type are held."""
+    name = type_name(code)
+    held = NARROW.get(name, (name, 0))[0]
+    if not is_element(held):
+        raise FormatError(f"{where}: has elements of type {name}, which npusim lacks")
+    return held
+
+
+def _with_bytes(tensor: Any, folder: Path, where: str) -> Any:
+    """The same tensor with the bytes of its file."""
+    import onnx
+
+    said = {entry.key: entry.value for entry in tensor.external_data}
+    place = said.get("location", "")
+    path = _inside(folder, place, where)
+    try:
+        offset, length = int(said.get("offset") or 0), int(said.get("length") or -1)
+    except ValueError:
+        raise FormatError(f"{where}: offset or length of its bytes is no number") from None
+    name = type_name(tensor.data_type)
+    bits = NARROW[name][1] if name in NARROW else 8 * np.dtype(name).itemsize
+    needed = -(-prod(tensor.dims) * bits // 8)
+    if length not in (-1, needed):
+        raise FormatError(f"{where}: {length} bytes of {quoted(place)} are said, its shape takes {needed}")
+    with user_file.opened(path, user_file.MODEL, FormatError, f"{where}: file {quoted(place)}") as file:
+        size = path.stat().st_size
+        if offset < 0 or offset + needed > size:
+            raise FormatError(
+                f"{where}: bytes {offset} to {offset + needed} are not in {quoted(place)}, which has {size}"
+            )
+        file.seek(offset)
+        data = file.read(needed)
+    return onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
+
+
+def _inside(folder: Path, place: str, where: str) -> Path:
+    """The path of a file in the folder of a model. Raises FormatError for one that leads elsewhere."""
+    parts = PurePosixPath(place).parts
+    outside = place.startswith("/") or PureWindowsPath(place).drive or "\\" in place or ".." in parts
+    if not parts or outside:
+        raise FormatError(f"{where}: file {quoted(place)} must be a path within the folder of the model")
+    path = folder.joinpath(*parts)
+    try:
+        leads = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # a circle of links, a NUL
+        leads = False
+    if not leads:
+        raise FormatError(f"{where}: file {quoted(place)} leads out of the folder of the model")
+    return path

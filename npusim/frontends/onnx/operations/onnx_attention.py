@@ -1,0 +1,422 @@
+"""Attention: the standard operation, and those of com.microsoft."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.forms.conversion import MOST_CONSTANT
+from npusim.frontends.forms.moves import surrounded_by
+from npusim.frontends.forms.networks import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.row import Row
+from npusim.frontends.onnx.operations.onnx_moves import from_front
+from npusim.frontends.onnx.operations.quantized_products import product_in_reals
+
+
+def _attention(c: NodeConversion) -> Sequence[int | None]:
+    """softmax(Q K' * scale + mask) V by heads; several heads of Q may share one of K and V."""
+    flat = len(c.shape(c.real("Q"))) == 3
+    query = _by_head(c, c.real("Q"), "q_num_heads")
+    key, value = (_by_head(c, c.real(name), "kv_num_heads") for name in ("K", "V"))
+    before = 0
+    if c.has("past_key"):
+        before = c.shape(c.real("past_key"))[2]
+        key = c.step("concatenation", [c.real("past_key"), key], axis=2)
+        value = c.step("concatenation", [c.real("past_value"), value], axis=2)
+    batch, heads, rows, depth = c.shape(query)
+    shared, columns = c.shape(key)[1], c.shape(key)[2]
+    c.require(shared > 0 and heads % shared == 0, f"{heads} heads of Q do not fall to {shared} of K")
+    scale = sqrt(float(c.attribute("scale", 0.0) or 1 / sqrt(depth)))
+    query, scaled = (c.step("mul", [tensor, c.scalar(scale, tensor)]) for tensor in (query, key))
+    grouped = c.reshaped(query, (batch, shared, heads // shared * rows, depth))
+    scores = c.step("batch_matmul", [grouped, scaled], adj_y=True)
+    scores = c.reshaped(scores, (batch, heads, rows, columns))
+    first, cap = scores, float(c.attribute("softcap", 0.0))
+    if cap:
+        scores = c.step(
+            "mul", [c.step("tanh", [c.step("div", [scores, c.scalar(cap, scores)])]), c.scalar(cap, scores)]
+        )
+    capped, bias = scores, _bias(c, rows, columns, before, scores)
+    if bias is not None:
+        scores = c.step("add", [scores, bias])
+    shares = _shares(c, scores, bias)
+    grouped = c.reshaped(shares, (batch, shared, heads // shared * rows, columns))
+    made = c.step("batch_matmul", [grouped, value])
+    made = c.reshaped(made, (batch, heads, rows, c.shape(value)[3]))
+    if flat:
+        made = c.reshaped(c.transposed(made, (0, 2, 1, 3)), (batch, rows, -1))
+    mode = int(c.attribute("qk_matmul_output_mode", 0))
+    c.require(mode in range(4), f"qk_matmul_output_mode is {mode}, must be 0..3")
+    return [made, key, value, (first, capped, scores, shares)[mode]]
+
+
+def _by_head(c: NodeConversion, x: int, heads: str) -> int:
+    """[batch, rows, heads * depth] as [batch, heads, rows, depth]."""
+    shape = c.shape(x)
+    c.require(len(shape) in (3, 4), f"an input has shape {list(shape)}, must have 3 or 4 axes")
+    if len(shape) == 4:
+        return x
+    count = int(c.attribute(heads, 0))
+    c.require(
+        count > 0 and shape[2] % count == 0, f"{heads} is {count}, and {list(shape)} has {shape[2]} columns"
+    )
+    return c.transposed(c.reshaped(x, (*shape[:2], count, shape[2] // count)), (0, 2, 1, 3))
+
+
+def _bias(c: NodeConversion, rows: int, columns: int, before: int, like: int) -> int | None:
+    """What is added to scores: 0, -inf where a key must not be seen, or a number of the mask."""
+    bias: int | None = None
+    if c.has("attn_mask"):
+        bias = c.real("attn_mask")
+        shape = c.shape(bias)
+        if c.builder.type(bias).dtype == "bool":
+            zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
+            bias = c.nodes("select_v2", [bias, zero, never], [c.like(zero)])[0]
+        if shape[-1] < columns:
+            borders = (*((0, 0) for _ in shape[1:]), (0, columns - shape[-1]))
+            bias = surrounded_by(c, bias, borders, -np.inf)
+    if c.has("nonpad_kv_seqlen"):
+        unseen = _hidden_behind(c, rows, columns, like)
+        return unseen if bias is None else c.step("add", [bias, unseen])
+    left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
+    ahead = np.arange(columns) - np.arange(rows)[:, None] - before
+    seen = np.ones((rows, columns), bool)
+    if c.flag("is_causal"):
+        seen &= ahead <= 0
+    if left >= 0:
+        seen &= -ahead <= left
+    if right >= 0:
+        seen &= ahead <= right
+    if seen.all():
+        return bias
+    hidden = np.where(seen, 0, -np.inf).astype(c.builder.type(like).numpy_dtype)
+    return c.constant(hidden) if bias is None else c.step("add", [bias, c.constant(hidden)])
+
+
+def _hidden_behind(c: NodeConversion, rows: int, columns: int, like: int) -> int:
+    """0 or -inf, [batch, 1, rows, columns], where each batch says how many keys it has, the last rows of which ask."""
+    lengths = c.real("nonpad_kv_seqlen")
+    lengths = c.reshaped(lengths, (c.shape(lengths)[0], 1, 1, 1))
+    along = np.arange(columns, dtype=c.builder.type(lengths).numpy_dtype)
+    seen = c.step("greater", [lengths, c.constant(along[None])], "bool")
+    apart = c.constant(along - np.arange(rows, dtype=along.dtype)[:, None] + along.dtype.type(rows))
+    ahead = c.step("sub", [apart, lengths])
+    left, right = (int(c.attribute(f"{side}_window_size", -1)) for side in ("left", "right"))
+    limits = [("less_equal", 0)] if c.flag("is_causal") else []
+    limits += [("greater_equal", -left)] if left >= 0 else []
+    limits += [("less_equal", right)] if right >= 0 else []
+    for op, limit in limits:
+        within = c.step(op, [ahead, c.scalar(limit, ahead)], "bool")
+        seen = c.step("logical_and", [seen, within])
+    zero, never = c.scalar(0, like), c.scalar(-np.inf, like)
+    return c.nodes("select_v2", [seen, zero, never], [c.like(zero)])[0]
+
+
+def _shares(c: NodeConversion, scores: int, bias: int | None) -> int:
+    """Softmax; 0 where a query sees no key."""
+    shares = c.step("softmax", [scores], axis=3)
+    if bias is None:
+        return shares
+    known = c.builder.tensors[bias].array
+    if known is not None and not np.isneginf(known.max(-1)).any():
+        return shares
+    rank = len(c.shape(bias))
+    most = c.step("reduce_max", [bias], axes=(rank - 1,), keep_dims=True)
+    none = c.step("equal", [most, c.scalar(-np.inf, most)], "bool")
+    return c.nodes("select_v2", [none, c.scalar(0, shares), shares], [c.like(shares)])[0]
+
+
+def _rotary(c: NodeConversion) -> Sequence[int]:
+    """Pairs of elements turned by the angle of their position: halves of a head, or neighbours (interleaved)."""
+    return [_turned(c, "X", c.real("cos_cache"), c.real("sin_cache"))]
+
+
+def _microsoft_rotary(c: NodeConversion) -> Sequence[int]:
+    c.require(not c.flag("is_packed_batching"), "npusim has no packed batches")
+    return [_turned(c, "input", c.real("cos_cache"), c.real("sin_cache"))]
+
+
+def _turned(c: NodeConversion, name: str, cosine: int, sine: int) -> int:
+    x, shape = c.real(name), c.shape(c.real(name))
+    c.require(len(shape) in (3, 4), f"the input has shape {list(shape)}, must have 3 or 4 axes")
+    if len(shape) == 3:
+        heads = int(c.attribute("num_heads", 0))
+        if not heads and c.source.domain == MICROSOFT:
+            heads = shape[2] // (2 * c.shape(cosine)[-1])
+        c.require(heads > 0 and shape[2] % heads == 0, f"num_heads {heads} do not fit {list(shape)}")
+        x = c.transposed(c.reshaped(x, (*shape[:2], heads, shape[2] // heads)), (0, 2, 1, 3))
+    batch, heads, rows, depth = c.shape(x)
+    part = int(c.attribute("rotary_embedding_dim", 0)) or depth
+    c.require(part <= depth and part % 2 == 0, f"rotary_embedding_dim is {part}, of {depth}")
+    cosine, sine = (_at_positions(c, cache, batch, rows, part // 2) for cache in (cosine, sine))
+    rest = None
+    if part < depth:
+        x, rest = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(part, depth - part))
+    if c.flag("interleaved"):
+        pairs = c.reshaped(x, (batch, heads, rows, part // 2, 2))
+        first, second = c.nodes("unpack", [pairs], [c.like(x)] * 2, axis=4)
+    else:
+        first, second = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(part // 2, part // 2))
+    real = c.step("sub", [c.step("mul", [cosine, first]), c.step("mul", [sine, second])])
+    other = c.step("add", [c.step("mul", [sine, first]), c.step("mul", [cosine, second])])
+    if c.flag("interleaved"):
+        made = c.reshaped(c.step("pack", [real, other], axis=4), (batch, heads, rows, part))
+    else:
+        made = c.step("concatenation", [real, other], axis=3)
+    if rest is not None:
+        made = c.step("concatenation", [made, rest], axis=3)
+    return c.reshaped(c.transposed(made, (0, 2, 1, 3)), shape) if len(shape) == 3 else made
+
+
+def _at_positions(c: NodeConversion, cache: int, batch: int, rows: int, half: int) -> int:
+    """The row of a cache for each position, [batch or 1, 1, rows, half]."""
+    if c.has("position_ids"):
+        ids = c.real("position_ids")
+        if c.shape(ids) != (batch, rows):  # one number: that of the first row, the others follow
+            along = c.constant(np.arange(rows, dtype=c.builder.type(ids).numpy_dtype)[None])
+            ids = c.step("add", [c.reshaped(ids, (1, 1)), along])
+        ids = from_front(c, ids, [c.shape(cache)[0]])
+        cache = c.nodes("gather", [cache, ids], [c.like(cache)], axis=0)[0]
+    shape = c.shape(cache)
+    c.require(
+        len(shape) == 3 and shape[1:] == (rows, half),
+        f"a cache of {list(shape)} does not fit {rows} rows of {half}",
+    )
+    return c.reshaped(cache, (shape[0], 1, rows, half))
+
+
+_PARTS = (
+    "batch_matmul",
+    "softmax",
+    "mul",
+    "div",
+    "add",
+    "tanh",
+    "select_v2",
+    "concatenation",
+    "transpose",
+    "reshape",
+)
+_ROTARY = ("mul", "add", "sub", "gather", "split", "unpack", "pack", "concatenation", "transpose", "reshape")
+
+
+def _fused(c: NodeConversion) -> Sequence[int | None]:
+    """Queries, keys and values are one product of the input, their columns side by side."""
+    x, weights = c.real("input"), c.real("weights")
+    _check(c, weights)
+    turned = c.transposed(weights, (1, 0))
+    return _of_product(c, c.step("fully_connected", [x, turned, None], keep_num_dims=True))
+
+
+def _attention_on_codes(c: NodeConversion) -> Sequence[int | None]:
+    """The same of codes, whose product becomes real numbers."""
+    _check(c, c.real("weight"))
+    return _of_product(c, product_in_reals(c, ("input", "input"), ("weight", "weight")))
+
+
+def _check(c: NodeConversion, weights: int) -> None:
+    for name in ("past", "past_sequence_length"):
+        c.require(not c.has(name), f"npusim has no {name} here")
+    c.require(not c.flag("do_rotary"), "npusim has no do_rotary here")
+    shapes = c.shape(c.real("input")), c.shape(weights)
+    c.require(
+        (len(shapes[0]), len(shapes[1])) == (3, 2),
+        f"multiplies {list(shapes[0])} by {list(shapes[1])}, not [batch, rows, depth] by a matrix",
+    )
+
+
+def _of_product(c: NodeConversion, made: int) -> Sequence[int | None]:
+    if c.has("bias"):
+        made = c.step("add", [made, c.real("bias")])
+    wide = c.shape(made)[2]
+    sizes = tuple(int(size) for size in c.attribute("qkv_hidden_sizes", None) or (wide // 3,) * 3)
+    c.require(len(sizes) == 3 and sum(sizes) == wide, f"{wide} columns are not {list(sizes)} of Q, K and V")
+    parts = c.nodes("split", [made], [c.like(made)] * 3, axis=2, sizes=sizes)
+    query, key, value = (_heads_apart(c, part) for part in parts)
+    present = c.step("pack", [key, value], axis=0) if len(c.outputs) > 1 and c.outputs[1] else None
+    return [_attended(c, query, key, value, "mask_index"), present]
+
+
+def _multi_head(c: NodeConversion) -> Sequence[int | None]:
+    """Queries, keys and values are inputs; a bias is that of all three, side by side."""
+    for name in ("past_sequence_length", "cache_indirection"):
+        c.require(not c.has(name), f"npusim has no {name} here")
+    tensors = [c.real(name) for name in ("query", "key", "value")]
+    for tensor in tensors:
+        c.require(
+            len(c.shape(tensor)) in (3, 4), f"an input has shape {list(c.shape(tensor))}; npusim has 3 axes"
+        )
+    if c.has("bias"):
+        bias, sizes = c.real("bias"), tuple(c.shape(tensor)[2] for tensor in tensors)
+        c.require(
+            all(len(c.shape(tensor)) == 3 for tensor in tensors) and c.shape(bias) == (sum(sizes),),
+            f"bias has shape {list(c.shape(bias))}, is not that of {list(sizes)} columns",
+        )
+        parts = c.nodes("split", [bias], [c.like(bias)] * 3, axis=0, sizes=sizes)
+        tensors = [c.step("add", [tensor, part]) for tensor, part in zip(tensors, parts, strict=True)]
+    query, key, value = (_heads_apart(c, tensor) for tensor in tensors)
+    if c.has("past_key"):
+        key = c.step("concatenation", [c.real("past_key"), key], axis=2)
+        value = c.step("concatenation", [c.real("past_value"), value], axis=2)
+    c.require(len(c.outputs) < 4 or not c.outputs[3], "npusim does not give the scores (qk)")
+    return [_attended(c, query, key, value, "key_padding_mask"), key, value]
+
+
+def _heads_apart(c: NodeConversion, x: int) -> int:
+    """[batch, rows, heads * depth] as [batch, heads, rows, depth]; so it may be already."""
+    shape, heads = c.shape(x), int(c.attribute("num_heads", 0))
+    if len(shape) == 4:
+        return x
+    c.require(heads > 0 and shape[2] % heads == 0, f"num_heads is {heads}, of {shape[2]} columns")
+    return c.transposed(c.reshaped(x, (*shape[:2], heads, shape[2] // heads)), (0, 2, 1, 3))
+
+
+def _attended(c: NodeConversion, query: int, key: int, value: int, mask: str) -> int:
+    """softmax(Q K' * scale + masks) V, [batch, rows, heads * depth]."""
+    batch, heads, rows, depth = c.shape(query)
+    columns = c.shape(key)[2]
+    scale = float(c.attribute("scale", 0.0)) or 1 / sqrt(depth)
+    scores = c.step("batch_matmul", [query, key], adj_y=True)
+    scores = c.step("mul", [scores, c.scalar(scale, scores)])
+    if c.flag("unidirectional"):
+        c.small((rows, columns), MOST_CONSTANT)
+        ahead = np.arange(columns) - np.arange(rows)[:, None] > columns - rows
+        half = c.builder.type(scores).dtype == "float16"
+        never = np.finfo(np.float16).min if half else np.finfo(np.float32).min
+        scores = c.step("add", [scores, c.constant(np.where(ahead, never, never * 0))])
+    if c.has(mask):
+        scores = c.step("add", [scores, _masked(c, mask, (batch, rows, columns), scores)])
+    if c.has("attention_bias"):
+        scores = c.step("add", [scores, c.real("attention_bias")])
+    shares = c.step("softmax", [scores], axis=3)
+    made = c.transposed(c.step("batch_matmul", [shares, value]), (0, 2, 1, 3))
+    return c.reshaped(made, (batch, rows, heads * c.shape(value)[3]))
+
+
+def _masked(c: NodeConversion, name: str, sizes: tuple[int, int, int], like: int) -> int:
+    """What is added to scores: a large negative number where a key counts for nothing.
+
+    A mask says of each key whether it counts, for all rows or each; or how many keys a batch has.
+    """
+    mask, (batch, rows, columns) = c.real(name), sizes
+    shape, zero = c.shape(mask), c.scalar(0, c.real(name))
+    if shape == (batch,):
+        c.small((columns,), MOST_CONSTANT)
+        along = np.arange(columns, dtype=c.builder.type(mask).numpy_dtype)
+        seen = c.step("greater", [c.reshaped(mask, (batch, 1, 1, 1)), c.constant(along)], "bool")
+    else:
+        wanted = {(batch, columns): (batch, 1, 1, columns), (batch, rows, columns): (batch, 1, rows, columns)}
+        c.require(shape in wanted, f"{name} has shape {list(shape)}, is none for {list(sizes)}")
+        seen = c.step("greater", [c.reshaped(mask, wanted[shape]), zero], "bool")
+    away = c.scalar(float(c.attribute("mask_filter_value", -10000.0)), like)
+    nothing = c.scalar(0, like)
+    return c.nodes("select_v2", [seen, nothing, away], [c.like(like)])[0]
+
+
+def _embedded(c: NodeConversion) -> Sequence[int | None]:
+    """Rows of tables for words, positions and segments, added and normalised; how many words each batch has."""
+    words, table = c.real("input_ids"), c.real("word_embedding")
+    c.require(len(c.shape(words)) == 2, f"input_ids has shape {list(c.shape(words))}, must have 2 axes")
+    batch, rows = c.shape(words)
+    total = _chosen(c, table, words)
+    c.small((rows,), MOST_CONSTANT)
+    places = c.real("position_ids") if c.has("position_ids") else c.constant(np.arange(rows)[None])
+    total = c.step("add", [total, _chosen(c, c.real("position_embedding"), places)])
+    if c.has("segment_embedding"):
+        total = c.step("add", [total, _chosen(c, c.real("segment_embedding"), c.real("segment_ids"))])
+    epsilon = float(c.attribute("epsilon", 1e-12))
+    made = c.step(
+        "layer_normalization", [total, c.real("gamma"), c.real("beta")], begin_axis=2, epsilon=epsilon
+    )
+    counts = (
+        c.step("sum", [c.cast(c.real("mask"), "int32")], axes=(1,))
+        if c.has("mask")
+        else c.filled((batch,), 0, "int32")
+    )
+    return [made, counts, total]
+
+
+def _chosen(c: NodeConversion, table: int, indices: int) -> int:
+    places = from_front(c, indices, [c.shape(table)[0]])
+    return c.nodes("gather", [table, places], [c.like(table)], axis=0)[0]
+
+
+_SCORES = ("batch_matmul", "mul", "add", "softmax", "greater", "select_v2", "reshape", "transpose")
+
+
+def _row(name: str, inputs: str, convert: Any, *operators: str) -> Row:
+    return Row(name, inputs, convert, operators, domain=MICROSOFT, groups=False)
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "Attention",
+        "Q K V attn_mask? past_key? past_value? nonpad_kv_seqlen?",
+        _attention,
+        (
+            *_PARTS,
+            "pad",
+            "reduce_max",
+            "equal",
+            "greater",
+            "sub",
+            "less_equal",
+            "greater_equal",
+            "logical_and",
+        ),
+        groups=False,
+    ),
+    Row("RotaryEmbedding", "X cos_cache sin_cache position_ids?", _rotary, _ROTARY, groups=False),
+    Row(
+        "RotaryEmbedding",
+        "input position_ids cos_cache sin_cache",
+        _microsoft_rotary,
+        _ROTARY,
+        domain=MICROSOFT,
+        groups=False,
+    ),
+    _row(
+        "Attention",
+        "input weights bias? mask_index? past? attention_bias? past_sequence_length?",
+        _fused,
+        "fully_connected",
+        "split",
+        "pack",
+        *_SCORES,
+    ),
+    _row(
+        "QAttention",
+        "input weight bias input_scale weight_scale mask_index? input_zero_point? weight_zero_point? past?",
+        _attention_on_codes,
+        "fully_connected",
+        "cast",
+        "sum",
+        "sub",
+        "split",
+        "pack",
+        *_SCORES,
+    ),
+    _row(
+        "MultiHeadAttention",
+        "query key value bias? key_padding_mask? attention_bias? past_key? past_value? past_sequence_length? "
+        "cache_indirection?",
+        _multi_head,
+        *_SCORES,
+        "split",
+        "concatenation",
+    ),
+    _row(
+        "EmbedLayerNormalization",
+        "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
+        _embedded,
+        "gather",
+        "add",
+        "layer_normalization",
+        "sum",
+        "cast",
+    ),
+)

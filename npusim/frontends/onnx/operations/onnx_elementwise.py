@@ -1,0 +1,281 @@
+"""Elementwise operations of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.forms.arithmetic import converted, limited
+from npusim.frontends.forms.networks import MICROSOFT
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.qdq import held_type
+from npusim.frontends.forms.row import Row, unary
+from npusim.isa.base.elements import is_element
+
+_SAME_NAMES = (
+    *("Abs", "Neg", "Sign", "Floor", "Ceil", "Sqrt", "Exp", "Log", "Tanh", "Softplus"),
+    *("Erf", "Mish", "Reciprocal", "Round"),
+    *("Sin", "Cos", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh"),
+)
+
+
+def _with(name: str, op: str, domain: str = "", **attributes: float) -> Row:
+    """A function with parameters that are attributes of the same names, and their defaults."""
+
+    def convert(c: NodeConversion) -> Sequence[int]:
+        values: dict[str, Any] = {
+            key: float(c.attribute(key, default)) for key, default in attributes.items()
+        }
+        return [c.node(op, [c.tensor("X")], **values)]
+
+    return Row(name, "X", convert, (op,), domain=domain)
+
+
+def _relu(c: NodeConversion) -> Sequence[int]:
+    x = c.tensor("X")
+    kind = c.builder.type(x)
+    if kind.real or kind.quantization is not None:
+        return [c.node("relu", [x])]
+    return [c.step("maximum", [x, c.scalar(0, x)])]
+
+
+def _gelu(c: NodeConversion) -> Sequence[int]:
+    how = c.attribute("approximate", "none")
+    c.require(how in ("none", "tanh"), f"approximate is {how!r}, must be 'none' or 'tanh'")
+    return [c.node("gelu", [c.tensor("X")], approximate=how == "tanh")]
+
+
+def _fast_gelu(c: NodeConversion) -> Sequence[int]:
+    x = c.real("X")
+    if c.has("bias"):
+        x = c.step("add", [x, c.real("bias")])
+    return [c.node("gelu", [x], approximate=True)]
+
+
+def _bias_gelu(c: NodeConversion) -> Sequence[int]:
+    return [c.node("gelu", [c.step("add", [c.real("A"), c.real("B")])], approximate=False)]
+
+
+def _softsign(c: NodeConversion) -> Sequence[int]:
+    x = c.real("X")
+    return [c.node("div", [x, c.step("add", [c.step("abs", [x]), c.scalar(1, x)])])]
+
+
+def _shrunk(c: NodeConversion) -> Sequence[int]:
+    """Less a bias beyond a limit on either side, 0 between."""
+    x = c.real("input")
+    bias, limit = float(c.attribute("bias", 0.0)), float(c.attribute("lambd", 0.5))
+    parts = []
+    for op, edge, step in (("greater", limit, -bias), ("less", -limit, bias)):
+        there = c.cast(c.step(op, [x, c.scalar(edge, x)], "bool"), c.builder.type(x).dtype)
+        parts.append(c.step("mul", [there, c.step("add", [x, c.scalar(step, x)])]))
+    return [c.node("add", parts)]
+
+
+def _swish(c: NodeConversion) -> Sequence[int]:
+    return [c.node("swish", [c.tensor("X")], beta=float(c.attribute("alpha", 1.0)))]
+
+
+def _quick_gelu(c: NodeConversion) -> Sequence[int]:
+    return [c.node("swish", [c.tensor("X")], beta=float(c.attribute("alpha", 1.702)))]
+
+
+def _dropped(c: NodeConversion) -> Sequence[int | None]:
+    """In inference the data as they are; the mask is all true."""
+    c.require(
+        not c.has("training_mode") or not c.value("training_mode").any(),
+        "npusim infers; training_mode must be false",
+    )
+    x = c.tensor("data")
+    made = [c.node("reshape", [x], shape=c.shape(x))]
+    if len(c.outputs) > 1 and c.outputs[1]:
+        made.append(c.filled(c.shape(x), True, "bool"))
+    return made
+
+
+def binary(name: str, op: str) -> Row:
+    """A function of two tensors."""
+    return Row(name, "A B", lambda c: [c.node(op, [c.tensor("A"), c.tensor("B")])], (op, "cast"))
+
+
+def _comparison(name: str, op: str) -> Row:
+    def convert(c: NodeConversion) -> Sequence[int]:
+        return [c.step(op, [c.real("A"), c.real("B")], "bool")]
+
+    return Row(name, "A B", convert, (op, "cast"), groups=False)
+
+
+def _logic(name: str, op: str) -> Row:
+    return Row(name, "A B", lambda c: [c.node(op, [c.real("A"), c.real("B")])], (op,), groups=False)
+
+
+def _several(name: str, op: str) -> Row:
+    """Two and two; of one it is that one."""
+
+    def convert(c: NodeConversion) -> Sequence[int]:
+        tensors = c.tensors("data_0")
+        c.require(bool(tensors), "has no inputs")
+        if len(tensors) == 1:
+            return [c.node("reshape", tensors, shape=c.shape(tensors[0]))]
+        if len(tensors) > 2:
+            tensors = [c.as_real(tensor) for tensor in tensors]
+        total = tensors[0]
+        for tensor in tensors[1:-1]:
+            total = c.step(op, [total, tensor])
+        return [c.node(op, [total, tensors[-1]])]
+
+    return Row(name, "data_0*", convert, (op, "cast", "reshape"))
+
+
+def _mean(c: NodeConversion) -> Sequence[int]:
+    tensors = c.tensors("data_0")
+    c.require(bool(tensors), "has no inputs")
+    total, *others = [c.as_real(tensor) for tensor in tensors]
+    for tensor in others:
+        total = c.step("add", [total, tensor])
+    return [c.node("div", [total, c.scalar(len(tensors), total)])]
+
+
+def _power(c: NodeConversion) -> Sequence[int]:
+    """In the element type of the base; powers that are functions of their own are those."""
+    base, power = c.real("X"), c.real("Y")
+    dtype = c.builder.type(base).dtype
+    number = c.known("Y")
+    op = None
+    if number is not None and number.size == 1 and number.ndim <= len(c.shape(base)):
+        op = {2.0: "square", 0.5: "sqrt"}.get(float(number.reshape(())))
+        if op is not None and c.builder.type(base).real:
+            return [c.node(op, [base])]
+    if c.builder.type(base).real:
+        return [c.node("pow", [base, c.cast(power, dtype)])]
+    if c.builder.type(power).real:
+        wide = [c.cast(tensor, "float32") for tensor in (base, power)]
+        return [c.cast(c.step("pow", wide), dtype)]
+    return [c.cast(c.step("pow", [c.cast(tensor, "int64") for tensor in (base, power)]), dtype)]
+
+
+def _remainder(c: NodeConversion) -> Sequence[int]:
+    """With the divisor's sign, or (fmod) the dividend's: what is left of magnitudes."""
+    a, b = c.real("A"), c.real("B")
+    if not c.flag("fmod"):
+        return [c.node("floor_mod", [a, b])]
+    left = c.step("floor_mod", [c.step("abs", [a]), c.step("abs", [b])])
+    return [c.node("mul", [c.step("sign", [a]), left])]
+
+
+def _where(c: NodeConversion) -> Sequence[int]:
+    x, y = c.tensor("X"), c.tensor("Y")
+    codes = c.kind().quantization
+    if codes is not None:
+        x, y = (c.in_type(tensor, c.kind()) for tensor in (x, y))
+        return c.nodes("select_v2", [c.real("condition"), x, y], [c.kind()])
+    return c.nodes("select_v2", [c.real("condition"), x, y], [c.like(x)])
+
+
+def _cast(c: NodeConversion) -> Sequence[int]:
+    dtype, bits = held_type(int(c.attribute("to", 0)))
+    c.require(is_element(dtype), f"casts to {dtype}, which npusim lacks")
+    return [_narrowed(c, dtype, bits)]
+
+
+def _cast_like(c: NodeConversion) -> Sequence[int]:
+    return [_narrowed(c, c.builder.type(c.real("target_type")).dtype, c.bits("target_type"))]
+
+
+def _narrowed(c: NodeConversion, dtype: str, bits: int) -> int:
+    """In so many bits of the type (0: all), beyond which whole numbers wrap."""
+    if not bits:
+        return converted(c, c.real("input"), dtype)
+    wide, least = converted(c, c.real("input"), "int32"), -(1 << bits - 1) if dtype == "int8" else 0
+    above = c.step("sub", [wide, c.scalar(least, wide)])
+    within = c.step("floor_mod", [above, c.scalar(1 << bits, above)])
+    return c.cast(c.step("add", [within, c.scalar(least, within)]), dtype)
+
+
+def _clip(c: NodeConversion) -> Sequence[int]:
+    """Limits are attributes (before version 11) or inputs; those that are constants are parameters."""
+    x = c.tensor("input")
+    kind = c.builder.type(x)
+    known = [None if not c.has(name) else c.known(name) for name in ("min", "max")]
+    fixed = all(
+        array is not None or not c.has(name) for name, array in zip(("min", "max"), known, strict=True)
+    )
+    if fixed and (kind.real or kind.quantization is not None):
+        least, most = (
+            default if array is None else float(array.reshape(-1)[0])
+            for array, default in zip(known, (-np.inf, np.inf), strict=True)
+        )
+        if least > most:
+            least = most
+        return [limited(c, x, least, most)]
+    for name, op in (("min", "maximum"), ("max", "minimum")):
+        if c.has(name):
+            x = c.step(op, [c.as_real(x), c.reshaped(c.real(name), ())])
+    return [c.node("reshape", [x], shape=c.shape(x))]
+
+
+def _is_nan(c: NodeConversion) -> Sequence[int]:
+    x = c.real("X")
+    return [c.step("not_equal", [x, x], "bool")]
+
+
+def _is_infinite(c: NodeConversion) -> Sequence[int]:
+    x = c.real("X")
+    sides = [
+        sign * np.inf
+        for name, sign in (("detect_negative", -1), ("detect_positive", 1))
+        if c.flag(name, True)
+    ]
+    if not sides:
+        return [c.step("not_equal", [c.cast(x, "bool"), c.cast(x, "bool")], "bool")]
+    if len(sides) == 2:
+        return [c.step("equal", [c.step("abs", [x]), c.scalar(np.inf, x)], "bool")]
+    return [c.step("equal", [x, c.scalar(sides[0], x)], "bool")]
+
+
+ROWS: tuple[Row, ...] = (
+    Row("Relu", "X", _relu, ("relu", "maximum")),
+    *(unary(name) for name in _SAME_NAMES),
+    unary("Sigmoid", "logistic"),
+    _with("LeakyRelu", "leaky_relu", alpha=0.01),
+    _with("Elu", "elu", alpha=1.0),
+    _with("HardSigmoid", "hard_sigmoid", alpha=0.2, beta=0.5),
+    unary("HardSwish", "hard_swish"),
+    _with("Celu", "celu", alpha=1.0),
+    _with("Selu", "selu", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
+    _with("ThresholdedRelu", "thresholded_relu", alpha=1.0),
+    Row("Swish", "X", _swish, ("swish",)),
+    Row("QuickGelu", "X", _quick_gelu, ("swish",), domain=MICROSOFT),
+    Row("Gelu", "X", _gelu, ("gelu",)),
+    Row("Gelu", "X", _gelu, ("gelu",), domain=MICROSOFT),
+    Row("FastGelu", "X bias?", _fast_gelu, ("gelu", "add"), domain=MICROSOFT),
+    Row("BiasGelu", "A B", _bias_gelu, ("gelu", "add"), domain=MICROSOFT),
+    Row("Softsign", "X", _softsign, ("abs", "add", "div")),
+    Row("Shrink", "input", _shrunk, ("greater", "less", "cast", "add", "mul")),
+    Row("Dropout", "data ratio? training_mode?", _dropped, ("reshape",)),
+    *(binary(op.capitalize(), op) for op in ("add", "sub", "mul", "div")),
+    Row("PRelu", "X slope", lambda c: [c.node("prelu", [c.tensor("X"), c.tensor("slope")])], ("prelu",)),
+    Row("Pow", "X Y", _power, ("pow", "square", "sqrt", "cast"), groups=False),
+    Row("Mod", "A B", _remainder, ("floor_mod", "abs", "sign", "mul", "cast"), groups=False),
+    _several("Min", "minimum"),
+    _several("Max", "maximum"),
+    _several("Sum", "add"),
+    Row("Mean", "data_0*", _mean, ("add", "div")),
+    _comparison("Equal", "equal"),
+    _comparison("Less", "less"),
+    _comparison("LessOrEqual", "less_equal"),
+    _comparison("Greater", "greater"),
+    _comparison("GreaterOrEqual", "greater_equal"),
+    _logic("And", "logical_and"),
+    _logic("Or", "logical_or"),
+    _logic("Xor", "logical_xor"),
+    Row("Not", "X", lambda c: [c.node("logical_not", [c.real("X")])], ("logical_not",), groups=False),
+    Row("Where", "condition X Y", _where, ("select_v2", "quantize")),
+    Row("Cast", "input", _cast, ("cast", "not_equal", "reshape"), groups=False),
+    Row("CastLike", "input target_type", _cast_like, ("cast", "not_equal", "reshape"), groups=False),
+    Row("Clip", "input min? max?", _clip, ("clip", "relu", "relu6", "maximum", "minimum", "reshape")),
+    Row("IsNaN", "X", _is_nan, ("not_equal",), groups=False),
+    Row("IsInf", "X", _is_infinite, ("equal", "abs"), groups=False),
+)

@@ -1,0 +1,192 @@
+"""Operations of ONNX on images: resizing, grid sampling, regions of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.forms import interpolation
+from npusim.frontends.forms.interpolation import MOST_SIDE, NEAREST, Axis, nearest, weighted
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.row import Row
+from npusim.frontends.onnx.operations.onnx_axes import axes_of
+
+
+def _roi_align(c: NodeConversion) -> Sequence[int]:
+    """Before version 16 of the operation pixels have their centres at whole numbers."""
+    x, boxes = c.real("X"), c.real("rois")
+    mode = c.attribute("mode", "avg")
+    c.require(mode == "avg", f"mode is {mode!r}; npusim has 'avg'")
+    c.require(len(c.shape(x)) == 4, f"the input has shape {list(c.shape(x))}, is no image [N, C, H, W]")
+    older = "output_half_pixel"
+    how = c.attribute("coordinate_transformation_mode", older if c.opset < 16 else "half_pixel")
+    c.require(how in (older, "half_pixel"), f"coordinate_transformation_mode is {how!r}")
+    size = int(c.attribute("output_height", 1)), int(c.attribute("output_width", 1))
+    samples, scale = int(c.attribute("sampling_ratio", 0)), float(c.attribute("spatial_scale", 1.0))
+    c.require(min(size) > 0, f"output_height and output_width are {list(size)}, must be above 0")
+    c.require(samples >= 0, f"sampling_ratio is {samples}, must be 0 or more")
+    c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
+    made = c.node(
+        "roi_align",
+        [x, boxes, c.cast(c.real("batch_indices"), "int32")],
+        size=size,
+        height_stride=1 / scale,
+        width_stride=1 / scale,
+        samples=(samples, samples),
+        anywhere=True,
+        centers=how == "half_pixel",
+    )
+    return [made]
+
+
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+_MOST_TAPS = 4096
+
+
+def _resize(c: NodeConversion) -> Sequence[int]:
+    how = c.attribute("coordinate_transformation_mode", "asymmetric" if c.opset < 11 else "half_pixel")
+    mode = c.attribute("mode", "nearest")
+    c.require(how in interpolation.TRANSFORMATIONS, f"coordinate_transformation_mode is {how!r}")
+    c.require(
+        mode in ("nearest", "linear", "cubic"), f"mode is {mode!r}, must be 'nearest', 'linear' or 'cubic'"
+    )
+    x, sides = c.tensor("X"), _axes(c, how)
+    if not sides:
+        return [c.node("reshape", [x], shape=c.shape(x))]
+    if mode == "nearest":
+        return [_outside(c, _by_nearest(c, x, sides, how), sides, how)]
+    return [_outside(c, _by_weights(c, x, sides, how, mode), sides, how)]
+
+
+def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
+    """The axes that change; sizes or scales say how, of all axes or of those in `axes`."""
+    shape = c.shape("X")
+    rank = len(shape)
+    axes = axes_of(c, rank) if c.attribute("axes") is not None else list(range(rank))
+    if c.attribute("axes") is not None:
+        axes = [c.axis(int(axis), rank, "axes") for axis in c.attribute("axes")]
+    sized = c.has("sizes") and c.value("sizes").size > 0
+    scaled = c.has("scales") and c.value("scales").size > 0
+    c.require(sized != scaled, "needs either sizes or scales")
+    said = c.value("sizes" if sized else "scales").reshape(-1)
+    c.require(len(said) == len(axes), f"{said.tolist()} are not one number for each of {len(axes)} axes")
+    policy = c.attribute("keep_aspect_ratio_policy", "stretch")
+    c.require(policy in ("stretch", "not_larger", "not_smaller"), f"keep_aspect_ratio_policy is {policy!r}")
+    region = (
+        c.value("roi").reshape(-1).tolist() if how == "tf_crop_and_resize" else [0.0] * rank + [1.0] * rank
+    )
+    if len(region) == 2 * len(axes) != 2 * rank:
+        region = _spread(region, axes, rank)
+    c.require(len(region) == 2 * rank, f"roi {region} is not two numbers for each of {rank} axes")
+    scales = (
+        [np.float32(size) / np.float32(shape[axis]) for axis, size in zip(axes, said, strict=True)]
+        if sized
+        else [np.float32(number) for number in said]
+    )
+    c.require(
+        all(np.isfinite(scale) and scale > 0 for scale in scales) and 0 not in shape,
+        f"{said.tolist()} are not above 0, or {list(shape)} has no elements",
+    )
+    if sized and policy != "stretch":
+        one = min(scales) if policy == "not_larger" else max(scales)
+        scales = [one] * len(axes)
+        said = np.array([int(np.floor(np.float64(one) * shape[axis] + 0.5)) for axis in axes])
+    sides = {}
+    for axis, scale, number in zip(axes, scales, said.tolist(), strict=True):
+        extent = (region[axis], region[rank + axis])
+        count = int(number) if sized else _count(shape[axis], scale, extent, how)
+        c.require(
+            0 < count <= MOST_SIDE, f"axis {axis} would have {count:,} elements, may have {MOST_SIDE:,}"
+        )
+        if count != shape[axis] or scale != 1 or (how == "tf_crop_and_resize" and extent != (0, 1)):
+            sides[axis] = Axis(shape[axis], count, scale, extent)
+    c.small([sides[axis].length if axis in sides else size for axis, size in enumerate(shape)])
+    return dict(sorted(sides.items()))
+
+
+def _count(size: int, scale: np.float32, region: tuple[float, float], how: str) -> int:
+    if how == "tf_crop_and_resize":
+        return int(np.floor(np.float32(size) * np.float32(region[1] - region[0]) * scale))
+    return int(np.floor(np.float32(size) * scale))
+
+
+def _spread(region: Sequence[float], axes: Sequence[int], rank: int) -> list[float]:
+    whole = [0.0] * rank + [1.0] * rank
+    for place, axis in enumerate(axes):
+        whole[axis], whole[rank + axis] = region[place], region[len(axes) + place]
+    return whole
+
+
+def _by_nearest(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str) -> int:
+    rounding = c.attribute("nearest_mode", "round_prefer_floor")
+    c.require(rounding in _ROUNDINGS, f"nearest_mode is {rounding!r}")
+    chosen = {}
+    for axis, side in sides.items():
+        if c.opset < 11:
+            rounding = "floor" if side.scale >= 1 else "ceil"
+        chosen[axis] = interpolation.nearest_places(side, how, rounding)
+    return nearest(c, x, chosen)
+
+
+def _by_weights(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str, mode: str) -> int:
+    a, exclude = float(c.attribute("cubic_coeff_a", -0.75)), c.flag("exclude_outside")
+    taps = {}
+    for axis, side in sides.items():
+        if c.flag("antialias"):
+            c.require(
+                4 * side.size <= _MOST_TAPS * side.length,
+                f"{side.size} elements to {side.length} take too many taps",
+            )
+            taps[axis] = interpolation.smoothed(side, how, None if mode == "linear" else a, exclude)
+        elif mode == "linear":
+            taps[axis] = interpolation.linear(side, how)
+        else:
+            taps[axis] = interpolation.cubic(side, how, a, exclude)
+    return weighted(c, x, taps, together=mode == "linear" and not c.flag("antialias"))
+
+
+def _outside(c: NodeConversion, made: int, sides: Mapping[int, Axis], how: str) -> int:
+    """What lies outside of a region's tensor has a value of its own."""
+    if how != "tf_crop_and_resize":
+        return made
+    shape = c.shape(made)
+    inside: Any = np.ones((1,) * len(shape), bool)
+    for axis, side in sides.items():
+        at = interpolation.positions(side, how)
+        within = (at >= 0) & (at <= side.size - 1)
+        inside = inside & within.reshape([-1 if place == axis else 1 for place in range(len(shape))])
+    if inside.all():
+        return made
+    value = c.scalar(float(c.attribute("extrapolation_value", 0.0)), made)
+    c.require(c.kind().quantization is None, "npusim has no codes outside of a region")
+    return c.nodes("select_v2", [c.constant(inside), made, value], [c.like(made)])[0]
+
+
+_OUTSIDE = {"zeros": "zeros", "border": "edge", "reflection": "reflection"}
+
+
+def _grid_sample(c: NodeConversion) -> Sequence[int]:
+    """Pixels where a grid says, by linear interpolation."""
+    x, grid = c.real("X"), c.real("grid")
+    mode, outside = c.attribute("mode", "linear"), c.attribute("padding_mode", "zeros")
+    c.require(len(c.shape(x)) == len(c.shape(grid)) == 4, "npusim samples images [N, C, H, W]")
+    c.require(mode in ("linear", "bilinear"), f"mode is {mode!r}; npusim has 'linear'")
+    c.require(outside in _OUTSIDE, f"padding_mode is {outside!r}, must be one of {', '.join(_OUTSIDE)}")
+    how: dict[str, Any] = {"align_corners": c.flag("align_corners")}
+    return [c.node("grid_sample", [x, grid], outside=_OUTSIDE[outside], **how)]
+
+
+ROWS: tuple[Row, ...] = (
+    Row("RoiAlign", "X rois batch_indices", _roi_align, ("roi_align", "cast"), groups=False),
+    Row(
+        "Resize",
+        "X roi? scales? sizes?",
+        _resize,
+        (NEAREST, "interpolate", "gather", "select_v2", "reshape"),
+    ),
+    Row("Upsample", "X scales", _resize, (NEAREST, "interpolate", "gather", "reshape")),
+    Row("GridSample", "X grid", _grid_sample, ("grid_sample",), groups=False),
+)

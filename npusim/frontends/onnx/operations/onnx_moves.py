@@ -1,0 +1,300 @@
+"""Operations of ONNX that move elements: shapes, parts, borders, gathers and scatters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.forms import moves
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.row import Row
+from npusim.frontends.onnx.operations.onnx_axes import axes_of
+from npusim.kernels.operator.parameters import MOST
+
+
+def _reshape(c: NodeConversion) -> Sequence[int]:
+    return [moves.reshaped_to(c, c.tensor("data"), c.wholes("shape"), zeros=c.flag("allowzero"))]
+
+
+def _flatten(c: NodeConversion) -> Sequence[int]:
+    data, own = c.tensor("input"), c.shape("input")
+    axis = int(c.attribute("axis", 1))
+    c.require(-len(own) <= axis <= len(own), f"axis is {axis}, must be {-len(own)}..{len(own)}")
+    axis = axis % len(own) if axis < 0 else axis
+    sizes = prod(own[:axis]), prod(own[axis:])
+    return [c.node("reshape", [data], shape=sizes)]
+
+
+def _transpose(c: NodeConversion) -> Sequence[int]:
+    data, rank = c.tensor("data"), len(c.shape("data"))
+    perm = [int(axis) for axis in c.attribute("perm") or range(rank - 1, -1, -1)]
+    c.require(sorted(perm) == list(range(rank)), f"perm {perm} does not name each of {rank} axes once")
+    return [c.node("transpose", [data], perm=tuple(perm))]
+
+
+def _identity(c: NodeConversion) -> Sequence[int]:
+    return [c.tensor("input")]
+
+
+def _squeeze(c: NodeConversion) -> Sequence[int]:
+    data, own = c.tensor("data"), c.shape("data")
+    said = c.attribute("axes") is not None or c.has("axes")
+    axes = axes_of(c, len(own)) if said else [axis for axis, size in enumerate(own) if size == 1]
+    for axis in axes:
+        c.require(own[axis] == 1, f"axis {axis} has {own[axis]} elements, not 1")
+    shape = tuple(size for axis, size in enumerate(own) if axis not in axes)
+    return [c.node("reshape", [data], shape=shape)]
+
+
+def _unsqueeze(c: NodeConversion) -> Sequence[int]:
+    """Axes are those of the result."""
+    data = c.tensor("data")
+    said = c.attribute("axes") or c.wholes("axes")
+    shape = list(c.shape(data))
+    for axis in axes_of(c, len(shape) + len(said)):
+        shape.insert(axis, 1)
+    return [c.node("reshape", [data], shape=tuple(shape))]
+
+
+def _concat(c: NodeConversion) -> Sequence[int]:
+    tensors = c.tensors("inputs")
+    c.require(bool(tensors), "has no inputs")
+    axis = c.axis(int(c.attribute("axis", 0)), moves.common_rank(c, tensors))
+    return [moves.concatenated(c, tensors, axis)]
+
+
+def _split(c: NodeConversion) -> Sequence[int]:
+    """Into parts of said sizes, or as many of equal size as there are outputs, the last of what is left."""
+    data, own = c.tensor("input"), c.shape("input")
+    axis, count = c.axis(int(c.attribute("axis", 0)), len(own)), len(c.outputs)
+    sizes = [int(size) for size in c.attribute("split") or (c.wholes("split") if c.has("split") else ())]
+    if not sizes:
+        count = int(c.attribute("num_outputs", count))
+        c.require(count == len(c.outputs), f"num_outputs is {count}, there are {len(c.outputs)} outputs")
+        part = -(-own[axis] // count)
+        sizes = [min(part, max(own[axis] - part * place, 0)) for place in range(count)]
+    return moves.split(c, data, axis, sizes)
+
+
+def _slice(c: NodeConversion) -> Sequence[int]:
+    data, starts, ends = c.tensor("data"), c.wholes("starts"), c.wholes("ends")
+    axes = c.wholes("axes") if c.has("axes") else list(range(len(starts)))
+    steps = c.wholes("steps") if c.has("steps") else [1] * len(starts)
+    return [c.node("strided_slice", [data], **moves.part(c, data, axes, starts, ends, steps))]
+
+
+def _tile(c: NodeConversion) -> Sequence[int]:
+    return [moves.tiled(c, c.tensor("input"), c.wholes("repeats"))]
+
+
+def _expand(c: NodeConversion) -> Sequence[int]:
+    return [moves.expanded(c, c.tensor("input"), c.wholes("shape"))]
+
+
+def _pad(c: NodeConversion) -> Sequence[int]:
+    x, shape, pads = c.tensor("data"), c.shape("data"), c.wholes("pads")
+    axes = (
+        [c.axis(axis, len(shape), "axes") for axis in c.wholes("axes")]
+        if c.has("axes")
+        else range(len(shape))
+    )
+    c.require(len(pads) == 2 * len(axes), f"pads {pads} are not two numbers for each of {len(axes)} axes")
+    pairs = [(0, 0)] * len(shape)
+    for place, axis in enumerate(axes):
+        pairs[axis] = pads[place], pads[len(axes) + place]
+    mode, number = c.attribute("mode", "constant"), None
+    if mode == "constant" and c.has("constant_value"):
+        number = c.value("constant_value").reshape(-1)[0]
+    return [moves.padded(c, x, pairs, mode, number)]
+
+
+def _blocks(op: str):  # type: ignore[no-untyped-def]
+    def convert(c: NodeConversion) -> Sequence[int]:
+        x, shape = c.tensor("input"), c.shape("input")
+        block = int(c.attribute("blocksize", 0))
+        c.require(len(shape) == 4 and 0 < block <= MOST, f"input {list(shape)} or blocksize {block} is none")
+        mode = c.attribute("mode", "DCR")
+        c.require(mode in ("DCR", "CRD"), f"mode is {mode!r}, must be 'DCR' or 'CRD'")
+        if op == "depth_to_space":
+            return [_apart(c, x, shape, block)]
+        c.require(shape[2] % block == shape[3] % block == 0, f"blocks of {block} do not divide {list(shape)}")
+        if mode == "DCR":
+            return [c.node(op, [x], block_size=block)]
+        [made] = c.nodes(op, [x], [c.like(x)], block_size=block)
+        sizes = c.shape(made)
+        split = c.reshaped(made, (shape[0], block * block, *shape[1:2], *sizes[2:]))
+        return [c.node("reshape", [c.transposed(split, (0, 2, 1, 3, 4))], shape=sizes)]
+
+    return convert
+
+
+def _apart(c: NodeConversion, x: int, shape: Sequence[int], block: int) -> int:
+    """Channels of a block are the outer axis (DCR) or the inner one (CRD)."""
+    c.require(shape[1] % block**2 == 0, f"{shape[1]} channels do not fall into blocks of {block} by {block}")
+    if c.attribute("mode", "DCR") == "DCR":
+        return c.node("depth_to_space", [x], block_size=block)
+    depth = shape[1] // block**2
+    split = c.reshaped(x, (shape[0], depth, block * block, *shape[2:]))
+    turned = c.reshaped(c.transposed(split, (0, 2, 1, 3, 4)), shape)
+    return c.node("depth_to_space", [turned], block_size=block)
+
+
+def _reversed(c: NodeConversion) -> Sequence[int]:
+    """The first elements of each sequence backwards, as many as a constant says: places along its axis."""
+    x, lengths = c.real("input"), c.wholes("sequence_lens")
+    shape, batch, time = c.shape(x), int(c.attribute("batch_axis", 1)), int(c.attribute("time_axis", 0))
+    c.require({batch, time} == {0, 1} and len(shape) > 1, "batch_axis and time_axis are not 0 and 1")
+    c.require(
+        len(lengths) == shape[batch] and all(0 <= length <= shape[time] for length in lengths),
+        f"sequence_lens {lengths} do not fit {list(shape)}",
+    )
+    places = np.tile(np.arange(shape[time], dtype=np.int64), (shape[batch], 1))
+    for row, length in enumerate(lengths):
+        places[row, :length] = places[row, :length][::-1]
+    turned = c.transposed(x, (1, 0, *range(2, len(shape)))) if batch == 1 else x
+    [made] = c.nodes("gather", [turned, c.constant(places)], [c.like(x)], axis=1, batch_dims=1)
+    return [c.transposed(made, (1, 0, *range(2, len(shape)))) if batch == 1 else made]
+
+
+def from_front(c: NodeConversion, indices: int, extents: Sequence[int]) -> int:
+    """Indices below 0, which count from the end, counted from the front.
+
+    extents: of the axis that they choose from, or one for each entry of their last axis.
+    """
+    held = c.builder.tensors[indices]
+    c.require(held.type.dtype in ("int32", "int64"), f"indices are {held.type.dtype}, must be int32 or int64")
+    ends: Any = np.array(extents if len(extents) > 1 else extents[0], held.type.numpy_dtype)
+    known: Any = held.array
+    if known is not None:
+        wrong = (known < -ends) | (known >= ends)
+        c.require(not wrong.any(), f"indices are not within {list(extents)}")
+        return c.constant(np.where(known < 0, known + ends, known))
+    below = c.step("less", [indices, c.scalar(0, indices)], "bool")
+    moved = c.step("add", [indices, c.constant(ends)])
+    return c.nodes("select_v2", [below, moved, indices], [c.like(indices)])[0]
+
+
+def _gather(c: NodeConversion) -> Sequence[int]:
+    data, shape = c.tensor("data"), c.shape("data")
+    axis = c.axis(int(c.attribute("axis", 0)), len(shape))
+    return [c.node("gather", [data, from_front(c, c.real("indices"), [shape[axis]])], axis=axis)]
+
+
+def _gather_nd(c: NodeConversion) -> Sequence[int]:
+    """With batches those are the first entries of the indices."""
+    data, indices = c.tensor("data"), c.real("indices")
+    shape, sizes, batches = c.shape(data), c.shape(indices), int(c.attribute("batch_dims", 0))
+    c.require(
+        0 <= batches < min(len(shape), len(sizes)) and shape[:batches] == sizes[:batches],
+        f"batch_dims {batches} are not leading axes of {list(shape)} and {list(sizes)} alike",
+    )
+    count = sizes[-1]
+    c.require(1 <= count <= len(shape) - batches, f"indices have {count} entries for {list(shape)}")
+    indices = from_front(c, indices, shape[batches : batches + count])
+    if batches:
+        grid = np.moveaxis(np.indices(sizes[:-1])[:batches], 0, -1)
+        places = c.constant(grid.astype(c.builder.type(indices).numpy_dtype))
+        indices = c.step("concatenation", [places, indices], axis=len(sizes) - 1)
+    return [c.node("gather_nd", [data, indices])]
+
+
+def _linear(c: NodeConversion, shape: Sequence[int], indices: int, axis: int) -> int:
+    """The places in a flat tensor that indices along an axis are, one for each of them."""
+    sizes = c.shape(indices)
+    c.require(
+        len(sizes) == len(shape)
+        and all(
+            size <= extent for at, (size, extent) in enumerate(zip(sizes, shape, strict=True)) if at != axis
+        ),
+        f"indices {list(sizes)} do not fit {list(shape)} along axis {axis}",
+    )
+    indices = from_front(c, indices, [shape[axis]])
+    dtype = c.builder.type(indices).numpy_dtype
+    steps = [prod(shape[at + 1 :]) for at in range(len(shape))]
+    c.small(sizes)
+    begin: Any = np.zeros(sizes, np.int64)
+    for at, step in enumerate(steps):
+        if at != axis:
+            own = [1] * len(sizes)
+            own[at] = sizes[at]
+            begin = begin + np.arange(sizes[at]).reshape(own) * step
+    scaled = c.step("mul", [indices, c.scalar(steps[axis], indices)])
+    return c.step("add", [scaled, c.constant(begin.astype(dtype))])
+
+
+def _gather_elements(c: NodeConversion) -> Sequence[int]:
+    data, shape = c.tensor("data"), c.shape("data")
+    axis = c.axis(int(c.attribute("axis", 0)), len(shape))
+    places = _linear(c, shape, c.real("indices"), axis)
+    return [c.node("gather", [c.reshaped(data, (prod(shape),)), places], axis=0)]
+
+
+def _reduction(c: NodeConversion) -> str:
+    how = c.attribute("reduction", "none")
+    c.require(how in ("none", "add", "mul", "max", "min"), f"reduction is {how!r}")
+    return str(how)
+
+
+def _scatter_nd(c: NodeConversion) -> Sequence[int]:
+    data, indices, updates = c.real("data"), c.real("indices"), c.real("updates")
+    shape, sizes = c.shape(data), c.shape(indices)
+    c.require(
+        bool(sizes)
+        and 1 <= sizes[-1] <= len(shape)
+        and c.shape(updates) == (*sizes[:-1], *shape[sizes[-1] :]),
+        f"data {list(shape)}, indices {list(sizes)} and updates {list(c.shape(updates))} do not fit",
+    )
+    indices = from_front(c, indices, shape[: sizes[-1]])
+    return [c.node("scatter_nd", [data, indices, updates], reduction=_reduction(c))]
+
+
+def _scatter_elements(c: NodeConversion) -> Sequence[int]:
+    data, indices, updates = c.real("data"), c.real("indices"), c.real("updates")
+    shape, sizes = c.shape(data), c.shape(indices)
+    axis = c.axis(int(c.attribute("axis", 0)), len(shape))
+    c.require(c.shape(updates) == sizes, f"updates {list(c.shape(updates))} and indices {list(sizes)} differ")
+    places = c.reshaped(_linear(c, shape, indices, axis), (prod(sizes), 1))
+    flat = [c.reshaped(data, (prod(shape),)), places, c.reshaped(updates, (prod(sizes),))]
+    return [c.reshaped(c.node("scatter_nd", flat, reduction=_reduction(c)), shape)]
+
+
+_WRAPPED = ("less", "add", "select_v2")
+
+
+ROWS: tuple[Row, ...] = (
+    Row("Reshape", "data shape", _reshape, ("reshape",)),
+    Row("Flatten", "input", _flatten, ("reshape",)),
+    Row("Transpose", "data", _transpose, ("transpose",)),
+    Row("Identity", "input", _identity, ("reshape",)),
+    Row("Squeeze", "data axes?", _squeeze, ("reshape",)),
+    Row("Unsqueeze", "data axes?", _unsqueeze, ("reshape",)),
+    Row("Concat", "inputs*", _concat, ("concatenation", "reshape")),
+    Row("Split", "input split?", _split, ("split", "reshape")),
+    Row("Slice", "data starts ends axes? steps?", _slice, ("strided_slice",)),
+    Row("Tile", "input repeats", _tile, ("tile",)),
+    Row("Expand", "input shape", _expand, ("broadcast_to",)),
+    Row(
+        "Pad",
+        "data pads constant_value? axes?",
+        _pad,
+        ("pad", "mirror_pad", "edge_pad", "gather", "strided_slice", "quantize"),
+    ),
+    Row("DepthToSpace", "input", _blocks("depth_to_space"), ("depth_to_space", "transpose", "reshape")),
+    Row("SpaceToDepth", "input", _blocks("space_to_depth"), ("space_to_depth",)),
+    Row("ReverseSequence", "input sequence_lens", _reversed, ("gather", "transpose"), groups=False),
+    Row("Gather", "data indices", _gather, ("gather", *_WRAPPED)),
+    Row("GatherND", "data indices", _gather_nd, ("gather_nd", "concatenation", *_WRAPPED)),
+    Row("GatherElements", "data indices", _gather_elements, ("gather", "mul", "reshape", *_WRAPPED)),
+    Row("ScatterND", "data indices updates", _scatter_nd, ("scatter_nd", *_WRAPPED), groups=False),
+    Row(
+        "ScatterElements",
+        "data indices updates",
+        _scatter_elements,
+        ("scatter_nd", "mul", *_WRAPPED),
+        groups=False,
+    ),
+    Row("Scatter", "data indices updates", _scatter_elements, ("scatter_nd", "mul", *_WRAPPED), groups=False),
+)

@@ -1,0 +1,55 @@
+"""Every operation of ONNX that npusim has, one row each."""
+
+from __future__ import annotations
+
+from npusim.frontends.forms import qdq_operations
+from npusim.frontends.forms.row import Row
+from npusim.frontends.onnx.operations import (
+    block_quantized,
+    onnx_attention,
+    onnx_axes,
+    onnx_control,
+    onnx_elementwise,
+    onnx_images,
+    onnx_matrices,
+    onnx_moves,
+    onnx_recurrent,
+    onnx_windows,
+    qoperators,
+    quantized_products,
+    shape_constants,
+)
+from npusim.kernels.operator.registered import custom, plain, result_types
+from npusim.kernels.table import known
+
+_MODULES = (
+    *(block_quantized, onnx_attention, onnx_axes, onnx_control, onnx_elementwise, onnx_images, onnx_matrices),
+    *(
+        onnx_moves,
+        onnx_recurrent,
+        onnx_windows,
+        qdq_operations,
+        qoperators,
+        quantized_products,
+        shape_constants,
+    ),
+)
+
+ROWS: tuple[Row, ...] = tuple(
+    sorted((row for module in _MODULES for row in module.ROWS), key=lambda row: (row.domain, row.name))
+)
+"""All rows, sorted by domain and name."""
+
+_BY_NAME = {(row.domain, row.name): row for row in ROWS}
+
+
+def row(domain: str, name: str) -> Row | None:
+    """Return the row of an operation, or of one that the user registered as "domain.name"; None if there is none."""
+    found = _BY_NAME.get((domain, name))
+    kind = f"{domain}.{name}" if domain else name
+    if found is None and known(op := custom(kind)):
+        types = result_types(kind)
+        return Row(
+            name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), (), domain, groups=False
+        )
+    return found

@@ -1,0 +1,104 @@
+"""Rows of Paddle's operators, and arguments that many of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from npusim.frontends.forms.networks import PADDLE
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.row import Convert, Role, Row
+from npusim.frontends.onnx.operations.onnx_table import row as of_onnx
+from npusim.frontends.paddle.paddle_file import ELEMENTS
+from npusim.isa.base.elements import is_element
+
+WITH_SCALARS = 2005000
+"""The version since which tensors without axes exist; before it they had one axis of one element."""
+
+
+def op(
+    names: str,
+    inputs: str,
+    convert: Convert,
+    operators: str,
+    out: str = "Out",
+    role: str | Role = "",
+    groups: bool = True,
+) -> list[Row]:
+    """Return the rows of operators of Paddle that differ in their names only; operators: names of npusim's."""
+    parts = tuple(operators.split())
+    return [Row(name, inputs, convert, parts, PADDLE, groups, out, role) for name in names.split()]
+
+
+def renamed(
+    names: str, operation: str, inputs: str = "X=X", out: str = "Out", **attributes: Any
+) -> list[Row]:
+    """Return the rows of operators that are one of ONNX in other words.
+
+    inputs:     as `ONNX's name=Paddle's name`, with "?" or "*" behind it as in a row.
+    attributes: by ONNX's name: Paddle's name and the value without it, or a value that is always the same.
+    """
+    entry = of_onnx("", operation)
+    assert entry is not None
+    pairs = [pair.rstrip("?*").split("=") for pair in inputs.split()]
+
+    def in_words(said: Mapping[str, Any]) -> dict[str, Any]:
+        given = {
+            name: said.get(*value) if isinstance(value, tuple) else value
+            for name, value in attributes.items()
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def convert(c: NodeConversion) -> Sequence[int | None]:
+        channels_first(c)
+        node = c.source
+        slots = {ours: node.slots[theirs] for ours, theirs in pairs if node.slots.get(theirs)}
+        node = replace(node, attributes=in_words(node.attributes), slots=slots)
+        return entry.convert(c.as_node(node, entry.inputs, entry.operators))
+
+    def role(said: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        return operation, in_words(said)
+
+    shown = " ".join(pair.split("=")[1] for pair in inputs.split())
+    return op(names, shown, convert, " ".join(entry.operators), out, role, entry.groups)
+
+
+def numbers(c: NodeConversion, attribute: str, tensor: str = "", tensors: str = "") -> list[int]:
+    """Return whole numbers that a list of tensors gives, else a tensor, else an attribute."""
+    if tensors and c.has(tensors):
+        arrays = [c.builder.tensors[each].array for each in c.tensors(tensors)]
+        known = [array for array in arrays if array is not None and array.size == 1]
+        text = f"input {tensors} decides shapes, so it must be constants, or follow from constants and shapes"
+        c.require(len(known) == len(arrays), text)
+        return [int(array.reshape(-1)[0]) for array in known]
+    return (
+        c.wholes(tensor) if tensor and c.has(tensor) else [int(each) for each in c.attribute(attribute, ())]
+    )
+
+
+def axis_of(c: NodeConversion, rank: int, tensor: str = "", default: int = 0) -> int:
+    """Return the attribute `axis`, or the tensor that replaces it, counted from the front."""
+    [axis] = c.wholes(tensor) if tensor and c.has(tensor) else [int(c.attribute("axis", default))]
+    return c.axis(axis, rank)
+
+
+def element_type(c: NodeConversion, name: str = "dtype", default: int = 5) -> str:
+    """Return the element type whose number an attribute has; -1 stands for the default."""
+    number = int(c.attribute(name, default))
+    dtype = ELEMENTS.get(default if number == -1 else number, f"type {number}")
+    c.require(is_element(dtype), f"{name} is {dtype}, which npusim lacks")
+    return dtype
+
+
+def channels_first(c: NodeConversion) -> None:
+    """Raise GraphError for an operator on images whose channels come last."""
+    for name in ("data_format", "data_layout"):
+        said = c.attribute(name, "NCHW")
+        first = said in ("NCHW", "AnyLayout", "ANYLAYOUT", "NCDHW", "NCL")
+        c.require(first, f"{name} is {said!r}; npusim has NCHW: export the model with it")
+
+
+def without_axes(c: NodeConversion, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return a shape of which axes are gone; with none left it has one element in files of older versions."""
+    return tuple(shape) if shape or c.opset >= WITH_SCALARS else (1,)

@@ -1,0 +1,333 @@
+"""Paddle's operators on elements, matrices and along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import prod
+from typing import Any
+
+from npusim.frontends.forms.arithmetic import converted, limited, product
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.row import Row
+from npusim.frontends.paddle.operations.paddle_arguments import (
+    axis_of,
+    channels_first,
+    element_type,
+    numbers,
+    op,
+    renamed,
+    without_axes,
+)
+from npusim.kernels.graph.builder import unshaped
+
+_SAME_NAMES = (
+    *("abs", "floor", "ceil", "sign", "sqrt", "exp", "log", "erf", "reciprocal", "mish", "relu"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "sigmoid", "softplus", "softsign"),
+)
+
+
+def _relu6(c: NodeConversion) -> Sequence[int]:
+    return [limited(c, c.tensor("X"), 0.0, float(c.attribute("threshold", 6.0)))]
+
+
+def _relu6_role(said: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
+    return "Clip", {"min": 0.0, "max": float(said.get("threshold", 6.0))}
+
+
+def _clip(c: NodeConversion) -> Sequence[int]:
+    x, kind = c.tensor("X"), c.builder.type(c.tensor("X"))
+    least, most = (
+        float(c.value(tensor).reshape(-1)[0] if c.has(tensor) else c.attribute(tensor.lower(), 0.0))
+        for tensor in ("Min", "Max")
+    )
+    c.require(least <= most, f"min {least} is above max {most}")
+    if kind.real or kind.quantization is not None:
+        return [limited(c, x, least, most)]
+    return [c.step("minimum", [c.step("maximum", [x, c.scalar(least, x)]), c.scalar(most, x)])]
+
+
+def _clip_role(said: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
+    return "Clip", {name: said[name] for name in ("min", "max") if name in said}
+
+
+def _hard_swish(c: NodeConversion) -> Sequence[int]:
+    """x * limited(x + offset, 0, threshold) / scale, which is usually one operator."""
+    names = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
+    threshold, scale, offset = (float(c.attribute(*each)) for each in names.items())
+    if (threshold, scale, offset) == (6.0, 6.0, 3.0):
+        return [c.node("hard_swish", [c.tensor("X")])]
+    x = c.real("X")
+    gate = c.step("clip", [c.step("add", [x, c.scalar(offset, x)])], least=0.0, most=threshold)
+    return [c.node("div", [c.step("mul", [x, gate]), c.scalar(scale, x)])]
+
+
+def _softplus(c: NodeConversion) -> Sequence[int]:
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold."""
+    beta, threshold, x = float(c.attribute("beta", 1.0)), float(c.attribute("threshold", 20.0)), c.tensor("X")
+    c.require(beta > 0, f"beta is {beta}, must be above 0")
+    if beta == 1 and threshold >= 20:  # beyond it both are the same float32
+        return [c.node("softplus", [x])]
+    x = c.as_real(x)
+    wide = c.step("mul", [x, c.scalar(beta, x)])
+    soft = c.step("div", [c.step("softplus", [wide]), c.scalar(beta, x)])
+    above = c.step("greater", [wide, c.scalar(threshold, x)], "bool")
+    return c.nodes("select_v2", [above, x, soft], [c.kind()])
+
+
+def _gelu(c: NodeConversion) -> Sequence[int]:
+    return [c.node("gelu", [c.tensor("X")], approximate=c.flag("approximate"))]
+
+
+def _power(c: NodeConversion) -> Sequence[int]:
+    x, factor = c.tensor("X"), float(c.attribute("factor", 1.0))
+    if factor in (2.0, 0.5):
+        return [c.node("square" if factor == 2 else "sqrt", [x])]
+    return [c.node("pow", [c.as_real(x), c.scalar(factor, c.as_real(x))])]
+
+
+def _round(c: NodeConversion) -> Sequence[int]:
+    """Halves go away from zero."""
+    x = c.real("X")
+    size = c.step("floor", [c.step("add", [c.step("abs", [x]), c.scalar(0.5, x)])])
+    return [c.node("mul", [c.step("sign", [x]), size])]
+
+
+def _of_one(name: str) -> list[Row]:
+    """A function that ONNX has in several steps."""
+    return op(name, "X", lambda c: [c.node(name, [c.tensor("X")])], name, role="Mul")
+
+
+def _scale(c: NodeConversion) -> Sequence[int]:
+    """scale * x + bias, or scale * (x + bias); x itself where that changes nothing."""
+    x, scale, bias = c.tensor("X"), float(c.attribute("scale", 1.0)), float(c.attribute("bias", 0.0))
+    given = c.real("ScaleTensor") if c.has("ScaleTensor") else None
+    if given is None and (scale, bias) == (1.0, 0.0):
+        return [x]
+    x = c.as_real(x)
+    factor = c.scalar(scale, x) if given is None else c.reshaped(given, ())
+    steps = [("mul", factor)] if given is not None or scale != 1 else []
+    if bias:
+        steps.insert(len(steps) if c.flag("bias_after_scale", True) else 0, ("add", c.scalar(bias, x)))
+    for name, number in steps[:-1]:
+        x = c.step(name, [x, number])
+    return [c.node(steps[-1][0], [x, steps[-1][1]])]
+
+
+def _prelu(c: NodeConversion) -> Sequence[int]:
+    """One slope, one for each channel, or one for each element of an image."""
+    channels_first(c)
+    x, alpha, mode, shape = c.tensor("X"), c.tensor("Alpha"), c.attribute("mode", "all"), c.shape("X")
+    c.require(mode in ("all", "channel", "element"), f"mode is {mode!r}")
+    c.require(len(shape) > 1 or mode == "all", f"X has shape {list(shape)}, must have channels")
+    if mode != "element":
+        alpha = c.reshaped(alpha, (shape[1], *(1,) * (len(shape) - 2)) if mode == "channel" else ())
+    return [c.node("prelu", [x, alpha])]
+
+
+def _aligned(c: NodeConversion, x: int, y: int) -> int:
+    """Y with ones behind its sizes, where the attribute `axis` says with which axis of X they begin."""
+    axis, own = int(c.attribute("axis", -1)), c.shape(y)
+    behind = len(c.shape(x)) - axis - len(own)
+    if axis == -1 or behind <= 0 or not own:
+        return y
+    c.require(axis >= 0, f"axis is {axis}, must be -1 or more")
+    return c.reshaped(y, (*own, *(1,) * behind))
+
+
+def _binary(name: str, operator: str, role: str = "") -> list[Row]:
+    def convert(c: NodeConversion) -> Sequence[int]:
+        x, y = c.tensor("X"), c.tensor("Y")
+        return [c.node(operator, [x, _aligned(c, x, y)])]
+
+    return op(name, "X Y", convert, f"{operator} cast reshape", role=role)
+
+
+def _comparison(name: str, operator: str) -> list[Row]:
+    def convert(c: NodeConversion) -> Sequence[int]:
+        x, y = c.real("X"), c.real("Y")
+        return [c.step(operator, [x, _aligned(c, x, y)], "bool")]
+
+    return op(name, "X Y", convert, f"{operator} cast", groups=False)
+
+
+def _cast(c: NodeConversion) -> Sequence[int]:
+    return [converted(c, c.real("X"), element_type(c, "out_dtype"))]
+
+
+_BOUNDS = "relu relu6 relu_0_to_1 clip reshape"
+_ARITHMETIC = ("add", "sub", "mul", "div", "max", "min", "pow", "mod", "floordiv")
+_OTHER_NAMES = {"max": "maximum", "min": "minimum", "mod": "floor_mod", "floordiv": "floor_div"}
+_ROLES = ("add", "sub", "mul", "div")
+
+
+_TURNED = (("trans_x", "trans_y"), ("transpose_X", "transpose_Y"))
+"""The attributes that exchange the last two axes of a factor, by version of the operator."""
+
+
+def _turned(c: NodeConversion, name: str, place: int) -> int:
+    tensor, rank = c.tensor(name), len(c.shape(name))
+    turn = any(c.flag(names[place]) for names in _TURNED) and rank > 1
+    return c.transposed(tensor, (*range(rank - 2), rank - 1, rank - 2)) if turn else tensor
+
+
+def _matmul(c: NodeConversion) -> Sequence[int]:
+    alpha = float(c.attribute("alpha", 1.0))
+    made = product(c, _turned(c, "X", 0), _turned(c, "Y", 1), final=alpha == 1)
+    return [made if alpha == 1 else c.node("mul", [made, c.scalar(alpha, made)])]
+
+
+def _role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    turned = any(said.get(names[1]) for names in _TURNED)
+    return "Gemm", {"transB": int(turned), "alpha": said.get("alpha", 1.0)}
+
+
+def _columns(c: NodeConversion, tensor: int, count: int, name: str) -> int:
+    """A tensor as a matrix, whose rows are the first `count` axes."""
+    shape = c.shape(tensor)
+    c.require(0 < count < len(shape), f"{name} is {count}, must be 1..{len(shape) - 1}")
+    return c.reshaped(tensor, (prod(shape[:count]), prod(shape[count:])))
+
+
+def _mul(c: NodeConversion) -> Sequence[int]:
+    """Of tensors as matrices; the result has the axes of both again."""
+    x, y = c.tensor("X"), c.tensor("Y")
+    rows, columns = (int(c.attribute(f"{each}_num_col_dims", 1)) for each in "xy")
+    shape = (*c.shape(x)[:rows], *c.shape(y)[columns:])
+    made = product(c, _columns(c, x, rows, "x_num_col_dims"), _columns(c, y, columns, "y_num_col_dims"))
+    return [c.reshaped(made, shape)]
+
+
+def _fully_connected(c: NodeConversion) -> Sequence[int]:
+    x, rows, activation = (
+        c.real("Input"),
+        int(c.attribute("in_num_col_dims", 1)),
+        c.attribute("activation_type", ""),
+    )
+    c.require(activation in ("", "relu"), f"activation_type is {activation!r}, must be '' or 'relu'")
+    made = product(c, _columns(c, x, rows, "in_num_col_dims"), c.real("W"))
+    shape = (*c.shape(x)[:rows], *c.shape(made)[1:])
+    if c.has("Bias"):
+        made = c.node("add", [made, c.reshaped(c.real("Bias"), shape[-1:])])
+    return [c.reshaped(c.node("relu", [made]) if activation else made, shape)]
+
+
+def _unit_length(c: NodeConversion) -> Sequence[int]:
+    """x / sqrt(sum of squares + epsilon)."""
+    x = c.real("X")
+    axis = axis_of(c, len(c.shape(x)), default=1)
+    squares = c.step("sum", [c.step("square", [x])], axes=(axis,), keep_dims=True)
+    epsilon = c.scalar(float(c.attribute("epsilon", 1e-10)), squares)
+    return [c.node("div", [x, c.step("sqrt", [c.step("add", [squares, epsilon])])])]
+
+
+_EPSILON = ("epsilon", 1e-5)
+_MOMENTS = "X=X scale=Scale B=Bias input_mean=Mean input_var=Variance"
+_LAYER, _GROUPS, _ALONE = (
+    "X=X Scale=Scale? B=Bias?",
+    "X=X scale=Scale bias=Bias",
+    "input=X scale=Scale B=Bias",
+)
+_PRODUCTS = "fully_connected batch_matmul transpose reshape mul"
+
+
+def _reduction(name: str, operator: str, role: str = "") -> list[Row]:
+    """Along some axes or, where none are said, all."""
+
+    def convert(c: NodeConversion) -> Sequence[int]:
+        x, rank = c.tensor("X"), len(c.shape("X"))
+        said = [] if c.flag("reduce_all") else numbers(c, "dim")
+        axes = sorted({c.axis(axis, rank, "dim") for axis in said}) or range(rank)
+        made = c.node(operator, [x], axes=tuple(axes), keep_dims=c.flag("keep_dim")) if rank else x
+        return [c.reshaped(made, without_axes(c, c.shape(made)))]
+
+    return op(name, "X", convert, f"{operator} cast reshape", role=role)
+
+
+def _position(name: str) -> list[Row]:
+    def convert(c: NodeConversion) -> Sequence[int]:
+        x = c.reshaped(c.real("X"), (prod(c.shape("X")),)) if c.flag("flatten") else c.real("X")
+        shape = c.shape(x)
+        axis = axis_of(c, len(shape), default=-1)
+        made = c.step(name, [x], element_type(c, default=3), axis=axis)
+        if c.flag("keepdims"):
+            return [c.reshaped(made, [1 if at == axis else size for at, size in enumerate(shape)])]
+        return [c.reshaped(made, without_axes(c, [size for at, size in enumerate(shape) if at != axis]))]
+
+    return op(name, "X", convert, f"{name} reshape", groups=False)
+
+
+def _top(c: NodeConversion) -> Sequence[int]:
+    """The first elements in order, and where they were; of argsort all."""
+    x, every = c.real("X"), c.source.operation == "argsort"
+    axis = axis_of(c, len(c.shape(x)), default=-1)
+    size = c.shape(x)[axis]
+    k = size if every else c.wholes("K")[0] if c.has("K") else int(c.attribute("k", 1))
+    c.require(0 < k <= size, f"k is {k}, axis {axis} has {size} elements")
+    falling = c.flag("descending") if every else c.flag("largest", True)
+    how: dict[str, Any] = {"k": k, "axis": axis, "smallest": not falling}
+    return c.nodes("topk_v2", [x], [c.like(x), unshaped("int64")], **how)
+
+
+def _running(c: NodeConversion) -> Sequence[int]:
+    x = c.reshaped(c.real("X"), (prod(c.shape("X")),)) if c.flag("flatten") else c.real("X")
+    how: dict[str, Any] = {name: c.flag(name) for name in ("exclusive", "reverse")}
+    return [c.node("cumsum", [x], axis=axis_of(c, len(c.shape(x)), default=-1), **how)]
+
+
+ROWS: tuple[Row, ...] = tuple(
+    chain(
+        *(renamed(name, name.capitalize()) for name in _SAME_NAMES if name != "softplus"),
+        *(_of_one(name) for name in ("rsqrt", "square")),
+        op("softplus", "X", _softplus, "softplus mul div greater select_v2", role="Softplus"),
+        op("round", "X", _round, "floor add abs sign mul", groups=False),
+        op("gelu", "X", _gelu, "gelu", role="Gelu"),
+        op("pow", "X", _power, "pow square sqrt", role="Pow"),
+        op("hard_swish", "X", _hard_swish, "hard_swish add clip mul div", role="HardSwish"),
+        op("relu6", "X", _relu6, _BOUNDS, role=_relu6_role),
+        op("clip", "X Min? Max?", _clip, f"{_BOUNDS} maximum minimum", role=_clip_role),
+        renamed("silu", "Swish"),
+        renamed("swish", "Swish", alpha=("beta", 1.0)),
+        renamed("leaky_relu", "LeakyRelu", alpha=("alpha", 0.02)),
+        renamed("elu", "Elu", alpha=("alpha", 1.0)),
+        renamed("celu", "Celu", alpha=("alpha", 1.0)),
+        renamed("selu", "Selu", alpha=("alpha", 1.6732632423543772), gamma=("scale", 1.0507009873554805)),
+        renamed("thresholded_relu", "ThresholdedRelu", alpha=("threshold", 1.0)),
+        renamed("hard_sigmoid", "HardSigmoid", alpha=("slope", 0.2), beta=("offset", 0.5)),
+        op("scale", "X ScaleTensor?", _scale, "mul add", role="Mul"),
+        op("prelu", "X Alpha", _prelu, "prelu reshape"),
+        *(
+            _binary(f"elementwise_{name}", _OTHER_NAMES.get(name, name), name.capitalize() * (name in _ROLES))
+            for name in _ARITHMETIC
+        ),
+        renamed("sum", "Sum", "data_0=X*"),
+        *(_comparison(name, name) for name in ("equal", "not_equal", "less_equal", "greater_equal")),
+        *(_comparison(f"{name}_than", name) for name in ("less", "greater")),
+        *(renamed(f"logical_{name.lower()}", name, "A=X B=Y") for name in ("And", "Or", "Xor")),
+        renamed("logical_not", "Not"),
+        renamed("where", "Where", "condition=Condition X=X Y=Y"),
+        op("cast", "X", _cast, "cast not_equal reshape", groups=False),
+        op("matmul matmul_v2 bmm", "X Y", _matmul, _PRODUCTS, role=_role),
+        op("mul", "X Y", _mul, _PRODUCTS, role="MatMul"),
+        op("fc", "Input W Bias?", _fully_connected, f"{_PRODUCTS} add relu", groups=False),
+        renamed("batch_norm sync_batch_norm", "BatchNormalization", _MOMENTS, "Y", epsilon=_EPSILON),
+        renamed(
+            "layer_norm", "LayerNormalization", _LAYER, "Y", axis=("begin_norm_axis", 1), epsilon=_EPSILON
+        ),
+        renamed("group_norm", "GroupNormalization", _GROUPS, "Y", num_groups=("groups", 1), epsilon=_EPSILON),
+        renamed("instance_norm", "InstanceNormalization", _ALONE, "Y", epsilon=_EPSILON),
+        op("norm", "X", _unit_length, "div sum square sqrt add", groups=False),
+        _reduction("reduce_mean", "mean"),
+        _reduction("mean", "mean"),
+        _reduction("reduce_sum", "sum"),
+        _reduction("reduce_max", "reduce_max", "ReduceMax"),
+        _reduction("reduce_min", "reduce_min", "ReduceMin"),
+        *(_reduction(name, name) for name in ("reduce_prod", "reduce_all", "reduce_any")),
+        *(_position(name) for name in ("arg_max", "arg_min")),
+        op("top_k top_k_v2", "X K?", _top, "topk_v2", "Out Indices", groups=False),
+        op("argsort", "X", _top, "topk_v2", "Out Indices", groups=False),
+        op("cumsum", "X", _running, "cumsum", groups=False),
+        renamed("softmax", "Softmax", "input=X", axis=("axis", -1)),
+        renamed("log_softmax", "LogSoftmax", "input=X", axis=("axis", -1)),
+    )
+)

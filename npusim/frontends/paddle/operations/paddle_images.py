@@ -1,0 +1,345 @@
+"""Paddle's operators on images: convolutions, pools, resizing, and boxes of detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.forms import convolutions as forms
+from npusim.frontends.forms import interpolation
+from npusim.frontends.forms.interpolation import MOST_SIDE, NEAREST, Axis, Places, nearest, weighted
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.pools import MOVES, pooled
+from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same
+from npusim.frontends.paddle.operations.paddle_arguments import channels_first, numbers, op, renamed
+from npusim.kernels.graph.builder import unshaped
+from npusim.kernels.operator.parameters import Border
+
+
+def _steps(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
+    """An attribute with a number of 1 or more for each axis."""
+    values = tuple(numbers(c, name)) or (1,) * rank
+    fits = len(values) == rank and min(values) > 0
+    c.require(fits, f"{name} {list(values)} are not {rank} numbers, 1 or more")
+    return values
+
+
+def _window(
+    c: NodeConversion, extents: Sequence[int], size: Sequence[int], *, dilated: bool = False
+) -> Window:
+    """The window of an operator; with padding SAME it has no dilation, whatever the attribute says."""
+    rank, how, said = len(extents), c.attribute("padding_algorithm", "EXPLICIT"), numbers(c, "paddings")
+    c.require(how in ("EXPLICIT", "SAME", "VALID"), f"padding_algorithm is {how!r}")
+    stride = _steps(c, "strides", rank)
+    dilation = _steps(c, "dilations", rank) if dilated and how != "SAME" else (1,) * rank
+    padding: tuple[Border, ...] = (NO_BORDER,) * rank
+    if how == "SAME":
+        padding = same(extents, size, stride, dilation)
+    elif how == "EXPLICIT" and said:
+        fits = len(said) in (rank, 2 * rank) and min(said) >= 0
+        c.require(fits, f"paddings {said} are not {rank} or {2 * rank} numbers, 0 or more")
+        befores, behinds = (said, said) if len(said) == rank else (said[::2], said[1::2])
+        padding = tuple(zip(befores, behinds, strict=True))
+    return Window(tuple(size), stride, dilation, padding, padding)
+
+
+def _conv(c: NodeConversion) -> Sequence[int]:
+    channels_first(c)
+    fused = c.flag("fuse_relu") or c.attribute("fuse_activation", "") or c.has("ResidualData")
+    c.require(not fused, "was fused for one processor; give the original model")
+    image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
+    forms.check_filter(c, image, weights, groups)
+    extents = c.shape(image)[2:]
+    window = fitted(c, extents, _window(c, extents, c.shape(weights)[2:], dilated=True))
+    return [forms.convolution(c, image, weights, c.optional("Bias"), window, groups)]
+
+
+def _transposed(c: NodeConversion) -> Sequence[int]:
+    """Sizes that the attribute `output_size` says add elements behind; so does `output_padding`."""
+    channels_first(c)
+    image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
+    forms.check_transposed_filter(c, image, weights, groups)
+    extents, size = c.shape(image)[2:], c.shape(weights)[2:]
+    window, rank = _window(c, extents, size, dilated=True), len(extents)
+    more = numbers(c, "output_padding") or [0] * rank
+    said = numbers(c, "output_size", "OutputSizeTensor")
+    c.require(len(more) == rank and min(more) >= 0, f"output_padding {more} is not {rank} numbers, 0 or more")
+    c.require(len(said) in (0, rank), f"output_size {said} is not {rank} numbers")
+    sizes = []
+    for axis, extent in enumerate(extents):
+        step, reach = window.stride[axis], (size[axis] - 1) * window.dilation[axis] + 1
+        least = (extent - 1) * step + reach - sum(window.padding[axis])
+        chosen = said[axis] if said else least + more[axis]
+        fits = chosen > 0 and (not said or least <= chosen < least + step)
+        c.require(
+            fits, f"axis {axis + 2} would have {chosen} elements, may have {least} to {least + step - 1}"
+        )
+        sizes.append(chosen)
+    return [forms.transposed(c, image, weights, c.optional("Bias"), window, sizes, groups)]
+
+
+def _pool(c: NodeConversion) -> Sequence[int | None]:
+    """Averages or maxima of windows, of the whole image, or of bins; maxima with their places in the plane."""
+    channels_first(c)
+    x, size, shape = c.tensor("X"), numbers(c, "ksize"), c.shape("X")
+    places, kind = c.source.operation != "pool2d", c.attribute("pooling_type", "max")
+    c.require(kind in ("max", "avg"), f"pooling_type is {kind!r}, must be 'max' or 'avg'")
+    c.require(len(shape) == 4, f"X has shape {list(shape)}, must be [N, C, H, W]")
+    image, name = shape[2:], "max_pool_2d" if kind == "max" else "average_pool_2d"
+    whole = c.flag("global_pooling") or (c.flag("adaptive") and size == [1, 1])
+    if whole and not places:
+        return [c.node("reduce_max" if kind == "max" else "mean", [x], axes=(2, 3), keep_dims=True)]
+    size = list(image) if whole else size
+    c.require(len(size) == 2 and min(size) > 0, f"ksize {size} is not two numbers, 1 or more")
+    bins = tuple(size)
+    if whole or (c.flag("adaptive") and not any(at % count for at, count in zip(image, bins, strict=True))):
+        bins = image if whole else tuple([at // count for at, count in zip(image, bins, strict=True)])
+        window = Window(bins, bins, (1, 1), (NO_BORDER,) * 2, (NO_BORDER,) * 2)
+    elif c.flag("adaptive"):
+        kinds, name = [c.like(x), unshaped("int32")], f"adaptive_{name}"
+        return (
+            c.nodes(f"{name}_with_positions", [x], kinds, size=bins)
+            if places
+            else [c.node(name, [x], size=bins)]
+        )
+    else:
+        window = _window(c, image, size)
+    if c.flag("ceil_mode"):
+        window = rounded_up(image, window, within=False)
+        begins = [
+            (count - 1) * step for count, step in zip(window.positions(image), window.stride, strict=True)
+        ]
+        inside = all(at < size + side[0] for at, size, side in zip(begins, image, window.said, strict=True))
+        c.require(inside, f"ceil_mode gives windows that lie outside of an image of {list(image)}")
+    window = fitted(c, image, window)
+    if places:
+        how: dict[str, Any] = {"filter": window.size, "strides": window.stride, "padding": window.padding}
+        return c.nodes("max_pool_2d_with_positions", [x], [c.like(x), unshaped("int32")], **how)
+    return [pooled(c, name, x, window, counted=kind == "avg" and not c.flag("exclusive", True))]
+
+
+def _transposed_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return "ConvTranspose", {"group": said.get("groups", 1)}
+
+
+def _pool_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return ("MaxPool" if said.get("pooling_type", "max") == "max" else "AveragePool"), {}
+
+
+_CONV = "Input Filter Bias? ResidualData?"
+_TRANSPOSED = "Input Filter Bias? OutputSizeTensor?"
+_POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d adaptive_max_pool_2d {' '.join(MOVES)}"
+
+
+def _sides(c: NodeConversion) -> dict[int, Axis]:
+    """Height and width, where they change: sizes that tensors or attributes say, else scales."""
+    channels_first(c)
+    shape, said = c.shape("X"), [int(c.attribute(name, -1)) for name in ("out_h", "out_w")]
+    c.require(len(shape) == 4, f"X has shape {list(shape)}, must be [N, C, H, W]")
+    given = c.value("Scale").reshape(-1).tolist() if c.has("Scale") else c.attribute("scale")
+    scales = [float(scale) for scale in (given if isinstance(given, list) else [given or 0.0])] or [0.0]
+    scales = (scales * 2)[-2:]
+    if c.has("SizeTensor") or c.has("OutSize"):
+        said, scales = numbers(c, "", "OutSize", "SizeTensor"), [0.0, 0.0]
+    elif min(scales) > 0 and np.isfinite(scales).all():
+        said = [int(size * np.float32(scale)) for size, scale in zip(shape[2:], scales, strict=True)]
+    c.require(len(said) == 2, f"the size {said} is not of height and width")
+    sides = {}
+    for axis, count, scale in zip((2, 3), said, scales, strict=True):
+        c.require(0 < count <= MOST_SIDE and shape[axis] > 0, f"axis {axis} would have {count:,} elements")
+        ratio = np.float32(scale) if scale > 0 else np.float32(count) / np.float32(shape[axis])
+        sides[axis] = Axis(shape[axis], count, ratio)
+    c.small([*shape[:2], *(side.length for side in sides.values())])
+    return {axis: side for axis, side in sides.items() if side.length != side.size}
+
+
+def _nearest(c: NodeConversion) -> Sequence[int]:
+    """The element at floor(ratio * place), or at the nearest place between corners."""
+    corners = c.flag("align_corners", True)
+    chosen = {axis: _places(side, corners) for axis, side in _sides(c).items()}
+    return [nearest(c, c.tensor("X"), chosen) if chosen else c.tensor("X")]
+
+
+def _places(side: Axis, corners: bool) -> Places:
+    ratio = np.float32(1) / side.scale
+    if corners:
+        ratio = np.float32(side.size - 1) / np.float32(max(side.length - 1, 1))
+    at = ratio * np.arange(side.length, dtype=np.float32) + np.float32(0.5 if corners else 0)
+    places: Places = np.clip(at.astype(np.int64), 0, side.size - 1)
+    return places
+
+
+def _weighted(c: NodeConversion) -> Sequence[int]:
+    """Of two elements along each axis, or of four (bicubic)."""
+    linear, how = c.source.operation.startswith("bilinear"), "half_pixel"
+    if c.flag("align_corners", True):
+        how = "align_corners"
+    elif linear and int(c.attribute("align_mode", 1)) == 1:
+        how = "asymmetric"
+    sides = _sides(c).items()
+    taps = {axis: interpolation.linear(side, how) for axis, side in sides}
+    if not linear:
+        taps = {axis: interpolation.cubic(side, how, -0.75, False) for axis, side in sides}
+    return [weighted(c, c.tensor("X"), taps, together=linear) if taps else c.tensor("X")]
+
+
+_SAID = "X OutSize? Scale? SizeTensor*"
+_GRID = {"mode": ("mode", "bilinear"), "padding_mode": ("padding_mode", "zeros")}
+
+
+def _attributes(c: NodeConversion, **said: tuple[str, Any]) -> dict[str, Any]:
+    """Parameters by their names, from attributes: each has a name and the value without it, which gives its kind."""
+    return {ours: type(default)(c.attribute(name, default)) for ours, (name, default) in said.items()}
+
+
+def _yolo_box(c: NodeConversion) -> Sequence[int]:
+    x, sides = c.real("X"), numbers(c, "anchors")
+    c.require(
+        len(sides) % 2 == 0 and min(sides, default=0) > 0, f"anchors are {sides}, must be pairs above 0"
+    )
+    c.require(len(c.shape(x)) == 4, f"X has shape {list(c.shape(x))}, must be [N, C, H, W]")
+    how = _attributes(
+        c,
+        classes=("class_num", 1),
+        threshold=("conf_thresh", 0.01),
+        stride=("downsample_ratio", 32),
+        scale=("scale_x_y", 1.0),
+    )
+    how |= {"clip": c.flag("clip_bbox", True), "anchors": tuple(zip(sides[::2], sides[1::2], strict=True))}
+    how |= {"overlap_share": float(c.attribute("iou_aware_factor", 0.5)) if c.flag("iou_aware") else None}
+    return c.nodes("yolo_box", [x, c.real("ImgSize")], [c.like(x), c.like(x)], **how)
+
+
+def _prior_box(c: NodeConversion) -> Sequence[int]:
+    images = [c.real("Input"), c.real("Image")]
+    c.require(all(len(c.shape(each)) == 4 for each in images), "Input and Image must be [N, C, H, W]")
+    how = _attributes(
+        c,
+        least=("min_sizes", ()),
+        most=("max_sizes", ()),
+        aspects=("aspect_ratios", (1.0,)),
+        variances=("variances", (0.1, 0.1, 0.2, 0.2)),
+        offset=("offset", 0.5),
+    )
+    c.require(len(how["variances"]) == 4, f"variances are {list(how['variances'])}, must be 4")
+    steps = (float(c.attribute("step_h", 0.0)), float(c.attribute("step_w", 0.0)))
+    how |= {
+        "flip": c.flag("flip", True),
+        "clip": c.flag("clip", True),
+        "steps": None if 0 in steps else steps,
+    }
+    how |= {"means_first": c.flag("min_max_aspect_ratios_order"), "spatial": (2, 3)}
+    return c.nodes("prior_box", images, [unshaped("float32")] * 2, **how)
+
+
+def _decoded(c: NodeConversion) -> Sequence[int]:
+    """Boxes (x1, y1, x2, y2) from offsets to prior boxes: of the centre by their size, of the size by its logarithm."""
+    how, axis = c.attribute("code_type", "encode_center_size"), int(c.attribute("axis", 0))
+    c.require(
+        how == "decode_center_size" and axis in (0, 1), f"code_type {how!r} along axis {axis} is not decoding"
+    )
+    target, priors, factors = (
+        c.real("TargetBox"),
+        c.real("PriorBox"),
+        c.attribute("variance", ()) or (1.0,) * 4,
+    )
+    shape = c.shape(target)
+    fits = len(shape) == 3 and shape[2] == len(factors) == 4 and c.shape(priors) == (shape[1 - axis], 4)
+    c.require(
+        fits, f"TargetBox {list(shape)} does not fit PriorBox {list(c.shape(priors))} along axis {axis}"
+    )
+    along = (1, shape[1], 1) if axis == 0 else (shape[0], 1, 1)
+    one = 0.0 if c.flag("box_normalized", True) else 1.0
+
+    def columns(tensor: int) -> list[int]:
+        last = len(c.shape(tensor)) - 1
+        return list(c.nodes("split", [tensor], [c.like(tensor)] * 4, axis=last, sizes=(1,) * 4))
+
+    def plus(a: int, number: float) -> int:
+        return c.step("add", [a, c.scalar(number, a)]) if number else a
+
+    def half(a: int) -> int:
+        return c.step("mul", [a, c.scalar(0.5, a)])
+
+    sides = [c.reshaped(each, along) for each in columns(priors)]
+    by = [c.scalar(number, target) for number in factors]
+    if c.has("PriorBoxVar"):
+        by = [c.reshaped(each, along) for each in columns(c.real("PriorBoxVar"))]
+    offsets = [c.step("mul", [a, b]) for a, b in zip(columns(target), by, strict=True)]
+    firsts, lasts = [], []
+    for begin, end, move, grow in zip(sides[:2], sides[2:], offsets[:2], offsets[2:], strict=True):
+        size = plus(c.step("sub", [end, begin]), one)
+        middle = c.step("add", [c.step("mul", [move, size]), c.step("add", [begin, half(size)])])
+        reach = half(c.step("mul", [c.step("exp", [grow]), size]))
+        firsts.append(c.step("sub", [middle, reach]))
+        lasts.append(plus(c.step("add", [middle, reach]), -one))
+    return [c.node("concatenation", [*firsts, *lasts], axis=2)]
+
+
+def _suppressed(c: NodeConversion) -> Sequence[int]:
+    """As many rows as there can be, of which those hold a detection that the last output counts."""
+    c.require(not c.has("RoisNum"), "npusim has boxes of all classes together, without RoisNum")
+    how = _attributes(
+        c,
+        score_threshold=("score_threshold", 0.0),
+        iou_threshold=("nms_threshold", 0.3),
+        background=("background_label", 0),
+        most_looked_at=("nms_top_k", -1),
+        most_kept=("keep_top_k", -1),
+        shrink=("nms_eta", 1.0),
+    )
+    boxes, whole = c.real("BBoxes"), unshaped("int32")
+    kinds, how["normalized"] = [c.like(boxes), whole, whole, whole], c.flag("normalized", True)
+    kept, places, counts, _ = c.nodes("multiclass_nms", [boxes, c.real("Scores")], kinds, **how)
+    return [kept, c.reshaped(places, (*c.shape(places), 1)), counts]
+
+
+_NMS = "multiclass_nms multiclass_nms2 multiclass_nms3"
+_DECODED = "concatenation split mul add sub exp"
+
+
+ROWS: tuple[Row, ...] = tuple(
+    chain(
+        op("conv2d depthwise_conv2d conv3d", _CONV, _conv, " ".join(forms.OPERATORS), "Output", "Conv"),
+        op(
+            "conv2d_transpose depthwise_conv2d_transpose",
+            _TRANSPOSED,
+            _transposed,
+            " ".join(forms.TRANSPOSED),
+            "Output",
+            _transposed_role,
+        ),
+        op("pool2d", "X", _pool, _POOLS, role=_pool_role),
+        op("max_pool2d_with_index", "X", _pool, "max_pool_2d_with_positions", "Out Mask", groups=False),
+        op("nearest_interp nearest_interp_v2", _SAID, _nearest, f"{NEAREST} gather", role="Resize"),
+        op(
+            "bilinear_interp bilinear_interp_v2 bicubic_interp bicubic_interp_v2",
+            _SAID,
+            _weighted,
+            "interpolate",
+        ),
+        renamed(
+            "grid_sampler",
+            "GridSample",
+            "X=X grid=Grid",
+            "Output",
+            align_corners=("align_corners", 1),
+            **_GRID,
+        ),
+        op("yolo_box", "X ImgSize", _yolo_box, "yolo_box", "Boxes Scores", groups=False),
+        op("prior_box", "Input Image", _prior_box, "prior_box", "Boxes Variances", groups=False),
+        op("box_coder", "TargetBox PriorBox PriorBoxVar?", _decoded, _DECODED, "OutputBox", groups=False),
+        op(
+            _NMS,
+            "BBoxes Scores RoisNum?",
+            _suppressed,
+            "multiclass_nms",
+            "Out Index NmsRoisNum",
+            groups=False,
+        ),
+    )
+)

@@ -1,0 +1,296 @@
+"""Elements under another shape or in another place, and constants that follow from shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from npusim.frontends.forms import moves
+from npusim.frontends.forms.conversion import MOST_CONSTANT
+from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.row import Row
+from npusim.frontends.paddle.operations.paddle_arguments import (
+    axis_of,
+    channels_first,
+    element_type,
+    numbers,
+    op,
+    renamed,
+    without_axes,
+)
+from npusim.kernels.graph.builder import unshaped
+
+
+def _under(c: NodeConversion, x: int, shape: Sequence[int]) -> Sequence[int]:
+    return [c.node("reshape", [x], shape=tuple(shape))]
+
+
+def _reshape(c: NodeConversion) -> Sequence[int]:
+    return [moves.reshaped_to(c, c.tensor("X"), numbers(c, "shape", "Shape", "ShapeTensor"))]
+
+
+def _flatten(c: NodeConversion) -> Sequence[int]:
+    """The axes from a first to a last one become one."""
+    own = c.shape("X") or (1,)
+    first, last = (c.axis(int(c.attribute(name, 1)), len(own), name) for name in ("start_axis", "stop_axis"))
+    c.require(first <= last, f"start_axis {first} is behind stop_axis {last}")
+    return _under(c, c.tensor("X"), (*own[:first], prod(own[first : last + 1]), *own[last + 1 :]))
+
+
+def _squeeze(c: NodeConversion) -> Sequence[int]:
+    """Axes of one element go; without `axes` all of these, and axes of more elements stay."""
+    own, said = c.shape("X"), numbers(c, "axes", "AxesTensor", "AxesTensorList")
+    axes = [c.axis(axis, len(own), "axes") for axis in said] if said else range(len(own))
+    return _under(c, c.tensor("X"), [size for at, size in enumerate(own) if size != 1 or at not in axes])
+
+
+def _unsqueeze(c: NodeConversion) -> Sequence[int]:
+    """Axes count as the ones before them have made them."""
+    shape = list(c.shape("X"))
+    for axis in numbers(c, "axes", "AxesTensor", "AxesTensorList"):
+        shape.insert(c.axis(axis, len(shape) + 1, "axes"), 1)
+    return _under(c, c.tensor("X"), shape)
+
+
+def _concat(c: NodeConversion) -> Sequence[int]:
+    tensors = c.tensors("X")
+    return [moves.concatenated(c, tensors, axis_of(c, moves.common_rank(c, tensors), "AxisTensor"))]
+
+
+def _split(c: NodeConversion) -> Sequence[int]:
+    x, own, count = c.tensor("X"), c.shape("X"), len(c.outputs)
+    axis, sizes = axis_of(c, len(own), "AxisTensor"), numbers(c, "sections", tensors="SectionsTensorList")
+    sizes = sizes or [own[axis] // count] * count
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = own[axis] - sum(sizes) - 1
+    return moves.split(c, x, axis, sizes)
+
+
+def _slice(c: NodeConversion) -> Sequence[int]:
+    """A part of some axes, of which those of `decrease_axis` go."""
+    x, axes = c.tensor("Input"), numbers(c, "axes")
+    starts = numbers(c, "starts", "StartsTensor", "StartsTensorList")
+    ends = numbers(c, "ends", "EndsTensor", "EndsTensorList")
+    steps = numbers(c, "strides", "StridesTensor", "StridesTensorList") or [1] * len(axes)
+    # Backwards, an end of -1 is the one before the first element, not the last element.
+    ends = [
+        -(1 << 62) if (end, step < 0) == (-1, True) else end for end, step in zip(ends, steps, strict=False)
+    ]
+    box = moves.part(c, x, axes, starts, ends, steps)
+    gone = [c.axis(axis, len(box["size"]), "decrease_axis") for axis in numbers(c, "decrease_axis")]
+    single = all(box["size"][axis] == 1 for axis in gone)
+    c.require(single, f"decrease_axis {gone} names an axis of more than one element")
+    [part] = c.nodes("strided_slice", [x], [c.kind(0, c.builder.type(x).dtype)], **box)
+    kept = [size for axis, size in enumerate(box["size"]) if axis not in gone]
+    return _under(c, part, without_axes(c, kept)) if gone else [part]
+
+
+def _stack(c: NodeConversion) -> Sequence[int]:
+    tensors = c.tensors("X")
+    return [c.node("pack", tensors, axis=axis_of(c, len(c.shape(tensors[0])) + 1))]
+
+
+def _unstack(c: NodeConversion) -> Sequence[int]:
+    kinds = [c.kind(place, c.like(c.tensor("X")).dtype) for place in range(len(c.outputs))]
+    return c.nodes("unpack", [c.tensor("X")], kinds, axis=axis_of(c, len(c.shape("X"))))
+
+
+def _expand(c: NodeConversion) -> Sequence[int]:
+    """To a shape in which -1 keeps an axis."""
+    own, said = c.shape("X"), numbers(c, "shape", "Shape", "expand_shapes_tensor")
+    before = len(said) - len(own)
+    sizes = [own[at - before] if size == -1 and at >= before else size for at, size in enumerate(said)]
+    c.require(before >= 0 and min(sizes, default=0) >= 0, f"{list(own)} does not expand to {said}")
+    return [moves.expanded(c, c.tensor("X"), sizes)]
+
+
+def _expand_as(c: NodeConversion) -> Sequence[int]:
+    return [
+        moves.expanded(c, c.tensor("X"), c.shape(c.real("Y")) if c.has("Y") else numbers(c, "target_shape"))
+    ]
+
+
+def _tile(c: NodeConversion) -> Sequence[int]:
+    """Axes that are missing on either side have one element."""
+    own, repeats = c.shape("X"), numbers(c, "repeat_times", "RepeatTimes", "repeat_times_tensor")
+    rank = max(len(own), len(repeats))
+    x = c.reshaped(c.tensor("X"), (*(1,) * (rank - len(own)), *own))
+    return [moves.tiled(c, x, [1] * (rank - len(repeats)) + repeats)]
+
+
+def _gather(c: NodeConversion) -> Sequence[int]:
+    """Slices of X by one axis of numbers."""
+    x, index = c.tensor("X"), c.real("Index")
+    axis = (
+        axis_of(c, len(c.shape(x)), "Axis") if c.source.operation == "gather" else int(c.attribute("dim", 0))
+    )
+    axis, flat = c.axis(axis, len(c.shape(x))), prod(c.shape(index))
+    c.require(
+        c.shape(index)[:1] in ((flat,), ()), f"Index has shape {list(c.shape(index))}, must have one axis"
+    )
+    return [c.node("gather", [x, c.reshaped(index, (flat,))], axis=axis)]
+
+
+def _rows(c: NodeConversion) -> Sequence[int]:
+    """Rows of a table by their numbers."""
+    c.require(int(c.attribute("padding_idx", -1)) < 0, "npusim has no padding_idx")
+    return [c.node("gather", [c.tensor("W"), c.real("Ids")], axis=0)]
+
+
+def _pad(c: NodeConversion) -> Sequence[int]:
+    """All axes, or those behind channels: from the last one on (pad3d) or from the first."""
+    channels_first(c)
+    name, own, said = c.source.operation, c.shape("X"), numbers(c, "paddings", "Paddings")
+    first, mode = 0 if name == "pad" else 2, c.attribute("mode", "constant")
+    fits = len(said) == 2 * (len(own) - first) and min(said, default=0) >= 0
+    c.require(fits, f"paddings {said} are not two for each of {len(own) - first} axes, 0 or more")
+    pairs = list(zip(said[::2], said[1::2], strict=True))
+    pairs = [(0, 0)] * first + (pairs[::-1] if name == "pad3d" else pairs)
+    number = np.float32(c.attribute("value" if name == "pad3d" else "pad_value", 0.0)) or None
+    mode = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
+    return [moves.padded(c, c.tensor("X"), pairs, mode, number)]
+
+
+def _reverse(c: NodeConversion) -> Sequence[int]:
+    axes = [c.axis(axis, len(c.shape("X"))) for axis in numbers(c, "axis")]
+    return [c.node("reverse_v2", [c.tensor("X")], axes=tuple(axes))]
+
+
+def _shuffle(c: NodeConversion) -> Sequence[int]:
+    """Channels of several groups, one of each after the other."""
+    shape, groups = c.shape("X"), int(c.attribute("group", 0)) or int(c.attribute("groups", 1))
+    c.require(
+        len(shape) == 4 and groups > 0 and shape[1] % groups == 0, f"{list(shape)} has no {groups} groups"
+    )
+    apart = c.reshaped(c.tensor("X"), (shape[0], groups, shape[1] // groups, *shape[2:]))
+    return _under(c, c.transposed(apart, (0, 2, 1, 3, 4)), shape)
+
+
+def _dropout(c: NodeConversion) -> Sequence[int]:
+    """In inference the data as they are, or, as older versions train, times what is kept."""
+    x, share = c.tensor("X"), float(c.attribute("dropout_prob", 0.5))
+    if c.attribute("dropout_implementation", "downgrade_in_infer") == "upscale_in_train" or share == 0:
+        return [x]
+    return [c.node("mul", [c.as_real(x), c.scalar(1 - share, c.as_real(x))])]
+
+
+def _dropout_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    return ("Identity" if said.get("dropout_implementation") == "upscale_in_train" else "Mul"), {}
+
+
+_AXES, _SLICES = "X AxesTensor? AxesTensorList*", "StartsTensorList* EndsTensorList* StridesTensorList*"
+_PADS = "pad mirror_pad edge_pad gather"
+
+
+def _shape(c: NodeConversion) -> Sequence[int]:
+    return [c.constant(np.array(c.shape(c.real("Input")), np.int32))]
+
+
+def _made(c: NodeConversion, shape: Sequence[int], number: float, dtype: str) -> Sequence[int]:
+    c.require(dtype.startswith("float") or bool(np.isfinite(number)), f"{number} is no {dtype}")
+    return [c.filled(shape, int(number) if "int" in dtype else number, dtype)]
+
+
+def _filled(c: NodeConversion) -> Sequence[int]:
+    """A constant; a text, where there is one, has all digits of its value. One size may be that of another tensor."""
+    shape, text = numbers(c, "shape", "ShapeTensor", "ShapeTensorList"), c.attribute("str_value", "")
+    try:
+        number = float(text) if text else float(c.attribute("value", 0.0))
+    except ValueError:
+        raise c.fault(f"str_value is {text[:40]!r}, which is no number") from None
+    if c.has("ValueTensor"):
+        number = float(c.value("ValueTensor").reshape(-1)[0])
+    if c.has("Input"):
+        own = c.shape(c.real("Input"))
+        source = c.axis(int(c.attribute("input_dim_idx", 0)), len(own), "input_dim_idx")
+        shape[c.axis(int(c.attribute("output_dim_idx", 0)), len(shape), "output_dim_idx")] = own[source]
+    return _made(c, shape, number, element_type(c))
+
+
+def _filled_like(c: NodeConversion) -> Sequence[int]:
+    like, said = c.real("X"), int(c.attribute("dtype", -1))
+    dtype = c.builder.type(like).dtype if said == -1 else element_type(c)
+    return _made(c, c.shape(like), float(c.attribute("value", 0.0)), dtype)
+
+
+def _values(c: NodeConversion) -> Sequence[int]:
+    """The numbers of an attribute of the element type's name."""
+    dtype, shape = element_type(c), numbers(c, "shape")
+    named: list[Any] = [
+        c.attribute(f"{word}values") for word in ("", "bool_", "fp32_", "int32_", "int64_", "fp64_")
+    ]
+    values: list[Any] = next(filter(None, named), [])
+    c.require(
+        min(shape, default=0) >= 0 and prod(shape) == len(values),
+        f"{len(values)} values have no shape {shape}",
+    )
+    return [c.constant(np.array(values, np.dtype(dtype)).reshape(shape))]
+
+
+def _grid(c: NodeConversion) -> Sequence[int]:
+    """Vectors along an axis each, as large as all of them together."""
+    tensors = c.tensors("X")
+    sizes = c.small([prod(c.shape(tensor)) for tensor in tensors])
+    shapes = [[size if at == axis else 1 for at, size in enumerate(sizes)] for axis in range(len(sizes))]
+    alone = [c.reshaped(tensor, shape) for tensor, shape in zip(tensors, shapes, strict=True)]
+    return [c.step("broadcast_to", [tensor], shape=sizes) for tensor in alone]
+
+
+def _one_hot(c: NodeConversion) -> Sequence[int]:
+    x, depth = (
+        c.real("X"),
+        c.wholes("depth_tensor")[0] if c.has("depth_tensor") else int(c.attribute("depth", -1)),
+    )
+    c.require(0 < depth <= MOST_CONSTANT, f"depth is {depth}, must be 1..{MOST_CONSTANT}")
+    places = c.constant(np.arange(depth, dtype=c.builder.type(x).numpy_dtype))
+    there = c.step("equal", [c.reshaped(x, (*c.shape(x), 1)), places], "bool")
+    return c.nodes("cast", [there], [unshaped(element_type(c))])
+
+
+ROWS: tuple[Row, ...] = tuple(
+    chain(
+        op("reshape reshape2", "X Shape? ShapeTensor*", _reshape, "reshape", role="Reshape"),
+        op("flatten_contiguous_range", "X", _flatten, "reshape", role="Reshape"),
+        renamed("flatten flatten2", "Flatten", "input=X", axis=("axis", 1)),
+        op("squeeze squeeze2", _AXES, _squeeze, "reshape", role="Reshape"),
+        op("unsqueeze unsqueeze2", _AXES, _unsqueeze, "reshape", role="Reshape"),
+        renamed("transpose transpose2", "Transpose", "data=X", perm=("axis",)),
+        op("concat", "X* AxisTensor?", _concat, "concatenation", role="Concat"),
+        op("split", "X AxisTensor? SectionsTensorList*", _split, "split", "Out*", "Split"),
+        op(
+            "slice strided_slice",
+            f"Input StartsTensor? EndsTensor? StridesTensor? {_SLICES}",
+            _slice,
+            "strided_slice reshape",
+            role="Slice",
+        ),
+        op("stack", "X*", _stack, "pack", "Y", "Concat"),
+        op("unstack", "X", _unstack, "unpack", "Y*", "Split"),
+        op("unbind", "X", _unstack, "unpack", "Out*", "Split"),
+        op("expand_v2", "X Shape? expand_shapes_tensor*", _expand, "broadcast_to", role="Expand"),
+        op("expand_as_v2", "X Y?", _expand_as, "broadcast_to", role="Expand"),
+        op("tile", "X RepeatTimes? repeat_times_tensor*", _tile, "tile reshape", role="Tile"),
+        op("gather", "X Index Axis?", _gather, "gather reshape", role="Gather"),
+        op("index_select", "X Index", _gather, "gather reshape", role="Gather"),
+        renamed("gather_nd", "GatherND", "data=X indices=Index"),
+        op("lookup_table_v2", "Ids W", _rows, "gather", groups=False),
+        op("pad pad2d pad3d", "X Paddings?", _pad, _PADS, role="Pad"),
+        op("flip reverse", "X", _reverse, "reverse_v2"),
+        op("shuffle_channel channel_shuffle", "X", _shuffle, "reshape transpose", role="Reshape"),
+        renamed("pixel_shuffle", "DepthToSpace", "input=X", blocksize=("upscale_factor", 1), mode="CRD"),
+        renamed("assign share_data", "Identity", "input=X"),
+        op("dropout", "X", _dropout, "mul", role=_dropout_role),
+        op("shape", "Input", _shape, "", groups=False),
+        op("fill_constant", "ValueTensor? ShapeTensor? ShapeTensorList*", _filled, "", groups=False),
+        op("fill_constant_batch_size_like", "Input", _filled, "", groups=False),
+        op("fill_any_like fill_zeros_like", "X", _filled_like, "", groups=False),
+        op("assign_value", "", _values, "", groups=False),
+        renamed("range", "Range", "start=Start limit=End delta=Step"),
+        op("meshgrid", "X*", _grid, "broadcast_to reshape", "Out*", groups=False),
+        op("one_hot_v2", "X depth_tensor?", _one_hot, "equal cast reshape", groups=False),
+    )
+)

@@ -1,0 +1,204 @@
+"""Programs of Paddle as networks: blocks of operators that read and write variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from npusim.frontends.forms.networks import PADDLE, STANDARD, Network, Node, Value
+from npusim.frontends.forms.row import Row
+from npusim.frontends.paddle.operations.paddle_table import row
+from npusim.frontends.paddle.paddle_file import (
+    ATTRIBUTES,
+    DENSE_TENSOR,
+    ELEMENTS,
+    SCALARS,
+    messages,
+    parameters,
+)
+from npusim.frontends.paddle.written_out import FACTORS, WHOLE, WRITTEN_OUT, Operation, Parts, factors
+from npusim.isa.base import user_file
+from npusim.isa.base.errors import FormatError
+from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.names import quoted
+
+_CONTROL = ("while", "conditional_block", "conditional_block_infer", "recurrent", "pylayer")
+
+
+def network_of(path: Path) -> Network:
+    """Return the network of a program file with its parameters. Raises FormatError or GraphError."""
+    program = messages()["ProgramDesc"]()
+    data = user_file.contents(path, user_file.MODEL, FormatError, "")
+    try:
+        program.ParseFromString(data)
+    except Exception as fault:  # protobuf has several errors of its own
+        raise FormatError(f"is no Paddle model: {' '.join(str(fault).split())[:120]}") from None
+    if not program.blocks or not program.blocks[0].ops:
+        raise FormatError("is no Paddle model: its program has no block with operators")
+    if any(isinstance(text, bytes) for text in _texts(program.blocks[0])):  # what is no UTF-8
+        raise FormatError("is damaged: a name in it is no UTF-8 text")
+    return _Program(path, program).network()
+
+
+def _texts(block: Any) -> Iterator[Any]:
+    """Yield all names of a block."""
+    yield from (variable.name for variable in block.vars)
+    for operator in block.ops:
+        yield from (operator.type, *(attribute.name for attribute in operator.attrs))
+        for slot in (*operator.inputs, *operator.outputs):
+            yield from (slot.parameter, *slot.arguments)
+
+
+@dataclass(slots=True)
+class _Program:
+    """The main block of a program on its way into a network.
+
+    current: the name of the value that a variable has at this place of the program: operators may write one again.
+    whole:   values that are whole numbers, the quantized ones of `fake_quantize_*`.
+    """
+
+    path: Path
+    program: Any
+    variables: dict[str, Any] = field(default_factory=dict)
+    current: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    foreign: dict[str, Value] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
+
+    def network(self) -> Network:
+        """Return the network."""
+        block = self.program.blocks[0]
+        self.variables = {variable.name: variable for variable in block.vars}
+        operations = [_operation(operator, number) for number, operator in enumerate(block.ops)]
+        ends = sorted((each for each in operations if each.type in ("feed", "fetch")), key=_column)
+        fed = [name for each in ends if each.type == "feed" for name in each.outputs.get("Out", ())]
+        fetched = [name for each in ends if each.type == "fetch" for name in each.inputs.get("X", ())]
+        if not fetched:
+            raise FormatError("has no operator fetch, so nothing is a result; save it for inference")
+        read = {name for each in operations for names in each.inputs.values() for name in names}
+        if unknown := sorted(read - set(self.variables)):
+            raise FormatError(f"variable {quoted(unknown[0])} is read and not declared in the block")
+        kept = [each for each in block.vars if each.persistable and each.type.type == DENSE_TENSOR]
+        self.constants = parameters(self.path, [each.name for each in kept if each.name not in fed])
+        self.made = {*self.constants, *fed}
+        for each in operations:
+            if each.type not in ("feed", "fetch"):
+                self._add(each)
+        return Network(
+            self.path.stem,
+            tuple(self.nodes),
+            self.constants,
+            tuple([self._value(name, name) for name in fed]),
+            tuple([self.current.get(name, name) for name in fetched]),
+            {PADDLE: int(self.program.version.version), STANDARD: 21},
+            foreign=self.foreign,
+        )
+
+    def _add(self, said: Operation) -> None:
+        """Add an operator as nodes on the values that its variables have, and give its results values of their own."""
+        current, entry = self.current, row(said.type)
+        inputs = {
+            slot: tuple([current.get(name, name) for name in names]) for slot, names in said.inputs.items()
+        }
+        outputs = {slot: tuple(map(self._fresh, names)) for slot, names in said.outputs.items()}
+        nodes = self._nodes(replace(said, inputs=inputs, outputs=outputs), entry)
+        read, wrote = (tuple(chain.from_iterable(each.values())) for each in (said.inputs, said.outputs))
+        made = [replace(node, written=(said.type, read, wrote)) for node in nodes]
+        self.nodes += made
+        written = {name for node in made for name in node.outputs}
+        for slot, names in said.outputs.items():
+            # Statistics and scales that training would go on with are outputs, too, and stay what they are.
+            pairs = [pair for pair in zip(names, outputs[slot], strict=True) if pair[1] in written]
+            current |= dict(pairs)
+            if entry is None:
+                self.foreign |= {value: self._value(value, name) for name, value in pairs}
+
+    def _nodes(self, operation: Operation, entry: Row | None) -> list[Node]:
+        """The nodes of an operator, and their new constants."""
+        parts = Parts(operation, self.constants)
+        if operation.type in WRITTEN_OUT:
+            WRITTEN_OUT[operation.type](parts)
+            self.whole |= set(operation.outputs.get("Out", ()) if operation.type.startswith(WHOLE) else ())
+        elif operation.type in FACTORS:
+            inputs = factors(parts, self.whole)
+            parts.nodes.append(_node(replace(operation, inputs=inputs), entry))
+        else:
+            parts.nodes.append(_node(operation, entry))
+        self.constants |= parts.made
+        return parts.nodes
+
+    def _fresh(self, name: str) -> str:
+        """A name for a value of a variable that nothing has yet."""
+        fresh, count = name, 1
+        while fresh in self.made:
+            count += 1
+            fresh = f"{name}@{count}"
+        self.made.add(fresh)
+        return fresh
+
+    def _value(self, value: str, name: str) -> Value:
+        """What a variable says of a value: element type and sizes, of which those below 0 are open."""
+        variable = self.variables.get(name)
+        if variable is None or not variable.type.HasField("dense_tensor"):
+            return Value(value, "no tensor", None)
+        tensor = variable.type.dense_tensor.tensor
+        sizes = tuple([int(size) if size >= 0 else "" for size in tensor.dims])
+        return Value(value, ELEMENTS.get(tensor.data_type, f"type {tensor.data_type}"), sizes)
+
+
+def _operation(operator: Any, number: int) -> Operation:
+    if operator.type in _CONTROL:
+        raise FormatError(
+            f"operator {number} ({operator.type}) runs another block; npusim has straight programs: export the model "
+            "with fixed sizes"
+        )
+    inputs, outputs = (
+        {slot.parameter: tuple(slot.arguments) for slot in slots if slot.arguments}
+        for slots in (operator.inputs, operator.outputs)
+    )
+    main = [outputs[slot][0] for slot in (*("Out", "Output", "Y"), *outputs) if slot in outputs]
+    name = main[0] if main else f"{operator.type}_{number}"
+    return Operation(operator.type, name, inputs, outputs, dict(map(_attribute, operator.attrs)))
+
+
+def _column(operation: Operation) -> int:
+    """The place of a feed among the inputs, or of a fetch among the outputs."""
+    column = operation.attributes.get("col", 0)
+    return column if isinstance(column, int) else 0
+
+
+def _node(operation: Operation, entry: Row | None) -> Node:
+    """The node of an operator, its inputs and outputs in the order of its row."""
+    slots = [*operation.inputs] if entry is None else [name.rstrip("?*") for name in entry.inputs.split()]
+    inputs = tuple([name for slot in slots for name in operation.inputs.get(slot, ())])
+    outputs: list[str] = []
+    every = [f"{slot}*" for slot in operation.outputs]
+    for slot in every if entry is None or not entry.outputs else entry.outputs.split():
+        names = operation.outputs.get(slot.rstrip("*"), ())
+        outputs += names if slot.endswith("*") else names[:1] or ("",)
+    said = (operation.type, PADDLE, operation.name, inputs, tuple(outputs), operation.attributes)
+    node = Node(*said, slots=operation.inputs)
+    if entry is None or not entry.role:
+        return node
+    role = (entry.role, {}) if isinstance(entry.role, str) else entry.role(operation.attributes)
+    return replace(node, twin=replace(node, operation=role[0], domain=STANDARD, attributes=role[1]))
+
+
+def _attribute(attribute: Any) -> tuple[str, Any]:
+    """The name and the plain value of an attribute; None where it is a block or a variable."""
+    name, value = attribute.name, getattr(attribute, ATTRIBUTES.get(attribute.type, "name"))
+    if attribute.type not in ATTRIBUTES:
+        return name, None
+    if ATTRIBUTES[attribute.type] == "scalar":
+        return name, getattr(value, SCALARS[value.type]) if value.type in SCALARS else None
+    plain = value if isinstance(value, (bool, int, float, bytes)) else [_text(each) for each in value]
+    return name, _text(plain)
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
