@@ -1,1 +1,1 @@
-"""Front doors: one folder per model format, each turning what it reads into a graph."""
+"""Front ends: one package per model format, each of which reads a file into a graph."""

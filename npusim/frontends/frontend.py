@@ -1,7 +1,7 @@
-"""Front doors: one folder and one row per model format.
+"""The table of front ends: one package and one row per model format.
 
-A door turns what it reads into calls of a builder (`npusim.kernels.graph.builder`), which names layers and infers
-shapes. The check, the layout of images and the sizes that a user gives are not its business.
+A front end turns what it reads into calls of a builder (`npusim.kernels.graph.builder`), which names layers and infers
+shapes. Checks, the layout of images and the sizes that a user gives are applied afterwards, for all formats alike.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from npusim.kernels.graph.graph import Graph
 _HEAD_BYTES = 64
 
 MOST_NOTES_SAID = 8
-"""Of one model; all of them are in the result of a run."""
+"""Notes of one model that are printed; the result of a run has all of them."""
 
 
 class ModelWarning(UserWarning):
-    """What the reader of a model file has to say to whoever runs it."""
+    """A note of a model's reader to the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
     """A model file format: its name, suffixes, the module that reads it, how it stores images and filters.
 
-    The module is imported when a file is opened; it has the two functions that are properties here.
+    The module is imported when a file is opened. It has the two functions that are properties here.
     """
 
     name: str
@@ -45,15 +45,15 @@ class Door:
 
     @property
     def recognises(self) -> Callable[[Path, bytes], bool]:
-        """(path, first bytes of the file, empty for a folder) -> True if it is surely of this format."""
+        """The function (path, first bytes of the file, empty for a folder) -> True if it is surely of this format."""
         recognises: Callable[[Path, bytes], bool] = import_module(self.module).recognises
         return recognises
 
     @property
     def read(self) -> Callable[[Path, GraphBuilder], Graph]:
-        """(path, empty builder) -> its graph, which is checked as a whole afterwards.
+        """The function (path, empty builder) -> graph, whose check as a whole comes afterwards.
 
-        Raises FormatError or GraphError with a text that does not repeat the path.
+        It raises FormatError or GraphError with a text that does not repeat the path.
         """
         read: Callable[[Path, GraphBuilder], Graph] = import_module(self.module).read
         return read
@@ -102,7 +102,7 @@ def is_model(path: Path) -> bool:
 
 
 SUFFIXES = tuple(suffix for door in DOORS for suffix in door.suffixes)
-"""The suffixes of all model formats."""
+"""The file suffixes of all model formats."""
 
 
 def models_below(folder: Path) -> list[Path]:
@@ -119,7 +119,7 @@ def models_below(folder: Path) -> list[Path]:
 
 
 def _say(path: Path, notes: Sequence[str]) -> None:
-    """Warn of what a reader has to say, once for each line of a file."""
+    """Issue each note of a reader as a warning, once for each line of a file."""
     more = len(notes) - MOST_NOTES_SAID
     said = list(notes[:MOST_NOTES_SAID]) if more > 1 else list(notes)
     if more > 1:
@@ -129,7 +129,7 @@ def _say(path: Path, notes: Sequence[str]) -> None:
 
 
 def door_of(path: Path) -> Door:
-    """The door of a file or folder, by its content or else its suffix. Raises FormatError without the path."""
+    """Return the front end of a file, by content or else suffix. Raises FormatError without the path."""
     if not path.exists():
         raise FormatError("no such file")
     head = b""
@@ -137,7 +137,7 @@ def door_of(path: Path) -> Door:
         with user_file.opened(path, user_file.MODEL, FormatError, "") as file:
             head = file.read(_HEAD_BYTES)
     by_suffix = [door for door in DOORS if path.suffix.lower() in door.suffixes]
-    for door in dict.fromkeys((*by_suffix, *DOORS)):  # the likely one first: each is imported to be asked
+    for door in dict.fromkeys((*by_suffix, *DOORS)):  # the suffix's front end is asked first
         if door.recognises(path, head):
             return door
     if path.is_dir():

@@ -1,4 +1,4 @@
-"""What doors with channels in front do alike with images and filters; their conversions lend the steps."""
+"""Images whose channels come before their height and width: two axes as an image, and filters of groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npusim.isa.base.tensor import Quantization
 
 
 def on_images(c: Steps, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
-    """What a function of images [N, C, H, W] gives for one or two axes of a tensor, as its height and width."""
+    """Apply a function of images [N, C, H, W] to one or two axes of a tensor, as the image's height and width."""
     shape = c.shape(tensor)
     if len(shape) == 4 and list(axes) == [2, 3]:
         return function(tensor)
@@ -26,12 +26,12 @@ def on_images(c: Steps, tensor: int, axes: Sequence[int], function: Callable[[in
 
 
 def by_pairs(axes: Sequence[int]) -> list[list[int]]:
-    """Axes two by two, the last ones together."""
+    """Return the axes in pairs, from the last ones to the first."""
     return [list(axes[max(end - 2, 0) : end]) for end in range(len(axes), 0, -2)]
 
 
 def filters_by_group(c: Steps, weights: int, groups: int) -> int:
-    """A filter of a transposed convolution [D, C / groups, H, W] as [D / groups, C, H, W]: groups side by side."""
+    """Return a transposed convolution's filter [D, C / groups, H, W] as [D / groups, C, H, W], group beside group."""
     if groups == 1:
         return weights
     depth, channels, *kernel = c.shape(weights)

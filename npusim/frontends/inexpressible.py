@@ -1,4 +1,4 @@
-"""What a format cannot express of a graph: all of it in one line, for whoever writes models."""
+"""Refusals of a model writer: everything in a graph that a format cannot express, in one message."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _MOST_NAMES = 3
 
 
 class Refusals:
-    """The layers that a format cannot express, by the reason; the reason speaks for a layer without naming it."""
+    """The layers that a format cannot express, collected by reason. A reason does not name the layer."""
 
     def __init__(self) -> None:
         self._layers: dict[str, list[str]] = {}
 
     def add(self, name: str, reason: str) -> None:
-        """One more layer."""
+        """Add a layer and the reason."""
         self._layers.setdefault(reason, []).append(name)
 
     def has(self, name: str) -> bool:
-        """Whether a layer is among them."""
+        """Return whether a layer is among them."""
         return any(name in names for names in self._layers.values())
 
     def check(self) -> None:
-        """Raise GraphError with all reasons, and the layers of each by their names, if there are some."""
+        """Raise GraphError with all reasons and the names of their layers, if there are any."""
         if self._layers:
             raise GraphError("; ".join(f"{_layers(names)}: {why}" for why, names in self._layers.items()))
 
@@ -46,8 +46,8 @@ def for_every_node(
 ) -> None:
     """Convert the nodes in order. Raises GraphError that names all nodes for which `convert` raises one, and why.
 
-    With refusals these are added to them instead, and nodes that are among them already are passed over. `refused` sees
-    each node for which `convert` raises.
+    If refusals are given, faults are added to them instead, and nodes that are among them already are skipped.
+    `refused` is called for each node for which `convert` raises.
     """
     found = Refusals() if refusals is None else refusals
     for node in graph.nodes:

@@ -1,6 +1,6 @@
-"""Graphs in another format's terms: the same bytes by other operators, or other parameters.
+"""Rewrites of a graph into the operators of another format, with the same bytes as results.
 
-What several formats have in common of it; a table of each format says which rewrite an operator takes.
+The rewrites here serve several formats. A table per format says which operator takes which.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rewrite = Callable[["Rewriting", Node], None]
 
 
 class Rewriting(GraphBuilder):
-    """A graph on its way into a format's terms: it keeps the numbers of its tensors, and gets more behind them."""
+    """A graph that is being rewritten: tensors keep their numbers, and new tensors get numbers behind them."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph.name)
@@ -32,23 +32,24 @@ class Rewriting(GraphBuilder):
     def made(
         self, op: str, inputs: Sequence[int | None], result: TensorType, name: str, **values: Any
     ) -> int:
-        """A new node with one new result."""
+        """Add a node with one new result."""
         return self.node(op, inputs, [result], operator(op).parameters(**values), name=name)[0]
 
     def keep_node(self, node: Node, **changes: Any) -> None:
-        """The node itself, but for some of its fields."""
+        """Copy a node with some fields changed."""
         node = replace(node, **changes)
         self.add(node.op, node.inputs, node.outputs, node.parameters, name=node.name, bodies=node.bodies)
 
     def image(self, node: Node, position: int = 0) -> TensorType:
-        """The type of an operand."""
+        """Return the type of a tensor that the rewritten graph has."""
         return self.type(there(node, position))
 
 
 def rewritten(graph: Graph, table: Mapping[str, Rewrite], refusals: Refusals) -> Graph:
-    """The graph in the terms of a table; layers for which there are none stay, and are added to the refusals.
+    """Return the graph in the operators of a table; layers that have none stay, and are added to the refusals.
 
-    Operators that the table does not have stay as they are, with axes counted from the front and all sizes written out.
+    Operators that the table does not list stay as they are. Their axes are counted from the front, and all sizes are
+    written out.
     """
     to = Rewriting(graph)
 
@@ -80,12 +81,12 @@ def there(node: Node, position: int) -> int:
 
 
 def changed(how: Parameters, **values: Any) -> Parameters:
-    """Parameters with other values for those that they have."""
+    """Return parameters with some values changed, as far as they have these names."""
     return how.changed(**{name: value for name, value in values.items() if hasattr(how, name)})
 
 
 def resolved(to: Rewriting, node: Node) -> None:
-    """Axes counted from the front, all sizes written out: as readers give them."""
+    """Return a node with axes counted from the front and all sizes written out, as readers produce them."""
     how: Any = node.parameters
     rank = len(to.image(node).shape) if node.inputs and node.inputs[0] is not None else 0
     values: dict[str, Any] = {}
@@ -96,11 +97,11 @@ def resolved(to: Rewriting, node: Node) -> None:
     to.keep_node(node, parameters=changed(how, **values))
 
 
-# What several formats have
+# Rewrites that several formats need
 
 
 def plain_slice(to: Rewriting, node: Node) -> None:
-    """A slice with steps is a strided one."""
+    """Rewrite a slice: with steps it becomes a strided slice."""
     how: Any = node.parameters
     if any(step != 1 for step in how.strides):
         strided = operator("strided_slice").parameters(
@@ -112,7 +113,7 @@ def plain_slice(to: Rewriting, node: Node) -> None:
 
 
 def strided_slice(to: Rewriting, node: Node) -> None:
-    """One entry per axis; where the result has other axes than the slice without some of one, a reshape follows."""
+    """Give a strided slice one entry per axis; a reshape follows if that changes the shape of the result."""
     how: Any = node.parameters
     result = to.type(node.outputs[0])
     steps = how.strides or (1,) * len(how.begin)
@@ -130,7 +131,7 @@ def strided_slice(to: Rewriting, node: Node) -> None:
 
 
 def dropped_axes(sizes: Sequence[int], shape: Sequence[int]) -> set[int] | None:
-    """The axes of one element without which sizes are a shape; None where they are not."""
+    """Return which axes of extent 1 to drop from sizes to get a shape; None if that is not possible."""
     gone, position = set(), 0
     for axis, size in enumerate(sizes):
         if position < len(shape) and shape[position] == size:

@@ -1,4 +1,4 @@
-"""Whether a file says what its graph says: the graph that comes back, held against the one that was written."""
+"""Check of a written file: the graph that is read back must equal the graph that was written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 4
 
 
 def check_same(wanted: Graph, read: Graph, format: str) -> None:
-    """Raise GraphError that names the layers which a reader of the format sees otherwise, and what of them."""
+    """Raise GraphError that names the layers which read back differently, and what differs."""
     refusals = Refusals()
     _compare(wanted, read, refusals, format)
     refusals.check()
@@ -35,13 +35,13 @@ def _compare(wanted: Graph, read: Graph, refusals: Refusals, format: str) -> Non
 
 
 def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node, format: str) -> str | None:
-    """What of a node the format does not say; None where it says all."""
+    """Return what differs between a node and the node read back; None if nothing does."""
     here, there = vars(ours.parameters), vars(theirs.parameters)
     names = [name for name in here if _stored(here[name]) != _stored(there.get(name))]
     if names:
         found = ", ".join(f"{name} = {_value(here[name])}" for name in names[:_SHOWN])
         return f"{format}'s {ours.op} has no {found}"
-    # Results that the graph does not have are of no concern to it.
+    # Results that the written graph does not have may differ.
     results = zip_longest(ours.outputs, theirs.outputs[: len(ours.outputs)])
     pairs = [*zip_longest(ours.inputs, theirs.inputs), *results]
     for position, (mine, other) in enumerate(pairs):
@@ -52,7 +52,7 @@ def _difference(wanted: Graph, ours: Node, read: Graph, theirs: Node, format: st
 
 
 def _stored(value: Any) -> Any:
-    """A number as the file stores it: reals have 32 bits."""
+    """Return a number as the file stores it: floats have 32 bits."""
     return np.float32(value).item() if isinstance(value, float) else value
 
 
@@ -61,7 +61,7 @@ def _value(value: Any) -> str:
 
 
 def _type(graph: Graph, number: int | None) -> TensorType | None:
-    """The type of a tensor as the file stores it; a scale for the only channel there is scales all of it."""
+    """Return a tensor's type as the file stores it; a single channel's scale becomes that of the tensor."""
     if number is None:
         return None
     kind = graph.tensors[number].type

@@ -1,4 +1,4 @@
-"""Steps that the conversions of several doors take alike: tensors under other shapes, in other orders, as reals."""
+"""Base of the conversions of all front ends: reshaped, transposed and dequantized tensors."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from npusim.kernels.operator.in_reals import reals_of_codes
 
 
 class Steps:
-    """What a conversion of a door is built on. A subclass says how its door makes constants and nodes, and what it
-    raises.
+    """Steps that every front end's conversion can take.
+
+    A subclass says how its front end makes constants and nodes, and which error it raises.
     """
 
     builder: GraphBuilder
 
     def shape(self, tensor: str | int) -> tuple[int, ...]:
-        """The shape of a tensor, or of an argument."""
+        """Return the shape of a tensor, or of an argument."""
         raise NotImplementedError
 
     def require(self, holds: bool, text: str) -> None:
-        """Raises the door's error with a text where something does not hold."""
+        """Raise the front end's error with a text unless something holds."""
         raise NotImplementedError
 
     def constant(self, data: Array, quantization: Quantization | None = None) -> int:
-        """A new constant."""
+        """Add a constant and return it."""
         raise NotImplementedError
 
     def one(self, op: str, tensor: int, kind: TensorType, **parameters: Any) -> int:
-        """Adds a node of one operand and one result of this type, and returns the result."""
+        """Add a node of one operand and one result of this type, and return the result."""
         raise NotImplementedError
 
     def like(self, tensor: int) -> TensorType:
-        """The type of a tensor, without its shape."""
+        """Return the type of a tensor without its shape."""
         kind = self.builder.type(tensor)
         return unshaped(kind.dtype, kind.quantization)
 
     def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
-        """A tensor under another shape; a constant becomes another one."""
+        """Return a tensor under another shape; a constant becomes another constant."""
         held, shape = self.builder.tensors[tensor], tuple(shape)
         if shape == held.type.shape:
             return tensor
@@ -51,7 +52,7 @@ class Steps:
         return self.one("reshape", tensor, kind, shape=shape)
 
     def transposed(self, tensor: int, perm: Sequence[int]) -> int:
-        """A tensor with its axes in another order; a constant becomes another one."""
+        """Return a tensor with its axes in another order; a constant becomes another constant."""
         if list(perm) == sorted(perm):
             return tensor
         held, kind = self.builder.tensors[tensor], self.like(tensor)
@@ -63,7 +64,7 @@ class Steps:
         return self.one("transpose", tensor, replace(kind, quantization=scaling), perm=tuple(perm))
 
     def as_real(self, tensor: int) -> int:
-        """A tensor as real numbers, if it has codes: f32(f32(code - zero point) * scale), in a constant, too."""
+        """Return a tensor dequantized, f32(f32(q - zero point) * scale), if it is quantized; constants too."""
         held = self.builder.tensors[tensor]
         if held.type.quantization is None:
             return tensor
@@ -73,9 +74,10 @@ class Steps:
 
 
 def _reshaped_scales(kind: TensorType, own: Sequence[int], shape: Sequence[int]) -> TensorType:
-    """A type under another shape, which adds or drops axes of one element: scales stay those of their channels.
+    """Return a type whose scales per channel follow a reshape that adds or drops axes of extent 1.
 
-    Where the channels are no axis any more it stays as it is, and the operator's rules say what is wrong.
+    If the channels are no axis of the new shape, the type is returned unchanged, and the operator's rules report the
+    fault.
     """
     scaling = kind.quantization
     if scaling is None or scaling.axis is None:

@@ -1,4 +1,4 @@
-"""What models are written as: one row per format, from which the command, its help and its refusals derive."""
+"""The table of formats that models are written in; the command, its help and its refusals derive from it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING
 
 from npusim.isa.base.errors import NpusimError
 
-if TYPE_CHECKING:  # the command's help needs the table, and no numpy
+if TYPE_CHECKING:  # Imported for types only: the command's help needs this table, and no numpy.
     from npusim.kernels.graph.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A format: its name on the command line, what it is called, its suffixes, and the module that writes it, imported
-    when it does.
+    """A format that models are written in, with the module that writes it, imported when it is used.
 
-    The module's functions: `written(graph) -> bytes`, or for a suffix the one that `by_suffix` names, whose GraphError
-    names the layers that the format cannot express, and `operators() -> frozenset[str]`. `caveat` names the function
-    graph -> what to know of its file, "" for nothing. `extra` is the extra with the packages that it takes.
-    `dynamic_range` says whether the format has int8 weights beside float32 activations.
+    The module's functions are `written(graph) -> bytes`, whose GraphError names the layers that the format cannot
+    express, and `operators() -> frozenset[str]`.
+
+    name, title: as the command line and messages call the format.
+    suffixes: of its files.
+    by_suffix: functions to use in place of `written`, by suffix.
+    caveat: name of the function graph -> what to know of its file, "" for nothing.
+    extra: the extra of the installation with the packages that the module needs.
+    dynamic_range: whether the format has int8 weights beside float32 activations.
     """
 
     name: str
@@ -35,7 +39,7 @@ class Target:
     dynamic_range: bool = False
 
     def written(self, graph: Graph, name: str) -> bytes:
-        """The file of a graph, which is to have this name. Raises GraphError for what the format cannot express."""
+        """Return the file of a graph, named `name`. Raises GraphError for what the format cannot express."""
         if not self.dynamic_range:
             self._refuse_dynamic_range(graph)
         names = (word for suffix, word in self.by_suffix.items() if name.lower().endswith(suffix))
@@ -57,12 +61,12 @@ class Target:
 
     @property
     def operators(self) -> frozenset[str]:
-        """The operators that the format has, where their parameters and types allow it."""
+        """The operators that the format has, if their parameters and types allow it."""
         names: frozenset[str] = import_module(self.module).operators()
         return names
 
     def caveats(self, graph: Graph) -> str:
-        """What to know of the file of a graph; "" for nothing."""
+        """Return what to know of the file of a graph; "" for nothing."""
         return str(getattr(import_module(self.module), self.caveat)(graph)) if self.caveat else ""
 
 
@@ -81,7 +85,7 @@ TARGETS: tuple[Target, ...] = (
 
 
 def target_of(name: str, path: Path) -> Target:
-    """The format of a name; with none that of the file's suffix, and NNEF where it has none of them.
+    """Return the format of a name; with an empty name, that of the file's suffix, and NNEF if no format has it.
 
     Raises NpusimError for a name that no format has.
     """
@@ -95,5 +99,5 @@ def target_of(name: str, path: Path) -> Target:
 
 
 def summary() -> str:
-    """All formats for a line of help."""
+    """Return all formats as one line of help."""
     return "; ".join(f"{target.name}: {target.title} ({target.suffixes[0]})" for target in TARGETS)

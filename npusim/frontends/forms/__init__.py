@@ -1,5 +1,6 @@
-"""What front ends share: networks of named operations, their rows, and the forms in which they become nodes of a graph.
+"""Forms: the nodes of convolutions, pools, moves and other operations, shared by all front ends.
 
-A form knows no file format: a row of a front end reads its arguments and calls one. The vocabulary is that of networks
-whose quantization is written as QuantizeLinear and DequantizeLinear around operations; ONNX and Paddle have such ones.
+A form knows no file format. A front end reads the arguments of an operation and calls a form, which adds nodes to the
+graph through the front end's `Conversion`. Formats that write quantization as QuantizeLinear and DequantizeLinear
+around operations (ONNX, Paddle) also share the pass that finds integer operations among these (`qdq_groups`).
 """

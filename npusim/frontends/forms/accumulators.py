@@ -15,7 +15,7 @@ from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
 
 _CONVOLUTIONS = {"Conv": 0, "ConvTranspose": 1}
-"""Which axis of the weights has the output channels."""
+"""The axis of the output channels in the weights of each convolution."""
 
 _BYTES = {"int8", "uint8"}
 
@@ -26,10 +26,10 @@ def misfit(
     constants: Mapping[str, Array],
     fixed: Mapping[str, tuple[int, ...]],
 ) -> str | None:
-    """Why the sums of a node are not those of codes; None where they are, or it has none.
+    """Return why an operation's sum is not an exact integer sum; None if it is, or if it is no weighted sum.
 
-    held:  the codes of its operands.
-    fixed: the shapes of those that are constants.
+    held: the quantization of each operand, None for floats.
+    fixed: shapes of the operands that are constants.
     """
     node = node.role
     if node.domain or node.operation not in (*_CONVOLUTIONS, "Gemm", "MatMul"):
@@ -49,12 +49,12 @@ def misfit(
     if len(node.inputs) < 3 or not node.inputs[2]:
         return None
     if {ifm.dtype, weights.dtype} <= _BYTES:
-        return None  # what is no part of the sum is added to it in reals
+        return None  # A bias that cannot be added to the accumulator is added in float32.
     return _bias_misfit(node, held[2], ifm.quantization, scaling)
 
 
 def has_sums(node: Node, held: Sequence[Codes | None]) -> bool:
-    """Whether a node that has no misfit adds up products of 8-bit codes, which 32 bits hold."""
+    """Return whether an operation without misfit sums products of 8-bit values, which int32 holds."""
     node = node.role
     if node.domain or node.operation not in (*_CONVOLUTIONS, "Gemm", "MatMul"):
         return False
@@ -62,7 +62,7 @@ def has_sums(node: Node, held: Sequence[Codes | None]) -> bool:
 
 
 def _by_output_channel(node: Node, axis: int, shape: tuple[int, ...] | None) -> bool:
-    """Whether an axis of the weights is that of the output channels."""
+    """Return whether an axis of the weights is that of the output channels."""
     if not shape:
         return False
     axis %= len(shape)
@@ -86,33 +86,33 @@ def _bias_misfit(node: Node, bias: Codes | None, ifm: Quantization, weights: Qua
 
 
 SUMS = frozenset({"conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected", "batch_matmul"})
-"""Weighted sums, which are exact in whole numbers."""
+"""Weighted sums, which are exact in integers."""
 
 
 class Adding(Protocol):
-    """What adds nodes to a graph: a conversion."""
+    """The part of a conversion that adds the nodes of weighted sums."""
 
     @property
     def builder(self) -> GraphBuilder:
-        """What the nodes go to."""
+        """The builder that nodes are added to."""
 
     def nodes(
         self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType], **parameters: Any
     ) -> tuple[int, ...]:
-        """Adds a node and returns its results."""
+        """Add a node and return its results."""
 
     def as_real(self, tensor: int) -> int:
-        """A tensor as real numbers."""
+        """Return a tensor dequantized."""
 
     def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
-        """A tensor under another shape."""
+        """Return a tensor under another shape."""
 
     def shape(self, tensor: str | int) -> tuple[int, ...]:
-        """The shape of a tensor."""
+        """Return the shape of a tensor."""
 
 
 def has_own_bias(kinds: Sequence[TensorType | None]) -> bool:
-    """Whether operands of a weighted sum have a bias that is no part of it: real, or on a scale of its own."""
+    """Return whether a bias cannot be added to the int32 accumulator: it is a float, or has another scale."""
     x, weights, bias = (*kinds, None)[:3]
     if x is None or weights is None or bias is None:
         return False
@@ -122,9 +122,9 @@ def has_own_bias(kinds: Sequence[TensorType | None]) -> bool:
 
 
 def real_sum(c: Adding, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]) -> int | None:
-    """A weighted sum of codes in reals: f32(f32(sum) * f32(sx * sw)), then a bias of its own in float32.
+    """Add a weighted sum with a float result: f32(f32(sum) * f32(sx * sw)), then its bias in float32.
 
-    None where the operator does not have such sums.
+    Return None if the operator has no such sums.
     """
     x, weights, bias = (*inputs, None)[:3]
     kinds = [None if number is None else c.builder.type(number) for number in (x, weights)]

@@ -1,4 +1,4 @@
-"""What a node says: its inputs by name, and of which kind its attributes are."""
+"""The inputs of a node by the names of its row, and the kinds of its attributes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ KINDS: Mapping[type, str] = {
     str: "a text",
     tuple: "a list of numbers",
 }
-"""Kinds of attributes in words."""
+"""Names of the kinds of attributes, for messages."""
 
 
 def is_kind(value: Any, kind: type) -> bool:
-    """Whether an attribute is what a kind of `KINDS` is called."""
+    """Return whether an attribute is of a kind of `KINDS`."""
     if kind is tuple:
         return isinstance(value, (list, tuple)) and all(isinstance(item, (int, float)) for item in value)
     return isinstance(value, (int, float) if kind is float else kind)
 
 
 def shown(value: Any) -> str:
-    """An attribute as messages show it."""
+    """Return an attribute as messages show it, at most 60 characters."""
     text = repr(value)
     return text if len(text) < 60 else f"{text[:57]}..."
 
 
 def dealt(node: Node, inputs: str) -> dict[str, tuple[str, ...]]:
-    """The values of a node by the names of its row. Raises GraphError where they are too many or too few."""
+    """Return the values of a node by the names of its row. Raises GraphError if there are too many or too few."""
     names = inputs.split()
     if node.slots:
         return {name.rstrip("?*"): node.slots.get(name.rstrip("?*"), ()) for name in names}

@@ -10,7 +10,7 @@ from npusim.frontends.forms.conversion import Conversion
 
 
 def limited(c: Conversion, x: int, least: float, most: float) -> int:
-    """Elements between limits, which may be infinite."""
+    """Limit elements to a range, whose ends may be infinite."""
     named = {
         (0.0, np.inf): "relu",
         (0.0, 6.0): "relu6",
@@ -27,7 +27,7 @@ def limited(c: Conversion, x: int, least: float, most: float) -> int:
 
 
 def converted(c: Conversion, x: int, dtype: str) -> int:
-    """Reals lose their fraction, and whole numbers what does not fit; truths are what is not 0."""
+    """Convert to another element type: floats are truncated, integers wrap, and booleans are what is not 0."""
     kind = c.builder.type(x)
     if kind.dtype == dtype:
         return c.step("reshape", [x], shape=kind.shape)
@@ -39,9 +39,9 @@ def converted(c: Conversion, x: int, dtype: str) -> int:
 
 
 def product(c: Conversion, a: int, b: int, *, final: bool = True) -> int:
-    """Matrices by matrices, as numpy multiplies them; by a constant one it is a layer with weights.
+    """Multiply matrices as numpy does; by a constant matrix it is a fully connected layer.
 
-    final: the product is the node's result, otherwise a step on the way.
+    final: whether the product is the node's result, not an intermediate.
     """
     shapes = c.shape(a), c.shape(b)
     c.require(bool(shapes[0]) and bool(shapes[1]), "multiplies matrices or vectors, not scalars")
@@ -75,7 +75,7 @@ def _without_ones(c: Conversion, made: int, shapes: tuple[Sequence[int], Sequenc
 
 
 def _whole(c: Conversion, a: int, b: int, shapes: tuple[Sequence[int], Sequence[int]]) -> int:
-    """Whole numbers, which wrap; the operator has those of 32 bits."""
+    """Multiply matrices of integers, which wrap; the operator has int32."""
     dtype = c.builder.type(a).dtype
     c.require(dtype in ("int32", "uint32"), f"npusim has no products of matrices of {dtype}")
     made = c.step("batch_matmul", [c.cast(a, "int32"), c.cast(b, "int32")])

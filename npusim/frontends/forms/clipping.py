@@ -1,4 +1,4 @@
-"""Relu and Clip on codes that a value has already: bounds, which the operation before them may keep."""
+"""Relu and Clip on quantized values: dropped or fused into the operation before them if nothing changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npusim.kernels.operator.in_reals import codes_of_results
 
 
 class Limits(NamedTuple):
-    """The least and the largest real that an operation lets through, and whether nobody else reads what it limits."""
+    """The range of floats that a Relu or Clip lets through, and whether it is the only reader of its operand."""
 
     least: float
     most: float
@@ -23,7 +23,7 @@ class Limits(NamedTuple):
 
 
 def lets_all_through(kind: TensorType, limits: Limits) -> bool:
-    """Whether no code stands for a number beyond the limits."""
+    """Return whether every quantized value of a type stands for a float within the limits."""
     scaling = kind.quantization
     if scaling is None or scaling.axis is not None:
         return False
@@ -35,7 +35,7 @@ def lets_all_through(kind: TensorType, limits: Limits) -> bool:
 
 
 def fused(builder: GraphBuilder, node: int, limits: Limits) -> bool:
-    """Makes limits the activation of a node of a graph that is built; False where it cannot be."""
+    """Make limits the fused activation of a node that is already in the graph; return False if that is impossible."""
     if not limits.alone:
         return False
     name = next((name for name, reals in REAL_RANGES.items() if reals == (limits.least, limits.most)), None)

@@ -82,7 +82,7 @@ class Conversion(Steps):
         """Whether the result is the int32 accumulator itself."""
         return False
 
-    # What forms ask
+    # Checks and types
 
     def require(self, holds: bool, text: str) -> None:
         """Raise the front end's error with a text unless something holds."""
@@ -205,7 +205,7 @@ class Conversion(Steps):
         return outputs
 
     def remember(self, outputs: Sequence[int]) -> None:
-        """Be told which results the last node of the graph has."""
+        """Take note of the results of the node that was added last. Overridden by front ends that need it."""
 
     def broken_rule(self, op: str, rule: str) -> str:
         """Return the text of the error for a rule that an operator states and a node breaks."""

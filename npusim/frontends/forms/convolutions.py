@@ -1,4 +1,4 @@
-"""Convolutions along one to three axes, and transposed ones along one or two, of images with channels in front."""
+"""Convolutions along one to three axes, and transposed ones along one or two, with channels before the image axes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ def check_transposed_filter(c: Conversion, image: int, weights: int, groups: int
 def convolution(
     c: Conversion, image: int, weights: int, bias: int | None, window: Window, groups: int, **more: Any
 ) -> int:
-    """A convolution of [N, C, H, W], of [N, C, W] as an image of one row, or of [N, C, D, H, W] as images of which
-    each has the taps along D as channels.
+    """Add a convolution of [N, C, W], [N, C, H, W] or [N, C, D, H, W] and return its result.
+
+    An image [N, C, W] is one row of [N, C, 1, W]. Along D, each output position becomes an image of its own, whose
+    channels are the taps along D.
     """
     shape, filter_ = c.shape(image), c.shape(weights)
     if len(shape) == 3:
@@ -61,7 +63,7 @@ def convolution(
         "padding": window.padding[-2:],
     }
     op, kind = "conv_2d", more.get("kind")
-    # Sums leave the array of whole groups only, also those that become real numbers.
+    # The MAC array writes int32 sums of whole groups only, so a depthwise convolution of them stays a grouped one.
     sums = kind.dtype == "int32" if kind is not None else c.sums_stay
     if c.shape(weights)[1] == 1 < groups and not sums:
         op, how["depth_multiplier"] = "depthwise_conv_2d", filter_[0] // groups
@@ -84,7 +86,10 @@ def transposed(
     groups: int,
     **more: Any,
 ) -> int:
-    """A transposed convolution of [N, C, H, W] or [N, C, W] to these extents; the window leads back from the result."""
+    """Add a transposed convolution of [N, C, H, W] or [N, C, W] with a result of these extents, and return it.
+
+    The window leads from the result back to the input (`unwound`).
+    """
     short = len(c.shape(image)) == 3
     c.small([*c.shape(image)[:1], *extents])
     if short:
@@ -111,7 +116,7 @@ def _as_row(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _by_taps(c: Conversion, image: int, weights: int, window: Window) -> tuple[int, int]:
-    """[N, C, D, H, W] and its filter as images [N * positions, C * taps, H, W] and a filter of these."""
+    """Return image and filter of [N, C, D, H, W] as images [N * positions, C * taps, H, W] and a filter over these."""
     shape, filter_ = c.shape(image), c.shape(weights)
     kind = c.like(image)
     borders = (NO_BORDER, NO_BORDER, window.padding[0], NO_BORDER, NO_BORDER)

@@ -1,4 +1,7 @@
-"""Resized images: where each element of a longer or shorter axis comes from, and the nodes that gather or weigh."""
+"""Resizing: which elements of an axis each new element is made of, and the nodes that gather or weigh them.
+
+Positions are computed in float32, as ONNX Runtime does.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,12 @@ _ONE, _HALF = np.float32(1), np.float32(0.5)
 
 
 class Axis(NamedTuple):
-    """An axis of `size` elements that gets `length`; scale: what is said of their ratio; region: its ends, of 0..1."""
+    """An axis that is resized.
+
+    size, length: its elements before and after.
+    scale: the ratio of the two, as the model states it.
+    region: the part of the axis that is kept, its ends as shares of 0..1.
+    """
 
     size: int
     length: int
@@ -26,7 +34,7 @@ class Axis(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """For each element [length] those that it is made of, and their weights: [length, taps]."""
+    """For each new element, the old elements that it is made of and their weights: [length, taps]."""
 
     places: Places
     weights: Floats
@@ -39,7 +47,7 @@ TRANSFORMATIONS = (
 
 
 def positions(axis: Axis, how: str) -> Floats:
-    """The position of each element, in elements of the axis that it comes from."""
+    """Return the position of each new element, in old elements."""
     at = np.arange(axis.length, dtype=np.float32)
     size, count = np.float32(axis.size), np.float32(axis.length)
     if how == "tf_crop_and_resize":
@@ -65,7 +73,7 @@ def positions(axis: Axis, how: str) -> Floats:
 
 
 def nearest_places(axis: Axis, how: str, rounding: str) -> Places:
-    """The nearest element of each."""
+    """Return the nearest old element of each new one."""
     at = positions(axis, how)
     if rounding == "floor":
         found = np.floor(at)
@@ -79,7 +87,7 @@ def nearest_places(axis: Axis, how: str, rounding: str) -> Places:
 
 
 def linear(axis: Axis, how: str) -> Taps:
-    """The elements below and above, weighted by the distance to the other one."""
+    """Return the old elements below and above each position, weighted by the distance to the other one."""
     at = np.clip(positions(axis, how), np.float32(0), np.float32(axis.size - 1))
     below = np.minimum(at.astype(np.int64), axis.size - 1)
     above = np.minimum(below + 1, axis.size - 1)
@@ -89,7 +97,7 @@ def linear(axis: Axis, how: str) -> Taps:
 
 
 def cubic(axis: Axis, how: str, a: float, exclude_outside: bool) -> Taps:
-    """Two elements on each side, those beyond the end being the last one or left out."""
+    """Return two old elements on each side with cubic weights; beyond the ends they repeat or are left out."""
     at = positions(axis, how)
     first = np.floor(at)
     weights = _cubic_weights(at - first, np.float32(a))
@@ -101,7 +109,7 @@ def cubic(axis: Axis, how: str, a: float, exclude_outside: bool) -> Taps:
 
 
 def _cubic_weights(s: Floats, a: np.float32) -> Floats:
-    """Keys' kernel at 1 + s, s, 1 - s, 2 - s."""
+    """Return Keys' cubic kernel at distances 1 + s, s, 1 - s and 2 - s."""
     two, three, four, five, eight = (np.float32(number) for number in (2, 3, 4, 5, 8))
     r = _ONE - s
     return np.stack(
@@ -116,7 +124,7 @@ def _cubic_weights(s: Floats, a: np.float32) -> Floats:
 
 
 def smoothed(axis: Axis, how: str, a: float | None, exclude_outside: bool) -> Taps:
-    """With antialiasing: a triangle, or Keys' kernel (a), as wide as the step between elements."""
+    """Return antialiasing taps: a triangle, or Keys' kernel (a), stretched to the step between elements."""
     scale = np.float64(min(axis.scale, _ONE))
     at = positions(axis, how).astype(np.float64)
     reach = (1.0 if a is None else 2.0) / scale
@@ -144,9 +152,9 @@ MOST_SIDE = 1 << 21
 
 
 def nearest(c: Conversion, x: int, chosen: Mapping[int, Places]) -> int:
-    """The elements at these places of the axes, which are one or more.
+    """Resize along axes by copying the element at each of these places.
 
-    By the operator of images where it chooses the same elements, otherwise axis by axis.
+    The image operator is used if it chooses the same elements, otherwise one gather per axis.
     """
     shape = c.shape(x)
     if len(shape) == 4 and set(chosen) <= {2, 3}:
@@ -162,7 +170,7 @@ def nearest(c: Conversion, x: int, chosen: Mapping[int, Places]) -> int:
 
 
 def _as_operator(size: int, count: int, centers: bool) -> Places:
-    """The pixels that the operator chooses along an axis."""
+    """Return the elements that the image operator chooses along an axis."""
     step = np.float32(size) / np.float32(count)
     at = (np.arange(count, dtype=np.float32) + np.float32(0.5 if centers else 0)) * step
     found: Places = np.clip(np.floor(at).astype(np.int64), 0, size - 1)
@@ -170,7 +178,7 @@ def _as_operator(size: int, count: int, centers: bool) -> Places:
 
 
 def weighted(c: Conversion, x: int, taps: Mapping[int, Taps], *, together: bool) -> int:
-    """The sums of elements with these weights along the axes, one or more; together: as one sum of products."""
+    """Resize along axes by weighted sums of elements; `together` sums all products at once, not axis by axis."""
     operands = [x]
     for places, weights in taps.values():
         operands += [c.constant(places), c.constant(weights)]

@@ -1,8 +1,8 @@
-"""Functions of one value in codes of 8 bits: real operations that follow one another, each code's result looked up.
+"""Chains of elementwise operations on one quantized value that become a look-up table of 256 entries.
 
-What lies between a DequantizeLinear and a QuantizeLinear may be several operations, of which none is a group: a GELU of
-Div, Erf, Add and Mul. If all of them compute element by element, from one value and single numbers, the codes of their
-result are those of a table with 256 entries.
+Between a DequantizeLinear and a QuantizeLinear there may be several elementwise operations, like the Div, Erf, Add and
+Mul of a GELU. If they depend on one 8-bit value and on constants of one element, their result is a function of 256
+inputs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ POINTWISE = frozenset({
     "Pow", "Clip", "Min", "Max", "Gelu", "Mish", "Swish", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh",
     "Asinh", "Acosh", "Atanh", "Floor", "Ceil", "Round", "Sign", "Identity",
 })  # fmt: skip
-"""Operations whose results are functions of the elements in the same place of their inputs."""
+"""Operations that compute each result element from the elements at the same place of their inputs."""
 
 _MOST_NODES = 64
-"""Of one table; what has more is computed as it stands."""
+"""Operations in one table; longer chains are computed as they stand."""
 
 _BYTES = ("int8", "uint8")
 
 
 class Region(NamedTuple):
-    """Operations in the order in which they run, the last of which gives the result; source: the value in codes."""
+    """Operations in the order of their execution, the last of which gives the result; source: the quantized value."""
 
     source: str
     nodes: tuple[Node, ...]
@@ -44,7 +44,7 @@ def region_of(
     constants: Mapping[str, Array],
     target: Codes,
 ) -> Region | None:
-    """The operations, more than one, that make the result of a node a function of one value in 8-bit codes."""
+    """Return the two or more operations that make a node a function of one 8-bit value; None if there are none."""
     found: dict[Node, None] = {}
     sources: set[str] = set()
     waiting: list[tuple[Node, bool]] = [(node, False)]
@@ -81,7 +81,7 @@ def region_of(
 
 
 def unneeded(nodes: tuple[Node, ...], tables: Mapping[Node, Region], kept: set[str]) -> set[Node]:
-    """The operations of tables whose results nobody reads any more."""
+    """Return the operations of tables whose results nothing else reads."""
     parts = {node for region in tables.values() for node in region.nodes}
     read = set(kept)
     gone = set()

@@ -1,4 +1,4 @@
-"""Elements in another place: parts of tensors, and repeated ones."""
+"""Moves: tensors reshaped, concatenated, split, sliced, repeated and padded."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from npusim.frontends.forms.conversion import Conversion
 
 
 def reshaped_to(c: Conversion, x: int, said: Sequence[int], *, zeros: bool = False) -> int:
-    """A tensor under a shape in which -1 is what is left over.
+    """Return a tensor under a shape, in which one -1 stands for the remaining size.
 
-    zeros: a size 0 is one, and does not keep the axis.
+    zeros: whether 0 is a size; otherwise it keeps the axis of the operand.
     """
     own, sizes = c.shape(x), list(said)
     if not zeros:
@@ -33,7 +33,7 @@ def reshaped_to(c: Conversion, x: int, said: Sequence[int], *, zeros: bool = Fal
 
 
 def common_rank(c: Conversion, tensors: Sequence[int]) -> int:
-    """The number of axes that all tensors have. Raises GraphError where they have different ones."""
+    """Return the number of axes that all tensors have. Raises the front end's error if they differ."""
     rank = len(c.shape(tensors[0]))
     c.require(
         all(len(c.shape(tensor)) == rank for tensor in tensors),
@@ -43,14 +43,14 @@ def common_rank(c: Conversion, tensors: Sequence[int]) -> int:
 
 
 def concatenated(c: Conversion, tensors: Sequence[int], axis: int) -> int:
-    """Tensors one behind the other along an axis; one alone stays."""
+    """Concatenate tensors along an axis; a single one is copied."""
     if len(tensors) == 1:
         return c.node("reshape", tensors, shape=c.shape(tensors[0]))
     return c.node("concatenation", tensors, axis=axis)
 
 
 def split(c: Conversion, x: int, axis: int, sizes: Sequence[int]) -> Sequence[int]:
-    """A tensor in parts of these sizes, one for each output."""
+    """Split a tensor along an axis into parts of these sizes, one for each output."""
     own, count = c.shape(x), len(sizes)
     c.require(
         len(c.outputs) == count and min(sizes, default=0) >= 0 and sum(sizes) == own[axis],
@@ -70,9 +70,9 @@ def part(
     ends: Sequence[int],
     steps: Sequence[int],
 ) -> dict[str, Any]:
-    """The parameters of a strided slice along axes.
+    """Return the parameters of a strided slice along axes.
 
-    Bounds below 0 count from the end, those beyond an axis are its ends; a step below 0 goes backwards.
+    Bounds below 0 count from the end, and bounds beyond an axis are clipped to it. A step below 0 goes backwards.
     """
     shape = c.shape(x)
     c.require(
@@ -95,7 +95,7 @@ def part(
 
 
 def expanded(c: Conversion, x: int, wanted: Sequence[int]) -> int:
-    """A tensor broadcast together with a shape."""
+    """Broadcast a tensor together with a shape."""
     shape = c.shape(x)
     try:
         whole = np.broadcast_shapes(shape, tuple(wanted))
@@ -105,7 +105,7 @@ def expanded(c: Conversion, x: int, wanted: Sequence[int]) -> int:
 
 
 def tiled(c: Conversion, x: int, repeats: Sequence[int]) -> int:
-    """A tensor repeated along each of its axes."""
+    """Repeat a tensor along each of its axes."""
     shape = c.shape(x)
     fits = len(repeats) == len(shape) and min(repeats, default=0) >= 0
     c.require(fits, f"repeats {list(repeats)} are not one number for each axis of {list(shape)}")
@@ -114,9 +114,9 @@ def tiled(c: Conversion, x: int, repeats: Sequence[int]) -> int:
 
 
 def padded(c: Conversion, x: int, pairs: Sequence[tuple[int, int]], mode: str, number: Any) -> int:
-    """A tensor with borders before and behind each axis; those below 0 take away.
+    """Pad a tensor before and behind each axis; negative amounts crop it.
 
-    number: what constant borders hold; None for 0.
+    number: the fill value of constant padding; None for 0.
     """
     shape = c.shape(x)
     c.small([size + sum(pair) for size, pair in zip(shape, pairs, strict=True)])
@@ -146,7 +146,7 @@ def _cropped(c: Conversion, x: int, pairs: Sequence[tuple[int, int]]) -> tuple[i
 
 
 def _surrounded(c: Conversion, x: int, borders: Any, number: Any) -> int:
-    """With one value: a parameter, in codes that of the result."""
+    """Pad with one value, a parameter of the operator; for a quantized result it is quantized first."""
     kind = c.builder.type(x)
     if number is None:
         return c.node("pad", [x], paddings=borders)
@@ -164,7 +164,7 @@ def _surrounded(c: Conversion, x: int, borders: Any, number: Any) -> int:
 
 
 def surrounded_by(c: Conversion, x: int, borders: Any, number: Any) -> int:
-    """A tensor with borders of a number that parameters cannot hold: tensors side by side."""
+    """Pad with a value that parameters cannot hold (infinities, NaN), by concatenating constants."""
     for axis, border in enumerate(borders):
         sizes = [(*c.shape(x)[:axis], count, *c.shape(x)[axis + 1 :]) for count in border]
         around = [c.filled(size, number, c.builder.type(x).dtype) if size[axis] else None for size in sizes]
@@ -175,7 +175,7 @@ def surrounded_by(c: Conversion, x: int, borders: Any, number: Any) -> int:
 
 
 def _reflected(c: Conversion, x: int, borders: Any) -> int:
-    """Borders wider than what there is to mirror are mirrored again and again: places of each axis."""
+    """Pad by reflection; borders wider than the tensor are reflected repeatedly, by gathers."""
     shape = c.shape(x)
     if all(max(pair) < max(extent, 1) for extent, pair in zip(shape, borders, strict=True)):
         return c.node("mirror_pad", [x], paddings=borders, mode="reflect")

@@ -1,4 +1,4 @@
-"""Networks to graphs: every node by its row, on quantized values where the plan of the network says so."""
+"""Graphs of networks: each node is converted by its row, on quantized values where `qdq_groups` planned it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The operations of a format.
+    """What the shared reader needs to know of a format.
 
-    name:    the format, as messages call it.
-    row:     the row of a node; None for an operation that npusim lacks.
-    missing: what to do without some operations that npusim lacks.
-    shapes:  the result shape of others, from the types of the operands.
-    states:  where a file states the types of results, for messages.
-    ends:    how a model is cut before an operation, for messages.
+    name: the format, as messages call it.
+    row: the row of a node; None for an operation that npusim lacks.
+    missing: advice for some operations that npusim lacks, by operation.
+    shapes: the result shape of operations that npusim lacks, from the types of their operands.
+    states: where a file states the types of results, for messages.
+    ends: how a model is cut before an operation, for messages.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Vocabulary:
     ends: str = ""
 
     def groupable(self, node: Node) -> bool:
-        """Whether the operation of a node may compute on quantized values."""
+        """Return whether the operation of a node may compute on quantized values."""
         entry = self.row(node)
         return entry is not None and entry.groups
 
@@ -59,7 +59,7 @@ def graph_of(network: Network, builder: GraphBuilder, words: Vocabulary) -> Grap
 
 
 class _Reading:
-    """A network on its way into a graph."""
+    """The construction of a graph from a network."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class _Reading:
         words: Vocabulary,
         outer: _Reading | None = None,
     ) -> None:
-        """outer: of the network that this one is a part of, whose values it sees."""
+        """outer: the reading of the network that this one is a body of, whose values it sees."""
         self.builder = builder
         self.builder.read_with(folding.MOST_ELEMENTS)
         self._outer = outer
@@ -100,7 +100,7 @@ class _Reading:
             self.builder.note(note)
         return self.builder.graph([self._output(name) for name in network.outputs])
 
-    # What conversions ask, and what is asked of a reading
+    # What conversions ask for (`Surroundings`)
 
     def number(self, name: str) -> int:
         if name in self._numbers:
@@ -138,7 +138,7 @@ class _Reading:
         self._plan.reasons.append((reason, node))
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
-        """The results of a network within a node for these inputs."""
+        """Add the nodes of a nested network, and return its results for these operands."""
         self._write_out(len(network.nodes))
         network = replace(network, constants={**self._network.constants, **network.constants})
         plan = qdq_groups.plan(network, network.constants, self._words.groupable, self._held())
@@ -158,7 +158,7 @@ class _Reading:
         self.builder.budget.write_out(count)
 
     def _held(self) -> dict[str, qdq_groups.Seen]:
-        """The values in codes, those from outside among them."""
+        """Return the quantized values, including those of enclosing networks."""
         held = {} if self._outer is None else self._outer._held()
         for name, number in self._codes.items():
             kind, constant = self.builder.type(number), self.builder.tensors[number].constant
@@ -167,10 +167,10 @@ class _Reading:
                 held[name] = qdq_groups.Seen(codes, kind.shape if constant else None)
         return held
 
-    # Parts of the network
+    # Nodes
 
     def add(self, node: Node) -> None:
-        """Adds what a node becomes. Raises GraphError for one that npusim does not have."""
+        """Add the nodes that an operation becomes. Raises GraphError for an operation that npusim does not have."""
         entry = self._words.row(node)
         if entry is not None and not any(node.outputs):
             raise node.fault("has no output")
@@ -243,7 +243,7 @@ class _Reading:
         )
 
     def _looked_up(self, node: Node) -> Sequence[int] | None:
-        """The result of what is one function of codes; None for other nodes."""
+        """Add a look-up table for a chain of operations, and return its result; None for other nodes."""
         region = self._plan.tables.get(node)
         if region is None:
             return None
@@ -263,7 +263,7 @@ class _Reading:
         return [how.node("look_up", [codes], result, entries=tuple(entries.tolist()), rescale="fixed_point")]
 
     def _limited(self, node: Node) -> Sequence[int] | None:
-        """The result of a Relu or Clip on the codes that it has already; None where it takes a node of its own."""
+        """Return the result of a Relu or Clip that needs no node of its own; None if it needs one."""
         bounds = self._plan.bounds.get(node)
         codes = None if bounds is None else self.codes(node.inputs[0])
         if bounds is None or codes is None:
@@ -273,11 +273,11 @@ class _Reading:
         maker = self.makers.get(codes)
         if maker is None or not clipping.fused(self.builder, maker, bounds):
             return None
-        self._named_already.discard(codes)  # it is what comes behind the bounds now
+        self._named_already.discard(codes)  # From now on the name belongs to the limited result.
         return [codes]
 
     def _named(self, name: str, number: int, *, final: bool) -> int:
-        """A result under its own name, if it is nothing else already; a name that is not final may give way."""
+        """Give a result its own name, unless it has another purpose; a name that is not final may be replaced."""
         held = self.builder.tensors[number]
         if not held.constant and number not in self._named_already and number not in self.builder.inputs:
             self.builder.rename(number, name)
@@ -286,7 +286,7 @@ class _Reading:
         return number
 
     def _output(self, name: str) -> int:
-        """An output, a tensor of its own with its own name."""
+        """Return an output as a tensor of its own with its own name."""
         number = self.number(name)
         held = self.builder.tensors[number]
         taken = held.constant or number in self.builder.inputs or held.name != name
@@ -298,7 +298,7 @@ class _Reading:
 
 
 def _input(value: Value) -> Tensor:
-    """An input, with the sizes that the file leaves open and their names. Raises GraphError for one that is none."""
+    """Return an input, with the names of the sizes that the file leaves open. Raises GraphError for an unusable one."""
     if not is_element(value.dtype):
         raise GraphError(f"input {quoted(value.name)} has elements of type {value.dtype}, which npusim lacks")
     if value.sizes is None:
@@ -309,9 +309,9 @@ def _input(value: Value) -> Tensor:
 
 
 def _folded(network: Network, words: Vocabulary) -> Network:
-    """A network without the nodes that follow from its constants; what they give are constants.
+    """Return a network in which nodes that depend on constants alone are replaced by their results.
 
-    What DequantizeLinear gives stays with its codes.
+    Results of DequantizeLinear stay quantized.
     """
     builder = GraphBuilder(network.name)
     reading = _Reading(network, builder, qdq_groups.Plan(), words)
@@ -328,7 +328,7 @@ def _folded(network: Network, words: Vocabulary) -> Network:
 
 
 def _values(node: Node, reading: _Reading, words: Vocabulary) -> dict[str, Array] | None:
-    """What a node on constants gives; None where only a run does, or it is a fault."""
+    """Return the results of a node on constants; None if only a run gives them, or if the node has a fault."""
     entry = words.row(node)
     if entry is None or node.operation == DEQUANTIZE or qdq_groups.captured(node):
         return None

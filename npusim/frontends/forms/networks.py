@@ -1,4 +1,4 @@
-"""A model as its file gives it, in plain values: nodes, constants, inputs and outputs."""
+"""Networks: a model as its file gives it, as nodes, constants, inputs and outputs in plain values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ PADDLE = "paddle"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One operation of a model.
+    """An operation of a model.
 
-    inputs, outputs: names of values; "" is one that is left out.
-    attributes:      plain values; tensors are arrays, graphs `Network`.
-    slots:           the inputs by the names that the file gives them; empty in formats that go by their order.
-    twin:            the operation of ONNX that does the same to quantized values, with its attributes, for an operation
-                     of another format; None where there is none.
-    written:         kind, inputs and outputs for partition files, in formats that have such files.
+    inputs, outputs: names of values; "" for one that is left out.
+    attributes: plain values; tensors are arrays, and graphs are `Network`.
+    slots: the inputs by the names that the file gives them; empty for formats that order them.
+    twin: for an operation of another format, the ONNX operation that treats quantized values alike; None if none does.
+    written: kind, inputs and outputs for partition files, in formats that have such files.
     """
 
     operation: str
@@ -45,29 +44,29 @@ class Node:
 
     @property
     def role(self) -> Node:
-        """The node as the plan of quantized values sees it."""
+        """The node as the planning of quantized values sees it."""
         return self.twin or self
 
     @property
     def kind(self) -> str:
-        """The operation with its domain, where that is not ONNX's own."""
+        """The operation with its domain, unless that is ONNX's own."""
         return f"{self.domain}.{self.operation}" if self.domain else self.operation
 
     @property
     def place(self) -> str:
-        """What messages call it."""
+        """The node's name and operation, for messages."""
         return f"node {quoted(self.name)} ({printable(self.kind)})"
 
     def fault(self, text: str) -> GraphError:
-        """The error to raise for it."""
+        """Return the error for this node."""
         return GraphError(f"{self.place}: {text}")
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An input of a model: its element type as npusim calls it, its sizes (None: no rank is said).
+    """An input of a model: its name, element type and sizes (None if the rank is unknown).
 
-    A size is a number, the name of one that the file leaves open, or "" where it has no name.
+    A size is a number, the name of a size that the file leaves open, or "" for an open size without a name.
     """
 
     name: str
@@ -98,9 +97,9 @@ class Network:
 
 
 def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes, each behind those that make what it reads; otherwise as they come.
+    """Return the nodes, each behind those that compute its operands; otherwise in the given order.
 
-    Nodes of a circle stay at the end, where reading them says what is missing.
+    Nodes of a cycle stay at the end, where reading them reports the missing value.
     """
     makers = {name: number for number, node in enumerate(nodes) for name in node.outputs if name}
     behind: list[list[int]] = [[] for _ in nodes]
@@ -124,7 +123,7 @@ def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def values_read(node: Node) -> Iterator[str]:
-    """The values that a node reads, those of the graphs in it included."""
+    """Yield the values that a node reads, including those that its nested graphs read."""
     yield from node.inputs
     for value in node.attributes.values():
         if isinstance(value, Network):

@@ -1,7 +1,7 @@
-"""What adds the nodes of one operation of ONNX or Paddle to a graph: its inputs, attributes and quantized values.
+"""The conversion of one ONNX or Paddle node: its inputs, attributes and quantized values.
 
-These formats write quantization as QuantizeLinear and DequantizeLinear around operations on floats. Which operations
-compute on quantized values instead is decided before (`groups`); a conversion asks `Surroundings` for it.
+These formats write quantization as QuantizeLinear and DequantizeLinear around operations on floats. `qdq_groups`
+decides beforehand which operations compute on quantized values; a conversion asks `Surroundings` for its decision.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ ITSELF = Quantization((1.0,), (0,))
 
 
 class NodeConversion(Conversion):
-    """One node on its way into a graph. What npusim cannot express raises GraphError, with the node's place."""
+    """A node that is being added to the graph. GraphError, with the node's name, is raised for what npusim lacks."""
 
     def __init__(
         self, node: Node, inputs: str, around: Surroundings, operators: Sequence[str] = ("reshape",)
     ) -> None:
-        """`inputs` and `operators` as a row has them."""
+        """`inputs` and `operators` are those of the node's row."""
         self.source = node
         self._moves = keeps_codes(operators[0]) if operators else True
         self._bare: dict[int, int] = {}
@@ -60,10 +60,10 @@ class NodeConversion(Conversion):
         text = str(fault)
         return fault if text.startswith(self.source.place) else self.source.fault(text)
 
-    # What the node says
+    # Attributes
 
     def as_node(self, node: Node, inputs: str, operators: Sequence[str]) -> Self:
-        """The conversion of the same operation in other words, with `inputs` and `operators` as a row has them."""
+        """Return the conversion of the same operation under another node, with `inputs` and `operators` of its row."""
         return type(self)(node, inputs, self._around, operators)
 
     @property
@@ -72,7 +72,7 @@ class NodeConversion(Conversion):
         return self._around.opsets.get(self.source.domain, 1)
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """An attribute, or what it is where the node does not say it."""
+        """Return an attribute, or the default if the node does not state it."""
         value = self.source.attributes.get(name, default)
         if default is not None and name in self.source.attributes:
             kind = tuple if isinstance(default, (tuple, list)) else type(default)
@@ -89,7 +89,7 @@ class NodeConversion(Conversion):
         return bool(value)
 
     def has(self, name: str) -> bool:
-        """Whether an input is there."""
+        """Return whether an input is given."""
         return bool(self._names.get(name) and self._names[name][0])
 
     @property
@@ -98,7 +98,7 @@ class NodeConversion(Conversion):
         return self.source.outputs
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
-        """The results of a graph within the node for these inputs."""
+        """Add the nodes of a nested graph, and return its results for these operands."""
         self.require(
             len(network.inputs) == len(operands),
             f"its graph has {len(network.inputs)} inputs, gets {len(operands)}",
@@ -111,11 +111,11 @@ class NodeConversion(Conversion):
     # Operands
 
     def real(self, name: str) -> int:
-        """The tensor of an input, never as codes."""
+        """Return the tensor of an input, dequantized."""
         return self._around.number(self._name(name))
 
     def codes(self, name: str) -> int | None:
-        """The tensor of an input's codes, whatever the node makes; None where it has none."""
+        """Return the quantized tensor of an input, whatever the result is; None if it is not quantized."""
         return self._around.codes(self._name(name))
 
     def _name(self, name: str) -> str:
@@ -123,11 +123,11 @@ class NodeConversion(Conversion):
         return self._names[name][0]
 
     def known(self, name: str) -> Array | None:
-        """The value of an input that is fixed before anything runs; None for others."""
+        """Return the value of an input that is a constant; None for others."""
         return self.builder.tensors[self.real(name)].array
 
     def value(self, name: str) -> Array:
-        """The value of an input that decides shapes or parameters. Raises GraphError where only a run gives it."""
+        """Return the value of an input that decides shapes or parameters. Raises GraphError if only a run gives it."""
         array = self.known(name)
         if array is None:
             raise self.source.fault(
@@ -137,11 +137,11 @@ class NodeConversion(Conversion):
         return array
 
     def bits(self, name: str) -> int:
-        """How many bits the elements of an input have, where that is not all of their type; otherwise 0."""
+        """Return the bits per element of an input that is stored one element per byte; 0 if its type states them."""
         return self._around.bits(self._name(name)) if self.has(name) else 0
 
     def wholes(self, name: str) -> list[int]:
-        """Such a value as whole numbers."""
+        """Return the value of an input as a list of integers."""
         array = self.value(name).reshape(-1)
         self.require(array.dtype.kind in "iub", f"input {name} is {array.dtype}, must be whole numbers")
         return [int(number) for number in array]
@@ -150,42 +150,42 @@ class NodeConversion(Conversion):
 
     @property
     def makes_codes(self) -> bool:
-        """Whether the results are held as codes: the node is a group with what surrounds it, or moves codes."""
+        """Whether the results are quantized."""
         return any(self._around.result(name) is not None for name in self.source.outputs if name)
 
     @property
     def on_codes(self) -> bool:
-        """Whether operands are taken as codes, whatever is made of them."""
+        """Whether operands are taken quantized."""
         return self.makes_codes or self._around.sums(self.source)
 
     def kind(self, index: int = 0, dtype: str = "float32") -> TensorType:
-        """The type of an output: its codes, or `dtype`."""
+        """Return the type of an output: quantized as planned, otherwise of element type `dtype`."""
         codes = self._around.result(self.source.outputs[index])
         return unshaped(dtype) if codes is None else unshaped(codes.dtype, codes.quantization)
 
     def plain(self, dtype: str) -> TensorType:
-        """A type without codes."""
+        """Return a type that is not quantized."""
         return unshaped(dtype)
 
     def dequantized(self, codes: int) -> None:
-        """Says that the first output is what these codes stand for."""
+        """State that the first output is the dequantized value of a quantized tensor."""
         self._around.dequantized(self.source.outputs[0], codes)
 
     # Operands
 
     def tensor(self, name: str) -> int:
-        """The tensor of an input: its codes if it is dequantized and the node makes codes, else reals.
+        """Return the tensor of an input: quantized if it is stored so and the node computes on quantized values.
 
-        Whole numbers are codes only for what moves them.
+        Integers of quantized tensors stay quantized only for operators that move elements.
         """
         return self._tensor(self._name(name))
 
     def optional(self, name: str) -> int | None:
-        """The tensor of an input, None where it is left out."""
+        """Return the tensor of an input; None if it is left out."""
         return self.tensor(name) if self.has(name) else None
 
     def tensors(self, name: str) -> list[int]:
-        """The tensors of an input of which there may be several."""
+        """Return the tensors of a repeated input."""
         return [self._tensor(each) for each in self._names[name]]
 
     def _tensor(self, name: str) -> int:
@@ -203,7 +203,7 @@ class NodeConversion(Conversion):
     # Nodes
 
     def coded(self, tensor: int, quantization: Quantization) -> int:
-        """A tensor of whole numbers as codes of this quantization; its bytes stay."""
+        """Return a tensor of integers under a quantization, with the same bytes."""
         held = self.builder.tensors[tensor]
         if held.type.quantization == quantization:
             return tensor
@@ -215,7 +215,7 @@ class NodeConversion(Conversion):
         return self._renamed(tensor, quantization)
 
     def plainly(self, tensor: int) -> int:
-        """A tensor of codes as the whole numbers that they are; its bytes stay."""
+        """Return a quantized tensor as integers, with the same bytes."""
         held = self.builder.tensors[tensor]
         if held.type.quantization is None:
             return tensor

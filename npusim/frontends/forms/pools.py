@@ -1,4 +1,4 @@
-"""Pools along one, two or three axes."""
+"""Pools along any number of axes, two at a time."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _activated(c: Conversion, x: int, kind: TensorType | None, activation: str) 
 
 
 def _counted(window: Window, axis: int) -> tuple[int, int]:
-    """How much of the border counts: what the file says of it."""
+    """Return how much of the padding of an axis counts in averages."""
     before, behind = zip(window.said[axis], window.padding[axis], strict=True)
     return min(before), min(behind)
 
@@ -107,9 +107,9 @@ def sums_by_taps(
 ) -> int:
     """Return the float32 sums of windows, added one tap after the other.
 
-    The order of the additions is row by row, or by columns: each column first, then the columns.
+    Taps are added row by row; by columns, each column is summed first, then the columns.
 
-    always: as `_taps` has it.
+    always: as in `_taps`.
     """
     taps = _taps(c, x, window, axes or range(2, 2 + len(window.size)), 0, always)
     if by_columns:
@@ -134,15 +134,15 @@ def _largest_by_taps(
 def _taps(
     c: Conversion, x: int, window: Window, axes: Sequence[int], around: float, always: bool
 ) -> Iterable[int]:
-    """Return what each tap sees in all windows, row by row; the tensor is padded with the number `around`.
+    """Return what each tap sees in all windows, row by row. The tensor is padded with the number `around`.
 
-    always: whether there is a pad even where nothing lies around the tensor, and all taps are there before their use.
+    always: whether to pad even without a border, and to add the nodes of all taps before the first is used.
     """
     limit_taps(c, window.size)
     shape = c.shape(x)
 
     def whole(along: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
-        """Numbers for the axes of the window, and for the others."""
+        """Return numbers for all axes: those of the window's axes, and others."""
         numbers = dict(zip(axes, along, strict=True))
         return tuple([numbers.get(axis, number) for axis, number in enumerate(other)])
 

@@ -1,4 +1,4 @@
-"""Element types of ONNX, and as which of npusim's they are held."""
+"""QuantizeLinear and DequantizeLinear: the quantization that they state, and element types narrower than a byte."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from npusim.frontends.forms.networks import Node
 from npusim.isa.base.tensor import Array, Quantization
 
 NARROW = {"int4": ("int8", 4), "uint4": ("uint8", 4), "int2": ("int8", 2), "uint2": ("uint8", 2)}
-"""How codes of less than a byte are held, one a byte, and how many bits they have."""
+"""The types that hold elements of less than a byte, one per byte, and the bits per element."""
 
 
 def type_name(code: int) -> str:
-    """What npusim or numpy calls the element type of a number of TensorProto.DataType."""
+    """Return the name that npusim or numpy has for a number of TensorProto.DataType."""
     import onnx
 
     if code not in onnx.TensorProto.DataType.values():
@@ -28,7 +28,7 @@ def type_name(code: int) -> str:
 
 
 def held_type(code: int) -> tuple[str, int]:
-    """The element type as which one is held, and how many bits of it its elements have (0: all)."""
+    """Return the type that holds an element type, and the bits of it that elements use (0 for all)."""
     name = type_name(code)
     return NARROW.get(name, (name, 0))
 
@@ -38,10 +38,10 @@ QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """The codes of a QuantizeLinear or DequantizeLinear.
+    """The quantization that a QuantizeLinear or DequantizeLinear states.
 
-    dtype: what holds them; "" where only their values tell.
-    bits:  how many bits of it they have; 0: all.
+    dtype: the element type; "" if only the quantized values tell.
+    bits: the bits of it that elements use; 0 for all.
     """
 
     dtype: str
@@ -50,7 +50,7 @@ class Codes:
 
 
 _NUMBERS = {"block_size": 0, "output_dtype": 0, "axis": 1}
-"""Attributes of both, and what they are where nothing says them."""
+"""Attributes of both operations, with their defaults."""
 
 
 def codes_of(
@@ -59,10 +59,10 @@ def codes_of(
     narrow: Mapping[str, int] = MappingProxyType({}),
     dtype: str = "",
 ) -> Codes | None:
-    """The codes of a QuantizeLinear or DequantizeLinear; None where they follow from data or lie in blocks.
+    """Return the quantization that a node states; None if it depends on data or has blocks.
 
-    narrow: how many bits the constants have that are held one a byte.
-    dtype:  the element type of what a DequantizeLinear reads.
+    narrow: bits per element of constants that are stored one element per byte.
+    dtype: the element type of the operand of a DequantizeLinear.
     """
     scale: Any = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
     numbers = [node.attributes.get(name, default) for name, default in _NUMBERS.items()]
@@ -94,8 +94,9 @@ def codes_of(
 def moved_axis(
     node: Node, codes: Codes, shape: tuple[int, ...] | None, constants: Mapping[str, Array]
 ) -> tuple[Codes, tuple[int, ...]] | None:
-    """The codes, with a scale per channel, of a constant of this shape under another shape or with its axes in another
-    order, and the shape that it then has; None where the channels are no axis of it, or it is no constant.
+    """Return the quantization per channel of a constant after a reshape or transpose, and its new shape.
+
+    None if the channels are no axis of the result, or the new shape is no constant.
     """
     node, axis = node.role, codes.quantization.axis
     if shape is None or axis is None or not -len(shape) <= axis < len(shape):
@@ -123,7 +124,7 @@ def moved_axis(
 def _other_shape(
     node: Node, shape: tuple[int, ...], constants: Mapping[str, Array]
 ) -> tuple[int, ...] | None:
-    """The shape that Reshape, Flatten, Squeeze or Unsqueeze gives; None where it is no constant."""
+    """Return the shape that Reshape, Flatten, Squeeze or Unsqueeze gives; None if it is no constant."""
     if node.operation == "Flatten":
         axis = int(node.attributes.get("axis", 1))
         axis = axis + len(shape) if axis < 0 else axis

@@ -1,11 +1,10 @@
-"""Which DequantizeLinear and QuantizeLinear make an operation on codes out of one on reals.
+"""The pass that finds which float operations between DequantizeLinear and QuantizeLinear compute on integers.
 
-Two passes over a network find out which values are held as codes. Backward: what a value is *quantised to*, if that is
-all that becomes of it. Rounding to codes is monotone and the same for every element, so a QuantizeLinear may be
-drawn through what only moves elements (Reshape, Concat, MaxPool ...) and through bounds (Relu, Clip). Forward: the
-codes that DequantizeLinear has read go through moves likewise; an operation that has codes among its operands, and
-whose results are quantised, is a *group* with what surrounds it. All of it gives the codes that the nodes give one by
-one.
+Two passes over a network decide which values are stored quantized. Backward: the quantization that all readers of a
+value ask for. Rounding is monotone and the same for every element, so a QuantizeLinear commutes with operations that
+move elements (Reshape, Concat, MaxPool) and with limits (Relu, Clip). Forward: quantized values pass through moves
+likewise. An operation with quantized operands and quantized results forms a *group* with the nodes around it. The
+results equal those of the nodes computed one by one.
 """
 
 from __future__ import annotations
@@ -39,22 +38,22 @@ MOVES: Mapping[str, slice] = {
     "Max": slice(0, None),
     "Min": slice(0, None),
 }  # fmt: skip
-"""Operations whose results are elements of some of their inputs, and which inputs these are."""
+"""Operations whose results are elements of their inputs, and which inputs these are."""
 
 NEEDS_TARGET = frozenset({"Pad"})
-"""Moves that bring an element of their own, which codes hold only where they are quantised anyway."""
+"""Moves that add an element of their own, which must be representable in the quantization."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """What becomes of a network's values.
+    """The decisions for a network.
 
-    results: the codes in which values are held that no DequantizeLinear makes.
-    sums:    weighted sums of codes that become reals: of which no codes are made, or to which a real bias is added.
-    bounds:  what limits a value in the codes in which it is already.
-    tables:  what is one function of codes.
-    gone:    operations that are but parts of such.
-    reasons: why operations with codes among their operands do not make codes of them, with the operation.
+    results: the quantization of values that are stored quantized without a DequantizeLinear.
+    sums: weighted sums of quantized values whose results are floats, or whose bias is a float.
+    bounds: limits of values that are quantized already.
+    tables: chains of operations that become look-up tables.
+    gone: operations that only such tables need.
+    reasons: why operations with quantized operands compute on floats, with the operation.
     """
 
     results: dict[str, Codes] = field(default_factory=dict)
@@ -66,14 +65,14 @@ class Plan:
 
 
 class Seen(NamedTuple):
-    """A value in codes that a body sees; shape: that of a constant."""
+    """A quantized value that a nested graph sees; shape: that of a constant."""
 
     codes: Codes
     shape: tuple[int, ...] | None
 
 
 def summary(reasons: Sequence[tuple[str, Node]]) -> list[str]:
-    """One line for each reason: how many operations it is for, and the first of them."""
+    """Return one line per reason, with the first operation and the number of others."""
     by_reason: dict[str, list[Node]] = {}
     for reason, node in reasons:
         by_reason.setdefault(reason, []).append(node)
@@ -90,21 +89,21 @@ def plan(
     groupable: Callable[[Node], bool],
     outer: Mapping[str, Seen] | None = None,
 ) -> Plan:
-    """The plan of a network.
+    """Return the plan of a network.
 
-    groupable: whether the operation of a node is one that may compute on codes.
-    outer:     what is known of values from outside, for the body of a node that decides.
+    groupable: whether an operation may compute on quantized values.
+    outer: quantized values of enclosing networks, for the body of a control-flow node.
     """
     return _Planning(network, constants, groupable, outer or {}).plan()
 
 
 _SAME_VALUE = frozenset({QUANTIZE, DEQUANTIZE, "Identity", "Dropout", "Relu", "Clip"})
-"""Operations that may give the tensor that they get."""
+"""Operations that may return their operand unchanged."""
 
 _NONE = "no QuantizeLinear follows"
 
 _UNPAIRED = ""
-"""The reason of what is an output: there is no QuantizeLinear for it to be a group with."""
+"""The reason for an output of the network: no QuantizeLinear follows that could form a group with it."""
 
 
 class _Planning:
@@ -146,7 +145,7 @@ class _Planning:
     # Backward
 
     def _target(self, name: str) -> Codes | str:
-        """What a value is quantised to, or why it is not."""
+        """Return the quantization that all readers of a value ask for, or why there is none."""
         asked = [self._asked_by(reader, name) for reader in self._readers.get(name, ())]
         codes = [each for each in asked if isinstance(each, Codes)]
         if name in self._kept:
@@ -160,7 +159,7 @@ class _Planning:
         return codes[0]
 
     def _asked_by(self, reader: Node, name: str) -> Codes | str:
-        """The codes in which a reader takes a value."""
+        """Return the quantization in which a reader takes a value, or why it takes none."""
         if reader.operation == QUANTIZE and reader.inputs[0] == name:
             codes = codes_of(reader, self._constants, self._network.narrow, self._dtypes.get(name, ""))
             if codes is None or codes.quantization.axis is not None or codes.bits:
@@ -212,7 +211,7 @@ class _Planning:
             self._plan.reasons.append((missing, node))
 
     def _as_table(self, node: Node) -> bool:
-        """Whether a node ends what is one function of codes."""
+        """Return whether a node is the last of a chain that becomes a look-up table."""
         target = self._targets[node.outputs[0]] if len(node.outputs) == 1 else None
         if not isinstance(target, Codes) or node.role.operation not in POINTWISE or not self._groupable(node):
             return False
@@ -224,7 +223,7 @@ class _Planning:
         return True
 
     def _is_alone(self, node: Node) -> bool:
-        """Whether nobody else reads what a node reads, be it under another name (QuantizeLinear and back)."""
+        """Return whether a node is the only reader of its operand, also under its other names."""
         name = node.inputs[0]
         if name in self._kept or self._readers[name] != [node]:
             return False
@@ -241,9 +240,9 @@ class _Planning:
                 self._held[name] = self._plan.results[name] = each
 
     def _code(self, node: Node) -> None:
-        """What QuantizeLinear and DequantizeLinear say of their results."""
+        """Record the quantization that QuantizeLinear and DequantizeLinear state."""
         if not node.inputs or not node.outputs:
-            return  # the reader says so
+            return  # The reader reports the missing operand.
         source, target = node.inputs[0], node.outputs[0]
         codes = codes_of(node, self._constants, self._network.narrow, self._dtypes.get(source, ""))
         if source in self._fixed:
@@ -254,7 +253,7 @@ class _Planning:
             self._dtypes[target] = codes.dtype
 
     def _move(self, node: Node, held: Sequence[Codes | None]) -> None:
-        """A move gives the codes that it gets; where these are several, those that its results are quantised to."""
+        """Record the quantization of a move's results: that of its operands, or if these differ, the one asked for."""
         first, targets = held[0], self._codes(node)
         same = first is not None and all(each == first for each in held)
         if first is not None and first.quantization.axis is not None:
@@ -270,7 +269,7 @@ class _Planning:
 
 
 def is_move(node: Node) -> bool:
-    """Whether a node's results are elements of its inputs."""
+    """Return whether a node's results are elements of its inputs."""
     node = node.role
     if node.domain or node.operation not in MOVES:
         return False
@@ -282,7 +281,7 @@ def is_move(node: Node) -> bool:
 
 
 def bounds_of(node: Node, constants: Mapping[str, Array]) -> Limits | None:
-    """What a Relu or Clip limits a value to; None for other operations, and for limits that only a run gives."""
+    """Return the limits of a Relu or Clip; None for other operations, and for limits that only a run gives."""
     node = node.role
     if node.domain or node.operation not in ("Relu", "Clip"):
         return None
@@ -301,7 +300,7 @@ def bounds_of(node: Node, constants: Mapping[str, Array]) -> Limits | None:
 
 
 def captured(node: Node) -> set[str]:
-    """The values that the bodies of a node read or give, those from outside among them."""
+    """Return the values that nested graphs of a node read or return, including those of enclosing networks."""
     names: set[str] = set()
     for body in node.attributes.values():
         if isinstance(body, Network):

@@ -1,4 +1,4 @@
-"""Codes and reals: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear."""
+"""QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear as nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npusim.kernels.graph.builder import unshaped
 
 
 def _codes(c: NodeConversion, dtype: str = "") -> Codes | None:
-    """What a node says of codes, if it is constant and not in blocks; dtype: that of what it dequantises."""
+    """Return the quantization that a node states, if it is constant and without blocks; dtype: of its operand."""
     values = dict(zip(("x", "scale", "zero_point"), c.source.inputs, strict=False))
     names = {name: value for name, value in values.items() if value and name != "x"}
     known = {value: array for name, value in names.items() if (array := c.known(name)) is not None}
@@ -35,7 +35,7 @@ def _at_axis(c: NodeConversion, scaling: Quantization, shape: Sequence[int]) -> 
 
 
 def _quantize(c: NodeConversion) -> Sequence[int]:
-    """Reals to codes, or codes to other codes; those that are the same already stay."""
+    """Quantize floats or requantize integers; nothing is added if the quantization is the same."""
     codes = _codes(c)
     held = None if codes is None or codes.quantization.axis is not None else _held(c)
     x = as_floats(c, c.real("x")) if held is None else held
@@ -49,7 +49,7 @@ def _quantize(c: NodeConversion) -> Sequence[int]:
 
 
 def _held(c: NodeConversion) -> int | None:
-    """The codes of one scale that are dequantised to what is quantised."""
+    """Return the tensor of one scale that is dequantized just before a QuantizeLinear; None if there is none."""
     held = c.codes("x")
     scaling = None if held is None else c.builder.type(held).quantization
     return held if scaling is not None and scaling.axis is None else None
@@ -67,16 +67,16 @@ def _dequantize(c: NodeConversion) -> Sequence[int | None]:
 
 
 def as_floats(c: NodeConversion, tensor: int) -> int:
-    """Whole numbers as float32; reals stay."""
+    """Return integers converted to float32; floats are returned as they are."""
     kind = c.builder.type(tensor)
     return tensor if kind.real else c.node("cast", [c.plainly(tensor)], c.plain("float32"))
 
 
-# Step by step, where scales follow from data, lie in blocks, or are no float32
+# Several nodes, for scales that depend on data, have blocks, or are not float32
 
 
 def _quantized_by_steps(c: NodeConversion, x: int) -> int:
-    """In the precision that the node says, or that of its scale."""
+    """Quantize in the precision that the node states, or that of its scale."""
     scale, zero = _spread(c, "scale", x), _optional(c, "zero_point", x)
     precision = _real_type(c, "precision")
     ratio = c.node("div", [c.cast(x, precision), c.cast(scale, precision)], c.plain(precision))
@@ -84,7 +84,7 @@ def _quantized_by_steps(c: NodeConversion, x: int) -> int:
 
 
 def _real_type(c: NodeConversion, attribute: str) -> str:
-    """The element type that an attribute says, otherwise that of the scale."""
+    """Return the element type that an attribute states, otherwise that of the scale."""
     said = int(c.attribute(attribute, 0))
     dtype = held_type(said)[0] if said else c.builder.type(c.real("scale")).dtype
     c.require(
@@ -94,7 +94,7 @@ def _real_type(c: NodeConversion, attribute: str) -> str:
 
 
 def steps_of(c: NodeConversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
-    """Whole numbers rint(ratio) + zero within the codes of a type: QuantizeLinear behind its division."""
+    """Return integers rint(ratio) + zero, clipped to a type: what QuantizeLinear does after its division."""
     wide = c.plain("float32")
     ratio = ratio if c.builder.type(ratio).dtype == "float32" else c.node("cast", [ratio], wide)
     known = None if zero is None else c.builder.tensors[zero].array
@@ -135,7 +135,7 @@ def _optional(c: NodeConversion, name: str, x: int) -> int | None:
 
 
 def _spread(c: NodeConversion, name: str, x: int) -> int:
-    """Scales or zero points as they broadcast with what has them."""
+    """Return scales or zero points in a shape that broadcasts with the tensor."""
     number, shape = c.plainly(c.real(name)), c.shape(x)
     own = c.shape(number)
     if len(own) == 0 or own == (1,):
@@ -148,7 +148,7 @@ def _spread(c: NodeConversion, name: str, x: int) -> int:
 
 
 def _repeated(c: NodeConversion, name: str, number: int, axis: int, shape: Sequence[int]) -> int:
-    """One value for each block along an axis, as many times as a block is long; the last one may be short."""
+    """Repeat one value per block along an axis; the last block may be shorter."""
     own, size = c.shape(number), int(c.attribute("block_size", 0))
     blocks = -(-shape[axis] // size) if size > 0 else 0
     fitting = (*shape[:axis], blocks, *shape[axis + 1 :])
@@ -166,11 +166,11 @@ def _repeated(c: NodeConversion, name: str, number: int, axis: int, shape: Seque
     return c.node("slice", [whole], dtype, begin=(0,) * rank, size=tuple(shape), strides=(1,) * rank)
 
 
-# Scales that follow from what is quantised
+# Scales that depend on the quantized data
 
 
 def dynamically(c: NodeConversion, x: int) -> tuple[int, ...]:
-    """Codes uint8, scale and zero point of DynamicQuantizeLinear."""
+    """Add DynamicQuantizeLinear: uint8 values, scale and zero point."""
     kinds = [unshaped("uint8"), unshaped("float32"), unshaped("uint8")]
     return c.nodes("dynamic_quantize", [x], kinds)
 

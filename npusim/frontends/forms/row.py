@@ -1,4 +1,4 @@
-"""The shape of a row of an operation table."""
+"""The row type of the operation tables of ONNX and Paddle."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from npusim.frontends.forms.networks import STANDARD
 from npusim.frontends.forms.node_conversion import NodeConversion
 
 Convert = Callable[[NodeConversion], Sequence[int | None]]
-"""Adds the nodes of an operation to a graph and returns the tensors of its outputs."""
+"""The function that adds the nodes of an operation to a graph and returns the tensors of its outputs."""
 
 
 Role = Callable[[Mapping[str, Any]], tuple[str, Mapping[str, Any]]]
-"""From attributes to the operation of ONNX, and its attributes, that does the same to quantized values."""
+"""The function from attributes to the ONNX operation, and its attributes, that treats quantized values alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One operation of a format.
+    """An operation of a format.
 
-    name:      as models have it.
-    inputs:    the names of its inputs; "?" behind one says that it may be left out, "*" that there may be several.
-    convert:   how it becomes nodes.
+    name: the operation's name in models.
+    inputs: names of its inputs; "?" marks an optional one, "*" a repeated one.
+    convert: the function that adds its nodes.
     operators: the operators that these nodes may have, the main one first.
-    domain:    its domain, where that is not ONNX's own.
-    groups:    whether it may compute on codes, between DequantizeLinear and QuantizeLinear.
-    outputs:   the names of its outputs, where a format has names for them.
-    role:      the operation of ONNX that does the same to quantized values, where it is another one.
+    domain: its domain, unless it is ONNX's own.
+    groups: whether it may compute on quantized values, between DequantizeLinear and QuantizeLinear.
+    outputs: names of its outputs, in formats that name them.
+    role: the ONNX operation that treats quantized values alike, if it has another name.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """The operation with its domain, where that is not ONNX's own."""
+        """The operation with its domain, unless that is ONNX's own."""
         return f"{self.domain}.{self.name}" if self.domain else self.name
 
 
 def unary(name: str, op: str = "") -> Row:
-    """A function of the elements of one tensor."""
+    """Return the row of a function of single elements."""
     op = op or name.lower()
     return Row(name, "X", lambda c: [c.node(op, [c.tensor("X")])], (op,))

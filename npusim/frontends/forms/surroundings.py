@@ -1,4 +1,4 @@
-"""What a conversion knows of the graph that its node is in."""
+"""The part of a reader that the conversion of one node uses."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from npusim.kernels.graph.builder import GraphBuilder
 
 
 class Surroundings(Protocol):
-    """Where a conversion finds tensors and says what it makes."""
+    """The graph under construction, as the conversion of a node sees it."""
 
     @property
     def builder(self) -> GraphBuilder:
-        """What the nodes go to."""
+        """The builder that nodes are added to."""
 
     @property
     def opsets(self) -> Mapping[str, int]:
         """Versions of the operations by domain."""
 
     def number(self, name: str) -> int:
-        """The tensor of a value, in reals where a DequantizeLinear makes it."""
+        """Return the tensor of a value, dequantized if a DequantizeLinear makes it."""
 
     def codes(self, name: str) -> int | None:
-        """The tensor of the codes that a DequantizeLinear makes a value of; None where there is none."""
+        """Return the quantized tensor that a DequantizeLinear turns into a value; None if there is none."""
 
     def dequantized(self, name: str, codes: int) -> None:
-        """Says that a value is what these codes stand for."""
+        """State that a value is the dequantized value of a quantized tensor."""
 
     def bits(self, name: str) -> int:
-        """How many bits the elements of a value have, where that is not all of their type; otherwise 0."""
+        """Return the bits per element of a value that is stored one element per byte; 0 if its type states them."""
 
     def result(self, name: str) -> Codes | None:
-        """The codes in which a value is held; None where it stays real."""
+        """Return the quantization of a value; None for floats."""
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
-        """The results of a network within a node for these inputs."""
+        """Add the nodes of a nested network, and return its results for these operands."""
 
     def sums(self, node: Node) -> bool:
-        """Whether a node adds up products of codes, and real numbers are made of the sums."""
+        """Return whether a node sums products of quantized values and has a float result."""
 
     def in_reals(self, node: Node, reason: str) -> None:
-        """Says why a node computes in reals that could compute on codes."""
+        """Report why a node computes on floats although its operation could compute on quantized values."""
 
     @property
     def makers(self) -> dict[int, int]:
-        """The places of nodes in the graph by the tensors that they make."""
+        """The index of the node that makes each tensor."""

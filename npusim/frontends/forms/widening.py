@@ -1,4 +1,4 @@
-"""Whole numbers of types that an operator does not have: it computes them in wider ones."""
+"""Integer types that an operator lacks: the wider type in which it computes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
 }
 
 _WRAPPING = frozenset({"add", "sub", "mul", "sum", "cumsum", "neg"})
-"""Operators whose results in 64 bits are those without a sign, too."""
+"""Operators whose results modulo 2**64 do not depend on the sign."""
 
 _AS_THEY_ARE = frozenset(
     {
@@ -28,27 +28,27 @@ _AS_THEY_ARE = frozenset(
         *("arg_max", "arg_min", "topk_v2", "resize_nearest_neighbor", "max_pool_2d"),
     }
 )
-"""Operators that take whole numbers of 8 and 16 bits, which need not be codes; so do all that move."""
+"""Operators that take 8- and 16-bit integers without a quantization, like all that move elements."""
 
 BYTES = ("int8", "uint8")
 
 ORDERED = frozenset(
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "maximum", "minimum"}
 )
-"""Operators of two operands that look at nothing but their order."""
+"""Operators of two operands that depend on their order alone."""
 
 _NARROW = ("int8", "uint8", "int16", "uint16")
 
 
 def chooses(op: str) -> bool:
-    """Whether the results of an operator are elements of its operands, so that it need not know what they stand for."""
+    """Return whether an operator's results are elements of its operands, so that their quantization does not matter."""
     return op in _AS_THEY_ARE or family(op) == "movement"
 
 
 def wider(op: str, inputs: Sequence[TensorType | None], results: Sequence[TensorType]) -> str | None:
-    """The element type in which an operator has to compute on plain numbers; None where theirs will do, or none does.
+    """Return the wider element type in which an operator computes; None if it takes these types, or none fits.
 
-    All that have the type of the first operand get the other one.
+    All operands and results with the type of the first operand get the wider type.
     """
     first = next((kind.dtype for kind in inputs if kind is not None), "")
     if first not in _WIDER or family(op) == "movement":
@@ -67,5 +67,5 @@ def wider(op: str, inputs: Sequence[TensorType | None], results: Sequence[Tensor
 
 
 def in_type(kinds: Sequence[TensorType | None], before: str, after: str) -> list[Any]:
-    """Types without their shapes, one element type in the place of another."""
+    """Return types without shapes, with one element type replaced."""
     return [unshaped(after) if kind is not None and kind.dtype == before else kind for kind in kinds]

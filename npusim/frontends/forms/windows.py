@@ -1,4 +1,4 @@
-"""Windows over images: size, strides, dilations and padding of convolutions and pools."""
+"""Windows that slide along axes: size, strides, dilations and padding of convolutions and pools."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Window(NamedTuple):
 
     @property
     def dilated(self) -> bool:
-        """Whether its taps lie apart."""
+        """Whether the taps of the window lie apart."""
         return any(size > 1 and step > 1 for size, step in zip(self.size, self.dilation, strict=True))
 
     @property
     def active(self) -> list[int]:
-        """The axes along which it takes more than each element for itself."""
+        """The axes along which the window has an effect."""
         axes = enumerate(zip(self.size, self.stride, self.padding, strict=True))
         return [axis for axis, how in axes if how != (1, 1, NO_BORDER)]
 
@@ -57,14 +57,14 @@ class Window(NamedTuple):
 
 
 class Requiring(Protocol):
-    """A conversion as far as windows need one."""
+    """The part of a conversion that windows need."""
 
     def require(self, holds: bool, text: str) -> None:
-        """Raise the front end's error with a text where something does not hold."""
+        """Raise the front end's error with a text unless something holds."""
 
 
 def fitted(c: Requiring, extents: Sequence[int], window: Window) -> Window:
-    """Return a window that has an extent, and a position on every axis. Raises the front end's error for others."""
+    """Return a window after a check of its size and position. Raises the front end's error if it does not fit."""
     c.require(min(window.size, default=1) > 0, f"the window {list(window.size)} has an extent below 1")
     c.require(
         min(window.positions(extents), default=1) > 0,
@@ -81,9 +81,9 @@ def same(
 
 
 def rounded_up(extents: Sequence[int], window: Window, *, within: bool = True) -> Window:
-    """Return the window with so much more padding behind that a last window that is not full counts, too.
+    """Return the window with more padding behind, so that a last window that is cut off counts too.
 
-    within: only if it begins within the image or the padding before it.
+    within: only if that window begins within the image or the padding before it.
     """
     filled = []
     for axis, extent in enumerate(extents):
