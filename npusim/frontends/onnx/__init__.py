@@ -1,1 +1,1 @@
-"""The ONNX door: reader, recognition of QDQ groups, operations."""
+"""The ONNX front end: reader, operations and writer."""

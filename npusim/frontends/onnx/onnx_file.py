@@ -1,4 +1,4 @@
-"""Files of ONNX to plain values, through the package `onnx`."""
+"""Reading of ONNX files into networks of plain values, through the package `onnx`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
 from npusim.kernels.graph.names import quoted
 
 OLDEST_OPSET = 7
-"""Of ONNX's own operations; older ones mean other things by some of the names."""
+"""The oldest version of ONNX's own operations that is read; before it, some names had other meanings."""
 
 _COMPILED = "EPContext"
 """The operation of com.microsoft that contains machine code for an accelerator."""
 
 MOST_DEEP = 16
-"""Graphs within nodes of graphs."""
+"""The deepest nesting of graphs within nodes of graphs."""
 
 
 def parsed(path: Path, known: Callable[[str, str], bool]) -> Network:
-    """The network of a file; `known` says of a domain and a name whether npusim has the operation.
+    """Return the network of a file; `known` says whether npusim has the operation of a domain and name.
 
-    Raises FormatError for a file that is none, or whose data lie elsewhere.
+    Raises FormatError for a file that is no ONNX model, or whose data files are missing.
     """
     onnx = _library()
     model = onnx.ModelProto()
@@ -77,7 +77,7 @@ def _library() -> Any:
 
 
 def _check_texts(model: Any) -> None:
-    """Raises FormatError for names that are no UTF-8, which protobuf gives as bytes."""
+    """Raise FormatError for names that are no UTF-8 text, which protobuf returns as bytes."""
     texts = [entry.domain for entry in model.opset_import]
     texts += [text for function in model.functions for text in (function.domain, function.name)]
     for graph in (model.graph, *model.functions):
@@ -98,7 +98,7 @@ def _named_in(graph: Any) -> list[str | bytes]:
 
 def _check_opset(version: int | None, graph: Any) -> None:
     if version is None and all(_domain(node.domain) != STANDARD for node in nodes_of(graph)):
-        return  # a model of decision trees, for example, has only operations of ai.onnx.ml
+        return  # A model of decision trees, for example, has only operations of ai.onnx.ml.
     if version is None:
         raise FormatError("says no version of ONNX's operations (opset_import)")
     newest = _library().defs.onnx_opset_version()
@@ -112,7 +112,7 @@ def _check_opset(version: int | None, graph: Any) -> None:
 
 
 def _changed(graph: Any, version: int) -> Iterator[str]:
-    """ONNX's own operations of a graph that are not those of the oldest version that is read."""
+    """Yield ONNX's own operations of a graph that changed their meaning since the oldest version that is read."""
     defs = _library().defs
     for node in graph.node:
         for attribute in node.attribute:
@@ -143,7 +143,7 @@ class _File:
     known: Callable[[str, str], bool]
 
     def network(self, graph: Any, deep: int = 0) -> Network:
-        """The plain values of a graph."""
+        """Return the plain values of a graph."""
         if deep > MOST_DEEP:
             raise FormatError(f"has graphs within graphs, more than {MOST_DEEP} deep")
         constants = self._constants(graph)
@@ -198,7 +198,7 @@ class _File:
         )
 
     def _attribute(self, attribute: Any, deep: int) -> Any:
-        """Numbers, texts and lists of them; tensors as arrays, graphs as networks, other things as they are."""
+        """Return the plain value of an attribute; tensors become arrays, and graphs networks."""
         import onnx
 
         kinds = onnx.AttributeProto
@@ -218,7 +218,9 @@ def _text(value: Any) -> Any:
 
 
 def _add(constants: dict[str, Array], name: str, value: Array) -> None:
-    """Add a constant. Raises FormatError if another value has its name; ONNX Runtime takes equal ones, too."""
+    """Add a constant. Raises FormatError if another value has its name; an equal one is accepted, as in ONNX
+    Runtime.
+    """
     other = constants.setdefault(name, value)
     if other is not value and (other.dtype != value.dtype or not np.array_equal(other, value)):
         raise FormatError(
@@ -227,7 +229,7 @@ def _add(constants: dict[str, Array], name: str, value: Array) -> None:
 
 
 def _check_names(given: list[str], nodes: list[Node]) -> None:
-    """Raises FormatError where two things give a value its name."""
+    """Raise FormatError if two nodes or constants give the same name to a value."""
     counts = Counter(given)
     counts.update(name for node in nodes for name in node.outputs if name)
     twice = next((name for name, count in counts.items() if count > 1), None)
@@ -238,7 +240,7 @@ def _check_names(given: list[str], nodes: list[Node]) -> None:
 
 
 def _narrow(graph: Any) -> dict[str, int]:
-    """How many bits constants and inputs have whose elements are less than a byte."""
+    """Return the bits per element of constants and inputs whose elements are narrower than a byte."""
     types = {value.name: value.type.tensor_type.elem_type for value in graph.input}
     types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
     for node in graph.node:
@@ -250,7 +252,7 @@ def _narrow(graph: Any) -> dict[str, int]:
 
 
 def _is_constant(node: Node) -> bool:
-    """Whether a node is an array and nothing else."""
+    """Return whether a node is a constant array."""
     kind = (node.domain, node.operation)
     return (
         kind == (STANDARD, "Constant")
@@ -260,7 +262,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _named(value: Any) -> Value:
-    """An input of a graph within a node: what it is, its operand says."""
+    """Return an input of a nested graph, whose type its operand gives."""
     return Value(value.name, "", None)
 
 

@@ -1,4 +1,4 @@
-"""Calls of functions in ONNX models: those of the model itself, and operations that ONNX writes as functions."""
+"""Calls of functions in ONNX models, replaced by their nodes: the model's own functions and those of the standard."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Key = tuple[str, str]
 _MOST_VERSION = 1 << 30
 
 _MOST_DEEP = 4
-"""Functions of ONNX within functions of ONNX."""
+"""Maximum depth of ONNX's own functions within each other."""
 
 
 def written_out(model: Any, known: Callable[[str, str], bool]) -> Any:
-    """A model without calls of functions; `known` says of a domain and a name whether npusim has the operation.
+    """Return a model without calls of functions; `known` says whether npusim has the operation of a domain and name.
 
     Raises FormatError for functions that call each other in a circle, or that become too many nodes.
     """
@@ -31,7 +31,7 @@ def written_out(model: Any, known: Callable[[str, str], bool]) -> Any:
     if model.functions:
         _check_size(model)
         model = _by(inliner.inline_local_functions, model)
-    for _ in range(_MOST_DEEP):  # what a function becomes may be functions again
+    for _ in range(_MOST_DEEP):  # The nodes of a function may be calls of functions again.
         foreign = _of_the_standard(model, known)
         if not foreign:
             break
@@ -42,7 +42,7 @@ def written_out(model: Any, known: Callable[[str, str], bool]) -> Any:
 
 
 def _say_defaults(graph: Any, foreign: set[Key], versions: dict[str, int]) -> None:
-    """Gives nodes that become functions the attributes that they leave out: functions ask for them by name."""
+    """Add the default attributes to nodes that become functions, because functions read them by name."""
     from onnx import defs
 
     for node in nodes_of(graph):
@@ -63,7 +63,7 @@ def _without(functions: list[Key]) -> Callable[[Any], Any]:
 def _by(expand: Callable[[Any], Any], model: Any) -> Any:
     try:
         return expand(model)
-    except Exception as fault:  # the package raises what it comes across
+    except Exception as fault:  # the package raises many kinds of errors
         raise FormatError(f"has functions that cannot be written out: {line(fault)}") from None
 
 
@@ -79,12 +79,12 @@ def typed(model: Any) -> Any:
     )
     try:
         return shape_inference.infer_shapes(model)
-    except Exception:  # without them some functions stay as they are, and the reader says which
+    except Exception:  # Without types some functions stay as they are, and the reader reports which.
         return model
 
 
 def nodes_of(graph: Any) -> Iterator[Any]:
-    """The nodes of a graph or function, those of the graphs within them included."""
+    """Yield the nodes of a graph or function, including those of nested graphs."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
@@ -118,7 +118,7 @@ def _check_size(model: Any) -> None:
 
 
 def _of_the_standard(model: Any, known: Callable[[str, str], bool]) -> set[Key]:
-    """The operations that npusim does not have, and that ONNX defines by others."""
+    """Return the operations that npusim does not have and that ONNX defines as functions."""
     from onnx import defs
 
     versions = {entry.domain: entry.version for entry in model.opset_import}

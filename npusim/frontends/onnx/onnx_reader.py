@@ -1,4 +1,4 @@
-"""ONNX to graphs."""
+"""The reader of ONNX files: recognition, and the graph of a network."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 
 _VERSION, _NEWEST_VERSION = 0x08, 32
-"""The first byte of a ModelProto, and the most that one may say in the second."""
+"""The first byte of a ModelProto, and the largest version that the second byte may state."""
 _TEXTS = (0x12, 0x1A, 0x22)
-"""Field numbers and types of what may follow: producer, its version, domain,"""
+"""Field numbers and types that may follow the version: producer, its version, domain,"""
 _PARTS = (0x3A, 0x42)
-"""the graph, the versions of operations."""
+"""then the graph, and the versions of operations."""
 
 _MISSING = {
     "NonMaxSuppression": "how many boxes it keeps follows from data, and npusim knows all shapes before a run; let the "
     "model end with boxes and scores (onnx.utils.extract_model), and choose from these",
     "ZipMap": "its result is a list of maps and no tensor; let the model end with its input (onnx.utils.extract_model)",
 }
-"""What to do without operations that models often end with."""
+"""Advice for operations that models often end with and npusim lacks."""
 
 _SHAPES: Mapping[str, Callable[[Sequence[TensorType]], tuple[int, ...]]] = {
     "ImageScaler": lambda types: types[0].shape,
@@ -40,7 +40,7 @@ _QUANTIZING = (QUANTIZE, DEQUANTIZE)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether the file begins as a ModelProto does: a version of its format, then who made it, the graph or opsets."""
+    """Return whether a file begins as a ModelProto does: a format version, then producer, graph or opsets."""
     if len(head) < 4 or head[0] != _VERSION or not 3 <= head[1] <= _NEWEST_VERSION:
         return False
     if head[2] in _TEXTS:
@@ -50,25 +50,25 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
-    """The graph of a file. Raises FormatError or GraphError."""
+    """Return the graph of a file. Raises FormatError or GraphError."""
     network = onnx_file.parsed(path, has)
     stored = sum(array.nbytes for array in network.constants.values())
-    # A sparse tensor takes more bytes than the file has, and bodies and folded constants come from these bytes.
+    # A sparse tensor takes more bytes than the file has; nested graphs and folded constants come from these bytes too.
     builder.read_with(folding.MOST_ELEMENTS, weight_bytes=min(stored, path.stat().st_size))
     return graph_of(network, builder, WORDS)
 
 
 def has(domain: str, name: str) -> bool:
-    """Whether there is a row for an operation."""
+    """Return whether there is a row for an operation."""
     return _row_of(Node(name, "" if domain == "ai.onnx" else domain, "", (), (), {})) is not None
 
 
 def _row_of(node: Node) -> Row | None:
-    """The row of a node; the two of com.microsoft that convert codes are those of ONNX."""
+    """Return the row of a node; QuantizeLinear and DequantizeLinear of com.microsoft are read as those of ONNX."""
     if node.domain == MICROSOFT and node.operation in _QUANTIZING:
         return row("", node.operation)
     return row(node.domain, node.operation)
 
 
 WORDS = Vocabulary("ONNX", _row_of, _MISSING, _SHAPES, " (value_info)", " (onnx.utils.extract_model)")
-"""The operations of ONNX and com.microsoft."""
+"""What the shared reader needs to know of ONNX."""

@@ -12,7 +12,7 @@ from npusim.frontends.forms.networks import MICROSOFT, STANDARD, Node
 from npusim.isa.base.tensor import Array
 
 _FUSED: Mapping[str, tuple[str, int]] = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3)}
-"""The operation that each begins with, and how many inputs that has; a further one is added to its result."""
+"""The first operation of each fused node, and its number of inputs; a further input is added to its result."""
 
 _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "Relu": (),
@@ -22,13 +22,13 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "HardSigmoid": ("alpha", "beta"),
     "Clip": ("min", "max"),
 }
-"""What may follow, and the attributes that its numbers are; those of Clip are inputs."""
+"""Activations that may follow, and their attributes by order of the numbers; those of Clip are inputs."""
 
 _OWN = ("activation", "activation_params", "activation_alpha", "activation_beta", "activation_gamma")
 
 
 def apart(node: Node) -> tuple[list[Node], dict[str, Array]]:
-    """The nodes of a fused one, and constants that they read; any other node alone.
+    """Return the nodes of a fused node and the constants that they read; any other node is returned alone.
 
     Raises GraphError for an activation that npusim does not know.
     """
@@ -65,7 +65,7 @@ def _activation(node: Node, made: str) -> tuple[Node, dict[str, Array]]:
 
 
 def _numbers(node: Node) -> Sequence[float]:
-    """Of Conv they are a list, of Gemm attributes of their own."""
+    """Return the activation's numbers: Conv has a list of them, Gemm attributes."""
     said = node.attributes.get("activation_params")
     if said is None:
         said = [node.attributes[name] for name in _OWN[2:] if name in node.attributes]
@@ -75,11 +75,11 @@ def _numbers(node: Node) -> Sequence[float]:
 
 
 ELEVEN = 11
-"""The version in whose words rows read; they ask for it themselves where a default is another one."""
+"""The version that rows are written for; rows ask for the version themselves if a default changed after it."""
 
 
 class _Attribute(NamedTuple):
-    """An attribute that became an input, with the element type of that."""
+    """An attribute that became an input, with its element type."""
 
     name: str
     dtype: str
@@ -95,13 +95,13 @@ _BECAME_INPUTS: Mapping[str, tuple[int, tuple[_Attribute, ...]]] = {
     "TopK": (10, (_Attribute("k", "int64"),)),
     "Upsample": (9, (_Attribute("scales", "float32"),)),
 }
-"""By operation: before which version they were attributes, in the order of the inputs behind the first."""
+"""By operation: the version since which attributes are inputs, in the order of the inputs behind the first."""
 
 
 def brought_forward(node: Node, version: int) -> tuple[Node, dict[str, Array]]:
-    """A node of a version of 7 or more as one of version 11, and the constants that it reads then.
+    """Return a node of version 7 to 10 as one of version 11, and the constants that it reads then.
 
-    Raises GraphError for what version 11 cannot say.
+    Raises GraphError for what version 11 cannot express.
     """
     if node.domain != STANDARD or version >= ELEVEN:
         return node, {}

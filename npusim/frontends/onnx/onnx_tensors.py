@@ -1,4 +1,4 @@
-"""Tensors of ONNX files to arrays, those whose bytes lie in files beside the model included."""
+"""Tensors of ONNX files as arrays, including those whose bytes are in files beside the model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.names import quoted
 
 MOST_ELEMENTS = 1 << 26
-"""Of a tensor that is mostly zeros: so many a file may ask for in a few bytes."""
+"""Elements of the largest sparse tensor, because a file asks for them in a few bytes."""
 
 
 def array_of(tensor: Any, folder: Path) -> Array:
-    """The numbers of a TensorProto; codes of less than a byte are one a byte.
+    """Return the array of a TensorProto; elements narrower than a byte are stored one per byte.
 
-    Raises FormatError for damaged ones, for element types that npusim lacks, and for bytes that are not there.
+    Raises FormatError for damaged tensors, for element types that npusim lacks, and for missing bytes.
     """
     import onnx
 
@@ -34,13 +34,13 @@ def array_of(tensor: Any, folder: Path) -> Array:
         tensor = _with_bytes(tensor, folder, where)
     try:
         array = onnx.numpy_helper.to_array(tensor)
-    except Exception as fault:  # the package raises what it comes across
+    except Exception as fault:  # the package raises many kinds of errors
         raise FormatError(f"{where}: {line(fault)}") from None
     return np.ascontiguousarray(array.astype(dtype, copy=False)).reshape(array.shape)
 
 
 def dense(tensor: Any, folder: Path) -> Array:
-    """The numbers of a SparseTensorProto, with zeros where it has none."""
+    """Return the array of a SparseTensorProto, with zeros where it has no value."""
     where = f"sparse constant {quoted(tensor.values.name)}"
     shape = tuple(tensor.dims)
     if min(shape, default=0) < 0 or prod(shape) > MOST_ELEMENTS:
@@ -63,12 +63,12 @@ def dense(tensor: Any, folder: Path) -> Array:
 
 
 def line(fault: Exception) -> str:
-    """What an exception of somebody else says, in one line."""
+    """Return the text of another package's exception on one line."""
     return " ".join(str(fault).split())[:200] or type(fault).__name__
 
 
 def _held(code: int, where: str) -> str:
-    """The element type in which numbers of a type are held."""
+    """Return the element type that stores elements of a type."""
     name = type_name(code)
     held = NARROW.get(name, (name, 0))[0]
     if not is_element(held):
@@ -77,7 +77,7 @@ def _held(code: int, where: str) -> str:
 
 
 def _with_bytes(tensor: Any, folder: Path, where: str) -> Any:
-    """The same tensor with the bytes of its file."""
+    """Return a tensor with the bytes of its file."""
     import onnx
 
     said = {entry.key: entry.value for entry in tensor.external_data}
@@ -104,7 +104,7 @@ def _with_bytes(tensor: Any, folder: Path, where: str) -> Any:
 
 
 def _inside(folder: Path, place: str, where: str) -> Path:
-    """The path of a file in the folder of a model. Raises FormatError for one that leads elsewhere."""
+    """Return the path of a file in the folder of a model. Raises FormatError for one outside of it."""
     parts = PurePosixPath(place).parts
     outside = place.startswith("/") or PureWindowsPath(place).drive or "\\" in place or ".." in parts
     if not parts or outside:

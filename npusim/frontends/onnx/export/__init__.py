@@ -1,7 +1,8 @@
-"""The other way: graphs as ONNX models.
+"""Graphs as ONNX models.
 
-Reals become ONNX's own operations. Codes become groups of DequantizeLinear, operation, QuantizeLinear, and stay what
-they are where they only move. ONNX rescales codes in float32: `caveat` says how many layers that concerns.
+Operations on floats become ONNX's own operations. Operations on quantized values become groups of DequantizeLinear,
+operation, QuantizeLinear; moves keep quantized values as they are. ONNX requantizes in float32: `caveat` says how many
+layers that changes.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Graph, Node
 
 _MOST_BYTES = (1 << 31) - 1
-"""What protobuf reads in one file."""
+"""The largest file that protobuf reads."""
 
 
 def written(graph: Graph) -> bytes:
-    """The `.onnx` file of a graph, inputs and outputs in its order and layout; equal graphs give equal bytes.
+    """Return the `.onnx` file of a graph, inputs and outputs in its order and layout; equal graphs give equal bytes.
 
     Raises GraphError that names the layers which ONNX cannot express, and why; NpusimError without the package `onnx`.
     """
@@ -35,12 +36,12 @@ def written(graph: Graph) -> bytes:
 
 
 def operators() -> frozenset[str]:
-    """The operators that become operations of ONNX, where their parameters allow it."""
+    """Return the operators that become operations of ONNX, if their parameters allow it."""
     return frozenset(CONVERT)
 
 
 def caveat(graph: Graph) -> str:
-    """How many layers rescale otherwise in ONNX than in the graph; "" where none does."""
+    """Return how many layers requantize differently in ONNX than in the graph; "" if none does."""
     count = sum(_is_rescaled(graph, node) for node in graph.nodes)
     if not count:
         return ""

@@ -1,4 +1,4 @@
-"""Functions of elements, choices and reductions as ONNX."""
+"""Elementwise operators, selections and reductions as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Node
 
 Steps = Callable[[Export, Node, list[str]], str]
-"""The operations of a node on operands that are reals already."""
+"""The function that adds the operations of a node on operands that are floats already, and returns the result."""
 
 NAMES = {
     "add": "Add",
@@ -62,11 +62,11 @@ NAMES = {
     "mish": "Mish",
     "reciprocal": "Reciprocal",
 }
-"""What ONNX calls operators that it has as they are."""
+"""ONNX's names of operators that it has under the same definition."""
 
 
 def elementwise(steps: Steps) -> Convert:
-    """The conversion of operators on elements; images stay with their channels first if an operand is there so."""
+    """Return the conversion of an elementwise operator; images stay channels-first if an operand is so."""
 
     def convert(e: Export, node: Node) -> None:
         numbers = [number for number in node.inputs if number is not None]
@@ -78,14 +78,14 @@ def elementwise(steps: Steps) -> Convert:
 
 
 def _follow(e: Export, numbers: list[int]) -> bool:
-    """Whether an operand has its channels first, and the others can have: images and single numbers."""
+    """Return whether an operand is channels-first and the others can be: images and single numbers."""
     return any(map(e.is_first, numbers)) and all(
         len(e.shape(number)) == 4 or e.kind(number).elements == 1 for number in numbers
     )
 
 
 def on_codes(steps: Steps) -> Convert:
-    """Operators that LiteRT computes on codes as the numbers that they are."""
+    """Return the conversion of operators that LiteRT computes on the integers of quantized values."""
     in_reals = elementwise(steps)
 
     def convert(e: Export, node: Node) -> None:
@@ -100,14 +100,14 @@ def on_codes(steps: Steps) -> Convert:
 
 
 def _quotient(e: Export, node: Node, x: list[str]) -> str:
-    """LiteRT's quotient of codes is its own where it is small and negative."""
+    """Return LiteRT's quotient of integers, which differs from ONNX's where it is small and negative."""
     if e.kind(there(node, 0)).quantization is not None and node.parameters.rescale != "float32":
         raise GraphError("ONNX's quotients of codes are those of reals, TFLite's are not")
     return e.op("Div", *x)
 
 
 def _sum(e: Export, node: Node, x: list[str]) -> str:
-    """Of whole numbers one after the other."""
+    """Return the sum of integers, one after the other."""
     if e.real_type(there(node, 0)).startswith("float"):
         return e.op("Sum", *x)
     name = x[0] if len(x) > 1 else e.op("Identity", *x)
@@ -117,14 +117,16 @@ def _sum(e: Export, node: Node, x: list[str]) -> str:
 
 
 def _chosen(e: Export, node: Node, x: list[str]) -> str:
-    """Where, which has no truths: of these either the condition and the first, or the second without it."""
+    """Return Where for booleans, which it lacks: (condition and first) or (second and not condition)."""
     if e.kind(there(node, 1)).dtype != "bool":
         return e.op("Where", *x)
     return e.op("Or", e.op("And", x[0], x[1]), e.op("And", e.op("Not", x[0]), x[2]))
 
 
 def with_fused(operation: str, otherwise: Convert) -> Convert:
-    """An operator of two operands that ONNX Runtime has on codes, in its own formula."""
+    """Return the conversion of a two-operand operator that ONNX Runtime computes on quantized values by its own
+    formula.
+    """
 
     def convert(e: Export, node: Node) -> None:
         if node.parameters.rescale != "fused":
@@ -139,7 +141,7 @@ def with_fused(operation: str, otherwise: Convert) -> Convert:
 
 
 def fused_softmax(e: Export, node: Node) -> None:
-    """ONNX Runtime's softmax on codes, or that of reals."""
+    """Add ONNX Runtime's softmax on quantized values, or Softmax of floats."""
     how: Any = node.parameters
     if how.rescale != "fused":
         ELEMENTS["softmax"](e, node)
@@ -151,7 +153,7 @@ def fused_softmax(e: Export, node: Node) -> None:
 
 
 def mean(e: Export, node: Node) -> None:
-    """ReduceMean, or ONNX Runtime's mean of images on codes."""
+    """Add ReduceMean, or ONNX Runtime's mean of images on quantized values."""
     how: Any = node.parameters
     if how.rescale != "fused":
         reduction("ReduceMean")(e, node)
@@ -165,7 +167,7 @@ def mean(e: Export, node: Node) -> None:
 
 
 def named(e: Export, node: Node, x: list[str]) -> str:
-    """One operation of ONNX."""
+    """Return the conversion to a single operation of ONNX."""
     return e.op(NAMES[node.op], *x)
 
 
@@ -207,7 +209,7 @@ def _squared_difference(e: Export, node: Node, x: list[str]) -> str:
 
 
 def _floor_div(e: Export, node: Node, x: list[str]) -> str:
-    """Whole numbers as float64, which holds 32 bits."""
+    """Return integers divided in float64, which holds all int32."""
     dtype = e.kind(there(node, 0)).dtype
     if node.parameters.rescale == "float32":
         dtype = e.real_type(there(node, 0))
@@ -220,7 +222,7 @@ def _floor_div(e: Export, node: Node, x: list[str]) -> str:
 
 
 def _floor_mod(e: Export, node: Node, x: list[str]) -> str:
-    """The sign is that of the divisor: ONNX has it so for whole numbers only."""
+    """Return the remainder with the divisor's sign, which ONNX has for integers only."""
     is_whole = not e.kind(there(node, 0)).real and node.parameters.rescale != "float32"
     if is_whole:
         return e.op("Mod", *x)
@@ -237,7 +239,7 @@ def _cast(e: Export, name: str, dtype: str) -> str:
 
 
 def _selected(e: Export, node: Node, x: list[str]) -> str:
-    """A condition per row meets the whole row."""
+    """Add Where; a condition per row applies to the whole row."""
     condition, rank = e.shape(there(node, 0)), len(e.shape(there(node, 1)))
     if len(condition) == 1 and rank > 1:
         x = [e.op("Reshape", x[0], e.whole(*condition, *(1,) * (rank - 1))), *x[1:]]
@@ -245,7 +247,7 @@ def _selected(e: Export, node: Node, x: list[str]) -> str:
 
 
 def _with(operation: str, *names: str) -> Steps:
-    """An operation with parameters that ONNX calls alike."""
+    """Return the conversion to an operation with parameters of the same names."""
 
     def steps(e: Export, node: Node, x: list[str]) -> str:
         chosen: dict[str, Any] = {name: float(getattr(node.parameters, name)) for name in names}
@@ -271,7 +273,7 @@ def _swish(e: Export, node: Node, x: list[str]) -> str:
 
 
 def _softplus(e: Export, node: Node, x: list[str]) -> str:
-    """A threshold from 20 on cuts what float32 does not hold."""
+    """Add Softplus; a threshold of 20 or more changes nothing in float32."""
     how: Any = node.parameters
     if how.threshold < 20:
         raise GraphError(f"ONNX's Softplus has no threshold {how.threshold}")
@@ -294,7 +296,7 @@ def _softmax(operation: str) -> Steps:
 
 
 def cast(e: Export, node: Node) -> None:
-    """Codes are the numbers that they are."""
+    """Add Cast; quantized values are cast as the integers that they are."""
     how: Any = node.parameters
     source, result = e.kind(there(node, 0)), e.kind(node.outputs[0])
     if how.saturating or how.wrapping:
@@ -306,7 +308,7 @@ def cast(e: Export, node: Node) -> None:
 
 
 def requantised(e: Export, node: Node) -> None:
-    """Codes of another scale, codes of reals, reals of codes."""
+    """Requantize quantized values, quantize floats, or dequantize."""
     how: Any = node.parameters
     if getattr(how, "truncate", False):
         raise GraphError("ONNX's codes are rounded, not cut")
@@ -319,23 +321,23 @@ def requantised(e: Export, node: Node) -> None:
     if e.real_type(number) != want:
         name = _cast(e, name, want)
     elif e.kind(number).quantization is None or node.op == "dequantize":
-        # One operation at least makes the result, so that it has its own name.
+        # the result needs at least one operation, to get its own name
         name = name if e.kind(result).quantization is not None else e.op("Identity", name)
     e.result(node, name, is_first)
 
 
 def dynamic_codes(e: Export, node: Node) -> None:
-    """DynamicQuantizeLinear: codes, and the scale and zero point that follow from the reals."""
+    """Add DynamicQuantizeLinear: quantized values, and the scale and zero point that the data give."""
     names = e.ops("DynamicQuantizeLinear", [e.last(there(node, 0))], len(node.outputs))
     for number, name in zip(node.outputs, names, strict=True):
         e.settle(number, name)
 
 
-# Along axes
+# Reductions and other operations along axes
 
 
 def reduction(operation: str) -> Convert:
-    """Reductions; the axes that are left keep their order."""
+    """Return the conversion of a reduction; the remaining axes keep their order."""
 
     def convert(e: Export, node: Node) -> None:
         how: Any = node.parameters
@@ -358,7 +360,7 @@ def reduction(operation: str) -> Convert:
 
 
 def position(operation: str) -> Convert:
-    """ArgMax and ArgMin, of codes by what they stand for."""
+    """Return the conversion of ArgMax and ArgMin, of quantized values by their dequantized value."""
 
     def convert(e: Export, node: Node) -> None:
         how: Any = node.parameters
@@ -374,7 +376,7 @@ def position(operation: str) -> Convert:
 
 
 def top(e: Export, node: Node) -> None:
-    """TopK: of equal elements the first comes first."""
+    """Add TopK, in which the first of equal elements comes first."""
     how: Any = node.parameters
     if how.last_first:
         raise GraphError("of equal elements ONNX's TopK has the first, not the last")
@@ -394,7 +396,7 @@ def top(e: Export, node: Node) -> None:
 
 
 def running_sum(e: Export, node: Node) -> None:
-    """CumSum."""
+    """Add CumSum."""
     how: Any = node.parameters
     number = there(node, 0)
     axis = e.constant(np.array(how.axis % len(e.shape(number))), "int64", "axis")
@@ -432,4 +434,4 @@ ELEMENTS: dict[str, Convert] = {
     "softmax": elementwise(_softmax("Softmax")),
     "log_softmax": elementwise(_softmax("LogSoftmax")),
 }
-"""Operators whose result has an element for each of the operands', and how their operands become it."""
+"""The conversions of operators whose result has an element for each of the operands'."""

@@ -1,4 +1,4 @@
-"""How each operator becomes operations of ONNX."""
+"""The table of operators that are written as ONNX, with their conversions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOVES: dict[str, Convert] = {
     "transpose": moves.transpose,
     "unpack": moves.unpack,
 }
-"""Operators that leave codes as they are."""
+"""Operators that move quantized values without a change."""
 
 EXACT = (
     "arg_max",
@@ -48,10 +48,10 @@ EXACT = (
     "select_v2",
     "topk_v2",
 )
-"""Operators that compute on codes as they are, or only choose."""
+"""Operators that compute on the integers of quantized values, or only select."""
 
 FUSED_OPERATORS = ("add", "average_pool_2d", "mean", "mul", "softmax")
-"""Operators that ONNX Runtime has on codes in formulas of its own."""
+"""Operators for which ONNX Runtime has its own formulas on quantized values."""
 
 CONVERT: dict[str, Convert] = {
     **elements.ELEMENTS,

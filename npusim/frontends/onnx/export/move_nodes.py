@@ -1,4 +1,4 @@
-"""Operators that move elements, as ONNX: on codes as they are, where all have one scale."""
+"""Operators that move elements as ONNX nodes, on quantized values if all have one scale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npusim.kernels.graph.graph import Node
 
 
 def _are_alike(e: Export, node: Node) -> bool:
-    """Whether operands and results have codes of one scale, or none have codes."""
+    """Return whether operands and results are quantized alike, or not at all."""
     numbers = [number for number in (*node.inputs, *node.outputs) if number is not None]
     return len({e.kind(number).quantization for number in numbers}) == 1
 
@@ -25,20 +25,20 @@ def _reshaped(e: Export, name: str, shape: Sequence[int]) -> str:
 
 
 def reshape(e: Export, node: Node) -> None:
-    """Pixels of images of one pixel lie as they do with their channels last."""
+    """Add Reshape; an image of one pixel has the same order of elements channels-first and channels-last."""
     number, result = there(node, 0), node.outputs[0]
     is_first = e.is_first(number) and prod(e.shape(number)[1:3]) == 1
     e.settle(result, _reshaped(e, e.at(number, is_first), e.shape(result)))
 
 
 def transpose(e: Export, node: Node) -> None:
-    """A transposition to channels first and back may be there already."""
+    """Add Transpose, or use a channels-first copy that exists already."""
     how: Any = node.parameters
     e.settle(node.outputs[0], e.op("Transpose", e.last(there(node, 0)), perm=list(how.perm)))
 
 
 def concatenation(e: Export, node: Node) -> None:
-    """Codes of other scales are joined as reals."""
+    """Add Concat; operands of different scales are joined as floats."""
     how: Any = node.parameters
     numbers = [number for number in node.inputs if number is not None]
     axis = how.axis % len(e.shape(node.outputs[0]))
@@ -52,7 +52,7 @@ def concatenation(e: Export, node: Node) -> None:
 
 
 def pack(e: Export, node: Node) -> None:
-    """Operands get an axis of one, along which they are joined."""
+    """Add Concat of operands that get an axis of one."""
     how: Any = node.parameters
     axis = how.axis % len(e.shape(node.outputs[0]))
     if not _are_alike(e, node):
@@ -62,7 +62,7 @@ def pack(e: Export, node: Node) -> None:
 
 
 def unpack(e: Export, node: Node) -> None:
-    """Parts of one along the axis, without it."""
+    """Add Split into parts of one along the axis, which then loses that axis."""
     how: Any = node.parameters
     number = there(node, 0)
     axis = how.axis % len(e.shape(number))
@@ -84,7 +84,7 @@ def split(e: Export, node: Node) -> None:
 
 
 def pad(e: Export, node: Node) -> None:
-    """Real zeros or a value; codes have that of zero."""
+    """Add Pad with zero or a value; quantized values are padded with the zero point."""
     how: Any = node.parameters
     number = there(node, 0)
     kind, is_first = e.kind(number), e.is_first(number)
@@ -98,7 +98,7 @@ def pad(e: Export, node: Node) -> None:
 
 
 def _padded(e: Export, name: str, pads: str, dtype: str, value: float, mode: str = "constant") -> str:
-    """Pad, which ONNX Runtime does not have for numbers of 16 bits."""
+    """Return Pad by way of int32 for 16-bit types, which ONNX Runtime lacks."""
     is_wide = dtype in ("int16", "uint16")
     operands = [e.wide(name, dtype) if is_wide else name, pads]
     if mode == "constant":
@@ -108,7 +108,7 @@ def _padded(e: Export, name: str, pads: str, dtype: str, value: float, mode: str
 
 
 def mirror_pad(e: Export, node: Node) -> None:
-    """Reflections that repeat the edge are elements taken by their positions."""
+    """Add reflections; those that repeat the edge are gathered."""
     how: Any = node.parameters
     if how.mode == "reflect":
         pad(e, node)
@@ -122,14 +122,14 @@ def mirror_pad(e: Export, node: Node) -> None:
 
 
 def roll(e: Export, node: Node) -> None:
-    """Elements taken by their positions."""
+    """Add a roll as a gather."""
     how: Any = node.parameters
     shape = e.shape(there(node, 0))
     _taken(e, node, [np.roll(np.arange(size), by) for size, by in zip(shape, how.shifts, strict=True)])
 
 
 def _taken(e: Export, node: Node, positions: Sequence[np.ndarray]) -> None:
-    """Along each axis the elements at some positions, where these are not all in their order."""
+    """Return a tensor gathered along each axis at some positions; an axis in its own order needs nothing."""
     number = there(node, 0)
     name = e.last(number)
     for axis, (size, taken) in enumerate(zip(e.shape(number), positions, strict=True)):
@@ -139,7 +139,7 @@ def _taken(e: Export, node: Node, positions: Sequence[np.ndarray]) -> None:
 
 
 def slices(e: Export, node: Node) -> None:
-    """Slice, and a Reshape where the result has other axes."""
+    """Add Slice, and a Reshape if the result has other axes."""
     how: Any = node.parameters
     number, result = there(node, 0), node.outputs[0]
     shape = e.shape(number)
@@ -162,7 +162,7 @@ def slices(e: Export, node: Node) -> None:
 
 
 _FRONT = -(1 << 40)
-"""An end before the first element, which cannot be numbered."""
+"""An end before the first element, for slices that go backwards."""
 
 
 def _end(first: int, size: int, step: int) -> int:
@@ -171,7 +171,7 @@ def _end(first: int, size: int, step: int) -> int:
 
 
 def reverse(e: Export, node: Node) -> None:
-    """Slices that go backwards."""
+    """Add a reversal as slices that go backwards."""
     how: Any = node.parameters
     number = there(node, 0)
     count = len(how.axes)
@@ -190,7 +190,7 @@ def tile(e: Export, node: Node) -> None:
 
 
 def expand(e: Export, node: Node) -> None:
-    """BROADCAST_TO and FILL."""
+    """Add Expand for BROADCAST_TO and FILL."""
     number = there(node, 0)
     name = e.last(number)
     if node.op == "fill" and e.shape(number):
@@ -199,7 +199,7 @@ def expand(e: Export, node: Node) -> None:
 
 
 def depth_to_space(e: Export, node: Node) -> None:
-    """DepthToSpace and SpaceToDepth of reals; other numbers are cut apart and transposed."""
+    """Add DepthToSpace or SpaceToDepth of floats; other types are reshaped and transposed."""
     how: Any = node.parameters
     number, result = there(node, 0), node.outputs[0]
     kind, is_deep = e.kind(number), node.op == "depth_to_space"
@@ -223,7 +223,7 @@ def depth_to_space(e: Export, node: Node) -> None:
 
 
 def space_to_batch(e: Export, node: Node) -> None:
-    """Phases of blocks: a padding, and a transposition of what is cut apart."""
+    """Add space to batch: a pad, and a transpose of the blocks."""
     how: Any = node.parameters
     number, block, rank = there(node, 0), how.block_shape, len(how.block_shape)
     kind, shape = e.kind(number), e.shape(number)
@@ -244,7 +244,7 @@ def space_to_batch(e: Export, node: Node) -> None:
 
 
 def batch_to_space(e: Export, node: Node) -> None:
-    """The other way round: a transposition of what is cut apart, and a slice."""
+    """Add batch to space: a transpose of the blocks, and a slice."""
     how: Any = node.parameters
     number, block, rank = there(node, 0), how.block_shape, len(how.block_shape)
     shape = e.shape(number)
@@ -269,7 +269,7 @@ def batch_to_space(e: Export, node: Node) -> None:
 
 
 def shuffle(e: Export, node: Node) -> None:
-    """Groups of channels in turn: a transposition of the channels as a matrix."""
+    """Add a channel shuffle: a transpose of the channels as a matrix."""
     how: Any = node.parameters
     number = there(node, 0)
     shape = e.shape(number)
@@ -307,7 +307,7 @@ def gather_nd(e: Export, node: Node) -> None:
 
 
 def scatter_nd(e: Export, node: Node) -> None:
-    """ScatterND: of several updates of one place the last stays."""
+    """Add ScatterND, in which the last of several updates of a place stays."""
     how: Any = node.parameters
     data, indices, updates = (there(node, position) for position in range(3))
     operands = [e.last(data), _positions(e, indices), e.last(updates)]
@@ -315,6 +315,6 @@ def scatter_nd(e: Export, node: Node) -> None:
 
 
 def embedding(e: Export, node: Node) -> None:
-    """Rows of a table, whose indices come first."""
+    """Add a gather of a table's rows, whose indices are the first operand."""
     indices, table = there(node, 0), there(node, 1)
     e.settle(node.outputs[0], e.op("Gather", e.last(table), e.last(indices), axis=0))

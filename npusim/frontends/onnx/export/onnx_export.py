@@ -1,7 +1,7 @@
-"""A graph on its way into an ONNX model: nodes, constants, and codes as reals and back.
+"""The construction of an ONNX model from a graph: nodes, constants, dequantized and quantized tensors.
 
-Images lie channels-first in ONNX: they are transposed when somebody needs them so, or needs them back, and stay as they
-are through whatever can follow.
+Images are channels-first in ONNX. They are transposed when an operation needs the other order, and stay as they are
+through operations that can follow either order.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.names import unique
 
 OPSET = 21
-"""The first that has codes of 16 bits."""
+"""The first version that has 16-bit quantized values."""
 _FORMAT = 10
-"""Of the file, which goes with the opset."""
+"""The file format version that goes with it."""
 TO_FIRST = (0, 3, 1, 2)
 TO_LAST = (0, 2, 3, 1)
 FIRST_AXIS = (0, 2, 3, 1)
-"""Where each axis of an image lies with its channels first."""
+"""The place of each axis of an image when its channels come first."""
 _LIMITS: dict[str, tuple[float, float]] = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 _CODES = ("int8", "uint8", "int16", "uint16")
 
 MICROSOFT = "com.microsoft"
 FUSED = ("QLinearAdd", "QLinearMul", "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax")
-"""ONNX Runtime's operations on codes."""
+"""The domain of ONNX Runtime's operations on quantized values."""
 
 Convert = Callable[["Export", Node], None]
 
@@ -47,13 +47,15 @@ class Operation:
 
     @property
     def domain(self) -> str:
-        """Whose operation it is."""
+        """The domain of the operation."""
         return MICROSOFT if self.kind in FUSED else ""
 
 
 class Export:
-    """A graph on its way into ONNX. Tensors are known by their numbers; `lasts` has those in the graph's own order,
-    `firsts` the images with their channels first, both as codes where the graph has codes.
+    """A graph on its way into an ONNX model.
+
+    Tensors are known by their numbers. `lasts` has those in the graph's own order of axes, `firsts` the channels-first
+    images; both are quantized where the graph is.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -70,7 +72,7 @@ class Export:
         self._reals: dict[str, str] = {}
 
     def model(self, convert: Convert) -> Any:
-        """The ModelProto; `convert` adds the operations of a node."""
+        """Return the ModelProto; `convert` adds the operations of a node."""
         from onnx import helper
 
         graph = self.graph
@@ -96,11 +98,11 @@ class Export:
         return made
 
     def _refused(self, node: Node) -> None:
-        """A node that is refused has results nevertheless, for those behind it, which may be refused too."""
+        """Give a refused node results all the same, so that nodes behind it can be examined too."""
         self.lasts |= dict.fromkeys(node.outputs, "")
 
     def _output(self, number: int, position: int) -> str:
-        """An output under the tensor's name, unless that is an input, a constant, or an output already."""
+        """Return an output under the tensor's name, unless an input, a constant or another output has it."""
         name, own = self.last(number), self._names[number]
         taken = {*self.constants, *(self._names[other] for other in self.graph.inputs)}
         if name == own and own not in taken and number not in self.graph.outputs[:position]:
@@ -114,56 +116,56 @@ class Export:
     # Names, constants, operations
 
     def kind(self, number: int) -> TensorType:
-        """The type of a tensor of the graph."""
+        """Return the type of a tensor of the graph."""
         return self.graph.tensors[number].type
 
     def shape(self, number: int) -> tuple[int, ...]:
-        """The shape of a tensor of the graph."""
+        """Return the shape of a tensor of the graph."""
         return self.kind(number).shape
 
     def op(self, kind: str, *inputs: str, label: str = "", **attributes: Any) -> str:
-        """Adds an operation with one result, and gives its name."""
+        """Add an operation with one result, and return its name."""
         return self.ops(kind, inputs, 1, label=label, **attributes)[0]
 
     def ops(
         self, kind: str, inputs: Sequence[str], count: int, label: str = "", **attributes: Any
     ) -> list[str]:
-        """Adds an operation with several results, and gives their names."""
+        """Add an operation with several results, and return their names."""
         stem = label or f"{inputs[0] or kind}/{kind}"
         outputs = [unique(stem, self._uses) for _ in range(count)]
         self.operations.append(Operation(kind, list(inputs), outputs, attributes))
         return outputs
 
     def constant(self, values: Any, dtype: str, label: str = "constant") -> str:
-        """A constant of the model."""
+        """Add a constant, and return its name."""
         name = unique(label, self._uses)
         self.constants[name] = np.ascontiguousarray(np.asarray(values, dtype)).reshape(np.shape(values))
         return name
 
     def whole(self, *values: int) -> str:
-        """A constant list of positions."""
+        """Add a constant list of integers."""
         return self.constant(np.array(values, np.int64), "int64", "sizes")
 
     def number(self, value: float, number: int) -> str:
-        """A constant number of the reals in which a tensor is computed."""
+        """Add a constant number of the float type in which a tensor is computed."""
         return self.constant(np.array(value), self.real_type(number), "number")
 
     def real_type(self, number: int) -> str:
-        """The element type in which a tensor is computed."""
+        """Return the float type in which a tensor is computed."""
         kind = self.kind(number)
         return "float32" if kind.quantization is not None else kind.dtype
 
     # Tensors
 
     def array(self, number: int) -> Array | None:
-        """The data of a constant; None of what is computed."""
+        """Return the data of a constant; None for others."""
         tensor = self.graph.tensors[number]
         if tensor.constant and tensor.array is None:
             raise GraphError(f"its constant {tensor.name!r} is known by its size only")
         return tensor.array
 
     def last(self, number: int) -> str:
-        """A tensor as the graph has it."""
+        """Return a tensor in the graph's order of axes."""
         if number not in self.lasts:
             data = self.array(number)
             if data is not None:
@@ -174,7 +176,7 @@ class Export:
         return self.lasts[number]
 
     def first(self, number: int) -> str:
-        """An image with its channels first."""
+        """Return an image channels-first."""
         if number not in self.firsts:
             data, name = self.array(number), f"{self._names[number]}_nchw"
             if data is not None:
@@ -184,23 +186,23 @@ class Export:
         return self.firsts[number]
 
     def is_first(self, number: int) -> bool:
-        """Whether a tensor is there with its channels first, and not as the graph has it."""
+        """Return whether a tensor exists only channels-first."""
         return number in self.firsts and number not in self.lasts
 
     def follows(self, *numbers: int) -> bool:
-        """Whether images may stay with their channels first: one is there so, and all have four axes."""
+        """Return whether images may stay channels-first: one is so, and all have four axes."""
         return any(map(self.is_first, numbers)) and all(len(self.shape(number)) == 4 for number in numbers)
 
     def at(self, number: int, first: bool) -> str:
-        """A tensor in one of the two orders."""
+        """Return a tensor in one of the two orders."""
         return self.first(number) if first else self.last(number)
 
     def real(self, number: int, first: bool = False) -> str:
-        """A tensor as reals, or as what it is where it has no codes."""
+        """Return a tensor dequantized, or as it is if it is not quantized."""
         return self.dequantised(self.at(number, first), self.kind(number), first)
 
     def dequantised(self, name: str, kind: TensorType, first: bool = False) -> str:
-        """Codes as reals."""
+        """Return the dequantized value of a quantized tensor."""
         if kind.quantization is None:
             return name
         if name not in self._reals:
@@ -212,7 +214,7 @@ class Export:
         return self._reals[name]
 
     def reals(self, name: str, dtype: str, scaling: Quantization, axis: int | None) -> str:
-        """DequantizeLinear of codes with scales along an axis."""
+        """Return DequantizeLinear with scales along an axis."""
         along: dict[str, Any] = {} if axis is None else {"axis": axis}
         return self.op("DequantizeLinear", name, *self._scale(name, dtype, scaling, axis), **along)
 
@@ -226,13 +228,15 @@ class Export:
         )
 
     def wide(self, name: str, dtype: str, back: bool = False) -> str:
-        """A tensor of a type that few operations take, as int32; `back`: what was so as its type again."""
+        """Return a tensor of a rare type as int32; `back` converts the result to its type again."""
         return self.op("Cast", name, to=_element(dtype if back else "int32"))
 
     # Results
 
     def settle(self, number: int, name: str, first: bool = False) -> None:
-        """What the last operation gives under `name` is a tensor of the graph; in its own order it has its name."""
+        """Make the last operation's result, called `name`, a tensor of the graph; in the graph's order it has its
+        name.
+        """
         if first:
             self.firsts[number] = name
             return
@@ -243,7 +247,7 @@ class Export:
         self.lasts[number] = name
 
     def result(self, node: Node, name: str, first: bool = False, position: int = 0) -> None:
-        """What a node computes, in reals: its activation follows, and its codes."""
+        """Set the float result of a node, followed by its activation and quantization."""
         number = node.outputs[position]
         activation = getattr(node.parameters, "activation", "none")
         if activation != "none" and self.real_type(number) not in ("float32", "float16"):
@@ -256,13 +260,13 @@ class Export:
         self.settle(number, self.quantised(name, self.kind(number), first), first)
 
     def _limited(self, name: str, number: int, activation: str) -> str:
-        """Limits of whole numbers, which Relu and Clip do not take everywhere."""
+        """Return integers limited as an activation does, where Relu and Clip do not take the type."""
         least, most = _LIMITS.get(activation, (0.0, None))
         name = self.op("Max", name, self.number(int(least), number))
         return name if most is None else self.op("Min", name, self.number(int(most), number))
 
     def quantised(self, name: str, kind: TensorType, first: bool = False) -> str:
-        """Reals as codes of a type, where it has codes."""
+        """Return floats quantized to a type; as they are for a type without quantization."""
         scaling = kind.quantization
         if scaling is None:
             return name
@@ -275,14 +279,14 @@ class Export:
         return self.op("QuantizeLinear", name, *self._scale(name, kind.dtype, scaling, axis), **along)
 
     def coded(self, number: int, first: bool = False) -> tuple[str, str, str]:
-        """A tensor's codes, scale and zero point, as operations on codes take them."""
+        """Return a tensor's quantized values, scale and zero point, as operations on quantized values take them."""
         kind, name = self.kind(number), self.at(number, first)
         if kind.quantization is None or kind.quantization.axis is not None:
             raise GraphError("ONNX's operations on codes take codes of one scale")
         return (name, *self._scale(name, kind.dtype, kind.quantization, None))
 
     def scale_of(self, number: int) -> tuple[str, str]:
-        """The scale and zero point of a result."""
+        """Return the scale and zero point of a result."""
         kind = self.kind(number)
         if kind.quantization is None or kind.quantization.axis is not None:
             raise GraphError("ONNX's operations on codes give codes of one scale")

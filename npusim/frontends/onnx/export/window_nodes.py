@@ -1,4 +1,4 @@
-"""Convolutions, pools, products, resizes and normalisations of images as ONNX."""
+"""Convolutions, pools, matrix products, resizes and normalizations as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from npusim.kernels.operator.parameters import NO_BORDERS
 
 
 def there(node: Node, position: int) -> int:
-    """An operand that must be there."""
+    """Return an operand that must be given."""
     number = node.inputs[position] if position < len(node.inputs) else None
     if number is None:
         raise GraphError(f"its operand {position} is absent")
@@ -30,13 +30,13 @@ def _optional(node: Node, position: int) -> int | None:
 
 
 def _pads(padding: Any) -> list[int]:
-    """ONNX has what lies before all axes first."""
+    """Return ONNX's pads: the amounts before all axes, then those behind."""
     (top, bottom), (left, right) = padding
     return [top, left, bottom, right]
 
 
 def _codes(e: Export, number: int, order: Sequence[int]) -> str:
-    """Weights as they are, in another order of their axes."""
+    """Return weights in another order of their axes, quantized as they are."""
     data = e.array(number)
     name = f"{e.graph.tensors[number].name}_filter"
     if data is not None:
@@ -45,7 +45,7 @@ def _codes(e: Export, number: int, order: Sequence[int]) -> str:
 
 
 def _filter(e: Export, number: int, order: Sequence[int]) -> str:
-    """Weights as reals in another order of their axes, with the scales along where their axis went."""
+    """Return weights dequantized in another order of their axes, with the scales along the moved channel axis."""
     kind, codes = e.kind(number), _codes(e, number, order)
     if kind.quantization is None:
         return codes
@@ -54,7 +54,7 @@ def _filter(e: Export, number: int, order: Sequence[int]) -> str:
 
 
 def _bias(e: Export, node: Node) -> list[str]:
-    """The bias as reals: codes of a sum have the scales of image times weights, whatever the graph says of them."""
+    """Return the bias dequantized by input scale times weight scale, whatever scale the graph states for it."""
     number = _optional(node, 2)
     if number is None:
         return []
@@ -67,18 +67,18 @@ def _bias(e: Export, node: Node) -> list[str]:
     return [e.reals(e.last(number), kind.dtype, scaling, scaling.axis)]
 
 
-# Sums of codes in int32
+# int32 accumulators
 
 
 def _are_integers(e: Export, node: Node) -> bool:
-    """Whether codes are summed to whole numbers that have no scale."""
+    """Return whether the result is the int32 accumulator without a scale."""
     codes = e.kind(there(node, 0)).quantization, e.kind(there(node, 1)).quantization
     result = e.kind(node.outputs[0])
     return None not in codes and result.dtype == "int32" and result.quantization is None
 
 
 def _integer_sum(e: Export, node: Node, operation: str, names: Sequence[str], **steps: Any) -> str:
-    """ConvInteger or MatMulInteger of codes, and the bias."""
+    """Return ConvInteger or MatMulInteger, plus the bias."""
     zeros = []
     for position in range(2):
         kind = e.kind(there(node, position))
@@ -98,7 +98,7 @@ def _integer_sum(e: Export, node: Node, operation: str, names: Sequence[str], **
 
 
 def convolution(e: Export, node: Node) -> None:
-    """Conv; of a depthwise one each channel is a group."""
+    """Add Conv; in a depthwise one each channel is a group."""
     how: Any = node.parameters
     image, weights = there(node, 0), there(node, 1)
     depth = e.shape(image)[3]
@@ -116,7 +116,7 @@ def convolution(e: Export, node: Node) -> None:
 
 
 def transposed(e: Export, node: Node) -> None:
-    """ConvTranspose: rows that no window reaches are its output padding, those that are cut its pads."""
+    """Add ConvTranspose: rows that no window reaches are its output padding, those that are cut its pads."""
     how: Any = node.parameters
     image, weights = there(node, 0), there(node, 1)
     rows, kernel = e.shape(image)[1:3], e.shape(weights)[1:3]
@@ -149,7 +149,7 @@ def transposed(e: Export, node: Node) -> None:
 
 
 def vectors(e: Export, node: Node) -> None:
-    """Gemm of rows, which other shapes are made."""
+    """Add Gemm; other shapes are reshaped to rows."""
     image, weights = there(node, 0), there(node, 1)
     units, length = e.shape(weights)
     shape, wanted = (prod(e.shape(image)) // length, length), e.shape(node.outputs[0])
@@ -167,7 +167,7 @@ def vectors(e: Export, node: Node) -> None:
 
 
 def matrices(e: Export, node: Node) -> None:
-    """MatMul, of operands that are transposed before."""
+    """Add MatMul; operands are transposed before it if stated."""
     how: Any = node.parameters
     names, are_integers = [], _are_integers(e, node)
     for position, is_turned in enumerate((how.adj_x, how.adj_y)):
@@ -182,7 +182,7 @@ def matrices(e: Export, node: Node) -> None:
 
 
 def pool(e: Export, node: Node) -> None:
-    """MaxPool, AveragePool, and the root of the mean of squares."""
+    """Add MaxPool, AveragePool, or the root of the mean of squares."""
     how: Any = node.parameters
     image = there(node, 0)
     counted = getattr(how, "counted", NO_BORDERS)
@@ -215,7 +215,7 @@ _LARGEST_STEP = 1e-5
 
 
 def resize(e: Export, node: Node) -> None:
-    """Resize: TFLite's corners and centres are modes of ONNX; nearest pixels are rounded as there."""
+    """Add Resize: TFLite's corner and centre rules are modes of ONNX, and nearest pixels are rounded as there."""
     how: Any = node.parameters
     image, result = there(node, 0), node.outputs[0]
     old, new = e.shape(image)[1:3], e.shape(result)[1:3]
@@ -242,7 +242,7 @@ def resize(e: Export, node: Node) -> None:
 
 
 def interpolated(e: Export, node: Node) -> None:
-    """Sums of what Gather takes at each tap, times its weight: axis by axis, or all at once."""
+    """Return sums of gathered taps times their weights, axis by axis, or all at once."""
     how: Any = node.parameters
     number = there(node, 0)
     if not e.kind(number).real and how.rescale != "float32":
@@ -256,7 +256,7 @@ def interpolated(e: Export, node: Node) -> None:
 
 
 def _taps(e: Export, node: Node, turn: int) -> list[tuple[Array, Array]]:
-    """The places and weights of each tap along an axis."""
+    """Return the places and weights of each tap along an axis."""
     places, weights = e.array(there(node, 1 + 2 * turn)), e.array(there(node, 2 + 2 * turn))
     if places is None or weights is None:
         raise GraphError("npusim writes no interpolations at computed places as ONNX")
@@ -264,7 +264,7 @@ def _taps(e: Export, node: Node, turn: int) -> list[tuple[Array, Array]]:
 
 
 def _interpolated(e: Export, name: str, number: int, taps: Mapping[int, list[tuple[Array, Array]]]) -> str:
-    """The sum over all choices of a tap along each of these axes, whose weights are multiplied first."""
+    """Return the sum over all combinations of taps along these axes, whose weights are multiplied first."""
     rank, total = len(e.shape(number)), ""
     for chosen in product(*taps.values()):
         part, weight = name, np.ones((1,) * rank, e.real_type(number))
@@ -277,7 +277,7 @@ def _interpolated(e: Export, name: str, number: int, taps: Mapping[int, list[tup
 
 
 def sampled(e: Export, node: Node) -> None:
-    """GridSample, whose grid has (x, y) as here."""
+    """Add GridSample, whose grid has (x, y) as in the graph."""
     how: Any = node.parameters
     outside = {"zeros": "zeros", "edge": "border", "reflection": "reflection"}[how.outside]
     if how.nearest:
@@ -293,7 +293,7 @@ def sampled(e: Export, node: Node) -> None:
     e.result(node, name, first=True)
 
 
-# Normalisations
+# Normalizations
 
 
 def _vector(e: Export, count: int, value: float) -> Array:
@@ -301,7 +301,7 @@ def _vector(e: Export, count: int, value: float) -> Array:
 
 
 def instance(e: Export, node: Node) -> None:
-    """InstanceNormalization with one gamma and beta for all channels."""
+    """Add InstanceNormalization with one gamma and beta for all channels."""
     how: Any = node.parameters
     number = there(node, 0)
     depth, dtype = e.shape(number)[3], e.real_type(number)
@@ -311,7 +311,7 @@ def instance(e: Export, node: Node) -> None:
 
 
 def _channels_second(e: Export, node: Node) -> tuple[str, bool, list[int]]:
-    """The image with its channels in the second place, whether that is NCHW, and how to bring it back."""
+    """Return the image with its channels second, whether that is NCHW, and how to restore the order."""
     how: Any = node.parameters
     number = there(node, 0)
     rank = len(e.shape(number))
@@ -328,7 +328,7 @@ def _channels_second(e: Export, node: Node) -> tuple[str, bool, list[int]]:
 
 
 def batch(e: Export, node: Node) -> None:
-    """BatchNormalization of x, scale, bias, mean, variance."""
+    """Add BatchNormalization of x, scale, bias, mean and variance."""
     how: Any = node.parameters
     x, is_first, back = _channels_second(e, node)
     numbers = [e.real(there(node, position)) for position in range(1, 5)]
@@ -337,7 +337,7 @@ def batch(e: Export, node: Node) -> None:
 
 
 def group(e: Export, node: Node) -> None:
-    """GroupNormalization with a scale and a bias per channel."""
+    """Add GroupNormalization with a scale and a bias per channel."""
     how: Any = node.parameters
     x, is_first, back = _channels_second(e, node)
     numbers = [e.real(there(node, position)) for position in (1, 2)]
@@ -346,14 +346,14 @@ def group(e: Export, node: Node) -> None:
 
 
 def layer(e: Export, node: Node) -> None:
-    """LayerNormalization over the last axes."""
+    """Add LayerNormalization over the last axes."""
     how: Any = node.parameters
     numbers = [e.real(there(node, position)) for position in range(3)]
     e.result(node, e.op("LayerNormalization", *numbers, axis=how.begin_axis, epsilon=how.epsilon))
 
 
 def local_response(e: Export, node: Node) -> None:
-    """LRN along the channels; windows that are not centred are pools of squares along the axis."""
+    """Add LRN along the channels; windows that are not centred become pools of squares along the axis."""
     how: Any = node.parameters
     number = there(node, 0)
     shape, rank = e.shape(number), len(e.shape(number))
@@ -377,7 +377,7 @@ def local_response(e: Export, node: Node) -> None:
 
 
 def l2(e: Export, node: Node) -> None:
-    """Elements divided by the root of the sum of squares, which is not taken for smaller than a millionth."""
+    """Divide by the root of the sum of squares, which is at least a millionth."""
     how: Any = node.parameters
     number = there(node, 0)
     axis = how.axis % len(e.shape(number))
@@ -388,7 +388,7 @@ def l2(e: Export, node: Node) -> None:
 
 
 def lp(e: Export, node: Node) -> None:
-    """Elements divided by a norm and epsilon."""
+    """Divide by a norm plus epsilon."""
     how: Any = node.parameters
     number = there(node, 0)
     x = e.real(number)

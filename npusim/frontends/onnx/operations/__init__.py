@@ -1,1 +1,1 @@
-"""Operations of ONNX by family, one row each."""
+"""The operations of ONNX by family, one row each."""

@@ -1,4 +1,4 @@
-"""Operations of com.microsoft on block-quantized constants, and products with a scale of their own."""
+"""Operations of com.microsoft with block-quantized weights, and helpers for scales that are inputs of a node."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from npusim.kernels.graph.builder import unshaped
 
 
 def numbers(c: NodeConversion, name: str, default: float = 0) -> Array:
-    """A scale or zero point as a vector. Raises GraphError where only a run gives it."""
+    """Return a scale or zero point as a vector. Raises GraphError if only a run gives it."""
     if not c.has(name):
         return np.full(1, default, np.float32)
     return c.value(name).reshape(-1)
 
 
 def quantization(c: NodeConversion, scale: str, zero: str, axis: int | None = None) -> Quantization:
-    """What two inputs say; along an axis where they have several elements."""
+    """Return the quantization that two inputs state, per channel along an axis if they have several elements."""
     scales: Any = numbers(c, scale, 1)
     zeros: Any = numbers(c, zero)
     c.require(
@@ -41,7 +41,7 @@ def quantization(c: NodeConversion, scale: str, zero: str, axis: int | None = No
 
 
 def codes(c: NodeConversion, name: str, scale: str, zero: str, axis: int | None = None) -> int:
-    """The codes of an input, with the scale and zero point that other inputs say."""
+    """Return an input under the quantization that its scale and zero point inputs state."""
     tensor = c.real(name)
     found = quantization(c, scale, zero, axis)
     c.require(c.builder.type(tensor).element.codes, f"{name} is {c.builder.type(tensor).dtype}, no codes")
@@ -49,14 +49,14 @@ def codes(c: NodeConversion, name: str, scale: str, zero: str, axis: int | None 
 
 
 def result(c: NodeConversion, like: int, scale: str, zero: str) -> TensorType:
-    """The type of a result in the codes that inputs say; without a zero point those of another tensor."""
+    """Return the type of a result that inputs quantize; without a zero point it has the type of another tensor."""
     zeros = c.known(zero) if c.has(zero) else None
     dtype = c.builder.type(like).dtype if zeros is None else zeros.dtype.name
     return unshaped(dtype, quantization(c, scale, zero))
 
 
 def requantized(c: NodeConversion, tensor: int, kind: TensorType) -> int:
-    """Codes in those of another type, as DequantizeLinear and QuantizeLinear make them; equal ones stay."""
+    """Return quantized values requantized to a type, computed in float32; equal types add nothing."""
     own = c.builder.type(tensor)
     if (own.dtype, own.quantization) == (kind.dtype, kind.quantization):
         return tensor
@@ -64,14 +64,14 @@ def requantized(c: NodeConversion, tensor: int, kind: TensorType) -> int:
 
 
 def channels_first(c: NodeConversion, image: int) -> int:
-    """An image in [N, C, ...], which com.microsoft has in another order where `channels_last` is 1."""
+    """Return an image as [N, C, ...]; with `channels_last` 1, com.microsoft has the channels last."""
     rank = len(c.shape(image))
     c.require(rank > 2, f"the input has shape {list(c.shape(image))}, must have 3 axes or more")
     return c.transposed(image, (0, rank - 1, *range(1, rank - 1))) if _channels_last(c) else image
 
 
 def channels_as_they_were(c: NodeConversion, image: int) -> int:
-    """A result of such an image in the order of the operand."""
+    """Return a result in the order of axes that the operand had."""
     return c.transposed(image, (0, *range(2, len(c.shape(image))), 1)) if _channels_last(c) else image
 
 
@@ -92,7 +92,7 @@ def _matmul_bits(c: NodeConversion) -> Sequence[int]:
 
 
 def _unpacked(c: NodeConversion) -> Any:
-    """The weights [N, K] that codes in blocks along K stand for, in float32."""
+    """Return weights [N, K] in float32, dequantized from blocks along K."""
     columns, inner = int(c.attribute("N", 0)), int(c.attribute("K", 0))
     bits, size = int(c.attribute("bits", 4)), int(c.attribute("block_size", 0))
     c.require(bits in (2, 4, 8), f"bits is {bits}, npusim has 2, 4 and 8")
@@ -117,7 +117,7 @@ def _unpacked(c: NodeConversion) -> Any:
 
 
 def _narrow(packed: Any, bits: int, count: int) -> Array:
-    """Codes of a few bits, the first in the lowest, `count` of each row."""
+    """Return elements of a few bits, the first in the lowest bits, `count` per row."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     spread: Array = ((packed[..., None] >> shifts) & (0xFF >> 8 - bits)).reshape(packed.shape[0], -1)
     return spread[:, :count]
@@ -136,7 +136,7 @@ def _zeros_of_blocks(c: NodeConversion, columns: int, blocks: int, bits: int) ->
 
 
 def _gathered(c: NodeConversion) -> Sequence[int]:
-    """Rows of a table in blocks; whole bytes hold two elements of 4 bits, the first in the lower half."""
+    """Gather rows of a block-quantized table; a byte holds two 4-bit elements, the first in the lower half."""
     data: Any = c.value("data")
     rank, bits, size = data.ndim, int(c.attribute("bits", 4)), int(c.attribute("block_size", 128))
     axis, blocked = (

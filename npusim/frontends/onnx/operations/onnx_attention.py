@@ -1,4 +1,4 @@
-"""Attention: the standard operation, and those of com.microsoft."""
+"""Attention: ONNX's own operation, and those of com.microsoft."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from npusim.frontends.onnx.operations.quantized_products import product_in_reals
 
 
 def _attention(c: NodeConversion) -> Sequence[int | None]:
-    """softmax(Q K' * scale + mask) V by heads; several heads of Q may share one of K and V."""
+    """Add softmax(Q K' * scale + mask) V per head; several heads of Q may share one of K and V."""
     flat = len(c.shape(c.real("Q"))) == 3
     query = _by_head(c, c.real("Q"), "q_num_heads")
     key, value = (_by_head(c, c.real(name), "kv_num_heads") for name in ("K", "V"))
@@ -55,7 +55,7 @@ def _attention(c: NodeConversion) -> Sequence[int | None]:
 
 
 def _by_head(c: NodeConversion, x: int, heads: str) -> int:
-    """[batch, rows, heads * depth] as [batch, heads, rows, depth]."""
+    """Return [batch, rows, heads * depth] as [batch, heads, rows, depth]."""
     shape = c.shape(x)
     c.require(len(shape) in (3, 4), f"an input has shape {list(shape)}, must have 3 or 4 axes")
     if len(shape) == 4:
@@ -68,7 +68,7 @@ def _by_head(c: NodeConversion, x: int, heads: str) -> int:
 
 
 def _bias(c: NodeConversion, rows: int, columns: int, before: int, like: int) -> int | None:
-    """What is added to scores: 0, -inf where a key must not be seen, or a number of the mask."""
+    """Return the bias of the scores: 0, -inf for keys that are masked out, or the mask's numbers."""
     bias: int | None = None
     if c.has("attn_mask"):
         bias = c.real("attn_mask")
@@ -98,7 +98,7 @@ def _bias(c: NodeConversion, rows: int, columns: int, before: int, like: int) ->
 
 
 def _hidden_behind(c: NodeConversion, rows: int, columns: int, like: int) -> int:
-    """0 or -inf, [batch, 1, rows, columns], where each batch says how many keys it has, the last rows of which ask."""
+    """Return 0 or -inf as [batch, 1, rows, columns] for batches that state their number of keys."""
     lengths = c.real("nonpad_kv_seqlen")
     lengths = c.reshaped(lengths, (c.shape(lengths)[0], 1, 1, 1))
     along = np.arange(columns, dtype=c.builder.type(lengths).numpy_dtype)
@@ -117,7 +117,7 @@ def _hidden_behind(c: NodeConversion, rows: int, columns: int, like: int) -> int
 
 
 def _shares(c: NodeConversion, scores: int, bias: int | None) -> int:
-    """Softmax; 0 where a query sees no key."""
+    """Return the softmax; rows without any visible key are 0."""
     shares = c.step("softmax", [scores], axis=3)
     if bias is None:
         return shares
@@ -131,7 +131,7 @@ def _shares(c: NodeConversion, scores: int, bias: int | None) -> int:
 
 
 def _rotary(c: NodeConversion) -> Sequence[int]:
-    """Pairs of elements turned by the angle of their position: halves of a head, or neighbours (interleaved)."""
+    """Rotate pairs of elements by the angle of their position: halves of a head, or neighbours (interleaved)."""
     return [_turned(c, "X", c.real("cos_cache"), c.real("sin_cache"))]
 
 
@@ -173,10 +173,10 @@ def _turned(c: NodeConversion, name: str, cosine: int, sine: int) -> int:
 
 
 def _at_positions(c: NodeConversion, cache: int, batch: int, rows: int, half: int) -> int:
-    """The row of a cache for each position, [batch or 1, 1, rows, half]."""
+    """Return the row of a cosine or sine cache for each position: [batch or 1, 1, rows, half]."""
     if c.has("position_ids"):
         ids = c.real("position_ids")
-        if c.shape(ids) != (batch, rows):  # one number: that of the first row, the others follow
+        if c.shape(ids) != (batch, rows):  # one number is the position of the first row
             along = c.constant(np.arange(rows, dtype=c.builder.type(ids).numpy_dtype)[None])
             ids = c.step("add", [c.reshaped(ids, (1, 1)), along])
         ids = from_front(c, ids, [c.shape(cache)[0]])
@@ -205,7 +205,7 @@ _ROTARY = ("mul", "add", "sub", "gather", "split", "unpack", "pack", "concatenat
 
 
 def _fused(c: NodeConversion) -> Sequence[int | None]:
-    """Queries, keys and values are one product of the input, their columns side by side."""
+    """Add com.microsoft's Attention: Q, K and V are the column thirds of one product of the input."""
     x, weights = c.real("input"), c.real("weights")
     _check(c, weights)
     turned = c.transposed(weights, (1, 0))
@@ -213,7 +213,7 @@ def _fused(c: NodeConversion) -> Sequence[int | None]:
 
 
 def _attention_on_codes(c: NodeConversion) -> Sequence[int | None]:
-    """The same of codes, whose product becomes real numbers."""
+    """Add QAttention: the product of quantized values becomes a float."""
     _check(c, c.real("weight"))
     return _of_product(c, product_in_reals(c, ("input", "input"), ("weight", "weight")))
 
@@ -242,7 +242,7 @@ def _of_product(c: NodeConversion, made: int) -> Sequence[int | None]:
 
 
 def _multi_head(c: NodeConversion) -> Sequence[int | None]:
-    """Queries, keys and values are inputs; a bias is that of all three, side by side."""
+    """Add MultiHeadAttention: Q, K and V are inputs, and one bias has those of all three side by side."""
     for name in ("past_sequence_length", "cache_indirection"):
         c.require(not c.has(name), f"npusim has no {name} here")
     tensors = [c.real(name) for name in ("query", "key", "value")]
@@ -267,7 +267,7 @@ def _multi_head(c: NodeConversion) -> Sequence[int | None]:
 
 
 def _heads_apart(c: NodeConversion, x: int) -> int:
-    """[batch, rows, heads * depth] as [batch, heads, rows, depth]; so it may be already."""
+    """Return [batch, rows, heads * depth] as [batch, heads, rows, depth], unless it has that shape already."""
     shape, heads = c.shape(x), int(c.attribute("num_heads", 0))
     if len(shape) == 4:
         return x
@@ -276,7 +276,7 @@ def _heads_apart(c: NodeConversion, x: int) -> int:
 
 
 def _attended(c: NodeConversion, query: int, key: int, value: int, mask: str) -> int:
-    """softmax(Q K' * scale + masks) V, [batch, rows, heads * depth]."""
+    """Return softmax(Q K' * scale + masks) V as [batch, rows, heads * depth]."""
     batch, heads, rows, depth = c.shape(query)
     columns = c.shape(key)[2]
     scale = float(c.attribute("scale", 0.0)) or 1 / sqrt(depth)
@@ -298,9 +298,9 @@ def _attended(c: NodeConversion, query: int, key: int, value: int, mask: str) ->
 
 
 def _masked(c: NodeConversion, name: str, sizes: tuple[int, int, int], like: int) -> int:
-    """What is added to scores: a large negative number where a key counts for nothing.
+    """Return what is added to scores: a large negative number for masked keys.
 
-    A mask says of each key whether it counts, for all rows or each; or how many keys a batch has.
+    A mask states for each key whether it counts, for all rows or per row, or states the number of keys per batch.
     """
     mask, (batch, rows, columns) = c.real(name), sizes
     shape, zero = c.shape(mask), c.scalar(0, c.real(name))
@@ -318,7 +318,7 @@ def _masked(c: NodeConversion, name: str, sizes: tuple[int, int, int], like: int
 
 
 def _embedded(c: NodeConversion) -> Sequence[int | None]:
-    """Rows of tables for words, positions and segments, added and normalised; how many words each batch has."""
+    """Add EmbedLayerNormalization: word, position and segment rows, summed and normalized, and the words per batch."""
     words, table = c.real("input_ids"), c.real("word_embedding")
     c.require(len(c.shape(words)) == 2, f"input_ids has shape {list(c.shape(words))}, must have 2 axes")
     batch, rows = c.shape(words)

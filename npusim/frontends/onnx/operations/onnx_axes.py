@@ -15,7 +15,7 @@ from npusim.kernels.graph.builder import unshaped
 
 
 def axes_of(c: NodeConversion, rank: int, name: str = "axes") -> list[int]:
-    """The axes of a node, an attribute or an input; those that are not said are all."""
+    """Return the axes that an attribute or input states; [] for all."""
     said = c.attribute(name)
     if said is None and c.has(name):
         said = c.wholes(name)
@@ -25,7 +25,7 @@ def axes_of(c: NodeConversion, rank: int, name: str = "axes") -> list[int]:
 
 
 def _combined(c: NodeConversion, rank: int) -> list[int] | None:
-    """What a reduction combines; None where it leaves everything as it is."""
+    """Return the axes that a reduction combines; None if the operation changes nothing."""
     axes = axes_of(c, rank)
     if c.flag("noop_with_empty_axes") and not axes:
         return None
@@ -44,7 +44,7 @@ def _reduction(name: str, op: str) -> Row:
 
 
 def _composed(name: str, before: str, after: str) -> Row:
-    """Sums of a function, then a function of the sums."""
+    """Return the row of a sum with a function applied before and after it."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
         x = c.real("data")
@@ -58,7 +58,7 @@ def _composed(name: str, before: str, after: str) -> Row:
 
 
 def _log_sum_exp(c: NodeConversion) -> Sequence[int]:
-    """Of differences from the largest element, which is added again: nothing overflows."""
+    """Subtract the largest element before the exponential and add it to the logarithm, so that nothing overflows."""
     x = c.real("data")
     axes = _combined(c, len(c.shape(x)))
     if axes is None or not c.shape(x):
@@ -74,7 +74,7 @@ def _log_sum_exp(c: NodeConversion) -> Sequence[int]:
 
 
 def _position(name: str, op: str) -> Row:
-    """The first of equals, or the last: the first from behind."""
+    """Return the row of an arg-extremum: the first of equal elements, or the last by reversing the axis."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
         x, shape = c.real("data"), c.shape(c.real("data"))
@@ -111,7 +111,7 @@ def _running(c: NodeConversion) -> Sequence[int]:
 
 
 def _along(op: str) -> Convert:
-    """Before version 13 of the operations along all axes from one on, as if they were one."""
+    """Return the function that adds a softmax; before version 13 it goes over all axes from one on, flattened."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
         x, shape = c.tensor("input"), c.shape("input")
@@ -126,7 +126,7 @@ def _along(op: str) -> Convert:
 
 
 def _hardmax(c: NodeConversion) -> Sequence[int]:
-    """1 at the first of the largest elements, 0 elsewhere."""
+    """Add 1 at the first of the largest elements, 0 elsewhere."""
     x, shape = c.real("input"), c.shape(c.real("input"))
     axis = c.axis(int(c.attribute("axis", 1 if c.opset < 13 else -1)), max(len(shape), 1))
     flat = c.reshaped(x, (prod(shape[:axis]), prod(shape[axis:]))) if c.opset < 13 else x
@@ -154,7 +154,7 @@ def _epsilon(c: NodeConversion, default: float = 1e-5) -> float:
 
 
 def _vector(c: NodeConversion, name: str, shape: Sequence[int], value: float) -> int:
-    """A scale or bias under a shape; one that is left out, and one that broadcasts, as a constant of it."""
+    """Return a scale or bias under a shape; one that is left out or broadcasts becomes a constant."""
     if not c.has(name):
         return c.filled(tuple(shape), value, "float32")
     tensor = c.real(name)
@@ -177,7 +177,7 @@ def _layer(c: NodeConversion) -> Sequence[int | None]:
 
 
 def _moments(c: NodeConversion, x: int, axis: int) -> tuple[int, int]:
-    """The mean, and 1 / sqrt(variance + epsilon)."""
+    """Return the mean, and 1 / sqrt(variance + epsilon)."""
     how: dict[str, Any] = {"axes": tuple(range(axis, len(c.shape(x)))), "keep_dims": True}
     mean = c.step("mean", [x], **how)
     variance = c.step("mean", [c.step("square", [c.step("sub", [x, mean])])], **how)
@@ -191,7 +191,7 @@ def _normalized(c: NodeConversion, x: int, axis: int, epsilon: float, scale: str
 
 
 def _root_mean_square(c: NodeConversion) -> Sequence[int | None]:
-    """scale * x / sqrt(mean(x ** 2) + epsilon)."""
+    """Return scale * x / sqrt(mean(x ** 2) + epsilon)."""
     x = c.real("X")
     axis = c.axis(int(c.attribute("axis", -1)), len(c.shape(x)))
     c.require(not any(c.outputs[1:]), "npusim has the first output alone")
@@ -199,7 +199,7 @@ def _root_mean_square(c: NodeConversion) -> Sequence[int | None]:
 
 
 def rms_normalized(c: NodeConversion, x: int, axis: int, epsilon: float, scale: str) -> int:
-    """Elements over the root of the mean of their squares, scaled."""
+    """Return elements divided by the root of the mean of their squares, and scaled."""
     axes = tuple(range(axis, len(c.shape(x))))
     mean = c.step("mean", [c.step("square", [x])], axes=axes, keep_dims=True)
     root = c.step("sqrt", [c.step("add", [mean, c.scalar(epsilon, mean)])])
@@ -208,7 +208,7 @@ def rms_normalized(c: NodeConversion, x: int, axis: int, epsilon: float, scale: 
 
 
 def _skip(c: NodeConversion) -> Sequence[int | None]:
-    """The normalization of a sum, which is the fourth output."""
+    """Add a normalization of a sum, which is also the fourth output."""
     x, total = c.real("input"), c.step("add", [c.real("input"), c.real("skip")])
     if c.has("bias"):
         total = c.step("add", [total, c.real("bias")])
@@ -222,7 +222,7 @@ def _skip(c: NodeConversion) -> Sequence[int | None]:
 
 
 def _instance(c: NodeConversion) -> Sequence[int]:
-    """Groups of one channel each."""
+    """Add InstanceNormalization as a group normalization with one channel per group."""
     x, shape = c.tensor("input"), c.shape("input")
     c.require(len(shape) > 2, f"the input has shape {list(shape)}, must have 3 axes or more")
     operands = [x, c.real("scale"), c.real("B")]
@@ -230,7 +230,7 @@ def _instance(c: NodeConversion) -> Sequence[int]:
 
 
 def _group(c: NodeConversion) -> Sequence[int]:
-    """Before version 21 one scale for each group."""
+    """Add GroupNormalization; before version 21 it has one scale per group."""
     x, shape, groups = c.tensor("X"), c.shape("X"), int(c.attribute("num_groups", 1))
     c.require(
         len(shape) > 1 and groups > 0 and shape[1] % groups == 0,
@@ -248,7 +248,7 @@ def _group(c: NodeConversion) -> Sequence[int]:
 
 
 _LEAST = 2.0**-149
-"""Of float32: it changes no norm but 0, beside which everything is 0."""
+"""The smallest normal float32: it changes no norm but 0, where all elements are 0."""
 
 
 def _length(c: NodeConversion) -> Sequence[int]:
@@ -259,7 +259,7 @@ def _length(c: NodeConversion) -> Sequence[int]:
 
 
 def _response(c: NodeConversion) -> Sequence[int]:
-    """A window of `size` channels, the middle one rounded down."""
+    """Add LRN over `size` channels, whose middle is rounded down."""
     x, size = c.real("X"), int(c.attribute("size", 1))
     c.require(size > 0, f"size is {size}, must be 1 or more")
     how: dict[str, Any] = {
@@ -272,7 +272,7 @@ def _response(c: NodeConversion) -> Sequence[int]:
 
 
 def _mean_variance(c: NodeConversion) -> Sequence[int]:
-    """(x - mean) / (deviation + 1e-9) over the axes."""
+    """Add (x - mean) / (deviation + 1e-9) over the axes."""
     x = c.real("X")
     rank = len(c.shape(x))
     axes = tuple(sorted(c.axis(int(axis), rank) for axis in c.attribute("axes", (0, 2, 3))))

@@ -1,4 +1,4 @@
-"""Graphs within nodes: branches, and loops that are written out round by round."""
+"""Control flow of ONNX: branches, and loops that are unrolled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _body(c: NodeConversion, name: str) -> Network:
 
 
 def _branch(c: NodeConversion) -> Sequence[int]:
-    """The branch that a constant chooses; of a condition that a run gives both, and one of each result."""
+    """Add the branch that a constant condition chooses; otherwise add both and select each result."""
     cond = c.known("cond")
     if cond is not None:
         c.require(cond.size == 1, f"cond has shape {list(cond.shape)}, must be one truth")
@@ -87,7 +87,7 @@ def _stacked(c: NodeConversion, rows: Sequence[int], axis: int) -> int:
 
 
 def _scan(c: NodeConversion) -> Sequence[int]:
-    """States go from round to round, and slices of the scan inputs go in."""
+    """Add the iterations of Scan, with states passed on and slices of the scan inputs."""
     body, count = _body(c, "body"), int(c.attribute("num_scan_inputs", 0))
     tensors = [c.plainly(tensor) for tensor in c.tensors("initial_state_and_scan_inputs")]
     c.require(

@@ -22,7 +22,7 @@ _SAME_NAMES = (
 
 
 def _with(name: str, op: str, domain: str = "", **attributes: float) -> Row:
-    """A function with parameters that are attributes of the same names, and their defaults."""
+    """Return the row of a function whose parameters are attributes of the same names, with their defaults."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
         values: dict[str, Any] = {
@@ -64,7 +64,7 @@ def _softsign(c: NodeConversion) -> Sequence[int]:
 
 
 def _shrunk(c: NodeConversion) -> Sequence[int]:
-    """Less a bias beyond a limit on either side, 0 between."""
+    """Add Shrink: elements beyond a limit move by a bias towards 0, and those between become 0."""
     x = c.real("input")
     bias, limit = float(c.attribute("bias", 0.0)), float(c.attribute("lambd", 0.5))
     parts = []
@@ -83,7 +83,7 @@ def _quick_gelu(c: NodeConversion) -> Sequence[int]:
 
 
 def _dropped(c: NodeConversion) -> Sequence[int | None]:
-    """In inference the data as they are; the mask is all true."""
+    """Add Dropout in inference: the data as they are, and a mask of all true."""
     c.require(
         not c.has("training_mode") or not c.value("training_mode").any(),
         "npusim infers; training_mode must be false",
@@ -96,7 +96,7 @@ def _dropped(c: NodeConversion) -> Sequence[int | None]:
 
 
 def binary(name: str, op: str) -> Row:
-    """A function of two tensors."""
+    """Return the row of a function of two tensors."""
     return Row(name, "A B", lambda c: [c.node(op, [c.tensor("A"), c.tensor("B")])], (op, "cast"))
 
 
@@ -112,7 +112,7 @@ def _logic(name: str, op: str) -> Row:
 
 
 def _several(name: str, op: str) -> Row:
-    """Two and two; of one it is that one."""
+    """Return the row of a function of several tensors, computed two by two."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
         tensors = c.tensors("data_0")
@@ -139,7 +139,7 @@ def _mean(c: NodeConversion) -> Sequence[int]:
 
 
 def _power(c: NodeConversion) -> Sequence[int]:
-    """In the element type of the base; powers that are functions of their own are those."""
+    """Add Pow in the element type of the base; exponents with an operator of their own become that one."""
     base, power = c.real("X"), c.real("Y")
     dtype = c.builder.type(base).dtype
     number = c.known("Y")
@@ -157,7 +157,7 @@ def _power(c: NodeConversion) -> Sequence[int]:
 
 
 def _remainder(c: NodeConversion) -> Sequence[int]:
-    """With the divisor's sign, or (fmod) the dividend's: what is left of magnitudes."""
+    """Add Mod: the remainder has the divisor's sign, or with fmod the dividend's."""
     a, b = c.real("A"), c.real("B")
     if not c.flag("fmod"):
         return [c.node("floor_mod", [a, b])]
@@ -185,7 +185,7 @@ def _cast_like(c: NodeConversion) -> Sequence[int]:
 
 
 def _narrowed(c: NodeConversion, dtype: str, bits: int) -> int:
-    """In so many bits of the type (0: all), beyond which whole numbers wrap."""
+    """Reduce integers to some bits of their type (0: all), so that they wrap."""
     if not bits:
         return converted(c, c.real("input"), dtype)
     wide, least = converted(c, c.real("input"), "int32"), -(1 << bits - 1) if dtype == "int8" else 0
@@ -195,7 +195,7 @@ def _narrowed(c: NodeConversion, dtype: str, bits: int) -> int:
 
 
 def _clip(c: NodeConversion) -> Sequence[int]:
-    """Limits are attributes (before version 11) or inputs; those that are constants are parameters."""
+    """Add Clip: limits are attributes (before version 11) or inputs, and constant ones become parameters."""
     x = c.tensor("input")
     kind = c.builder.type(x)
     known = [None if not c.has(name) else c.known(name) for name in ("min", "max")]

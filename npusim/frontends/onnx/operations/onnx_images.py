@@ -15,7 +15,7 @@ from npusim.frontends.onnx.operations.onnx_axes import axes_of
 
 
 def _roi_align(c: NodeConversion) -> Sequence[int]:
-    """Before version 16 of the operation pixels have their centres at whole numbers."""
+    """Add RoiAlign; before version 16, pixel centres are at whole numbers."""
     x, boxes = c.real("X"), c.real("rois")
     mode = c.attribute("mode", "avg")
     c.require(mode == "avg", f"mode is {mode!r}; npusim has 'avg'")
@@ -62,7 +62,7 @@ def _resize(c: NodeConversion) -> Sequence[int]:
 
 
 def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
-    """The axes that change; sizes or scales say how, of all axes or of those in `axes`."""
+    """Return the axes that change, by the sizes or scales of all axes or of those in `axes`."""
     shape = c.shape("X")
     rank = len(shape)
     axes = axes_of(c, rank) if c.attribute("axes") is not None else list(range(rank))
@@ -149,7 +149,7 @@ def _by_weights(c: NodeConversion, x: int, sides: Mapping[int, Axis], how: str, 
 
 
 def _outside(c: NodeConversion, made: int, sides: Mapping[int, Axis], how: str) -> int:
-    """What lies outside of a region's tensor has a value of its own."""
+    """Fill the part of a result that lies outside of the operand's region with a value."""
     if how != "tf_crop_and_resize":
         return made
     shape = c.shape(made)
@@ -169,7 +169,7 @@ _OUTSIDE = {"zeros": "zeros", "border": "edge", "reflection": "reflection"}
 
 
 def _grid_sample(c: NodeConversion) -> Sequence[int]:
-    """Pixels where a grid says, by linear interpolation."""
+    """Add GridSample: pixels at the positions of a grid, interpolated linearly."""
     x, grid = c.real("X"), c.real("grid")
     mode, outside = c.attribute("mode", "linear"), c.attribute("padding_mode", "zeros")
     c.require(len(c.shape(x)) == len(c.shape(grid)) == 4, "npusim samples images [N, C, H, W]")

@@ -16,7 +16,7 @@ _DOTS = "..."
 
 
 def _einsum(c: NodeConversion) -> Sequence[int]:
-    """Operands two by two: letters that only one of them has and nobody needs are added up before."""
+    """Add Einsum, two operands at a time; letters that only one operand has are summed first if nothing needs them."""
     tensors = c.tensors("Inputs")
     tensors = [c.as_real(tensor) for tensor in tensors]
     terms, wanted = _parsed(c, tensors)
@@ -41,7 +41,7 @@ def _einsum(c: NodeConversion) -> Sequence[int]:
 
 
 def _parsed(c: NodeConversion, tensors: Sequence[int]) -> tuple[list[str], str]:
-    """The letters of each operand and of the result; the axes of an ellipsis are digits."""
+    """Return the letters of each operand and of the result; digits stand for the axes of an ellipsis."""
     equation = "".join(str(c.attribute("equation", "")).split())
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -82,7 +82,7 @@ def _pair(
     later: set[str],
     sizes: Mapping[str, int],
 ) -> tuple[str, int]:
-    """Two operands as one: matrices of (batch, own, shared) by (batch, shared, own)."""
+    """Return the product of two operands as matrices (batch, own, shared) by (batch, shared, own)."""
     a, x = _summed(c, *first, later | set(second[0]))
     b, y = _summed(c, *second, later | set(a))
     both = [letter for letter in a if letter in b]
@@ -104,7 +104,7 @@ def _arranged(
     parts: tuple[list[str], list[str], list[str]],
     sizes: Mapping[str, int],
 ) -> int:
-    """A tensor as matrices in one batch."""
+    """Return a tensor as matrices along one batch axis."""
     order = [term.index(letter) for part in parts for letter in part]
     tensor = c.transposed(tensor, order)
     wide = [sizes[letter] for part in parts for letter in part]
@@ -135,7 +135,9 @@ def _turned(c: NodeConversion, tensor: int, swapped: str, batches: str) -> int:
 
 
 def _gemm(c: NodeConversion) -> Sequence[int]:
-    """alpha A' B' + beta C, A' and B' being A and B or transposed; with a constant B a layer with weights and bias."""
+    """Add alpha A' B' + beta C, A and B transposed if stated; a constant B makes it a fully connected layer with
+    bias.
+    """
     alpha, beta = float(c.attribute("alpha", 1.0)), float(c.attribute("beta", 1.0))
     codes = c.on_codes and alpha == beta == 1
     ask = c.tensor if codes else c.real
@@ -184,7 +186,7 @@ def _whole_gemm(c: NodeConversion, a: int, b: int, third: int | None, alpha: flo
 
 
 def _bias(c: NodeConversion, third: int, columns: int) -> int | None:
-    """C as one number for each column, if that is what it is."""
+    """Return C as one number per column; None if it is not that."""
     shape = c.shape(third)
     held = c.builder.tensors[third]
     if prod(shape) == columns and (not shape or shape[-1] == columns):

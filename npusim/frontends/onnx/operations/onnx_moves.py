@@ -1,4 +1,4 @@
-"""Operations of ONNX that move elements: shapes, parts, borders, gathers and scatters."""
+"""Operations of ONNX that move elements: reshapes, slices, pads, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _squeeze(c: NodeConversion) -> Sequence[int]:
 
 
 def _unsqueeze(c: NodeConversion) -> Sequence[int]:
-    """Axes are those of the result."""
+    """Insert axes of one element; the axes are counted in the result."""
     data = c.tensor("data")
     said = c.attribute("axes") or c.wholes("axes")
     shape = list(c.shape(data))
@@ -67,7 +67,7 @@ def _concat(c: NodeConversion) -> Sequence[int]:
 
 
 def _split(c: NodeConversion) -> Sequence[int]:
-    """Into parts of said sizes, or as many of equal size as there are outputs, the last of what is left."""
+    """Split by stated sizes, or into equal parts for the outputs, the last of which may be smaller."""
     data, own = c.tensor("input"), c.shape("input")
     axis, count = c.axis(int(c.attribute("axis", 0)), len(own)), len(c.outputs)
     sizes = [int(size) for size in c.attribute("split") or (c.wholes("split") if c.has("split") else ())]
@@ -132,7 +132,7 @@ def _blocks(op: str):  # type: ignore[no-untyped-def]
 
 
 def _apart(c: NodeConversion, x: int, shape: Sequence[int], block: int) -> int:
-    """Channels of a block are the outer axis (DCR) or the inner one (CRD)."""
+    """Return depth to space: the channels of a block are the outer axis (DCR) or the inner one (CRD)."""
     c.require(shape[1] % block**2 == 0, f"{shape[1]} channels do not fall into blocks of {block} by {block}")
     if c.attribute("mode", "DCR") == "DCR":
         return c.node("depth_to_space", [x], block_size=block)
@@ -143,7 +143,7 @@ def _apart(c: NodeConversion, x: int, shape: Sequence[int], block: int) -> int:
 
 
 def _reversed(c: NodeConversion) -> Sequence[int]:
-    """The first elements of each sequence backwards, as many as a constant says: places along its axis."""
+    """Reverse the first elements of each sequence, as many as a constant states, by gathering along the time axis."""
     x, lengths = c.real("input"), c.wholes("sequence_lens")
     shape, batch, time = c.shape(x), int(c.attribute("batch_axis", 1)), int(c.attribute("time_axis", 0))
     c.require({batch, time} == {0, 1} and len(shape) > 1, "batch_axis and time_axis are not 0 and 1")
@@ -160,9 +160,9 @@ def _reversed(c: NodeConversion) -> Sequence[int]:
 
 
 def from_front(c: NodeConversion, indices: int, extents: Sequence[int]) -> int:
-    """Indices below 0, which count from the end, counted from the front.
+    """Return indices with those below 0, which count from the end, counted from the front.
 
-    extents: of the axis that they choose from, or one for each entry of their last axis.
+    extents: of the axis that is indexed, or one for each entry of the indices' last axis.
     """
     held = c.builder.tensors[indices]
     c.require(held.type.dtype in ("int32", "int64"), f"indices are {held.type.dtype}, must be int32 or int64")
@@ -184,7 +184,7 @@ def _gather(c: NodeConversion) -> Sequence[int]:
 
 
 def _gather_nd(c: NodeConversion) -> Sequence[int]:
-    """With batches those are the first entries of the indices."""
+    """Add GatherND; batch axes become leading entries of the indices."""
     data, indices = c.tensor("data"), c.real("indices")
     shape, sizes, batches = c.shape(data), c.shape(indices), int(c.attribute("batch_dims", 0))
     c.require(
@@ -202,7 +202,7 @@ def _gather_nd(c: NodeConversion) -> Sequence[int]:
 
 
 def _linear(c: NodeConversion, shape: Sequence[int], indices: int, axis: int) -> int:
-    """The places in a flat tensor that indices along an axis are, one for each of them."""
+    """Return the places in the flattened tensor for indices along an axis."""
     sizes = c.shape(indices)
     c.require(
         len(sizes) == len(shape)

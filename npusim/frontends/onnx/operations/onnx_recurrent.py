@@ -1,6 +1,7 @@
-"""LSTM, GRU and RNN, written out step by step; what comes from the inputs is one product for all steps.
+"""LSTM, GRU and RNN unrolled step by step; the input's share of the gates is one product for all steps.
 
-Of com.microsoft's DynamicQuantizeLSTM the inputs of all steps are quantised together, hidden states in each step.
+In com.microsoft's DynamicQuantizeLSTM the inputs of all steps are quantized together, and the hidden states in each
+step.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ Function = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class _Reals:
-    """Weights [wide, inner] of one direction in reals."""
+    """Float weights [wide, inner] of one direction."""
 
     weights: int
 
     def times(self, c: NodeConversion, x: int, bias: int | None) -> int:
-        """[rows, inner] -> [rows, wide]."""
+        """Return the product of [rows, inner] with the weights, [rows, wide]."""
         return c.step("fully_connected", [x, self.weights, bias])
 
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """Weights [inner, wide] of one direction in codes, by which quantised reals are multiplied."""
+    """Quantized weights [inner, wide] of one direction, multiplied by floats that are quantized at run time."""
 
     weights: DynamicWeights
 
     def times(self, c: NodeConversion, x: int, bias: int | None) -> int:
-        """[rows, inner] -> [rows, wide]."""
+        """Return the product of [rows, inner] with the weights, [rows, wide]."""
         product = dynamic_product(c, x, self.weights)
         return product if bias is None else c.step("add", [product, bias])
 
@@ -52,7 +53,8 @@ _Matrix = _Reals | _Codes
 class _Cell:
     """One direction of a layer: its weights, and the functions of its gates.
 
-    recurrent: the matrix of hidden states; bias: that of the recurrent part alone, [gates * hidden].
+    recurrent: the matrix of hidden states.
+    bias: the bias of the recurrent part, [gates * hidden].
     """
 
     c: NodeConversion
@@ -64,28 +66,28 @@ class _Cell:
     peepholes: int | None
 
     def parts(self, tensor: int) -> list[int]:
-        """[batch, gates * hidden] by gates."""
+        """Return [batch, gates * hidden] as one tensor per gate."""
         kinds = [self.c.like(tensor)] * self.gates
         if self.gates == 1:
             return [tensor]
         return list(self.c.nodes("split", [tensor], kinds, axis=1, sizes=(self.hidden,) * self.gates))
 
     def clipped(self, tensor: int) -> int:
-        """What goes into a function, limited by the attribute `clip`."""
+        """Return the operand of a gate's function, limited by the attribute `clip`."""
         limit = float(self.c.attribute("clip", 0.0))
         return self.c.step("clip", [tensor], least=-limit, most=limit) if limit > 0 else tensor
 
     def of_hidden(self, hidden: int) -> int:
-        """The recurrent part of the gates."""
+        """Return the recurrent part of the gates."""
         return self.recurrent.times(self.c, hidden, self.bias)
 
 
 Step = Callable[[_Cell, int, Sequence[int]], list[int]]
-"""From a cell, the input's part of its gates [batch, gates * hidden] and its states to its next states."""
+"""The function (cell, input's share of the gates [batch, gates * hidden], states) -> next states."""
 
 
 def _lstm(cell: _Cell, inputs: int, states: Sequence[int]) -> list[int]:
-    """Gates are i, o, f, c; peepholes look at the state of the cell."""
+    """Compute an LSTM step; gates are i, o, f, c, and peepholes read the cell state."""
     c, (hidden, held) = cell.c, states
     i, o, f, g = cell.parts(c.step("add", [inputs, cell.of_hidden(hidden)]))
     looks: list[int] = []
@@ -102,7 +104,7 @@ def _lstm(cell: _Cell, inputs: int, states: Sequence[int]) -> list[int]:
 
 
 def _gru(cell: _Cell, inputs: int, states: Sequence[int]) -> list[int]:
-    """Gates are z, r, h; the reset comes before the product with the hidden state, or after it."""
+    """Compute a GRU step; gates are z, r, h, and the reset comes before or after the product with the hidden state."""
     c, [hidden] = cell.c, states
     gate, inner = cell.functions
     z, r, h = cell.parts(inputs)
@@ -147,7 +149,7 @@ _FUNCTIONS: dict[str, tuple[str, dict[str, float]]] = {
     "affine": ("affine", {"alpha": 1.0, "beta": 0.0}),
     "scaledtanh": ("scaled_tanh", {"alpha": 1.0, "beta": 1.0}),
 }
-"""Activations of cells by their names in small letters: the operator and its parameters, in their order."""
+"""Activations by their lower-case names: the operator, and its parameters in order."""
 
 
 def _functions(c: NodeConversion, defaults: Sequence[str], directions: int) -> list[Function]:
@@ -231,19 +233,19 @@ def _check(c: NodeConversion, x: int, gates: int, directions: int) -> None:
 
 
 def _has_codes(c: NodeConversion) -> bool:
-    """Whether weights are codes, [directions, inner, wide] instead of [directions, wide, inner]."""
+    """Return whether weights are quantized, [directions, inner, wide] instead of [directions, wide, inner]."""
     return c.source.operation == _DYNAMIC
 
 
 def _hidden(c: NodeConversion) -> int:
-    """How many hidden states there are."""
+    """Return the number of hidden states."""
     shapes = [c.shape(c.real(name)) for name in ("X", "W", "R")]
     c.require({len(shape) for shape in shapes} == {3}, "X, W and R must have 3 axes")
     return shapes[2][1 if _has_codes(c) else 2]
 
 
 def _matrix(c: NodeConversion, name: str, number: int, wide: int, inner: int) -> _Matrix:
-    """The weights of a direction."""
+    """Return the weights of a direction."""
     if not _has_codes(c):
         weights = _one(c, name, number, (wide, inner))
         assert weights is not None
@@ -259,7 +261,7 @@ def _matrix(c: NodeConversion, name: str, number: int, wide: int, inner: int) ->
 
 
 def _one(c: NodeConversion, name: str, number: int, size: tuple[int, ...]) -> int | None:
-    """The part of an input that belongs to a direction."""
+    """Return a direction's part of an input."""
     if not c.has(name):
         return None
     whole = c.real(name)
@@ -283,7 +285,7 @@ def _direction(
     backwards: bool,
     batch_first: bool,
 ) -> tuple[int, list[int]]:
-    """All hidden states [steps, batch, hidden] of one direction, and the last states."""
+    """Return all hidden states [steps, batch, hidden] of one direction, and the last states."""
     steps, batch, width = c.shape(x)
     hidden = _hidden(c)
     wide = gates * hidden
@@ -329,7 +331,7 @@ def _begin(c: NodeConversion, name: str, number: int, batch: int, hidden: int, b
 
 
 def _goes_on(c: NodeConversion, at: int, batch: int, steps: int) -> int | None:
-    """Which sequences have this step, [batch, 1]; None where all have."""
+    """Return which sequences have a step, [batch, 1]; None if all have it."""
     if not c.has("sequence_lens"):
         return None
     lengths = c.real("sequence_lens")

@@ -1,4 +1,4 @@
-"""Every operation of ONNX that npusim has, one row each."""
+"""The table of supported ONNX operations, one row each."""
 
 from __future__ import annotations
 

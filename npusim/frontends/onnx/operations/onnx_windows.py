@@ -21,9 +21,9 @@ from npusim.kernels.operator.parameters import Border
 def window_of(
     c: NodeConversion, extents: Sequence[int], size: Sequence[int], *, ceil: bool = False
 ) -> Window:
-    """The window of a node over an image of these extents. Raises GraphError for attributes that are none.
+    """Return the window of a node over these extents. Raises GraphError for impossible attributes.
 
-    ceil: a last window that is not full counts, if it begins within the image or the padding before it.
+    ceil: whether a last window that is cut off counts, if it begins within the image or the padding before it.
     """
     rank = len(extents)
     stride, dilation = steps(c, "strides", rank), steps(c, "dilations", rank)
@@ -39,7 +39,7 @@ def paddings(
     stride: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[Border, ...]:
-    """The attributes `pads` and `auto_pad`."""
+    """Return the padding that the attributes `pads` and `auto_pad` state."""
     rank = len(extents)
     pads = [int(number) for number in c.attribute("pads", ()) or (0,) * (2 * rank)]
     c.require(len(pads) == 2 * rank and min(pads) >= 0, f"pads {pads} are not {2 * rank} numbers, 0 or more")
@@ -54,7 +54,7 @@ def paddings(
 
 
 def steps(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
-    """An attribute with a number of 1 or more for each axis, ones where it is not said."""
+    """Return an attribute with a number of 1 or more for each axis; ones if it is left out."""
     numbers = tuple(int(number) for number in c.attribute(name, ()) or (1,) * rank)
     c.require(
         len(numbers) == rank and min(numbers, default=1) > 0,
@@ -69,7 +69,7 @@ def _conv(c: NodeConversion) -> Sequence[int]:
 
 
 def convolved(c: NodeConversion, image: int, weights: int, bias: int | None, **more: Any) -> int:
-    """A convolution with the attributes of Conv."""
+    """Add a convolution with the attributes of Conv."""
     groups = int(c.attribute("group", 1))
     forms.check_filter(c, image, weights, groups)
     _check_kernel(c, weights)
@@ -94,7 +94,7 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
 
 
 def _unwound(c: NodeConversion, shape: Sequence[int], size: Sequence[int]) -> tuple[list[int], Window]:
-    """The extents of the output, and the windows that lead back from it."""
+    """Return the extents of a transposed convolution's result, and its window."""
     rank = len(shape)
     stride, dilation = steps(c, "strides", rank), steps(c, "dilations", rank)
     more = [int(number) for number in c.attribute("output_padding") or (0,) * rank]
@@ -111,7 +111,7 @@ def _unwound(c: NodeConversion, shape: Sequence[int], size: Sequence[int]) -> tu
 
 
 def _deformable(c: NodeConversion) -> Sequence[int]:
-    """Taps are moved by offsets and weighted by a mask, which may be left out."""
+    """Add DeformConv: taps are shifted by offsets and weighted by an optional mask."""
     x, weights, offsets = c.real("X"), c.real("W"), c.real("offset")
     shape, filter_ = c.shape(x), c.shape(weights)
     c.require(len(shape) == len(filter_) == 4, "npusim moves taps in images [N, C, H, W]")
@@ -151,7 +151,7 @@ def _window(c: NodeConversion) -> Window:
 
 
 def _by_columns(c: NodeConversion, window: Window) -> bool:
-    """Whether ONNX Runtime adds the columns of a window up first: before version 19, with small steps."""
+    """Return whether ONNX Runtime sums the columns of a window first: before version 19, with small strides."""
     return c.opset < 19 and window.stride[-1] <= 2
 
 
@@ -174,7 +174,7 @@ def _largest(c: NodeConversion) -> Sequence[int]:
 
 
 def _with_indices(c: NodeConversion, window: Window) -> Sequence[int]:
-    """Positions count through the whole tensor, so those in a plane get the place where it begins."""
+    """Add MaxPool with Indices, which count through the whole tensor: those of a plane, plus where it begins."""
     x, shape = c.real("X"), c.shape("X")
     c.require(len(shape) == 4 and set(window.dilation) == {1}, "npusim has Indices of pools of [N, C, H, W]")
     c.require(not c.flag("storage_order"), "npusim has Indices row by row, not storage_order 1")
@@ -187,7 +187,7 @@ def _with_indices(c: NodeConversion, window: Window) -> Sequence[int]:
 
 
 def _norm(c: NodeConversion) -> Sequence[int]:
-    """The p-th root of sums of p-th powers, what lies around the image being 0: means, times their number."""
+    """Add LpPool: the p-th root of sums of p-th powers, padded with 0, as means times the size of the window."""
     x, window, p = c.real("X"), _window(c), int(c.attribute("p", 2))
     c.require(p > 0, f"p is {p}, must be 1 or more")
     around = (NO_BORDER, NO_BORDER, *window.padding)

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft on codes: scales and zero points of operands and results are inputs of the node."""
+"""Operations of com.microsoft on quantized values, whose scales and zero points are inputs of the node."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from npusim.frontends.onnx.operations.block_quantized import (
 from npusim.frontends.onnx.operations.onnx_windows import window_of
 from npusim.isa.base.tensor import Quantization, TensorType
 
-# Of two operands
+# Operations with two operands
 
 
 def _added(c: NodeConversion) -> Sequence[int]:
-    """The sum takes its first operand last: that is the second one where the first is one number in each row."""
+    """Add QLinearAdd; the sum takes its first operand last if that is one number per row."""
     a, b = _pair(c)
     if _repeats(c.shape(a), c.shape(b)) and not _repeats(c.shape(b), c.shape(a)):
         a, b = b, a
@@ -50,7 +50,7 @@ def _result(c: NodeConversion, like: int, name: str) -> TensorType:
 
 
 def _repeats(shape: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether an operand is one number along the innermost axis along which the result has several."""
+    """Return whether an operand has one number along the innermost axis along which the result has several."""
     rank = max(len(shape), len(other))
     both = [(*(1,) * (rank - len(each)), *each) for each in (shape, other)]
     return next(
@@ -68,7 +68,7 @@ def _where(c: NodeConversion) -> Sequence[int]:
 
 
 def _concatenated(c: NodeConversion) -> Sequence[int]:
-    """Inputs in threes: codes, scale, zero point."""
+    """Add QLinearConcat, whose inputs come in threes: values, scale, zero point."""
     tensors = c.tensors("inputs")
     c.require(len(tensors) % 3 == 0, f"has {len(tensors)} inputs behind those of the result, not threes")
     kind = _result(c, tensors[0], "Y")
@@ -85,11 +85,11 @@ def _concatenated(c: NodeConversion) -> Sequence[int]:
     return [c.node("concatenation", parts, kind, axis=axis, rescale="fixed_point")]
 
 
-# Of one operand
+# Operations with one operand
 
 
 def _function(op: str, **attributes: float) -> Callable[[NodeConversion], Sequence[int]]:
-    """A function of reals, with codes on both sides; attributes with what they are where nothing says them."""
+    """Return the row of a function between quantized values; attributes have these defaults."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
         x = codes(c, "X", "X_scale", "X_zero_point")
@@ -120,14 +120,14 @@ def _averaged(c: NodeConversion) -> Sequence[int]:
         "padding": padding,
     }
     if c.flag("count_include_pad"):
-        how["counted"] = padding  # all of it, that of a last window that is not full too
+        how["counted"] = padding  # all of the padding, also that of a last window that is cut off
     made = c.node("average_pool_2d", [x], kind, rescale="fused", **how)
     made = c.reshaped(made, (*c.shape(made)[:2], *c.shape(made)[3:])) if row else made
     return [channels_as_they_were(c, made)]
 
 
 def _averaged_by_taps(c: NodeConversion, x: int, window: Window, kind: TensorType) -> int:
-    """Averages of float32 numbers, which become codes as those of the operator do: rounded with the zero point."""
+    """Return averages in float32, quantized as the operator does: rounded together with the zero point."""
     assert kind.quantization is not None
     sums, shape = sums_by_taps(c, c.as_real(x), window), c.shape(x)
     whole = c.flag("count_include_pad")
@@ -142,7 +142,7 @@ def _averaged_by_taps(c: NodeConversion, x: int, window: Window, kind: TensorTyp
 
 
 def _largest(c: NodeConversion) -> Sequence[int]:
-    """Of images with their channels last."""
+    """Add a max pool of images whose channels may come last."""
     x = c.real("x")
     rank, size = len(c.shape(x)), [int(number) for number in c.attribute("kernel_shape", ())]
     c.require(rank == 4 and len(size) == 2, "npusim has such pools of images [N, H, W, C]")
@@ -161,7 +161,7 @@ def _averaged_wholly(c: NodeConversion) -> Sequence[int]:
 
 
 def _softmax(c: NodeConversion) -> Sequence[int]:
-    """Before version 13 of the operation all axes from one on are one."""
+    """Add QLinearSoftmax; before version 13, all axes from one on are flattened."""
     x = codes(c, "X", "X_scale", "x_zero_point")
     shape, kind = c.shape(x), result(c, x, "y_scale", "y_zero_point")
     axis = c.axis(int(c.attribute("axis", -1)), len(shape))

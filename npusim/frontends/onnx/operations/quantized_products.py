@@ -1,4 +1,4 @@
-"""Exact sums of products of codes: convolutions and products of matrices of QOperator and dynamic models."""
+"""Exact integer convolutions and matrix products of QOperator and dynamically quantized models."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _qlinear_conv(c: NodeConversion) -> Sequence[int]:
 
 
 def _bias(c: NodeConversion, bias: int, x: int, weights: int) -> int:
-    """A bias in steps of the products."""
+    """Return a bias in units of the accumulator."""
     own, theirs = c.builder.type(x).quantization, c.builder.type(weights).quantization
     assert own is not None
     assert theirs is not None
@@ -50,7 +50,7 @@ def _bias(c: NodeConversion, bias: int, x: int, weights: int) -> int:
 
 
 def _conv_integer(c: NodeConversion) -> Sequence[int]:
-    """Zero points that follow from data are taken off the sum: that of the image times the sums of the weights."""
+    """Add ConvInteger; zero points that depend on data are subtracted afterwards, times the sums of the weights."""
     x, w = c.plainly(c.real("x")), c.plainly(c.real("w"))
     zero: Any = _zero(c, "x_zero_point")
     weights_zero: Any = c.value("w_zero_point") if c.has("w_zero_point") else np.zeros(1, np.int64)
@@ -64,7 +64,7 @@ def _conv_integer(c: NodeConversion) -> Sequence[int]:
 
 
 def _weights_seen(c: NodeConversion, shape: Sequence[int], weights: Any, zero: Any) -> Array:
-    """The sums of those weights that lie on the image, for each window: [1, channels, ...], in int32."""
+    """Return the sums of the weights that lie on the image, for each window: [1, channels, ...], int32."""
     window = window_of(c, shape[2:], weights.shape[2:])
     by_channel = zero.reshape(-1, *(1,) * (weights.ndim - 1)).astype(np.int64)
     sums: Any = (weights.astype(np.int64) - by_channel).sum(1)
@@ -80,14 +80,14 @@ def _weights_seen(c: NodeConversion, shape: Sequence[int], weights: Any, zero: A
 
 
 class _Factor(NamedTuple):
-    """A matrix of plain whole numbers, and what is taken off them: known, or a tensor."""
+    """A matrix of integers, and its zero point, known or a tensor."""
 
     codes: int
     zero: Array | int
 
 
 def _zero(c: NodeConversion, name: str) -> Any:
-    """A zero point as an array, or as the tensor that has it."""
+    """Return a zero point as an array, or as the tensor that has it."""
     if not c.has(name):
         return np.zeros(1, np.int64)
     array = c.known(name)
@@ -95,7 +95,7 @@ def _zero(c: NodeConversion, name: str) -> Any:
 
 
 def _counted(zero: Any, axis: int | None = None) -> Quantization:
-    """Codes that count: their scale is 1."""
+    """Return a quantization with scale 1."""
     zeros = np.asarray(zero).reshape(-1)
     return Quantization((1.0,) * zeros.size, tuple(map(int, zeros)), axis if zeros.size > 1 else None)
 
@@ -113,10 +113,10 @@ def _less(c: NodeConversion, a: int, b: int) -> int:
 
 
 def _sums(c: NodeConversion, a: _Factor, b: _Factor, bias: int | None = None) -> int:
-    """The sums of products in int32, [..., rows, columns]; the bias is whole numbers that broadcast with them.
+    """Return the int32 sums of products, [..., rows, columns]; the bias is integers that broadcast with them.
 
-    The array takes off one known number of each matrix. Zero points by row or column, and those that follow from
-    data, are taken off the sums: sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb.
+    The MAC array subtracts one known zero point per matrix. Zero points by row or column, and those that depend on
+    data, are subtracted from the sums: sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb.
     """
     first, rows = _taken_off(c, a, -2)
     second, columns = _taken_off(c, b, -1)
@@ -145,7 +145,7 @@ def _products(c: NodeConversion, a: int, first: int, b: int, second: int, bias: 
 
 
 def _layer(c: NodeConversion, b: int, zero: Any) -> bool:
-    """Whether a matrix is that of a layer with weights: constant, with the same zero point everywhere."""
+    """Return whether a matrix can be the weights of a layer: constant, with one zero point."""
     shape = c.shape(b)
     return c.builder.tensors[b].constant and len(shape) == 2 and min(shape) > 0 and np.unique(zero).size == 1
 
@@ -155,7 +155,7 @@ def _layered(c: NodeConversion, x: int, weights: int, bias: int | None, kind: Te
 
 
 def _taken_off(c: NodeConversion, factor: _Factor, axis: int) -> tuple[int, int | None]:
-    """What the array takes off, and what is left to take off rows (axis -2) or columns (-1), in int32."""
+    """Return the zero point that the MAC array subtracts, and the rest for rows (axis -2) or columns (-1), int32."""
     zero = factor.zero
     if isinstance(zero, np.ndarray):
         if np.unique(zero).size == 1:
@@ -172,14 +172,14 @@ def _taken_off(c: NodeConversion, factor: _Factor, axis: int) -> tuple[int, int 
 
 
 def _added(c: NodeConversion, tensor: int, zero: int, axis: int) -> int:
-    """The sums along an axis, without the zero point."""
+    """Return the sums along an axis, without the zero point."""
     wide, rank = _whole(c, tensor), len(c.shape(tensor))
     sums = c.node("sum", [wide], _WHOLE, axes=(rank + axis,), keep_dims=True)
     return _less(c, sums, c.constant(np.array(zero * c.shape(tensor)[axis], np.int32))) if zero else sums
 
 
 def _factors(c: NodeConversion, a: int, b: int) -> tuple[int, int, tuple[int, ...]]:
-    """Vectors as matrices, and the shape that the product has then."""
+    """Return vectors as matrices, and the shape that the product has then."""
     shapes = c.shape(a), c.shape(b)
     c.require(bool(shapes[0]) and bool(shapes[1]), "multiplies matrices or vectors, not scalars")
     inner = shapes[0][-1], shapes[1][-2:][0]
@@ -197,7 +197,7 @@ def _matmul_integer(c: NodeConversion) -> Sequence[int]:
 
 
 def _scaled_sums(c: NodeConversion, sums: int, *factors: int) -> int:
-    """f32(f32(sums) * f32(product of factors)); by known factors sums are codes of theirs."""
+    """Return f32(f32(sums) * f32(product of factors)); known factors become the scale of the sums."""
     factor = factors[0]
     for other in factors[1:]:
         factor = c.node("mul", [factor, other], _REAL)
@@ -210,7 +210,7 @@ def _scaled_sums(c: NodeConversion, sums: int, *factors: int) -> int:
 
 
 def _in_codes(c: NodeConversion, reals: int, kind: TensorType) -> int:
-    """Reals in steps as codes: rounded, and the zero point added."""
+    """Return floats, in units of the scale, as quantized values: rounded, plus the zero point."""
     assert kind.quantization is not None
     steps = replace(kind, quantization=replace(kind.quantization, scales=(1.0,)))
     assert steps.quantization is not None
@@ -218,7 +218,7 @@ def _in_codes(c: NodeConversion, reals: int, kind: TensorType) -> int:
 
 
 def _by_column(c: NodeConversion, name: str) -> int:
-    """A scale in float32: one number, or one for each column."""
+    """Return a float32 scale: one number, or one per column."""
     number = c.cast(c.real(name), "float32")
     return c.reshaped(number, ()) if prod(c.shape(number)) == 1 else number
 
@@ -252,14 +252,14 @@ def _qlinear_matmul(c: NodeConversion) -> Sequence[int]:
 
 
 def _columns(c: NodeConversion, b: int, scales: Any, zeros: Any) -> bool:
-    """Whether one operator takes these weights: one scale, or one for each column of constant weights."""
+    """Return whether one operator takes these weights: one scale, or one per column of constant weights."""
     if np.size(scales) == np.size(zeros) == 1:
         return True
     return _layer(c, b, zeros) and np.size(scales) in (1, c.shape(b)[-1])
 
 
 def _qgemm(c: NodeConversion) -> Sequence[int]:
-    """f32(alpha * a scale) is the scale of a."""
+    """Add QGemm, in which f32(alpha * a scale) is the scale of a."""
     a, b = (
         c.transposed(c.plainly(c.real(name)), (1, 0) if c.flag(f"trans{name}") else (0, 1)) for name in "AB"
     )
@@ -293,7 +293,7 @@ def _matmul_to_float(c: NodeConversion) -> Sequence[int]:
 
 
 def product_in_reals(c: NodeConversion, first: tuple[str, str], second: tuple[str, str]) -> int:
-    """f32(f32(sum) * f32(sx * sw)) of two inputs, each with what the names of its scale and zero point begin with."""
+    """Return f32(f32(sum) * f32(sx * sw)) of two inputs, given the prefixes of their scales' and zero points' names."""
     a, b, shape = _factors(c, *(c.plainly(c.real(name)) for name, _ in (first, second)))
     left, right = (
         _Factor(a, _zero(c, f"{first[1]}_zero_point")),
@@ -313,7 +313,7 @@ def _dynamic_matmul(c: NodeConversion) -> Sequence[int]:
 
 
 class DynamicWeights(NamedTuple):
-    """A matrix of plain whole numbers, its scale (one number, or one for each column), and what is taken off it."""
+    """A matrix of integers, its scale (one number, or one per column), and its zero point."""
 
     codes: int
     scale: int
@@ -321,7 +321,7 @@ class DynamicWeights(NamedTuple):
 
 
 def dynamic_product(c: NodeConversion, x: int, weights: DynamicWeights) -> int:
-    """Reals, quantised by the range that they have, times a matrix: f32(f32(sum) * f32(sx * sw))."""
+    """Quantize floats by their range and multiply by a matrix: f32(f32(sum) * f32(sx * sw))."""
     codes, scale, zero = dynamically(c, x)
     a, b, shape = _factors(c, codes, weights.codes)
     sums = _sums(c, _Factor(a, zero), _Factor(b, weights.zero))

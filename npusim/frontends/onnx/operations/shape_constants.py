@@ -1,4 +1,4 @@
-"""Constants, and tensors that follow from shapes."""
+"""Constants of ONNX, and operations whose results depend on shapes or constants alone."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _diagonal(k: int, shape: Sequence[int]) -> int:
 
 
 def _triangle(c: NodeConversion) -> Sequence[int]:
-    """What lies on the other side of a diagonal becomes 0."""
+    """Add Trilu: elements on the other side of a diagonal become 0."""
     x = c.real("input")
     shape = c.shape(x)
     c.require(len(shape) > 1, f"the input has shape {list(shape)}, is no matrix")
@@ -94,7 +94,7 @@ def _triangle(c: NodeConversion) -> Sequence[int]:
 
 
 def _one_hot(c: NodeConversion) -> Sequence[int]:
-    """Indices below 0 count from the end; of those outside there is none."""
+    """Add OneHot; indices below 0 count from the end, and those outside match no position."""
     indices, values = c.real("indices"), c.real("values")
     shape = c.shape(indices)
     depth = int(c.value("depth").reshape(-1)[0])
@@ -119,12 +119,12 @@ def _one_hot(c: NodeConversion) -> Sequence[int]:
 
 
 def _not_zero(c: NodeConversion) -> Sequence[int]:
-    """How many there are follows from data, so these are constants."""
+    """Add NonZero of a constant; of other tensors the number of results would depend on data."""
     return [c.constant(np.array(np.nonzero(np.atleast_1d(c.value("X"))), np.int64))]
 
 
 def _compressed(c: NodeConversion) -> Sequence[int]:
-    """The parts along an axis for which a condition holds, which is a constant; without an axis the elements."""
+    """Add Compress with a constant condition, along an axis or of the flattened tensor."""
     x, chosen = c.real("input"), np.flatnonzero(c.value("condition"))
     if c.attribute("axis") is None:
         x = c.reshaped(x, (prod(c.shape(x)),))
@@ -135,7 +135,7 @@ def _compressed(c: NodeConversion) -> Sequence[int]:
 
 
 def _unique(c: NodeConversion) -> Sequence[int]:
-    """Of constants: how many there are follows from data."""
+    """Add Unique of a constant; of other tensors the number of results would depend on data."""
     x, axis = c.value("X"), c.attribute("axis")
     axis = None if axis is None else c.axis(int(axis), x.ndim)
     made = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
