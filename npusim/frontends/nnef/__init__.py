@@ -1,5 +1,5 @@
-"""The NNEF door: documents of neural networks, their containers, tensor files and quantization files.
+"""The NNEF front end: documents, their containers, tensor files and quantization files.
 
-`document.load(path).network(whole, infer)` gives a network (`network`): checked, fragments expanded, attributes
-evaluated. `writer` goes the other way.
+`document.load(path).network(whole, infer)` returns a network (`call_network`): checked, fragments expanded, attributes
+evaluated. `nnef_writer` writes one.
 """

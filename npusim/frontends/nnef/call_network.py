@@ -1,6 +1,6 @@
-"""A network as the language gives it: checked, fragments expanded, attributes evaluated, calls in their order.
+"""A network of NNEF calls: checked, fragments expanded, attributes evaluated, calls in their order.
 
-This is what the language hands to the operations: nothing of grammar, types or expressions is left in it.
+The language hands this to the operations. It contains no grammar, types or expressions any more.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from npusim.frontends.nnef.places import DocumentError, Place
 from npusim.frontends.nnef.tensor_file import TensorFile
 
 Item: TypeAlias = Literal["scalar", "integer", "logical"]
-"""What a tensor holds."""
+"""The kind of values in a tensor."""
 
 Number: TypeAlias = float | int | bool
 """A literal that stands for a constant tensor of extent one: float is a scalar, int an integer, bool a logical."""
 
 Operand: TypeAlias = Union[str, Number, "tuple[Operand, ...]"]
-"""A tensor argument: the name of a tensor, a literal, or (for array and tuple parameters) several of them."""
+"""A tensor argument: a tensor's name, a literal, or several of these for array and tuple parameters."""
 
 Attribute: TypeAlias = Union[float, int, bool, str, "list[Attribute]", "tuple[Attribute, ...]"]
 """An evaluated attribute: arrays are lists, tuples are tuples."""
 
 ResultNames: TypeAlias = Union[str, "tuple[str, ...]"]
-"""The name of a result; of a result that is an array of tensors, the names of its items."""
+"""The name of a result, or the names of the items if it is an array of tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of an operation; every parameter has its value, given or default.
+    """A call of an operation, with a value for every parameter, given or default.
 
-    operation:  its name: a standard operation, or a fragment of the document that has no body or is kept whole.
-    results:    one entry for each declared result.
-    tensors:    by parameter name, in declared order.
+    operation: its name: a standard operation, or a fragment of the document that has no body or is kept whole.
+    results: one entry for each declared result.
+    tensors: by parameter name, in declared order.
     attributes: by parameter name, in declared order.
-    item:       what `?` stands for where the operation is generic.
-    place:      where the call stands: in the graph, or in the fragment that was expanded.
-    within:     the calls of fragments that led to it, outermost first: fragment name and place.
+    item: what `?` stands for in a generic operation.
+    place: the place of the call in the graph, or in the fragment that was expanded.
+    within: the calls of fragments that led to it, outermost first: fragment name and place.
     """
 
     operation: str
@@ -53,14 +53,14 @@ class Call:
     within: tuple[tuple[str, Place], ...] = ()
 
     def result_names(self) -> tuple[str, ...]:
-        """The names of all result tensors, in order; arrays flattened."""
+        """Return the names of all result tensors in order, arrays flattened."""
         names: list[str] = []
         for result in self.results:
             names.extend([result] if isinstance(result, str) else result)
         return tuple(names)
 
     def fault(self, rule: str, text: str) -> DocumentError:
-        """The error to raise for this call: where it stands, its operation and results, what is wrong."""
+        """Return the error for this call, with its place, operation and results."""
         tensors = ", ".join(self.result_names())
         shown = f"{self.operation} of {tensors[:80]}: {text}"
         if self.within:
@@ -71,9 +71,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A tensor whose values lie in a data file; several names may share one label.
+    """A tensor whose values are in a data file; several names may share one label.
 
-    data: the file's contents, or None where there is none.
+    data: the file's contents; None without a file.
     """
 
     name: str
@@ -101,14 +101,14 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The whole network.
+    """A network.
 
     inputs, outputs: names in the graph's order; every input is the result of an `external` call.
-    calls:           in an order in which they can run, `external`, `variable` and `constant` among them.
-    items:           what each tensor holds, by its name.
-    variables:       by tensor name.
-    quantization:    by tensor name; only tensors that the graph names have an entry.
-    warnings:        one line each.
+    calls: in an executable order, including `external`, `variable` and `constant`.
+    items: the kind of values of each tensor, by its name.
+    variables: by tensor name.
+    quantization: by tensor name; only tensors that the graph names have an entry.
+    warnings: one line each.
     """
 
     name: str
@@ -121,14 +121,14 @@ class Network:
     warnings: tuple[str, ...] = field(default=())
 
     def missing(self) -> tuple[str, ...]:
-        """Labels of the variables without data, each once."""
+        """Return the labels of the variables without data, each once."""
         return tuple(dict.fromkeys(v.label for v in self.variables.values() if v.data is None))
 
 
 Shape: TypeAlias = "tuple[int, ...]"
 
 Infer: TypeAlias = Callable[[Call, MutableMapping[str, Shape]], None]
-"""(call, shapes by tensor name): adds the shapes of the call's results. Raises DocumentError.
+"""The function (call, shapes by tensor name) that adds the shapes of the call's results. Raises DocumentError.
 
-The expansion asks for shapes only where a document needs them (shape_of, or unstack to an array without names).
+The expansion asks for shapes only if a document computes with them (shape_of, or unstack to an array without names).
 """

@@ -1,4 +1,4 @@
-"""A document with its container: read, checked, and as a network."""
+"""NNEF documents with their containers: read, checked, and turned into networks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npusim.frontends.nnef.places import quoted
 from npusim.frontends.nnef.tensor_file import TensorFile
 
 _KINDS = {"scalar": "f", "integer": "iu", "logical": "b"}
-"""Kinds of numpy types that data of an item may have."""
+"""Kinds of numpy types that the data of an item may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Document:
     parsed: Parsed
 
     def network(self, whole: Collection[str] = (), infer: Infer | None = None) -> Network:
-        """The network, with the data that the container has.
+        """Return the network, with the data of the container.
 
         whole: names of operations made of others, standard ones or the document's, that stay one call.
-        infer: gives shapes, for documents that compute with shapes; None refuses these.
+        infer: computes shapes, for documents that compute with shapes; None refuses these.
 
         Raises DocumentError for the first fault in expansion, labels, quantization or data.
         """
@@ -75,7 +75,7 @@ class Document:
         quantization: Mapping[str, Quantization],
         warnings: list[str],
     ) -> Variable:
-        """A variable with its data; checks its label against those before (rules I7, X2, V4)."""
+        """Return a variable with its data, after a check of its label against the others (rules I7, X2, V4)."""
         label, extents = call.attributes["label"], call.attributes["shape"]
         assert isinstance(label, str)
         assert isinstance(extents, list)
@@ -105,12 +105,14 @@ class Document:
 
 
 def load(path: str | Path) -> Document:
-    """The document in a folder, text or archive. Raises DocumentError with a text that does not repeat the path."""
+    """Return the document in a folder, text or archive. Raises DocumentError with a text that does not repeat the
+    path.
+    """
     return _checked(nnef_container.opened(Path(path)))
 
 
 def loads(graph: str, quantization: str | None = None, files: Mapping[str, bytes] | None = None) -> Document:
-    """The document of a graph's text, a quantization file's text, and data files by their paths.
+    """Return the document of a graph's text, a quantization file's text, and data files by their paths.
 
     Raises DocumentError.
     """
@@ -137,7 +139,7 @@ def _missing_data(variables: Collection[Variable]) -> list[str]:
 
 
 def _check_data(call: Call, variable: Variable, data: TensorFile, has_quantization: bool) -> None:
-    """Rule V4. Codes of a quantized tensor are integers, whatever the variable's type."""
+    """Check rule V4. Quantized tensors are stored as integers, whatever the variable's type."""
     file = f"{variable.label}{nnef_container.DATA_SUFFIX}"
     if data.shape != variable.shape:
         text = f"{quoted(file)} has shape {list(data.shape)}, the variable {list(variable.shape)}"

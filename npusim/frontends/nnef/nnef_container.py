@@ -1,6 +1,6 @@
-"""What an NNEF model lies in: a folder, a text alone, or a tar archive, perhaps compressed with gzip.
+"""Containers of NNEF models: a folder, a text alone, or a tar archive, perhaps compressed with gzip.
 
-Nothing outside of the container is read, and no more is unpacked than a model of that size can be.
+Nothing outside of the container is read, and no archive is unpacked beyond what a model of its size can need.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ARCHIVE_SUFFIXES = (".tgz", ".tar.gz", ".tar")
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNPACKED_BYTES = 64 << 20
 _UNPACKED_TIMES = 100
-"""An archive may unpack to 64 MiB and a hundred times its own size: codes of weights do not compress that well."""
+"""An archive may unpack to 64 MiB and a hundred times its own size, because weights do not compress better."""
 
 MOST_MEMBERS = 1 << 16
 _CHUNK_BYTES = 1 << 16
@@ -39,10 +39,10 @@ Contents = bytes | mmap.mmap
 class Container:
     """The files of an NNEF model.
 
-    graph:        text of the graph file.
+    graph: text of the graph file.
     quantization: text of the quantization file, or None.
-    read:         (path inside, such as "block1/weights.dat") -> the file's contents, or None if it does not exist.
-    has_files:    whether the model may have data files at all.
+    read: (path inside, such as "block1/weights.dat") -> the file's contents, or None if it does not exist.
+    has_files: whether the model may have data files.
     """
 
     graph: Source
@@ -52,7 +52,7 @@ class Container:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """True for a folder with a graph in it, and for files that are called like a graph or an archive."""
+    """Return True for a folder with a graph in it, and for files named like a graph or an archive."""
     if path.is_dir():
         return (path / GRAPH).exists()
     name = path.name.lower()
@@ -62,7 +62,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def opened(path: Path) -> Container:
-    """The container at the path. Raises DocumentError with a text that does not repeat the path."""
+    """Return the container at the path. Raises DocumentError with a text that does not repeat the path."""
     if path.is_dir():
         return _folder(path, GRAPH)
     name = path.name.lower()
@@ -75,25 +75,25 @@ def opened(path: Path) -> Container:
 
 
 def held(graph: str, quantization: str | None = None, files: Mapping[str, bytes] | None = None) -> Container:
-    """A container of texts and files that are in memory already."""
+    """Return a container of texts and files that are in memory already."""
     source = None if quantization is None else Source(QUANTIZATION, quantization)
     return Container(Source(GRAPH, graph), source, (files or {}).get, files is not None)
 
 
 def data_path(label: str) -> str | None:
-    """Where the data of a variable lies inside the container; None for a label that leads elsewhere."""
+    """Return the path of a variable's data inside the container; None for a label that leads outside."""
     parts = label.split("/")
     is_path = label.isprintable() and "\\" not in label and ":" not in parts[0]
     return label + DATA_SUFFIX if is_path and not {"", ".", ".."}.intersection(parts) else None
 
 
 def _text(data: bytes, name: str) -> Source:
-    # What is not UTF-8 may stand in comments; elsewhere the lexer refuses it, with its place.
+    # Text that is not UTF-8 may stand in comments; elsewhere the lexer refuses it, with its place.
     return Source(name, data.decode("utf-8-sig", "surrogateescape"))
 
 
 def _folder(root: Path, shown: str) -> Container:
-    """A folder; `shown` is how messages call its graph."""
+    """Return the container of a folder; `shown` is its graph's name in messages."""
     inside = root.resolve()
 
     def path_of(name: str) -> Path | None:
@@ -118,11 +118,11 @@ def _folder(root: Path, shown: str) -> Container:
     return Container(text, _text(codes, QUANTIZATION), read)
 
 
-# Archives.
+# Archives
 
 
 class _Bounded(io.RawIOBase):
-    """A stream of which no more than so many bytes are read."""
+    """A stream of which only so many bytes can be read."""
 
     def __init__(self, stream: gzip.GzipFile | BinaryIO, most_bytes: int) -> None:
         self._stream = stream
@@ -170,7 +170,7 @@ def _archive(path: Path) -> Container:
 
 
 def _members(stream: io.RawIOBase) -> dict[str, bytes]:
-    """The files of an archive that a model may have, by their paths."""
+    """Return the files of an archive that a model may have, by their paths."""
     files: dict[str, bytes] = {}
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for count, member in enumerate(archive):
@@ -194,13 +194,13 @@ def _members(stream: io.RawIOBase) -> dict[str, bytes]:
             files[name] = content.read() if content is not None else b""
             if len(files[name]) != member.size:
                 raise _fault("V1", f"the archive ends within {quoted(name)}")
-    while stream.read(_CHUNK_BYTES):  # to the end, where gzip has its checksum
+    while stream.read(_CHUNK_BYTES):  # read to the end, where gzip has its checksum
         pass
     return files
 
 
 def _root(files: Mapping[str, bytes]) -> str:
-    """The folder of the graph within an archive, with its slash; "" for the root."""
+    """Return the folder of the graph within an archive, with its slash; "" for the root."""
     if GRAPH in files:
         return ""
     folders = [

@@ -1,4 +1,4 @@
-"""NNEF models as graphs: the calls of a network in their order, each by the row of its operation."""
+"""The reader of NNEF models: the calls of a network in their order, each converted by the row of its operation."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.operator.parameters import Activation
 
 _SIZES_BY_EXTENT = 0
-"""How an external says that an extent is open."""
+"""The extent by which an external states that a size is open."""
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """True for a folder with a graph in it, and for files that are called like a graph or an archive."""
+    """Return True for a folder with a graph in it, and for files named like a graph or an archive."""
     return nnef_container.recognises(path, head)
 
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
-    """The graph of an NNEF model, as a whole not checked; raises FormatError or GraphError."""
+    """Return the unchecked graph of an NNEF model. Raises FormatError or GraphError."""
     return graph_of(document.load(path), builder)
 
 
 def graph_of(model: Document, builder: GraphBuilder, whole: Collection[str] | None = None) -> Graph:
-    """The graph of a document, likewise; operations made of others stay `whole` where npusim has them (None: all)."""
+    """Return the graph of a document; compound operations stay `whole` if npusim has them (None: all of these)."""
     kept = frozenset(entry.name for entry in ROWS) if whole is None else whole
     return _Reading(model.network(kept, _Shapes().infer), builder).graph()
 
 
 class _Tensors:
-    """The tensors of a document in a graph under construction, by name."""
+    """The tensors of a document, by name, while their graph is built."""
 
     def __init__(self, builder: GraphBuilder, items: MutableMapping[str, Item]) -> None:
         self.builder = builder
@@ -67,7 +67,7 @@ class _Tensors:
         return int(name.removeprefix(NUMBERED)) if name.startswith(NUMBERED) else self._numbers[name]
 
     def kind(self, name: str) -> TensorType:
-        # Codes with a scale per channel are made of reals, as soon as their shape is known.
+        # Tensors with a scale per channel are quantized from floats, as soon as their shape is known.
         codes = self._codes.get(name)
         if codes is not None and len(codes.scales) == 1:
             return unshaped(codes.dtype, codes.quantization(None))
@@ -100,13 +100,13 @@ def _items_of(call: Call) -> Iterator[tuple[str, Item]]:
 
 
 class _Shapes(_Tensors):
-    """The shapes of calls, for documents that compute with them: a graph of them that nobody runs."""
+    """Shape inference for documents that compute with shapes, by a graph that is never run."""
 
     def __init__(self) -> None:
         super().__init__(GraphBuilder("shapes"), {})
 
     def infer(self, call: Call, shapes: MutableMapping[str, Shape]) -> None:
-        """Adds the shapes of the results of a call."""
+        """Add the shapes of the results of a call."""
         if call.operation in ("external", "variable"):
             extents: Any = call.attributes["shape"]
             kind = TensorType(DTYPES[call.item or "scalar"], tuple(extents))
@@ -123,7 +123,7 @@ class _Shapes(_Tensors):
 
 
 class _Reading(_Tensors):
-    """The reading of a network."""
+    """The construction of a graph from a network."""
 
     def __init__(self, network: Network, builder: GraphBuilder) -> None:
         super().__init__(builder, dict(network.items))
@@ -163,7 +163,7 @@ class _Reading(_Tensors):
         return self.builder.graph(self._outputs())
 
     def _outputs(self) -> list[int]:
-        """The outputs: in codes where they have an entry, each a tensor of its own with its own name."""
+        """Return the outputs, quantized if they have an entry, each as a tensor of its own with its own name."""
         numbers: list[int] = []
         for name in self._network.outputs:
             number, how = self._numbers[name], CallConversion(_output(name, self._network), self)
@@ -176,7 +176,7 @@ class _Reading(_Tensors):
             numbers.append(number)
         return numbers
 
-    # What the document brings along
+    # Inputs, variables and constants
 
     def _external(self, name: str, call: Call) -> int:
         extents: Any = call.attributes["shape"]
@@ -216,7 +216,7 @@ class _Reading(_Tensors):
         return self._labels[key]
 
     def _values(self, variable: Variable, kind: TensorType, codes: Codes | None, call: Call) -> Array:
-        """The data of a variable in the type of its tensor."""
+        """Return the data of a variable in the type of its tensor."""
         assert variable.data is not None
         data: Array = variable.data.values
         if codes is None:
@@ -248,7 +248,7 @@ class _Reading(_Tensors):
             self._numbers[name] = self._named(name, number, how)
 
     def _named(self, name: str, number: int, how: CallConversion) -> int:
-        """A result as the document has it: in its codes, and within their range."""
+        """Return a result as the document states it: quantized, and limited to the range of its bits."""
         codes = self._codes.get(name)
         if codes is not None:
             kind = self.kind(name)
@@ -265,7 +265,7 @@ class _Reading(_Tensors):
         return number
 
     def _recoded(self, number: int, kind: TensorType, codes: Codes, how: CallConversion) -> int:
-        """A constant in other codes."""
+        """Return a constant requantized."""
         own = self.builder.type(number)
         if (own.dtype, own.quantization) == (kind.dtype, kind.quantization):
             return number
@@ -274,7 +274,7 @@ class _Reading(_Tensors):
         return how.constant(codes.of_reals(real, axis), kind.quantization)
 
     def _bounded(self, number: int, kind: TensorType, codes: Codes, how: CallConversion) -> int:
-        """A tensor whose codes are fewer than its type holds: those beyond become the nearest."""
+        """Return a tensor limited to the range of its bits, if its type holds more values."""
         if self.builder.tensors[number].constant:
             return number
         least, most = kind.element.limits
@@ -288,7 +288,7 @@ class _Reading(_Tensors):
         return number
 
     def _activation_behind(self, call: Call) -> tuple[Activation, Call | None]:
-        """The activation that alone reads a result, where it may be part of the operation."""
+        """Return the activation that is the only reader of a result, if it can be fused into the operation."""
         name = call.result_names()[0]
         readers = self._readers.get(name, [])
         if len(readers) != 1 or name in self._network.outputs:
@@ -304,7 +304,7 @@ class _Reading(_Tensors):
 
 
 def operands_of(call: Call) -> list[str]:
-    """The names of the tensors that a call reads."""
+    """Return the names of the tensors that a call reads."""
     names: list[str] = []
     waiting: list[Any] = list(call.tensors.values())
     while waiting:
@@ -317,7 +317,7 @@ def operands_of(call: Call) -> list[str]:
 
 
 def constant_of(call: Call) -> Array:
-    """The data of a constant: as many values as its shape has, or one for all."""
+    """Return the data of a constant: as many values as its shape has, or one for all."""
     shape: Any = call.attributes["shape"]
     values: Any = call.attributes["value"]
     how_many = prod(shape)
@@ -339,7 +339,7 @@ def constant_of(call: Call) -> Array:
 
 
 def _held(data: Array, kind: TensorType, call: Call, label: str) -> Array:
-    """Data of a file in an element type. Raises DocumentError for numbers that it does not hold."""
+    """Return data of a file in an element type. Raises DocumentError for numbers beyond its range."""
     wanted = kind.numpy_dtype
     if data.dtype.newbyteorder("=") == wanted:
         return data.astype(wanted, copy=False)
@@ -354,5 +354,5 @@ def _held(data: Array, kind: TensorType, call: Call, label: str) -> Array:
 
 
 def _output(name: str, network: Network) -> Call:
-    """The call that gives an output."""
+    """Return the call that computes an output."""
     return next(call for call in network.calls if name in call.result_names())

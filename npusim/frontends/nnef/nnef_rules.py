@@ -1,4 +1,4 @@
-"""The rules of the language in words, by the names under which messages give them."""
+"""The rules of the NNEF language in words, by the names under which messages cite them."""
 
 from __future__ import annotations
 
@@ -81,4 +81,4 @@ RULES: dict[str, str] = {
     "P": "dialects do not mix: a version with ; begins the final dialect, one without it the provisional one",
     "N": "documents nest, repeat and expand within the limits of this reader",
 }
-"""Rule to words. S1 is for whoever knows shapes; N is a limit of ours and no rule of the language."""
+"""Rule to words. S1 is about shapes; N is a limit of npusim's and no rule of the language."""

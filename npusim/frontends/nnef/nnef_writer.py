@@ -1,4 +1,4 @@
-"""The other way: calls as a flat document of the final dialect, with its quantization file and data files."""
+"""The writer of NNEF models: a flat document of the final dialect, its quantization file and data files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from npusim.frontends.nnef.places import DocumentError
 
 _OUTSIDE_IDENTIFIERS = re.compile(r"[^A-Za-z0-9_]")
 _WITH_TYPE = ("external", "variable", "constant", "cast")
-"""Generic operations of which no argument, or no argument alone, says what ? is."""
+"""Generic operations whose arguments do not determine what `?` is."""
 
 
 def identifiers(names: Iterable[str]) -> dict[str, str]:
-    """An identifier for each name: the name itself where it is one, and otherwise one like it; no two are equal."""
+    """Return an identifier for each name: the name itself if it is one, otherwise a similar one; all are different."""
     chosen: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
@@ -42,10 +42,10 @@ def identifiers(names: Iterable[str]) -> dict[str, str]:
 
 
 def graph_text(network: Network) -> str:
-    """The text of a flat document with the network's calls, all of standard operations.
+    """Return the text of a flat document with the network's calls, all of standard operations.
 
     Names that are no identifiers are replaced, as by `identifiers` of inputs, outputs and results in their order.
-    Raises DocumentError for a value that no literal says.
+    Raises DocumentError for a value that no literal expresses.
     """
     known = _identifiers(network)
     heads = [", ".join(known[name] for name in names) for names in (network.inputs, network.outputs)]
@@ -57,13 +57,13 @@ def graph_text(network: Network) -> str:
 
 
 def quantization_text(network: Network) -> str:
-    """The text of the quantization file; "" where nothing is quantized."""
+    """Return the text of the quantization file; "" if nothing is quantized."""
     known = _identifiers(network)
     return "".join(f'"{known[name]}": {_entry(entry)};\n' for name, entry in network.quantization.items())
 
 
 def write(path: str | Path, network: Network, data: Mapping[str, bytes]) -> None:
-    """Writes a model: an archive where the path ends in .tgz, .tar.gz or .tar, and a folder otherwise.
+    """Write a model: an archive if the path ends in .tgz, .tar.gz or .tar, otherwise a folder.
 
     data: data files by the labels of the variables. The same model gives the same bytes.
     """
@@ -83,7 +83,7 @@ def _write(path: Path, contents: bytes) -> None:
 
 
 def packed(network: Network, data: Mapping[str, bytes], *, is_compressed: bool = True) -> bytes:
-    """The archive of a model; the same model gives the same bytes. Raises DocumentError as `graph_text` does."""
+    """Return the archive of a model; the same model gives the same bytes. Raises DocumentError as `graph_text` does."""
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name, contents in _files(network, data).items():
@@ -94,7 +94,7 @@ def packed(network: Network, data: Mapping[str, bytes], *, is_compressed: bool =
 
 
 def _files(network: Network, data: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files of a model by their paths."""
+    """Return the files of a model by their paths."""
     files = {GRAPH: graph_text(network).encode()}
     if network.quantization:
         files[QUANTIZATION] = quantization_text(network).encode()
@@ -138,7 +138,7 @@ def _entry(entry: Quantization) -> str:
 
 
 def literal(value: Any) -> str:
-    """A value as a literal. Raises DocumentError for one that has none: infinity, or text with both quotes."""
+    """Return a value as a literal. Raises DocumentError for infinity, and for text with both kinds of quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Where in a document something stands, and the fault that names the place, what is there, and the rule."""
+"""Places in a document, and errors that name the place, what is there, and the rule."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SHOWN_CHARACTERS = 40
 
 
 class DocumentError(FormatError):
-    """A document, data file or container that breaks a rule; its text is one line and names place and rule."""
+    """A document, data file or container breaks a rule; the text is one line and names place and rule."""
 
 
 class Source:
-    """A text and how messages call it ("" where the caller adds the path)."""
+    """A text and its name in messages ("" if the caller adds the path)."""
 
     __slots__ = ("_starts", "name", "text")
 
@@ -28,14 +28,14 @@ class Source:
         self._starts: list[int] | None = None
 
     def line_and_column(self, offset: int) -> tuple[int, int]:
-        """Both count from 1; a column is a character."""
+        """Return line and column, both from 1; a column is a character."""
         if self._starts is None:
             self._starts = [0, *(end.end() for end in _LINE_END.finditer(self.text))]
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def fault(self, offset: int, rule: str, text: str) -> DocumentError:
-        """The error to raise for what stands at the offset."""
+        """Return the error for what stands at an offset."""
         return Place(self, offset).fault(rule, text)
 
 
@@ -61,11 +61,11 @@ class Place:
         return f"{self.source.name}{', ' if self.source.name else ''}line {line}, column {column}"
 
     def fault(self, rule: str, text: str) -> DocumentError:
-        """The error to raise: place, text, and the rule in words."""
+        """Return the error: place, text, and the rule in words."""
         return DocumentError(f"{self}: {text} (rule {rule}: {RULES[rule]})")
 
 
 def quoted(text: str) -> str:
-    """The text in quotes, cut short, and without anything that would break the line of a message."""
+    """Return a text in quotes, cut short, without characters that would break a message's line."""
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
     return "'" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown) + "'"

@@ -27,9 +27,9 @@ _CHANNELS = {("conv", "filter"): 0, ("linear", "filter"): 0, ("deconv", "filter"
 def axis_of_channels(
     name: str, count: int, shape: Shape, calls: Sequence[Call], readers: Mapping[str, Sequence[int]]
 ) -> int | None:
-    """The axis with that many extents; where several have, that of the output channels of who reads the tensor.
+    """Return the axis with as many extents as there are scales; of several, the output channels of the tensor's reader.
 
-    None where no axis has.
+    None if no axis has as many.
     """
     axes = [axis for axis, extent in enumerate(shape) if extent == count]
     if len(axes) > 1:
@@ -39,7 +39,7 @@ def axis_of_channels(
 
 
 def _by_reader(name: str, calls: Sequence[Call], readers: Mapping[str, Sequence[int]]) -> int | None:
-    """The axis that the first reader has as its output channels, through transposes."""
+    """Return the axis that the first reader uses as its output channels, followed through transposes."""
     turns: list[Sequence[int]] = []
     for _ in calls:
         indices = readers.get(name, [])
@@ -60,20 +60,20 @@ def _by_reader(name: str, calls: Sequence[Call], readers: Mapping[str, Sequence[
 
 
 _BITS = (8, 16, 32)
-"""Of the types that hold codes."""
+"""Bits of the types that hold quantized values."""
 
 _OFF_GRID = 1e-3
-"""How far from a whole number of steps min may lie: what decimal literals of float32 numbers are off."""
+"""How far from a whole number of steps min may lie: the rounding error of float32 numbers in decimal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """What an entry says of a tensor: real = scale * (code - zero_point).
+    """The integer quantization that an entry states: real = scale * (q - zero_point).
 
-    dtype:  the element type that holds the codes.
-    scales, zero_points: one number, or one for each channel; as float32 and whole numbers.
-    axis:   along which the channels lie, where the entry says so by its shape; None otherwise.
-    least, most: the codes that there are, which may be fewer than the type holds.
+    dtype: the element type that holds the quantized values.
+    scales, zero_points: one number, or one for each channel; as float32 and integers.
+    axis: of the channels, if the entry states it by its shape; otherwise None.
+    least, most: the range of quantized values, which may be narrower than the type.
     """
 
     dtype: str
@@ -84,11 +84,11 @@ class Codes:
     most: int
 
     def quantization(self, axis: int | None) -> Quantization:
-        """As tensor types have it; `axis` is that of the channels where there are several."""
+        """Return the quantization of a tensor type; `axis` is that of the channels if there are several."""
         return Quantization(self.scales, self.zero_points, axis if len(self.scales) > 1 else None)
 
     def of_reals(self, values: Array, axis: int | None) -> Array:
-        """The codes of real numbers: rounded half away from zero, and clamped."""
+        """Return floats quantized: rounded half away from zero, and clamped."""
         along = [1] * values.ndim
         if len(self.scales) > 1 and axis is not None:
             along[axis] = -1
@@ -101,7 +101,9 @@ class Codes:
 
 
 def codes_of(name: str, entry: Entry) -> Codes:
-    """The codes of a tensor that is called `name`. Raises DocumentError for an entry that no integer codes express."""
+    """Return the integer quantization of tensor `name`. Raises DocumentError for an entry that integers cannot
+    express.
+    """
     if entry.operation == "zero_point_linear_quantize":
         signed, symmetric = bool(entry.attributes["signed"]), bool(entry.attributes["symmetric"])
         scale, zero = entry.tensors["scale"], entry.tensors["zero_point"]
@@ -118,7 +120,7 @@ def codes_of(name: str, entry: Entry) -> Codes:
 
 
 def _between(name: str, entry: Entry) -> Codes:
-    """Rule Q8: the steps lie between min and max, both of which have a code; zero has one where it is such a step."""
+    """Check rule Q8: min and max are quantized values, and so is zero if it lies between them."""
     signed, symmetric = (
         bool(entry.attributes.get("signed", False)),
         bool(entry.attributes.get("symmetric", False)),
@@ -186,9 +188,10 @@ _Numbers = NDArray[np.float64] | NDArray[np.int64]
 
 
 def parse(source: Source, own: Declared, tensors: Collection[str]) -> dict[str, Entry]:
-    """The entries of a quantization file by tensor. Raises DocumentError.
+    """Return the entries of a quantization file by tensor. Raises DocumentError.
 
-    own: gives the fragments of the document by name. tensors: the identifiers of the graph.
+    own: the fragments of the document by name.
+    tensors: the identifiers of the graph.
     """
     try:
         return _Parser(source, own, tensors).entries()
@@ -197,7 +200,7 @@ def parse(source: Source, own: Declared, tensors: Collection[str]) -> dict[str, 
 
 
 class _Parser(ExpressionParser):
-    """Reads quantization files."""
+    """The parser of quantization files."""
 
     def __init__(self, source: Source, own: Declared, tensors: Collection[str]) -> None:
         super().__init__(source)
@@ -250,7 +253,7 @@ class _Parser(ExpressionParser):
         return Entry(operation, tensors, attributes, Place(self.source, entry))
 
     def _values(self, call: Invocation, fragment: Fragment) -> dict[str, Expression]:
-        """The arguments by name (rules Q2, C3, C5, C6)."""
+        """Return the arguments by name (rules Q2, C3, C5, C6)."""
         fault = self.source.fault
         if call.positional:
             raise fault(call.positional[0].offset, "Q2", "an argument by position; write name = value")
@@ -295,7 +298,7 @@ class _Parser(ExpressionParser):
         return attribute
 
     def _numbers(self, parameter: Parameter, kind: Tensor, value: Expression | None) -> _Numbers:
-        """The value of a tensor parameter: rank 0, or an array of the literal's nesting."""
+        """Return the value of a tensor parameter: rank 0, or an array nested as the literal is."""
         literal = self._literal(parameter, value)
         item: Type | None = literal.type
         rank = 0
@@ -320,7 +323,7 @@ class _Parser(ExpressionParser):
     def _check_values(
         self, call: Invocation, tensors: dict[str, _Numbers], attributes: dict[str, Any]
     ) -> None:
-        """Rules Q5 and Q10: what values make sense together."""
+        """Check that values fit together (rules Q5 and Q10)."""
 
         def fault(name: str, rule: str, text: str) -> DocumentError:
             offset = next((value.offset for given, _, value in call.named if given == name), call.offset)
@@ -343,7 +346,7 @@ class _Parser(ExpressionParser):
 
 
 def _extents(value: Any) -> tuple[int, ...] | None:
-    """The extents of nested lists; None for jagged ones."""
+    """Return the extents of nested lists; None for jagged ones."""
     if not isinstance(value, list):
         return ()
     if not value:

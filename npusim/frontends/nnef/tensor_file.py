@@ -16,7 +16,7 @@ from npusim.frontends.nnef.places import DocumentError
 
 HEADER_BYTES = 128
 OLD_HEADER_BYTES = 132
-"""What old tools wrote: four bytes too many at the header's end."""
+"""The header that old tools wrote: four bytes too many at its end."""
 
 MOST_RANK = 8
 _MAGIC = b"\x4e\xef"
@@ -41,10 +41,10 @@ _WHOLE_BITS = (8, 16, 32, 64)
 class TensorFile:
     """The contents of a tensor file.
 
-    values:    in their own type, in the file's shape; integers of fewer than 8 bits are int8 or uint8.
+    values: in their own type, in the file's shape; integers of fewer than 8 bits are int8 or uint8.
     item_type: its code in the header.
-    bits:      of an item in the file.
-    warning:   what is odd about the file, or "".
+    bits: of an item in the file.
+    warning: what is unusual about the file, or "".
     """
 
     values: NDArray[Any]
@@ -59,12 +59,12 @@ class TensorFile:
 
     @property
     def quantized(self) -> bool:
-        """Whether the items are codes, which the quantization file gives a meaning."""
+        """Whether the items are quantized values, whose scale is in the quantization file."""
         return self.item_type in (QUANTIZED_UNSIGNED, QUANTIZED_SIGNED)
 
 
 def parse(data: bytes | mmap.mmap, name: str) -> TensorFile:
-    """The contents of a tensor file that is called `name`. Raises DocumentError, naming file and rule."""
+    """Return the contents of tensor file `name`. Raises DocumentError that names file and rule."""
     if (provisional := _provisional(data, name)) is not None:
         return provisional
     if len(data) < HEADER_BYTES:
@@ -98,10 +98,12 @@ def parse(data: bytes | mmap.mmap, name: str) -> TensorFile:
 
 
 def dump(values: NDArray[Any], *, quantized: bool = False, bits: int | None = None) -> bytes:
-    """A tensor file of the values, which are float, integer or bool.
+    """Return a tensor file of values, which are float, integer or bool.
 
-    quantized: whether integers are codes. bits: 1 to 7 packs integers that fit; None is the width of their type,
-    and 1 for bool. Raises ValueError for a rank above 8 or another type.
+    quantized: whether integers are quantized values.
+    bits: 1 to 7 packs integers that fit; None is the width of their type, and 1 for bool.
+
+    Raises ValueError for a rank above 8 or another type.
     """
     kind = values.dtype.kind
     if values.ndim > MOST_RANK or kind not in "fiub" or (kind == "f" and values.dtype.itemsize > 8):
@@ -126,10 +128,10 @@ def dump(values: NDArray[Any], *, quantized: bool = False, bits: int | None = No
 
 
 def _provisional(data: bytes | mmap.mmap, name: str) -> TensorFile | None:
-    """The contents of a file in the layout of the provisional format, or None for another file.
+    """Return the contents of a file in the layout of the provisional format; None for another file.
 
     That header has its own length, then rank and extents, item type and bits in a byte each, and the length of a
-    quantization text, which this reader does not know.
+    quantization text, which this reader ignores.
     """
     if len(data) < _PROVISIONAL.size or data[: len(_MAGIC) + 2] != _MAGIC + b"\x01\x00":
         return None
@@ -159,7 +161,7 @@ def _item_type(name: str, code: int, bits: int, data: bytes | mmap.mmap) -> int:
         raise _fault(name, "V5", f"{_ITEM_TYPES[code]} of {bits} bits is not defined")
     if code == UNSIGNED and any(data[_HEADER.size : _HEADER.size + 4]):
         return (
-            SIGNED  # before there was a code of their own, signed integers were marked in the reserved bytes
+            SIGNED  # Before signed integers had a code of their own, they were marked in the reserved bytes.
         )
     return code
 

@@ -1,1 +1,1 @@
-"""Paddle inference models: `.pdmodel` with its parameters."""
+"""The front end for Paddle inference models: `.pdmodel` with its parameters."""

@@ -70,28 +70,30 @@ def messages() -> Mapping[str, Any]:
                 added.type, added.type_name = kinds.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
             else:
                 added.type = getattr(kinds, f"TYPE_{kind.upper()}")
-    pool = descriptor_pool.DescriptorPool()  # one of our own: Paddle itself may be imported beside npusim
+    pool = (
+        descriptor_pool.DescriptorPool()
+    )  # a pool of our own, because Paddle itself may be imported beside npusim
     pool.Add(file)
     kinds_of = {name: pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in _MESSAGES}
     return {name: message_factory.GetMessageClass(kind) for name, kind in kinds_of.items()}
 
 
 PROGRAM = "__model__"
-"""The program of a model that is a folder."""
+"""The name of the program file of a model that is a folder."""
 SUFFIX, PARAMETERS = ".pdmodel", ".pdiparams"
 
 _MOST_LEVELS, _MOST_DESCRIPTION = 16, 1 << 12
-"""Levels of sequences, and bytes of the description of a tensor: an element type and its sizes."""
+"""Limits for a damaged file: levels of sequences, and bytes of a tensor's description (element type and sizes)."""
 
 
 def parameters(path: Path, names: Sequence[str]) -> dict[str, Array]:
-    """Return the parameters of a program file by name. Raises FormatError where they are missing or damaged."""
+    """Return the parameters of a program file by name. Raises FormatError if they are missing or damaged."""
     if not names:
         return {}
     wanted = ("__params__", "params") if path.name == PROGRAM else (path.with_suffix(PARAMETERS).name,)
     for each in (path.with_name(name) for name in wanted):
         if each.is_file():
-            return _tensors(each, sorted(names))  # in the order of their names, which the file does not say
+            return _tensors(each, sorted(names))  # in the order of their names, because the file has none
     if path.name != PROGRAM:
         raise FormatError(f"has {len(names)} parameters, and no {wanted[0]} lies beside it; put it there")
     found: dict[str, Array] = {}
@@ -106,7 +108,7 @@ def parameters(path: Path, names: Sequence[str]) -> dict[str, Array]:
 
 
 def _tensors(path: Path, names: Sequence[str]) -> dict[str, Array]:
-    """The tensors of a file, which are to be as many as the names."""
+    """Return the tensors of a file by name. Raises FormatError unless they are as many as the names."""
     stream = _Stream(path)
     found = {name: stream.tensor(name) for name in names}
     if rest := len(stream.data) - stream.at:
@@ -117,14 +119,14 @@ def _tensors(path: Path, names: Sequence[str]) -> dict[str, Array]:
 
 
 class _Stream:
-    """A file of tensors, one behind the other."""
+    """A file of tensors, one behind the other, and the place up to which it is read."""
 
     def __init__(self, path: Path) -> None:
         self._name, self.at = path.name, 0
         self.data = user_file.mapped(path, user_file.MODEL, FormatError, path.name)
 
     def tensor(self, name: str) -> Array:
-        """A version, levels of sequences, a version, a description with its length, and the elements."""
+        """Read a tensor: version, levels of sequences, version, a description with its length, and the elements."""
         where = f"{self._name}: tensor {quoted(name)}"
         version, levels = self._numbers("<IQ", where)
         for _ in range(levels if levels <= _MOST_LEVELS and not version else 0):
@@ -152,7 +154,7 @@ class _Stream:
         return struct.unpack_from(form, self.data, self._skip(struct.calcsize(form), where))
 
     def _skip(self, count: int, where: str) -> int:
-        """Go on by so many bytes, and return where they begin."""
+        """Go on by some bytes, and return where they begin."""
         begin, self.at = self.at, self.at + count
         if self.at > (size := len(self.data)):
             raise FormatError(

@@ -1,4 +1,4 @@
-"""Programs of Paddle as networks: blocks of operators that read and write variables."""
+"""Networks of Paddle programs: blocks of operators that read and write variables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def network_of(path: Path) -> Network:
         raise FormatError(f"is no Paddle model: {' '.join(str(fault).split())[:120]}") from None
     if not program.blocks or not program.blocks[0].ops:
         raise FormatError("is no Paddle model: its program has no block with operators")
-    if any(isinstance(text, bytes) for text in _texts(program.blocks[0])):  # what is no UTF-8
+    if any(
+        isinstance(text, bytes) for text in _texts(program.blocks[0])
+    ):  # bytes are names that are no UTF-8
         raise FormatError("is damaged: a name in it is no UTF-8 text")
     return _Program(path, program).network()
 
@@ -54,10 +56,12 @@ def _texts(block: Any) -> Iterator[Any]:
 
 @dataclass(slots=True)
 class _Program:
-    """The main block of a program on its way into a network.
+    """The main block of a program, while it becomes a network.
 
-    current: the name of the value that a variable has at this place of the program: operators may write one again.
-    whole:   values that are whole numbers, the quantized ones of `fake_quantize_*`.
+    variables: the declarations by name.
+    current: the value that a variable has at this point; operators may write a variable again.
+    made: all names of values so far.
+    whole: values that are integers, the results of `fake_quantize_*`.
     """
 
     path: Path
@@ -100,7 +104,7 @@ class _Program:
         )
 
     def _add(self, said: Operation) -> None:
-        """Add an operator as nodes on the values that its variables have, and give its results values of their own."""
+        """Add the nodes of an operator, on the values that its variables have at this point."""
         current, entry = self.current, row(said.type)
         inputs = {
             slot: tuple([current.get(name, name) for name in names]) for slot, names in said.inputs.items()
@@ -112,14 +116,14 @@ class _Program:
         self.nodes += made
         written = {name for node in made for name in node.outputs}
         for slot, names in said.outputs.items():
-            # Statistics and scales that training would go on with are outputs, too, and stay what they are.
+            # Statistics and scales for further training are outputs too; without a node they keep their values.
             pairs = [pair for pair in zip(names, outputs[slot], strict=True) if pair[1] in written]
             current |= dict(pairs)
             if entry is None:
                 self.foreign |= {value: self._value(value, name) for name, value in pairs}
 
     def _nodes(self, operation: Operation, entry: Row | None) -> list[Node]:
-        """The nodes of an operator, and their new constants."""
+        """Return the nodes of an operator, and add their new constants."""
         parts = Parts(operation, self.constants)
         if operation.type in WRITTEN_OUT:
             WRITTEN_OUT[operation.type](parts)
@@ -133,7 +137,7 @@ class _Program:
         return parts.nodes
 
     def _fresh(self, name: str) -> str:
-        """A name for a value of a variable that nothing has yet."""
+        """Return a new name for a value of a variable."""
         fresh, count = name, 1
         while fresh in self.made:
             count += 1
@@ -142,7 +146,7 @@ class _Program:
         return fresh
 
     def _value(self, value: str, name: str) -> Value:
-        """What a variable says of a value: element type and sizes, of which those below 0 are open."""
+        """Return what a variable declares of a value: element type and sizes, open ones below 0."""
         variable = self.variables.get(name)
         if variable is None or not variable.type.HasField("dense_tensor"):
             return Value(value, "no tensor", None)
@@ -167,13 +171,13 @@ def _operation(operator: Any, number: int) -> Operation:
 
 
 def _column(operation: Operation) -> int:
-    """The place of a feed among the inputs, or of a fetch among the outputs."""
+    """Return the place of a feed among the inputs, or of a fetch among the outputs."""
     column = operation.attributes.get("col", 0)
     return column if isinstance(column, int) else 0
 
 
 def _node(operation: Operation, entry: Row | None) -> Node:
-    """The node of an operator, its inputs and outputs in the order of its row."""
+    """Return the node of an operator, with inputs and outputs in the order of its row."""
     slots = [*operation.inputs] if entry is None else [name.rstrip("?*") for name in entry.inputs.split()]
     inputs = tuple([name for slot in slots for name in operation.inputs.get(slot, ())])
     outputs: list[str] = []
@@ -190,7 +194,7 @@ def _node(operation: Operation, entry: Row | None) -> Node:
 
 
 def _attribute(attribute: Any) -> tuple[str, Any]:
-    """The name and the plain value of an attribute; None where it is a block or a variable."""
+    """Return the name and plain value of an attribute; None for a block or a variable."""
     name, value = attribute.name, getattr(attribute, ATTRIBUTES.get(attribute.type, "name"))
     if attribute.type not in ATTRIBUTES:
         return name, None

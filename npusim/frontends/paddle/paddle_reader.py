@@ -1,4 +1,4 @@
-"""Paddle inference models to graphs."""
+"""The reader of Paddle inference models: recognition, and the graph of a program."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 
 _MAIN_BLOCK = b"\x08\x00\x10" + b"\xff" * 9 + b"\x01"
-"""How block 0 without a parent begins."""
+"""The first bytes of block 0, which has no parent."""
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file begins with the main block of a program, or is called as files of Paddle are; a folder has one."""
+    """Return whether a file begins with a program's main block or has a name of Paddle's; a folder contains a
+    program.
+    """
     if path.is_dir():
         return (path / PROGRAM).is_file()
     after = next((place for place, byte in enumerate(head[1:11], 2) if byte < 0x80), 0)
@@ -39,7 +41,7 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
 
 
 def _row_of(node: Node) -> Row | None:
-    """The row of an operator; what is written out has those of ONNX."""
+    """Return the row of an operator; nodes that replace an operator are ONNX's."""
     from npusim.frontends.onnx.operations.onnx_table import row as of_onnx
     from npusim.frontends.paddle.operations.paddle_table import row
 
@@ -59,4 +61,4 @@ WORDS = Vocabulary(
     states=" (its variable)",
     ends=_CUT,
 )
-"""What the shared reader needs to know of Paddle: its rows, and words for messages."""
+"""What the shared reader needs to know of Paddle."""

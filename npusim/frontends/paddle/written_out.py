@@ -1,4 +1,4 @@
-"""Operators of Paddle that are written out in operations of ONNX: quantization, and recurrent layers.
+"""Paddle operators that are replaced by ONNX nodes: quantization, and recurrent layers.
 
 A scale of Paddle is the largest magnitude: quantized values are `x / scale * 127`, rounded.
 """
@@ -17,7 +17,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
 
 WHOLE = ("fake_quantize_moving", "fake_quantize_range")
-"""How operators begin whose results are quantized values as whole numbers."""
+"""First words of the operators whose results are quantized values, as integers."""
 
 _MOST = np.float32(127)
 """The largest quantized value."""
@@ -25,7 +25,7 @@ _MOST = np.float32(127)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operator as a program has it: its variables by slot, and plain attributes."""
+    """An operator of a program: its variables by slot, and plain attributes."""
 
     type: str
     name: str
@@ -36,7 +36,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Parts:
-    """The nodes that an operator is written out in, and the constants that they read."""
+    """The nodes that replace an operator, and their constants."""
 
     said: Operation
     constants: Mapping[str, Array]
@@ -44,25 +44,25 @@ class Parts:
     made: dict[str, Array] = field(default_factory=dict)
 
     def fault(self, text: str) -> GraphError:
-        """The error to raise for the operator."""
+        """Return the error for the operator."""
         return Node(self.said.type, PADDLE, self.said.name, (), (), {}).fault(text)
 
     def variable(self, slot: str) -> str:
-        """The value of an input or output. Raises GraphError where it is left out."""
+        """Return the value of an input or output. Raises GraphError if it is left out."""
         found = self.said.inputs.get(slot) or self.said.outputs.get(slot)
         if not found:
             raise self.fault(f"{slot} is left out, it must be there")
         return found[0]
 
     def whole(self, name: str, default: int) -> int:
-        """An attribute that is a whole number."""
+        """Return an attribute that is an integer."""
         value = self.said.attributes.get(name, default)
         if not isinstance(value, int):
             raise self.fault(f"{name} is {str(value)[:60]}, must be a whole number")
         return value
 
     def known(self, slot: str, place: int = 0) -> Any:
-        """The array of an input. Raises GraphError for what is no parameter of the file."""
+        """Return the array of an input. Raises GraphError if it is no parameter of the file."""
         self.variable(slot)
         name = self.said.inputs[slot][place]
         if name not in self.constants:
@@ -70,7 +70,7 @@ class Parts:
         return self.constants[name]
 
     def constant(self, name: str, data: Any) -> str:
-        """A new constant."""
+        """Add a constant, and return its name."""
         self.made[full := f"{self.said.name}/{name}"] = np.asarray(data, order="C")
         return full
 
@@ -84,7 +84,7 @@ class Parts:
 
 
 def _codes(c: Parts, scale: Any, most: np.float32 = _MOST, slot: str = "") -> tuple[str, str]:
-    """The names of the constants that are scale and zero point, for these largest magnitudes."""
+    """Return the names of new constants for scale and zero point, for these largest magnitudes."""
     numbers = np.asarray(scale, np.float32).reshape(-1)
     if c.whole("bit_length", 8) != 8 or (c.said.inputs.get("ZeroPoint") and np.any(c.known("ZeroPoint"))):
         raise c.fault("npusim has symmetric quantization to 8 bits of Paddle")
@@ -96,7 +96,9 @@ def _codes(c: Parts, scale: Any, most: np.float32 = _MOST, slot: str = "") -> tu
 
 
 def _one_way(operation: str) -> Callable[[Parts], None]:
-    """QuantizeLinear or DequantizeLinear, with scales along an axis where there are several."""
+    """Return the function that adds QuantizeLinear or DequantizeLinear, with scales along an axis if there are
+    several.
+    """
 
     def write(c: Parts) -> None:
         if c.said.attributes.get("only_observer"):
@@ -111,7 +113,7 @@ def _one_way(operation: str) -> Callable[[Parts], None]:
 
 
 def _whole(c: Parts, name: str) -> str:
-    """A value as int8; older files have weights that are whole numbers in float32."""
+    """Return a value as int8; older files store such weights as float32 integers."""
     data = c.constants.get(name)
     if data is None or data.dtype == np.int8:
         return name
@@ -122,9 +124,9 @@ def _whole(c: Parts, name: str) -> str:
 
 
 def _both(c: Parts) -> None:
-    """Quantize and dequantize by a scale of training, or a parameter by its own largest magnitudes.
+    """Quantize and dequantize by a trained scale, or a parameter by its own largest magnitudes.
 
-    Where sums are multiplied by scales later ("fake_quantize" alone), the quantized values become whole numbers.
+    If sums are multiplied by scales later ("fake_quantize" alone), the quantized values become integers.
     """
     along: dict[str, int] = {}
     if c.said.inputs.get("InScale"):
@@ -143,22 +145,24 @@ def _both(c: Parts) -> None:
 
 
 def _from_sums(c: Parts) -> None:
-    """Sums of whole numbers times the scales of weights, one or by output channel, and of inputs."""
+    """Multiply integer sums by the scales of weights, one or per output channel, and of inputs."""
     slot = "Scales" if "Scales" in c.said.inputs else "Scale"
     bits = c.said.attributes.get("quant_bits") or []
     ranges = [2.0 ** (int(each) - 1) - 1 for each in bits] or [float(c.said.attributes.get("max_range", 127))]
     factor = np.ones(1, np.float32)
     for place, most in zip(range(len(c.said.inputs.get(slot, "?"))), ranges, strict=False):
         factor = factor * np.asarray(c.known(slot, place), np.float32).reshape(-1) / np.float32(most)
-    images = factor.size > 1 and c.whole("quant_axis", 0) == 0  # of convolutions, not of products of matrices
+    images = (
+        factor.size > 1 and c.whole("quant_axis", 0) == 0
+    )  # images of convolutions, not products of matrices
     factor = factor.reshape((-1, 1, 1) if images else (-1,) if factor.size > 1 else ())
     c.node("Mul", (c.variable("X"), c.constant("factor", factor)), c.variable("Out"))
 
 
 def factors(c: Parts, whole: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """The inputs of a weighted sum, of which the factors become quantized values where they can.
+    """Return the inputs of a weighted sum, with its factors quantized if scales are known.
 
-    Either attributes have their scales (`enable_int8`, as Paddle Lite writes it), or the first is among `whole`.
+    The scales are attributes (`enable_int8`, as Paddle Lite writes it), or the first factor is among `whole`.
     """
     inputs, slots = dict(c.said.inputs), FACTORS[c.said.type]
     if any(slot not in inputs for slot in slots) or inputs[slots[1]][0] not in c.constants:
@@ -179,22 +183,22 @@ FACTORS = {
     **dict.fromkeys(("conv2d", "depthwise_conv2d", "conv2d_transpose"), ("Input", "Filter")),
     **dict.fromkeys(("mul", "matmul", "matmul_v2"), ("X", "Y")),
 }
-"""By operator: the factors of its weighted sum."""
+"""The factors of each operator's weighted sum."""
 
 
 def _same(c: Parts) -> None:
-    """An operator that only observes."""
+    """Pass the input on, for an operator that only observes it."""
     c.node("Identity", (c.variable("X"),), c.variable("Out"))
 
 
 # Recurrent layers
 
 _ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
-"""By mode: ONNX's gates in Paddle's order of them: i, f, c, o to i, o, f, c; and r, z, h to z, r, h."""
+"""By mode: the place of each of ONNX's gates among Paddle's: i, f, c, o to i, o, f, c; and r, z, h to z, r, h."""
 
 
 def _rnn(c: Parts) -> None:
-    """Layers one on the other, of which each gives [steps, batch, directions * hidden]."""
+    """Add stacked layers, each of which gives [steps, batch, directions * hidden]."""
     mode, layers = str(c.said.attributes.get("mode", "LSTM")), c.whole("num_layers", 1)
     directions = 2 if c.said.attributes.get("is_bidirec") else 1
     names, states = c.said.inputs.get("WeightList", ()), c.said.inputs.get("PreState", ())
@@ -230,7 +234,7 @@ def _rnn(c: Parts) -> None:
 
 
 def _ordered(c: Parts, mode: str, data: Any) -> Array:
-    """Weights or biases of all gates in ONNX's order."""
+    """Return the weights or biases of all gates in ONNX's order."""
     order = _ORDERS[mode]
     if data.size == 0 or data.ndim == 0 or data.shape[0] % len(order):
         raise c.fault(f"weights of shape {list(data.shape)} are not those of {len(order)} gates")
@@ -251,4 +255,4 @@ WRITTEN_OUT: Mapping[str, Callable[[Parts], None]] = {
     "moving_average_abs_max_scale": _same,
     "rnn": _rnn,
 }
-"""By operator of Paddle: how it is written out."""
+"""The functions that replace operators of Paddle, by operator."""

@@ -1,4 +1,4 @@
-"""The other way: graphs as NNEF models, for whoever has an operation that NNEF has, too."""
+"""Graphs as NNEF models."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from npusim.kernels.graph.graph import Graph, Node
 
 
 def write(path: str | Path, graph: Graph) -> None:
-    """Writes a graph: an archive where the path ends in .tgz, .tar.gz or .tar, and a folder otherwise.
+    """Write a graph: an archive if the path ends in .tgz, .tar.gz or .tar, otherwise a folder.
 
-    Raises GraphError for what NNEF does not express, naming the layers.
+    Raises GraphError that names the layers which NNEF cannot express.
     """
     network, data = network_of(graph)
     nnef_writer.write(path, network, data)
 
 
 def written(graph: Graph) -> bytes:
-    """The archive of a graph, with gzip. Raises GraphError likewise."""
+    """Return the archive of a graph, with gzip. Raises GraphError as `write` does."""
     return nnef_writer.packed(*network_of(graph))
 
 
 def unpacked(graph: Graph) -> bytes:
-    """The archive of a graph, without gzip. Raises GraphError likewise."""
+    """Return the archive of a graph, without gzip. Raises GraphError as `write` does."""
     return nnef_writer.packed(*network_of(graph), is_compressed=False)
 
 
 def operators() -> frozenset[str]:
-    """The operators that become operations of NNEF, where their parameters allow it."""
+    """Return the operators that become operations of NNEF, if their parameters allow it."""
     return frozenset(CONVERT)
 
 
 def network_of(graph: Graph) -> tuple[Network, dict[str, bytes]]:
-    """The network of a graph, and its data files by label. Raises GraphError likewise."""
+    """Return the network of a graph, and its data files by label. Raises GraphError as `write` does."""
     if graph.states:
         raise GraphError(f"{graph.name}: has states, which NNEF does not have")
     return Export(graph).network(_convert)

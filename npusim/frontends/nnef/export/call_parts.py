@@ -1,4 +1,4 @@
-"""Operators that become several calls of NNEF, or calls with other operands: windows the other way, norms, pieces."""
+"""Operators that become several NNEF calls, or calls with other operands: transposed windows, norms, blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _number(node: Node, position: int = 0) -> int:
 
 
 def of_reals(convert: Convert) -> Convert:
-    """Operators whose codes NNEF computes otherwise."""
+    """Return the conversion of an operator that NNEF defines on floats only; quantized operands are refused."""
 
     def checked(e: Export, node: Node) -> None:
         if not e.kind(_number(node)).real:
@@ -46,7 +46,7 @@ def bias_of(e: Export, node: Node) -> Operand:
 
 
 def row_of_channels(e: Export, number: int, scaling: Scaling | None) -> str:
-    """A vector as a row [1, channels]."""
+    """Return a vector as a row [1, channels]."""
     tensor = e.graph.tensors[number]
     if scaling is not None and scaling.axis is not None:
         scaling = Scaling(scaling.scales, scaling.zero_points, 1)
@@ -61,7 +61,7 @@ def row_of_channels(e: Export, number: int, scaling: Scaling | None) -> str:
 
 
 def transposed(e: Export, node: Node) -> None:
-    """deconv with the size of its result, which says what pixels no window reaches."""
+    """Add deconv with the size of its result, which includes pixels that no window reaches."""
     how: Any = node.parameters
     image, weights = _number(node), _number(node, 1)
     before, filter_, result = e.kind(image).shape, e.kind(weights).shape, e.kind(node.outputs[0]).shape
@@ -100,7 +100,7 @@ def _filter(e: Export, number: int) -> str:
 
 
 def root_of_mean_squares(e: Export, node: Node) -> None:
-    """rms_pool."""
+    """Add rms_pool."""
     how: Any = node.parameters
     e.result(
         node,
@@ -118,7 +118,7 @@ def root_of_mean_squares(e: Export, node: Node) -> None:
 
 
 def norm(e: Export, node: Node) -> None:
-    """l1_normalization and l2_normalization with something added to the divisor."""
+    """Add l1_normalization or l2_normalization with a number added to the divisor."""
     how: Any = node.parameters
     name = e.last(_number(node))
     e.result(node, f"l{how.p}_normalization", name, axes=list(how.axes), bias=how.epsilon, epsilon=0.0)
@@ -128,7 +128,7 @@ _LEAST_NORM = 1e-6
 
 
 def l2(e: Export, node: Node) -> None:
-    """l2_normalization, whose divisor is a millionth at least; of codes it has no such limit."""
+    """Add l2_normalization, whose divisor is at least a millionth; for quantized values it has no such limit."""
     how: Any = node.parameters
     number = _number(node)
     axis = how.axis % len(e.kind(number).shape)
@@ -137,7 +137,7 @@ def l2(e: Export, node: Node) -> None:
 
 
 def batch(e: Export, node: Node) -> None:
-    """batch_normalization, whose channels are the second axis."""
+    """Add batch_normalization, whose channels are the second axis."""
     how: Any = node.parameters
     number = _number(node)
     rank = len(e.kind(number).shape)
@@ -152,7 +152,7 @@ def batch(e: Export, node: Node) -> None:
 
 
 def local_response(e: Export, node: Node) -> None:
-    """local_response_normalization over the channels of images, centred windows."""
+    """Add local_response_normalization over the channels of images, with centred windows."""
     how: Any = node.parameters
     number = _number(node)
     rank = len(e.kind(number).shape)
@@ -171,11 +171,11 @@ def local_response(e: Export, node: Node) -> None:
     )
 
 
-# Elements
+# Elementwise operators
 
 
 def clipped(e: Export, node: Node) -> None:
-    """clamp, or max or min where there is one limit."""
+    """Add clamp, or max or min for a single limit."""
     how: Any = node.parameters
     limits = [limit for limit in (how.least, how.most) if limit is not None]
     if not limits:
@@ -185,7 +185,7 @@ def clipped(e: Export, node: Node) -> None:
 
 
 def selected(e: Export, node: Node) -> None:
-    """Operands of one shape."""
+    """Add select, whose operands have one shape."""
     shapes = {e.kind(number).shape for number in node.inputs if number is not None}
     if len(shapes) > 1:
         raise GraphError("npusim writes a choice by rows as no NNEF")
@@ -193,7 +193,7 @@ def selected(e: Export, node: Node) -> None:
 
 
 def exclusive_or(e: Export, node: Node) -> None:
-    """One and not the other, or the other way round."""
+    """Add exclusive or: one and not the other, or the reverse."""
     result = node.outputs[0]
     kind, names = e.kind(result), [e.last(_number(node, place)) for place in range(2)]
     parts = []
@@ -204,7 +204,7 @@ def exclusive_or(e: Export, node: Node) -> None:
 
 
 def summed(e: Export, node: Node) -> None:
-    """One operand after the other."""
+    """Add operands one after the other."""
     numbers = [number for number in node.inputs if number is not None]
     total, result = e.last(numbers[0]), node.outputs[0]
     for number in numbers[1:-1]:
@@ -221,11 +221,11 @@ def squared_difference(e: Export, node: Node) -> None:
     e.result(node, "sqr", difference)
 
 
-# Pieces
+# Parts of tensors
 
 
 def unpacked(e: Export, node: Node) -> None:
-    """unstack."""
+    """Add unstack."""
     how: Any = node.parameters
     number = _number(node)
     names = []
@@ -239,7 +239,7 @@ def unpacked(e: Export, node: Node) -> None:
 
 
 def repeated(e: Export, node: Node) -> None:
-    """tile of a tensor with as many axes."""
+    """Add tile of a tensor that gets as many axes."""
     number, result = _number(node), node.outputs[0]
     own, wide = e.kind(number), e.kind(result).shape
     shape, name = (1,) * (len(wide) - len(own.shape)) + own.shape, e.last(number)
@@ -251,7 +251,7 @@ def repeated(e: Export, node: Node) -> None:
 
 
 def in_blocks(apart: Callable[[Any, tuple[int, ...]], list[int]]) -> Convert:
-    """Blocks of images: what is cut apart, and transposed."""
+    """Return the conversion of blocks of images: a reshape into blocks, and a transpose."""
 
     def convert(e: Export, node: Node) -> None:
         number, result = _number(node), node.outputs[0]
@@ -294,4 +294,4 @@ PARTS: dict[str, Convert] = {
     "transpose_conv": transposed,
     "unpack": unpacked,
 }
-"""How each of these operators becomes calls."""
+"""The conversions of these operators."""

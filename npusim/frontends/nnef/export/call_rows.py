@@ -1,4 +1,4 @@
-"""How each operator becomes calls of NNEF."""
+"""The table of operators that are written as NNEF calls, with their conversions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ELEMENTWISE = {
     "quantize": "copy",
     "dequantize": "copy",
 }
-"""Operators of elements, called as NNEF calls them."""
+"""NNEF's names of elementwise operators."""
 
 
 def _inputs(node: Node) -> list[int]:
@@ -44,7 +44,7 @@ def _inputs(node: Node) -> list[int]:
 
 
 def _elements(e: Export, node: Node) -> None:
-    """Operands of lower rank get ones in front, where NNEF would have them behind."""
+    """Add an elementwise call; operands of lower rank get leading axes, because NNEF would add trailing ones."""
     numbers = _inputs(node)
     rank = len(e.kind(node.outputs[0]).shape)
     images = [number for number in numbers if len(e.kind(number).shape) == 4]
@@ -257,7 +257,7 @@ def _tile(e: Export, node: Node) -> None:
 
 
 def _resize(e: Export, node: Node) -> None:
-    """Whole factors; the border is that of the image."""
+    """Add an upsampling by whole factors, with the border of the image."""
     how: Any = node.parameters
     image = _inputs(node)[0]
     old, new = e.kind(image).shape[1:3], how.size
@@ -308,4 +308,4 @@ CONVERT: dict[str, Callable[[Export, Node], None]] = {
     "gather": _gather,
     "tile": _tile,
 }
-"""How each operator becomes calls."""
+"""The conversions of all operators that npusim writes as NNEF."""

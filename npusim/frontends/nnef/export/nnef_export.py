@@ -1,7 +1,7 @@
-"""A graph on its way into an NNEF model: calls, entries of the quantization file, and data files.
+"""The construction of an NNEF model from a graph: calls, quantization entries and data files.
 
-Images lie channels-first in NNEF: they are transposed when somebody needs them so, or needs them back, and stay as they
-are through operations on elements.
+Images are channels-first in NNEF. They are transposed when an operation needs the other order, and stay as they are
+through elementwise operations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Convert = Callable[["Export", Node], None]
 
 
 class Export:
-    """A graph on its way into calls; tensors are known by their numbers, and channels-first twins by `firsts`."""
+    """A graph on its way into calls; tensors are known by their numbers, and `firsts` has channels-first copies."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -52,7 +52,7 @@ class Export:
         self.firsts: dict[int, str] = {}
 
     def network(self, convert: Convert) -> tuple[Network, dict[str, bytes]]:
-        """The network and its data files by label; `convert` adds the calls of a node."""
+        """Return the network and its data files by label; `convert` adds the calls of a node."""
         graph = self.graph
         inputs = []
         for number in graph.inputs:
@@ -67,13 +67,13 @@ class Export:
         return whole, self._data
 
     def _refused(self, node: Node) -> None:
-        """A node that is refused has results nevertheless, for those behind it, which may be refused too."""
+        """Give a refused node results all the same, so that nodes behind it can be examined too."""
         self.lasts |= dict.fromkeys(node.outputs, "")
 
     # Names and calls
 
     def fresh(self, number: int, suffix: str = "") -> str:
-        """A name that no tensor has yet."""
+        """Return a name that no tensor has yet."""
         stem = self.graph.tensors[number].name.split(";")[0] + suffix
         name, count = stem, 1
         while name in self._items:
@@ -82,7 +82,7 @@ class Export:
         return name
 
     def kind(self, number: int) -> TensorType:
-        """The type of a tensor of the graph."""
+        """Return the type of a tensor of the graph."""
         return self.graph.tensors[number].type
 
     def call(
@@ -93,7 +93,7 @@ class Export:
         *tensors: Operand | tuple[Operand, ...],
         **attributes: Any,
     ) -> str:
-        """Adds a call with one result of this type, and gives its name."""
+        """Add a call with one result of this type, and return its name."""
         self.calls.append(self._made(operation, (name,), kind, tensors, attributes))
         self.note(name, kind)
         return name
@@ -106,7 +106,7 @@ class Export:
         tensor: str,
         **attributes: Any,
     ) -> None:
-        """Adds a call whose result is an array."""
+        """Add a call whose result is an array."""
         self.calls.append(self._made(operation, (tuple(names),), kinds[0], (tensor,), attributes))
         for name, kind in zip(names, kinds, strict=True):
             self.note(name, kind)
@@ -120,7 +120,7 @@ class Export:
         return Call(operation, results, operands, attributes, item, _NOWHERE)
 
     def note(self, name: str, kind: TensorType) -> None:
-        """What a tensor holds, and its codes."""
+        """Record the kind of values of a tensor, and its quantization."""
         if kind.quantization is None and kind.dtype not in DTYPES.values():
             raise GraphError(f"tensor {name!r}: NNEF has no {kind.dtype}")
         if kind.quantization is None:
@@ -132,7 +132,7 @@ class Export:
     # Tensors
 
     def last(self, number: int) -> str:
-        """A tensor as the graph has it."""
+        """Return a tensor in the graph's order of axes."""
         if number not in self.lasts:
             tensor = self.graph.tensors[number]
             if tensor.constant:
@@ -145,7 +145,7 @@ class Export:
         return self.lasts[number]
 
     def first(self, number: int) -> str:
-        """An image with its channels first."""
+        """Return an image channels-first."""
         if number not in self.firsts:
             tensor = permuted_tensor(self.graph.tensors[number], TO_CHANNELS_FIRST)
             if tensor.constant:
@@ -159,7 +159,7 @@ class Export:
         return self.firsts[number]
 
     def variable(self, number: int, tensor: Tensor, array: Array | None = None) -> str:
-        """A variable with the data of a constant, which may be given in another shape."""
+        """Add a variable with the data of a constant, which may be given in another shape."""
         data = tensor.array if array is None else array
         if data is None:
             raise GraphError(f"constant {tensor.name!r} is known by its size only")
@@ -179,7 +179,7 @@ class Export:
         first: bool = False,
         **attributes: Any,
     ) -> None:
-        """The only result of a node: `first` with its channels first; a fused activation follows."""
+        """Set the only result of a node, channels-first if stated, followed by its fused activation."""
         number = node.outputs[0]
         kind = self.kind(number)
         if first:
@@ -200,12 +200,12 @@ class Export:
         (self.firsts if first else self.lasts)[number] = name
 
     def is_first(self, number: int) -> bool:
-        """Whether a tensor is there with its channels first, and not as the graph has it."""
+        """Return whether a tensor exists only channels-first."""
         return number in self.firsts and number not in self.lasts
 
 
 def _entry(kind: TensorType, scaling: Scaling) -> Quantization:
-    """An entry of the quantization file; several values lie along their axis."""
+    """Return an entry of the quantization file; several values lie along their axis."""
     before = (1,) * scaling.axis if scaling.axis is not None else ()
     shape = (*before, len(scaling.scales)) if scaling.axis is not None else ()
     numbers: Any = {

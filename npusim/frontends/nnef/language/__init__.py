@@ -1,1 +1,1 @@
-"""The language of NNEF documents: its elements, grammar, types, checks and the expansion of fragments."""
+"""The language of NNEF documents: lexer, grammar, types, checks and the expansion of fragments."""

@@ -1,7 +1,7 @@
-"""The expansion of a checked document: fragments are entered, attributes evaluated, and what is left is calls.
+"""The expansion of a checked document: fragments are inlined and attributes evaluated, until only calls are left.
 
-Expressions of attributes have a value; those with a tensor in them are calls of the operations that operators
-stand for (rule E9). Work, depth and size are bounded, for a short document may ask for more than there is.
+Expressions of attributes have a value; expressions with a tensor become calls of the operations that operators stand
+for (rule E9). Work, depth and size are limited, because a short document may ask for an unlimited expansion.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ MOST_WORK = 3_000_000
 """Most expressions evaluated and items made for a document; a fragment counts for several."""
 
 _FRAGMENT_WORK = 10
-"""What entering a fragment counts for."""
+"""The work that inlining a fragment counts for."""
 
 MOST_FRAMES = 1000
-"""Most fragments within each other."""
+"""The deepest nesting of fragments."""
 
 _PYTHON_FRAMES = 40_000
 """Depth of Python's stack that the deepest expansion may take."""
 
 
 class Expansion:
-    """The calls of a document, made by `run`.
+    """The expansion of a document; `run` makes its calls.
 
     whole: names of operations that have a body and are kept as one call all the same.
-    infer: gives shapes where the document asks for them; None refuses such documents.
+    infer: computes shapes if the document needs them; None refuses such documents.
     """
 
     def __init__(self, parsed: Parsed, whole: Collection[str] = (), infer: Infer | None = None) -> None:
@@ -79,11 +79,11 @@ class Expansion:
 
     @property
     def items(self) -> dict[str, Item]:
-        """What the tensors hold, by name."""
+        """The kind of values of each tensor, by name."""
         return self._maker.items
 
     def run(self) -> None:
-        """Executes the graph. Raises DocumentError."""
+        """Execute the graph. Raises DocumentError."""
         graph, source = self._parsed.graph, self._parsed.source
         frame = Frame(source, {}, "", "", ())
         with _recursion_room():
@@ -93,7 +93,7 @@ class Expansion:
                 value = self._evaluate(assignment.right, frame, target)
                 self._name(assignment.left, value, assignment.offset, frame)
 
-    # The graph's identifiers are tensors of that name.
+    # The graph's identifiers are the names of tensors.
 
     def _name(self, left: Expression, value: Any, offset: int, frame: Frame) -> None:
         if isinstance(left, Items):
@@ -111,7 +111,7 @@ class Expansion:
             text = f"{len(left.items)} left sides for {len(value)} items"
             raise self._fault(frame, left.offset, "I6", text)
 
-    # Fragments.
+    # Fragments
 
     def _expand(self, call: Invocation, values: list[Any], item: str, frame: Frame, target: Any) -> Any:
         fragment = call.declaration
@@ -145,7 +145,7 @@ class Expansion:
 
     def _assign(self, left: Expression, right: Expression, frame: Frame, results: dict[str, Any]) -> None:
         def target_of(name: str) -> Any:
-            # A target is reserved only where a tensor is made under it.
+            # A target is reserved only when a tensor is made under it.
             return results.get(name) or f"{frame.base}/{name}"
 
         self._unpack(left, self._evaluate(right, frame, _targets(left, target_of)), frame)
@@ -159,10 +159,10 @@ class Expansion:
         for item, part in zip(left.items, value, strict=True):
             self._unpack(item, part, frame)
 
-    # Expressions.
+    # Expressions
 
     def _evaluate(self, expression: Expression, frame: Frame, target: Any = None) -> Any:
-        """The value of an expression; a tensor that it makes is called `target`, if that is a name."""
+        """Return the value of an expression; a tensor that it makes gets the name `target`, if that is a name."""
         self._charge(1, expression, frame)
         if isinstance(expression, Literal):
             return expression.value
@@ -282,7 +282,7 @@ class Expansion:
         least = 2 if self._parsed.is_provisional else 0
         return [*shape, *(1,) * (least - len(shape))]
 
-    # Calls.
+    # Calls
 
     def _invocation(self, call: Invocation, frame: Frame, target: Any) -> Any:
         declaration = call.declaration
@@ -303,10 +303,10 @@ class Expansion:
     def _default(parameter: Parameter) -> Any:
         assert parameter.default is not None
         value = parameter.default.value
-        return value.copy() if isinstance(value, list) else value  # the declaration's own is not handed out
+        return value.copy() if isinstance(value, list) else value  # the declaration keeps its own list
 
     def _bound(self, declaration: Fragment, values: list[Any], call: Invocation, frame: Frame) -> str:
-        """What `?` of a call is by the values of its arguments."""
+        """Return what `?` of a call is by the values of its arguments."""
         items = {
             item
             for parameter, value in zip(declaration.parameters, values, strict=True)
@@ -328,7 +328,7 @@ class Expansion:
         assert isinstance(result, TensorValue)
         return result
 
-    # Limits and faults.
+    # Limits and errors
 
     def _charge(self, work: int, expression: Expression, frame: Frame) -> None:
         self._work += work
@@ -341,7 +341,7 @@ class Expansion:
 
 
 def expand(parsed: Parsed, whole: Collection[str] = (), infer: Infer | None = None) -> Expansion:
-    """The expansion of a checked document. Raises DocumentError."""
+    """Return the expansion of a checked document. Raises DocumentError."""
     expansion = Expansion(parsed, whole, infer)
     try:
         expansion.run()
@@ -358,7 +358,7 @@ _former_limit = 0
 
 @contextmanager
 def _recursion_room() -> Iterator[None]:
-    """Lets Python's stack be as deep as fragments may nest; several threads may be in it."""
+    """Let Python's stack be as deep as fragments may nest; several threads may be inside."""
     global _rooms, _former_limit
     with _room_lock:
         if _rooms == 0:
@@ -375,7 +375,7 @@ def _recursion_room() -> Iterator[None]:
 
 
 def _rule_of(expression: Expression) -> str:
-    """The rule that an expression without a value breaks."""
+    """Return the rule that an expression without a value breaks."""
     if isinstance(expression, (Subscript, Range)):
         return "E1"
     if isinstance(expression, Comprehension):
@@ -384,7 +384,7 @@ def _rule_of(expression: Expression) -> str:
 
 
 def _targets(left: Expression, name_of: Callable[[str], Any]) -> Any:
-    """A left side as names of tensors: a name, a list for an array, a tuple for a tuple."""
+    """Return a left side as names of tensors: a name, a list for an array, a tuple for a tuple."""
     if isinstance(left, Name):
         return name_of(left.name)
     assert isinstance(left, Items)

@@ -1,4 +1,4 @@
-"""The calls that an expansion makes: operands, names of results, what they hold, and where the call stands."""
+"""The calls that an expansion makes: operands, result names, kinds of values, and the place of each call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from npusim.frontends.nnef.places import DocumentError, Place, Source, quoted
 from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
 
 MOST_CALLS = MOST_WRITTEN_OUT
-"""Most operations of an expanded document, and most tensors in an array that a call gives."""
+"""Most operations of an expanded document, and most tensors in an array that a call returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,11 @@ class TensorValue:
 class Frame:
     """A body that is being executed.
 
-    values: of its identifiers. base: begins the names of its tensors. item: what `?` is.
-    within: the fragments that it lies in. place: for bodies of standard operations, where in the document the
-    operation is called.
+    values: of its identifiers.
+    base: the beginning of its tensors' names.
+    item: what `?` is.
+    within: the fragments that it is nested in.
+    place: for bodies of standard operations, the place of the call in the document.
     """
 
     source: Source
@@ -52,7 +54,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where in a body a call stands."""
+    """The place of a call within a body."""
 
     frame: Frame
     offset: int
@@ -63,7 +65,7 @@ class Site:
         return self.frame.place or Place(self.frame.source, self.offset)
 
     def fault(self, rule: str, text: str) -> DocumentError:
-        """The error to raise, with the call in the graph that led to it."""
+        """Return the error, with the call in the graph that led to it."""
         if self.frame.within:
             name, place = self.frame.within[0]
             text += f"; in {quoted(name)}, called at line {place.line}, column {place.column}"
@@ -71,7 +73,7 @@ class Site:
 
 
 class CallMaker:
-    """Collects the calls of a document; `graph_names` are the identifiers of its graph."""
+    """The calls of a document, as they are collected; `graph_names` are the identifiers of its graph."""
 
     def __init__(self, graph_names: Collection[str], infer: Infer | None, is_provisional: bool) -> None:
         self.calls: list[Call] = []
@@ -85,10 +87,10 @@ class CallMaker:
         self._inferred = 0
 
     def emit(self, declaration: Fragment, values: list[Any], item: str, site: Site, target: Any) -> Any:
-        """Adds a call with the values of its parameters, and gives its result, or a tuple of its results.
+        """Add a call with the values of its parameters; return its result, or a tuple of its results.
 
-        target: the name of the result, a list of names for an array, a tuple for several results; None of its parts
-        are made up.
+        target: the name of the result, a list of names for an array, a tuple for several results; for None, names are
+                invented.
         """
         tensors: dict[str, Operand] = {}
         attributes: dict[str, Any] = {}
@@ -114,8 +116,9 @@ class CallMaker:
         return made[0] if len(made) == 1 else tuple(made)
 
     def named(self, name: str, value: Any, place: Place) -> TensorValue:
-        """The value as the tensor of the graph that is called so: where it is another one a copy, for a literal a
-        constant of extent one."""
+        """Return a value as the tensor of a graph's identifier: another tensor is copied, and a literal becomes a
+        constant.
+        """
         if isinstance(value, TensorValue):
             if value.name == name:
                 return value
@@ -129,7 +132,7 @@ class CallMaker:
         return TensorValue(name, item)
 
     def shape(self, name: str, site: Site) -> Shape:
-        """The shape of a tensor. Raises DocumentError where shapes are not known."""
+        """Return the shape of a tensor. Raises DocumentError if shapes are not known."""
         if self._infer is None:
             raise site.fault("S1", f"the shape of {name} is needed before shapes are known")
         while self._inferred < len(self.calls):
@@ -138,7 +141,7 @@ class CallMaker:
         return self._shapes[name]
 
     def fresh(self, name: str) -> str:
-        """A name that no tensor has yet: this one, or this one with a number."""
+        """Return a name that no tensor has yet: this one, or this one with a number."""
         chosen = name
         while chosen in self._names:
             number = self._suffixes.get(name, 1) + 1
@@ -153,7 +156,7 @@ class CallMaker:
         self.calls.append(replace(call, results=results))
 
     def _result(self, call: Call, result: Parameter, target: Any, site: Site) -> Any:
-        """The tensor, or the list of tensors, that a call makes."""
+        """Return the tensor, or the list of tensors, that a call makes."""
         kind = result.type
         if isinstance(kind, Tensor):
             return self._tensor(target, result.name, _held(kind, call), site)
@@ -208,7 +211,7 @@ class CallMaker:
 
 
 def items_of(value: Any) -> Iterator[str]:
-    """What the tensors and literals in a value hold, each once or oftener."""
+    """Yield the kinds of values of the tensors and literals in a value, perhaps repeatedly."""
     if isinstance(value, TensorValue):
         yield value.item
     elif isinstance(value, (list, tuple)):
@@ -219,7 +222,9 @@ def items_of(value: Any) -> Iterator[str]:
 
 
 def _check_items(declaration: Fragment, parameter: Parameter, value: Any, site: Site) -> None:
-    """Raises DocumentError for a tensor of the wrong kind, which a dialect without tensor types shows only here."""
+    """Raise DocumentError for a tensor of the wrong kind; the provisional dialect, without tensor types, shows it
+    only here.
+    """
     kind: Type | None = parameter.type
     while isinstance(kind, Array):
         kind = kind.item

@@ -52,7 +52,7 @@ _GRAPH_ONLY = ("external", "variable", "update")
 
 
 def check(parsed: Parsed) -> None:
-    """Raises DocumentError for a rule that the document breaks; adds warnings to it."""
+    """Raise DocumentError for a rule that the document breaks; add warnings to the document."""
     try:
         _check(parsed)
     except RecursionError:
@@ -83,13 +83,13 @@ def _check(parsed: Parsed) -> None:
 
 
 def check_standard(fragment: Fragment) -> None:
-    """Finds the declarations that the body of a standard operation calls."""
+    """Find the declarations that the body of a standard operation calls."""
     if not fragment.checked and fragment.source is not None:
         _Check(fragment.source, {}, (), False, []).fragment(fragment)
 
 
 class _Check:
-    """The check of one body. `types` are those of the identifiers so far."""
+    """The check of one body; `types` are those of its identifiers so far."""
 
     unassigned_rule = "B4"
     again_rule = "B5"
@@ -111,7 +111,7 @@ class _Check:
         self._generic = False
 
     def fragment(self, fragment: Fragment) -> None:
-        """Checks defaults and body."""
+        """Check defaults and body of a fragment."""
         self._generic = fragment.generic is not None
         for parameter in fragment.parameters:
             self._types[parameter.name] = parameter.type
@@ -151,10 +151,10 @@ class _Check:
                 text = f"result {quoted(name_of_result)} of {quoted(fragment.name)} is not assigned"
                 raise self._source.fault(fragment.end, "B3", text)
 
-    # Left sides.
+    # Left sides
 
     def _assign(self, left: Expression, kind: Type) -> None:
-        """Gives the identifiers of a left side their types (rules I4, I5, I6, B5)."""
+        """Give the identifiers of a left side their types (rules I4, I5, I6, B5)."""
         if isinstance(left, Name):
             if left.name in self._types:
                 raise self._fault(left, self.again_rule, f"{quoted(left.name)} is assigned already")
@@ -176,13 +176,13 @@ class _Check:
                 self._assign(item, kind.item)
 
     def _assignable(self, left: Name, kind: Type) -> Type:
-        """The type of an identifier that is assigned a type."""
+        """Return the type of an identifier that is assigned a type."""
         return kind
 
-    # Expressions.
+    # Expressions
 
     def type_of(self, expression: Expression) -> Type:
-        """The type of an expression. Raises DocumentError where it has none."""
+        """Return the type of an expression. Raises DocumentError if it has none."""
         if isinstance(expression, Literal):
             return expression.type
         if isinstance(expression, Name):
@@ -320,10 +320,10 @@ class _Check:
             del self._types[name]
         return Array(value)
 
-    # Calls.
+    # Calls
 
     def _invocation(self, call: Invocation, is_whole: bool = False) -> Type:
-        """The type of a call; `is_whole` if it is all that stands right of `=`."""
+        """Return the type of a call; `is_whole` if it is everything right of `=`."""
         declaration = self._own.get(call.name) or standard.fragment(call.name)
         if declaration is None:
             raise invocations.unknown(self._source, call, self._own, self._later)
@@ -357,7 +357,7 @@ class _Check:
         return item
 
     def _made_real(self, argument: Expression, want: Type) -> bool:
-        """Takes an integer literal for a scalar where the dialect's own examples write one."""
+        """Take an integer literal as a scalar where the dialect's own examples write one."""
         is_integer = isinstance(argument, Literal) and argument.type == INTEGER
         if not (self._is_provisional and want == SCALAR and is_integer):
             return False
@@ -367,7 +367,7 @@ class _Check:
         return True
 
     def _allow(self, call: Invocation, is_whole: bool) -> None:
-        """Raises DocumentError for an operation that has no place here."""
+        """Raise DocumentError for an operation that is not allowed at its place."""
         if call.name in _GRAPH_ONLY and not (call.name == "variable" and self._is_provisional):
             raise self._fault(call, "B2", f"{quoted(call.name)} in a fragment")
 
@@ -385,7 +385,7 @@ class _GraphCheck(_Check):
     again_rule = "I4"
 
     def graph(self, graph: Graph) -> None:
-        """Checks the body, and what the graph's lists say of it."""
+        """Check the body, and that the graph's lists of inputs and outputs fit it."""
         self._parameters = dict(graph.parameters)
         self._variables: set[str] = set()
         self._arrays: set[str] = set()

@@ -1,6 +1,6 @@
 """The grammar of expressions, flat and compositional, in both dialects.
 
-Flat syntax is the same grammar without what `_beyond_flat` refuses: so a message can say what was meant.
+Flat syntax is the same grammar without what `_beyond_flat` refuses, so that messages can name the construct.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PRECEDENCE = {
     "&&": 2,
     "||": 1,
 }
-"""Binary operators; the higher bind tighter, those of one number associate to the left."""
+"""Binary operators by binding strength; higher binds tighter, and equal ones associate to the left."""
 
 _PREFIXES = frozenset("+-!")
 _TYPE_NAMES = frozenset(("scalar", "logical", "string", "integer", "extent"))
@@ -60,10 +60,10 @@ _IN_LEFT_SIDES = {"[": 1, "(": 1, "]": -1, ")": -1, ",": 0}
 
 
 class ExpressionParser(ElementReader):
-    """Reads expressions from a source's elements.
+    """The parser of expressions.
 
-    is_flat: whether only the flat syntax is allowed where the parser stands.
-    flat_reason: how to get more than flat syntax, for messages.
+    is_flat: whether only flat syntax is allowed at the parser's place.
+    flat_reason: how to allow more than flat syntax, for messages.
     """
 
     def __init__(self, source: Source) -> None:
@@ -72,10 +72,10 @@ class ExpressionParser(ElementReader):
         self.flat_reason = ""
         self._brackets = 0
 
-    # Expressions, from the loosest to the tightest.
+    # Expressions, from the loosest binding to the tightest
 
     def expression(self) -> Expression:
-        """An expression, up to whatever cannot go on with it."""
+        """Parse an expression up to the first element that cannot continue it."""
         self.deeper()
         value = self._operators()
         if self.at_word("if"):
@@ -84,7 +84,7 @@ class ExpressionParser(ElementReader):
         return value
 
     def right_side(self) -> Expression:
-        """What stands right of `=`: an expression, or a tuple of them without parentheses."""
+        """Parse what stands right of `=`: an expression, or a tuple of them without parentheses."""
         begin = self.lexer.offset
         if self.is_flat:
             return self._flat_right_side(begin)
@@ -332,10 +332,10 @@ class ExpressionParser(ElementReader):
             raise self.mixed("a comprehension that begins with its value", "; write [for i in a yield f]")
         return Comprehension(offset, self._iterators(), self._filter(), value)
 
-    # Calls.
+    # Calls
 
     def _generic(self) -> str | None:
-        """At `<` after the name of an operation: the type in `<type>`, where that is what follows."""
+        """Parse `<type>` after the name of an operation, if that is what follows."""
         if not self.at("<"):
             return None
         lexer = self.lexer
@@ -397,11 +397,11 @@ class ExpressionParser(ElementReader):
         )
 
     def _is_call_next(self) -> bool:
-        """Whether '(' follows the current element."""
+        """Return whether '(' follows the current element."""
         return self.source.text[self.lexer._next : self.lexer._next + 1] == "("
 
     def _begins_assignment(self) -> bool:
-        """Whether the bracket at the parser begins the left side of the next assignment, where ';' may be left out.
+        """Return whether a bracket begins the left side of the next assignment, before which ';' may be left out.
 
         A left side consists of identifiers and brackets, separated by commas and followed by '='. If two of them follow
         each other without a comma, the bracket is an argument list or subscript before the next assignment.

@@ -1,4 +1,4 @@
-"""Calls of operations: which argument is which parameter's, and what `?` stands for."""
+"""Calls of operations: the parameter of each argument, and what `?` stands for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from npusim.frontends.nnef.places import DocumentError, Source, quoted
 
 
 def unknown(source: Source, call: Invocation, own: Collection[str], later: Collection[str]) -> DocumentError:
-    """The error of a name that is no operation, or not yet."""
+    """Return the error for a name that is no operation, or not declared yet."""
     if call.name in later:
         text = f"fragment {quoted(call.name)} is called before it is defined"
         return source.fault(call.offset, "B7", text)
@@ -34,7 +34,7 @@ def unknown(source: Source, call: Invocation, own: Collection[str], later: Colle
 
 
 def match(source: Source, call: Invocation, declaration: Fragment, is_provisional: bool) -> list[str]:
-    """Sets `call.arguments`, one for each parameter; gives warnings. Raises DocumentError for rules C2 to C8."""
+    """Set `call.arguments`, one for each parameter, and return warnings. Raises DocumentError for rules C2 to C8."""
     parameters = declaration.parameters
     arguments: list[Expression | None] = [None] * len(parameters)
     warnings = []
@@ -87,7 +87,8 @@ def bound_item(
     given: Sequence[Type | None],
     is_provisional: bool,
 ) -> str:
-    """What `?` stands for in a call of a generic operation: `given` are the arguments' types, None a default.
+    """Return what `?` stands for in a call of a generic operation; `given` are its arguments' types, None for a
+    default.
 
     UNTYPED is a tensor of the provisional dialect without a type. Raises DocumentError for rules T8 and C10.
     """
@@ -125,6 +126,6 @@ def bound_item(
 
 
 def updated_variable(call: Invocation) -> str | None:
-    """The name of the first argument of `update`, or None where it is no identifier."""
+    """Return the name of the first argument of `update`; None if it is no identifier."""
     first = call.arguments[0]
     return first.name if isinstance(first, Name) else None

@@ -1,4 +1,4 @@
-"""What every part of the grammar needs: the current element, what must stand there, how deep and how much."""
+"""The base of the parsers: the current element, expected symbols, and limits of depth and size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_PARTS = 2_000_000
 
 
 class ElementReader:
-    """Goes through a source's elements, in the final dialect until `use_provisional`."""
+    """A walk through a source's elements, in the final dialect until `use_provisional`."""
 
     def __init__(self, source: Source) -> None:
         self.lexer = Lexer(source)
@@ -30,20 +30,20 @@ class ElementReader:
         self._parts = 0
 
     def use_provisional(self) -> None:
-        """From here on the text is of the provisional dialect."""
+        """Read the rest of the text in the provisional dialect."""
         self.is_provisional = True
         self.keywords = PROVISIONAL_KEYWORDS
 
     def at(self, symbol: str) -> bool:
-        """Whether the current element is this operator or punctuation."""
+        """Return whether the current element is this operator or punctuation."""
         return self.lexer.text == symbol and self.lexer.kind == SYMBOL
 
     def at_word(self, word: str) -> bool:
-        """Whether the current element is this keyword."""
+        """Return whether the current element is this keyword."""
         return self.lexer.text == word and self.lexer.kind == IDENTIFIER
 
     def expect(self, symbol: str, rule: str, where: str) -> int:
-        """Goes past the symbol and gives its offset; raises DocumentError where something else stands."""
+        """Go past a symbol and return its offset. Raises DocumentError if something else stands there."""
         offset = self.lexer.offset
         if self.lexer.text != symbol or self.lexer.kind != SYMBOL:
             raise self.lexer.fault(rule, f"expected {quoted(symbol)} {where}, found {self.lexer.shown()}")
@@ -51,7 +51,7 @@ class ElementReader:
         return offset
 
     def identifier(self, what: str, rule: str) -> tuple[str, int]:
-        """Goes past an identifier and gives it with its offset; `what` is what it names."""
+        """Go past an identifier and return it with its offset; `what` is what it names, for messages."""
         lexer = self.lexer
         if lexer.kind != IDENTIFIER:
             raise lexer.fault(rule, f"expected {what}, found {lexer.shown()}")
@@ -63,23 +63,23 @@ class ElementReader:
         return name, offset
 
     def count(self, offset: int) -> None:
-        """Notes one more part of the document, of which there are not too many."""
+        """Count one more part of the document. Raises DocumentError beyond the limit."""
         self._parts += 1
         if self._parts > MOST_PARTS:
             raise self.source.fault(offset, "N", f"more than {MOST_PARTS:,} parts")
 
     def deeper(self) -> None:
-        """Enters a level of brackets; whoever calls it goes back by `shallower`."""
+        """Enter a level of brackets; `shallower` leaves it."""
         self._depth += 1
         if self._depth > MOST_DEPTH:
             raise self.lexer.fault("N", f"brackets are nested deeper than {MOST_DEPTH} levels")
 
     def shallower(self) -> None:
-        """Leaves a level of brackets."""
+        """Leave a level of brackets."""
         self._depth -= 1
 
     def mixed(self, what: str, advice: str = "") -> DocumentError:
-        """The error of a dialect in the other one's document, at the current element."""
+        """Return the error for one dialect in a document of the other, at the current element."""
         own, other = ("provisional", "final") if self.is_provisional else ("final", "provisional")
         return self.lexer.fault(
             "P", f"{what} is of the {other} dialect, this document of the {own} one{advice}"

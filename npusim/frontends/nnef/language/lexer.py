@@ -48,7 +48,7 @@ class Lexer:
         self.advance()
 
     def advance(self) -> None:
-        """Goes on to the next element."""
+        """Go on to the next element."""
         text, offset = self.source.text, self._next
         self.offset = offset
         match = _ELEMENT.match(text, offset)
@@ -67,8 +67,10 @@ class Lexer:
         self._next = end
 
     def plain_array(self) -> list[int] | list[float] | None:
-        """At `[`: the whole array if it is of nothing but integers, or of nothing but reals; the element after it is
-        the current one then. None, and nothing has changed, for any other array."""
+        """Read an array of integers alone, or of scalars alone, at once; the element after it becomes the current one.
+
+        Return None, and change nothing, for any other array.
+        """
         text, begin = self.source.text, self.offset + 1
         end = _PLAIN.match(text, begin).end()  # type: ignore[union-attr]
         if text[end : end + 1] != "]" or text.count(",", begin, end) >= MOST_ITEMS:
@@ -95,7 +97,7 @@ class Lexer:
         return values
 
     def number(self) -> int | float:
-        """The value of the current NUMBER. Raises DocumentError for one that has none."""
+        """Return the value of the current NUMBER. Raises DocumentError if it has none."""
         if len(self.text) > MOST_DIGITS:
             raise self.fault("N", f"a number of {len(self.text)} characters; at most {MOST_DIGITS} are read")
         if self.text.isdigit():
@@ -109,15 +111,15 @@ class Lexer:
         return real
 
     def fault(self, rule: str, text: str) -> DocumentError:
-        """The error to raise for the current element."""
+        """Return the error for the current element."""
         return self.source.fault(self.offset, rule, text)
 
     def shown(self) -> str:
-        """The current element as messages call it."""
+        """Return the current element as messages show it."""
         return "the end of the text" if self.kind == END else quoted(self.text)
 
     def _check_number(self, after: str, end: int) -> None:
-        """Raises DocumentError where a number is directly followed by what makes it neither number nor identifier."""
+        """Raise DocumentError if characters directly behind a number belong neither to it nor to the next element."""
         if after == ".":
             text = self.source.text[end + 1 : end + 2]
             what = (

@@ -44,7 +44,7 @@ _NEWEST = (1, 0)
 
 
 def parse(source: Source) -> Parsed:
-    """The document in the source. Raises DocumentError for whatever is not of the grammar."""
+    """Parse a document. Raises DocumentError for a text that does not fit the grammar."""
     try:
         return _Parser(source).document()
     except RecursionError:
@@ -52,12 +52,12 @@ def parse(source: Source) -> Parsed:
 
 
 def parse_body(source: Source) -> list[Assignment]:
-    """Assignments in braces, in the final dialect with all expressions."""
+    """Parse assignments in braces, in the final dialect with all expressions."""
     return _Parser(source).body(EXPRESSIONS)[0]
 
 
 class _Parser(ExpressionParser):
-    """Reads documents."""
+    """The parser of documents."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -114,7 +114,7 @@ class _Parser(ExpressionParser):
                 lexer.advance()
             self.expect(";", "G3", "after the extensions")
 
-    # Fragments.
+    # Fragments
 
     def _fragment(self) -> Fragment:
         self.lexer.advance()
@@ -251,7 +251,7 @@ class _Parser(ExpressionParser):
             raise self.source.fault(offset, "T7", f"tuple {Tuple(tuple(items))} mixes tensors and attributes")
         return Tuple(tuple(items))
 
-    # Graph and bodies.
+    # Graph and bodies
 
     def _graph(self) -> Graph:
         lexer = self.lexer
@@ -285,7 +285,9 @@ class _Parser(ExpressionParser):
         return names
 
     def body(self, extension: str) -> tuple[list[Assignment], int]:
-        """Assignments in braces, and the offset of the last brace; flat syntax only if `extension` is ""."""
+        """Parse assignments in braces, and return them with the offset of the last brace; flat unless `extension` is
+        given.
+        """
         self.is_flat = not extension
         self.flat_reason = (
             "; the provisional dialect has expressions in fragments only"
@@ -324,7 +326,7 @@ class _Parser(ExpressionParser):
         return Assignment(offset, left, right)
 
     def _left_sides(self, offset: int) -> Expression:
-        """A left side, or a tuple of them without parentheses."""
+        """Parse a left side, or a tuple of them without parentheses."""
         first = self._left_side()
         if not self.at(","):
             return first
@@ -372,7 +374,7 @@ def _check_unique(source: Source, names: list[tuple[str, int]], rule: str, of: s
 
 
 def _check_declaration(fragment: Fragment) -> None:
-    """What a declaration says of itself: names, generics, results."""
+    """Check the names, generics and results of a declaration."""
     source = fragment.source
     assert source is not None
     every = [*fragment.parameters, *fragment.results]

@@ -1,7 +1,7 @@
-"""The standard operations: one table of their declarations, and bodies of those that are made of others.
+"""The standard operations: a table of their declarations, and bodies of those that are made of others.
 
-A body says what its operation means; executing either gives the same. Names, types and defaults of parameters are
-those of NNEF 1.0.
+A body defines its operation; executing either gives the same result. Names, types and defaults of parameters are those
+of NNEF 1.0.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _PAIRS = Array(Tuple((INTEGER, INTEGER)))
 
 
 def _given(name: str, kind: Type = SCALARS) -> Parameter:
-    """A parameter without a default."""
+    """Return a parameter without a default."""
     return Parameter(name, kind)
 
 
 def _default(name: str, kind: Type, value: Any, values: tuple[str, ...] = ()) -> Parameter:
-    """A parameter with a default; `values` are those that a string may have."""
+    """Return a parameter with a default; `values` are those that a string may have."""
     literal = SCALAR if kind == SCALARS else kind
     return Parameter(name, kind, Literal(0, value, literal), 0, values)
 
@@ -87,7 +87,7 @@ _SPACING_PASSED = "border = border, padding = padding, stride = stride, dilation
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A row; `generic` as in Fragment; `body` is "" for an operation that is not made of others."""
+    """A row of the table; `generic` as in Fragment; `body` is "" for an operation that is not made of others."""
 
     name: str
     family: str
@@ -98,7 +98,7 @@ class Operation:
 
 
 def _elementwise(names: str, family: str, arity: int, have: Type, give: Type) -> Iterator[Operation]:
-    """Operations x -> y, or x, y -> z."""
+    """Return the rows of operations x -> y, or x, y -> z."""
     parameters = (_given("x", have), _given("y", have))[:arity]
     for name in names.split():
         yield Operation(name, family, parameters, (_given("z" if arity == 2 else "y", give),))
@@ -107,7 +107,7 @@ def _elementwise(names: str, family: str, arity: int, have: Type, give: Type) ->
 def _made(
     name: str, family: str, parameters: tuple[Parameter, ...], body: str, results: str = "output"
 ) -> Operation:
-    """An operation of scalars that is made of others."""
+    """Return the row of an operation on scalars that is made of others."""
     return Operation(name, family, parameters, tuple(map(_given, results.split())), None, body)
 
 
@@ -374,19 +374,19 @@ def _regions_and_quantization() -> Iterator[Operation]:
 
 
 OPERATIONS: dict[str, Operation] = {row.name: row for row in _rows()}
-"""By name."""
+"""The standard operations by name."""
 
 PROVISIONAL_NAMES: dict[tuple[str, str], str] = {
     ("transpose", "perm"): "axes",
     ("matmul", "trA"): "transposeA",
     ("matmul", "trB"): "transposeB",
 }
-"""(operation, parameter) as the provisional dialect spells it, to the parameter's name now."""
+"""The parameter's name in the final dialect by (operation, parameter) of the provisional one."""
 
 
 @cache
 def fragment(name: str) -> Fragment | None:
-    """The declaration of a standard operation, its body parsed; None where there is none of that name."""
+    """Return the declaration of a standard operation, its body parsed; None for other names."""
     row = OPERATIONS.get(name)
     if row is None:
         return None

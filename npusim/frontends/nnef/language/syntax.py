@@ -1,4 +1,4 @@
-"""What a parsed document consists of. Every part knows where it begins, as an offset in its text."""
+"""The syntax tree of a document. Every part knows its first character, as an offset in its text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npusim.frontends.nnef.places import Source
 
 @dataclass(slots=True)
 class Literal:
-    """A number, string or logical, or an array or tuple of nothing else: value and type are known."""
+    """A number, string or logical, or an array or tuple of only these: value and type are known."""
 
     offset: int
     value: Any
@@ -39,7 +39,7 @@ class Items:
 class Invocation:
     """A call of an operation. `generic` is the type in name<type>(...); `named` has name, its offset, value.
 
-    The check finds the declaration, and for each of its parameters the argument (None: the default).
+    The check sets the declaration, and the argument of each of its parameters (None: the default).
     """
 
     offset: int
@@ -94,7 +94,7 @@ class Comprehension:
 
 @dataclass(slots=True)
 class Subscript:
-    """One item."""
+    """An item of an array, by its index."""
 
     offset: int
     operand: Expression
@@ -103,7 +103,7 @@ class Subscript:
 
 @dataclass(slots=True)
 class Range:
-    """The items from begin to before end; None is an end that is left open."""
+    """The items from begin to before end; None for an open end."""
 
     offset: int
     operand: Expression
@@ -127,7 +127,7 @@ Expression: TypeAlias = (
 
 @dataclass(slots=True)
 class Assignment:
-    """left = right; the left side is made of Name and Items."""
+    """An assignment left = right; the left side is made of Name and Items."""
 
     offset: int
     left: Expression
@@ -136,21 +136,21 @@ class Assignment:
 
 @dataclass(slots=True)
 class Parameter:
-    """A parameter or result of a fragment; `default` is None where there is none."""
+    """A parameter or result of a fragment; `default` is None if there is none."""
 
     name: str
     type: Type
     default: Literal | None = None
     offset: int = 0
     values: tuple[str, ...] = ()
-    """For strings that name one of a few ways: these."""
+    """The allowed values of a string parameter that names one of a few methods."""
 
 
 @dataclass(slots=True)
 class Fragment:
     """The declaration of an operation, with or without a body.
 
-    generic: None, or for a generic operation the default of `?` ("" where it has none).
+    generic: None, or for a generic operation the default of `?` ("" without one).
     checked: whether its body has been checked.
     """
 

@@ -1,4 +1,4 @@
-"""Operators and built-in functions: the types that they take and give, their values, the operations of tensors."""
+"""Operators and built-in functions: the types that they take and return, their values, the operations of tensors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BINARY_OPERATIONS = {
     "&&": "and",
     "||": "or",
 }
-"""What an operator is for tensors."""
+"""The operation that each operator stands for between tensors."""
 
 UNARY_OPERATIONS = {"-": "neg", "+": "copy", "!": "not"}
 
@@ -57,11 +57,11 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class NoValue(Exception):
-    """An expression without a value; the text says why, and whoever evaluates adds where."""
+    """An expression has no value; the text says why, and the evaluator adds the place."""
 
 
 def binary_type(operator: str, left: Type, right: Type) -> Type | None:
-    """The type of `left operator right`, or None where there is none (rules E6, E9)."""
+    """Return the type of `left operator right`; None if the operator does not take them (rules E6, E9)."""
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return _tensor_type(operator, left, right)
     if operator in _ARITHMETIC:
@@ -93,7 +93,7 @@ def _tensor_type(operator: str, left: Type, right: Type) -> Type | None:
 
 
 def unary_type(operator: str, operand: Type) -> Type | None:
-    """The type of `operator operand`, or None where there is none."""
+    """Return the type of `operator operand`; None if the operator does not take it."""
     if isinstance(operand, Tensor):
         if operator == "+":
             return operand
@@ -105,7 +105,7 @@ def unary_type(operator: str, operand: Type) -> Type | None:
 
 
 def builtin_type(name: str, operand: Type) -> Type | None:
-    """The type of a built-in function's value, or None where it does not take the operand (rule E7)."""
+    """Return the type of a built-in function's value; None if it does not take the operand (rule E7)."""
     if name in ("length_of", "range_of"):
         if not (isinstance(operand, Array) or operand == STRING):
             return None
@@ -121,11 +121,11 @@ BUILTIN_OPERANDS = {
     "range_of": "an array or a string",
     "shape_of": "a tensor",
 }
-"""What a built-in function takes; all others take an integer, scalar, logical or string."""
+"""The operands of built-in functions, for messages; all others take an integer, scalar, logical or string."""
 
 
 def unary_value(operator: str, operand: Any) -> Any:
-    """The value of an operator before an attribute."""
+    """Return the value of an operator before an attribute."""
     if operator == "!":
         return not operand
     return (
@@ -138,14 +138,14 @@ def unary_value(operator: str, operand: Any) -> Any:
 
 
 def whole(value: int) -> int:
-    """The integer; raises NoValue where it does not fit 64 bits."""
+    """Return an integer. Raises NoValue if it does not fit 64 bits."""
     if not -MOST_INTEGER <= value < MOST_INTEGER:
         raise NoValue("the integer does not fit 64 bits")
     return value
 
 
 def real(value: float) -> float:
-    """The scalar; raises NoValue where it is infinite or no number."""
+    """Return a scalar. Raises NoValue if it is infinite or not a number."""
     if not math.isfinite(value):
         raise NoValue("the scalar is beyond the largest number of 64 bits")
     return value
@@ -198,7 +198,7 @@ def _power(left: Any, right: Any) -> Any:
 
 
 def bounded(length: int) -> None:
-    """Raises NoValue for an array or string that is too long to make."""
+    """Raise NoValue for an array or string beyond the limit of length."""
     if length > MOST_LENGTH:
         raise NoValue(f"it has {length:,} items; at most {MOST_LENGTH:,} are made")
 
@@ -219,11 +219,11 @@ BINARY_VALUES: dict[str, Callable[[Any, Any], Any]] = {
     "||": lambda left, right: left or right,
     "in": lambda left, right: left in right,
 }
-"""(left, right) -> value, of attributes whose types fit. Raises NoValue."""
+"""The functions (left, right) -> value, of attributes whose types fit. They raise NoValue."""
 
 
 def builtin_value(name: str, value: Any) -> Any:
-    """The value of a built-in function other than shape_of. Raises NoValue."""
+    """Return the value of a built-in function other than shape_of. Raises NoValue."""
     if name == "length_of":
         return len(value)
     if name == "range_of":
@@ -249,7 +249,7 @@ def _parsed(name: str, text: str) -> int | float:
 
 
 def item_of(value: Any) -> str:
-    """What a literal holds that stands for a tensor; ANY for what cannot."""
+    """Return the kind of value of a literal that stands for a tensor; ANY for other values."""
     if isinstance(value, bool):
         return "logical"
     return "integer" if isinstance(value, int) else "scalar" if isinstance(value, float) else ANY

@@ -1,4 +1,4 @@
-"""Types of expressions and parameters: primitive, tensor, array and tuple; casts between them; what `?` binds to."""
+"""Types of expressions and parameters: primitive, tensor, array and tuple; casts between them; the binding of `?`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ OPEN = "?"
 """The type that a call of a generic operation binds."""
 
 ANY = ""
-"""The item of tensor<>, which holds whatever it holds; it is all that casts to no other tensor."""
+"""The item of tensor<>, which holds any kind of values and casts to no other tensor."""
 
 UNTYPED = "untyped"
-"""The item of the provisional dialect's tensors, whose types say nothing of what they hold."""
+"""The item of the provisional dialect's tensors, whose types do not state the kind of values."""
 
 ITEMS = ("scalar", "integer", "logical")
-"""What tensors hold, and what literals can stand for them."""
+"""The kinds of values in tensors, and of literals that can stand for tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """integer, scalar, logical, string, or `?`."""
+    """The type integer, scalar, logical, string, or `?`."""
 
     name: str
 
@@ -76,7 +76,7 @@ TENSOR_OF = {item: Tensor(item) for item in (*ITEMS, OPEN, ANY, UNTYPED)}
 
 
 def holds_tensors(kind: Type) -> bool:
-    """Whether the type is a tensor, or an array or tuple of tensors (T7: tuples do not mix)."""
+    """Return whether the type is a tensor, or an array or tuple of tensors (T7: tuples do not mix)."""
     while not isinstance(kind, (Primitive, Tensor)):
         if isinstance(kind, Array):
             if kind.item is None:
@@ -88,7 +88,7 @@ def holds_tensors(kind: Type) -> bool:
 
 
 def is_generic(kind: Type) -> bool:
-    """Whether `?` is somewhere in the type."""
+    """Return whether `?` occurs in the type."""
     if isinstance(kind, Primitive):
         return kind.name == OPEN
     if isinstance(kind, Tensor):
@@ -99,7 +99,7 @@ def is_generic(kind: Type) -> bool:
 
 
 def castable(have: Type, want: Type) -> bool:
-    """Whether a value of one type may stand where the other is wanted (rule T5)."""
+    """Return whether a value of one type may stand where the other is wanted (rule T5)."""
     if have == want:
         return True
     if isinstance(want, Tensor):
@@ -116,7 +116,7 @@ def castable(have: Type, want: Type) -> bool:
 
 
 def common(left: Type, right: Type) -> Type | None:
-    """The type that both cast to, or None."""
+    """Return the type that both cast to, or None."""
     if castable(left, right):
         # Of a tensor with a known item and one without, the known one says more.
         return left if right == UNTYPED_TENSOR and isinstance(left, Tensor) else right
@@ -133,7 +133,7 @@ def common(left: Type, right: Type) -> Type | None:
 
 
 def common_of(kinds: Sequence[Type]) -> Type | None:
-    """The type that all cast to, or None where they have none or there are none."""
+    """Return the type that all cast to; None if there is none, or no type is given."""
     result: Type | None = None
     for kind in kinds:
         result = kind if result is None else common(result, kind)
@@ -143,7 +143,7 @@ def common_of(kinds: Sequence[Type]) -> Type | None:
 
 
 def bind(want: Type, have: Type) -> list[str]:
-    """What `?` of the wanted type stands for, where the other type is given: no item, one, or several that differ."""
+    """Return what `?` of the wanted type stands for, given the other type: no item, one, or several that differ."""
     if isinstance(want, Array):
         if isinstance(have, Array) and want.item is not None and have.item is not None:
             return bind(want.item, have.item)
@@ -163,7 +163,7 @@ def bind(want: Type, have: Type) -> list[str]:
 
 
 def substitute(kind: Type, item: str) -> Type:
-    """The type with `?` replaced; an item UNTYPED leaves attributes as they are."""
+    """Return the type with `?` replaced; an item UNTYPED leaves attributes as they are."""
     if isinstance(kind, Primitive):
         return Primitive(item) if kind.name == OPEN and item != UNTYPED else kind
     if isinstance(kind, Tensor):

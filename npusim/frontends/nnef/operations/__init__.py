@@ -1,1 +1,1 @@
-"""The operations of NNEF: how each becomes nodes of a graph, a table of rows by family."""
+"""The operations of NNEF by family, one row each."""

@@ -1,4 +1,4 @@
-"""What adds the nodes of one NNEF call to a graph: its arguments, its results' types, its quantized values."""
+"""The conversion of one NNEF call: its arguments, the types of its results, and its quantized values."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.operator.parameters import Activation
 
 _CONVERTING = ("quantize", "dequantize")
-"""Operators between codes and real numbers."""
+"""Operators between quantized values and floats."""
 
 DTYPES = {"scalar": "float32", "integer": "int32", "logical": "bool"}
-"""What tensors of an item hold where they have no codes."""
+"""The element type of tensors that are not quantized, by item."""
 
 MOST_ELEMENTS = 1 << 26
-"""Of a constant that is no data of the document's."""
+"""Elements of the largest constant that is not in a data file."""
 
 NUMBERED = "#"
-"""Begins the name of a tensor of the graph that no document names: its number follows."""
+"""The first character of names for tensors that the document does not name; the tensor's number follows."""
 
 _NUMBERS = {float: "float32", int: "int32", bool: "bool"}
 
 
 class Surroundings(Protocol):
-    """Where a conversion finds tensors and says what it makes."""
+    """The part of a reader that the conversion of one call uses."""
 
     @property
     def builder(self) -> GraphBuilder:
-        """What the nodes go to."""
+        """The builder that nodes are added to."""
 
     def number(self, name: str) -> int:
-        """The tensor that is called so."""
+        """Return the tensor of a name."""
 
     def kind(self, name: str) -> TensorType:
-        """The type of a result of that name, without shape."""
+        """Return the type of a result by its name, without its shape."""
 
     def made(self, call: Call) -> Sequence[int]:
-        """The results of a call that stands in no document, as numbers."""
+        """Return the results of a call that the document does not contain, as numbers."""
 
 
 class CallConversion(Conversion):
-    """One call on its way into a graph. What an operation cannot take raises DocumentError, at its place."""
+    """A call that is being added to the graph. DocumentError is raised, with its place, for what npusim lacks."""
 
     def __init__(
         self, call: Call, around: Surroundings, activation: Activation = "none", named: str | None = None
     ) -> None:
-        """`activation` is one that follows; `named` is the name that the result has then."""
+        """activation: fused, of the operation that follows; named: the name of the result in that case."""
         self.call = call
         self.activation = activation
         self._around = around
@@ -77,18 +77,18 @@ class CallConversion(Conversion):
         """Return the error for this call."""
         return self.call.fault("S1", text)
 
-    # What the call says
+    # Arguments
 
     def value(self, name: str) -> Any:
-        """An attribute."""
+        """Return an attribute."""
         return self.call.attributes[name]
 
     def wholes(self, name: str) -> list[int]:
-        """An attribute that is an array of integers."""
+        """Return an attribute that is an array of integers."""
         return list(self.value(name))
 
     def number(self, name: str) -> float | None:
-        """A tensor argument that is a literal, or a constant of one element and no codes; None for any other."""
+        """Return a tensor argument that is one constant number without quantization; None for others."""
         operand = self.call.tensors[name]
         if not isinstance(operand, (str, tuple)):
             return float(operand)
@@ -101,13 +101,13 @@ class CallConversion(Conversion):
         return float(values.reshape(-1)[0])
 
     def tensor(self, name: str) -> int:
-        """The tensor of an argument; a literal is a constant of one element."""
+        """Return the tensor of an argument; a literal is a constant of one element."""
         operand = self.call.tensors[name]
         assert not isinstance(operand, tuple)
         return self._tensor(operand)
 
     def tensors(self, name: str) -> list[int]:
-        """The tensors of an argument that is an array."""
+        """Return the tensors of an argument that is an array."""
         operand = self.call.tensors[name]
         assert isinstance(operand, tuple)
         self.require(bool(operand), f"{name} is empty")
@@ -127,16 +127,16 @@ class CallConversion(Conversion):
         return self._around.kind(self._names[index])
 
     def kinds(self) -> list[TensorType]:
-        """The types of all results."""
+        """Return the types of all results."""
         return [self._around.kind(name) for name in self._names]
 
     def axis(self, axis: int, rank: int, name: str = "axis") -> int:
-        """An axis of so many. Raises DocumentError for one that is none."""
+        """Return an axis after a check. Raises DocumentError for one beyond the rank."""
         self.require(0 <= axis < rank, f"{name} {axis} is not one of 0 to {rank - 1}")
         return axis
 
     def axes(self, name: str, rank: int) -> list[int]:
-        """An attribute that names axes, each once, ascending."""
+        """Return an attribute that names axes, each once, in ascending order."""
         axes = self.wholes(name)
         self.require(len(set(axes)) == len(axes), f"{name} {axes} has an axis twice")
         return sorted(self.axis(axis, rank, name) for axis in axes)
@@ -144,11 +144,11 @@ class CallConversion(Conversion):
     # Tensors and nodes
 
     def literal(self, value: float, beside: int) -> int:
-        """A new constant of one element that broadcasts with a tensor."""
+        """Add a constant of one element that broadcasts with a tensor."""
         return self.filled((1,) * len(self.shape(beside)), value)
 
     def filled(self, shape: Sequence[int], value: Any, dtype: str = "float32") -> int:
-        """A new constant that has one number everywhere. Raises DocumentError for one of too many elements."""
+        """Add a constant with one number everywhere. Raises DocumentError for one of too many elements."""
         count = prod(shape)
         self.require(
             count <= MOST_ELEMENTS, f"a constant of {count:,} elements is more than {MOST_ELEMENTS:,}"
@@ -157,7 +157,7 @@ class CallConversion(Conversion):
             return self.constant(np.full(shape, value, np.dtype(dtype)))
 
     def apply(self, operation: str, *tensors: int, **attributes: Any) -> int:
-        """The result, in reals, of another operation with these tensors; attributes not said have their defaults."""
+        """Return the float result of another operation on these tensors; other attributes have their defaults."""
         declared = standard.OPERATIONS[operation].parameters
         operands: dict[str, Operand] = {}
         values: dict[str, Attribute] = {}
@@ -174,7 +174,7 @@ class CallConversion(Conversion):
         return self._around.made(call)[0]
 
     def aligned(self, tensors: Sequence[int]) -> list[int]:
-        """Tensors of one rank: those of lower rank get ones behind (rule S3)."""
+        """Return tensors of one rank: those of lower rank get trailing axes of one (rule S3)."""
         rank = max(len(self.shape(tensor)) for tensor in tensors)
         aligned = [
             self.reshaped(tensor, (*self.shape(tensor), *(1,) * (rank - len(self.shape(tensor)))))
@@ -190,7 +190,7 @@ class CallConversion(Conversion):
         return aligned
 
     def in_type(self, tensor: int, kind: TensorType) -> int:
-        """A tensor in the codes, or the reals, of a type."""
+        """Return a tensor quantized as a type is, or dequantized."""
         own = self.builder.type(tensor)
         if own.dtype == kind.dtype and own.quantization == kind.quantization:
             return tensor
@@ -207,9 +207,10 @@ class CallConversion(Conversion):
         return (step.op in _CONVERTING or not floats_beside) and super().takes(step)
 
     def moved(self, op: str, inputs: Sequence[int], results: int = 1, **parameters: Any) -> list[int]:
-        """A node that moves elements: results have the codes of the first input, whatever the document says of them.
+        """Add a node that moves elements: its results have the quantization of the first input, whatever the document
+        states.
 
-        Its other inputs get these codes, too.
+        Its other inputs are requantized to match.
         """
         first = self.like(inputs[0])
         alike = [inputs[0], *(self.in_type(tensor, first) for tensor in inputs[1:])]
@@ -217,17 +218,17 @@ class CallConversion(Conversion):
 
 
 Convert = Callable[[CallConversion], Sequence[int]]
-"""Adds the nodes of a call to a graph and returns the tensors of its results, arrays flattened."""
+"""The function that adds the nodes of a call to a graph and returns the tensors of its results, arrays flattened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One operation of NNEF.
+    """An operation of NNEF.
 
-    name:      as documents have it.
-    convert:   how a call becomes nodes.
+    name: the operation's name in documents.
+    convert: the function that adds the nodes of a call.
     operators: the operators that these nodes may have, the main one first.
-    activated: whether the main operator takes an activation that follows as an operation of its own.
+    activated: whether the main operator can fuse an activation that follows.
     """
 
     name: str

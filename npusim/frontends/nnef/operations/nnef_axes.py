@@ -27,7 +27,7 @@ def _reduction(name: str, op: str) -> Row:
 
 
 def _extreme(name: str, op: str) -> Row:
-    """The result is one of the elements: in their codes."""
+    """Return the row of a reduction whose result is one of the elements, in their quantization."""
 
     def convert(c: CallConversion) -> Sequence[int]:
         x = c.tensor("input")
@@ -38,7 +38,7 @@ def _extreme(name: str, op: str) -> Row:
 
 
 def _position(name: str, op: str) -> Row:
-    """Over several axes the position among their elements, row by row."""
+    """Return the row of an arg-extremum; over several axes the position counts their elements row by row."""
 
     def convert(c: CallConversion) -> Sequence[int]:
         x, shape = c.tensor("input"), c.shape("input")
@@ -66,7 +66,9 @@ _REAL = unshaped("float32")
 
 
 def _response(c: CallConversion) -> Sequence[int]:
-    """A window along the channels alone is an operator of its own; it adds squares where NNEF has their mean."""
+    """Normalize by a window; along the channels alone it is one operator, which sums squares where NNEF has their
+    mean.
+    """
     x = c.tensor("input")
     size, rank = c.wholes("size"), len(c.shape(x))
     alpha, beta, bias = (float(c.value(name)) for name in ("alpha", "beta", "bias"))
@@ -82,7 +84,7 @@ def _response(c: CallConversion) -> Sequence[int]:
 
 
 def _energy(c: CallConversion, x: int, size: Sequence[int]) -> int:
-    """The mean of squares around each element."""
+    """Return the mean of squares around each element."""
     return c.apply("box", c.apply("sqr", x), size=list(size), normalize=True)
 
 
@@ -92,7 +94,7 @@ def _local_mean(c: CallConversion) -> Sequence[int]:
 
 
 def _divided(c: CallConversion, x: int, norm: int) -> int:
-    """x / max(norm + bias, epsilon)."""
+    """Return x / max(norm + bias, epsilon)."""
     bias, epsilon = float(c.value("bias")), float(c.value("epsilon"))
     if bias:
         norm = c.node("add", [norm, c.literal(bias, norm)], _REAL)
@@ -132,7 +134,7 @@ def _norm(p: int) -> Row:
 
 
 def _batch(c: CallConversion) -> Sequence[int]:
-    """One number for each channel is an operator of its own; literals are as many."""
+    """Normalize with one number per channel by one operator, and with other shapes by several."""
     x, shape = c.tensor("input"), c.shape("input")
     names = ("scale", "offset", "mean", "variance")
     c.require(len(shape) >= 2, f"input has shape {list(shape)}, of rank below 2")

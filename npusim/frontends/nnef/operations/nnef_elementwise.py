@@ -16,7 +16,7 @@ _BY_LIMITS: Mapping[tuple[float, float], Activation] = {(0.0, 6.0): "relu6", (-1
 
 
 def activation_of(call: Call) -> Activation | None:
-    """The activation that a call is, if the operators have it as one of theirs."""
+    """Return the activation that a call is, if operators can fuse it; None for other calls."""
     if call.operation == "relu":
         return "relu"
     limits = call.tensors.get("a"), call.tensors.get("b")
@@ -26,7 +26,7 @@ def activation_of(call: Call) -> Activation | None:
 
 
 def _clamp(c: CallConversion) -> Sequence[int]:
-    """Limits that are literals are parameters; others are operands."""
+    """Add clamp: limits that are literals become parameters, and others operands."""
     least, most = c.number("a"), c.number("b")
     if least is None or most is None:
         x, low, high = c.aligned([c.tensor("x"), c.tensor("a"), c.tensor("b")])
@@ -55,7 +55,7 @@ def _selu(c: CallConversion) -> Sequence[int]:
 
 
 def _gelu(c: CallConversion) -> Sequence[int]:
-    """x * sigmoid(1.702 * x), which is how NNEF defines it."""
+    """Add x * sigmoid(1.702 * x), which is NNEF's definition of gelu."""
     x = c.as_real(c.tensor("x"))
     gate = c.apply("sigmoid", c.apply("mul", x, c.literal(1.702, x)))
     return [c.node("mul", [x, gate])]
@@ -67,7 +67,7 @@ def _softabs(c: CallConversion) -> Sequence[int]:
 
 
 def _softmax(c: CallConversion) -> Sequence[int]:
-    """Over several axes as over one that they are side by side."""
+    """Add a softmax; several axes are flattened to one."""
     x = c.tensor("x")
     shape = c.shape(x)
     axes = c.axes("axes", len(shape))
@@ -95,7 +95,7 @@ def _pair(c: CallConversion) -> list[int]:
 
 
 def _sum(name: str) -> Row:
-    """Operators that have an activation of their own."""
+    """Return the row of a two-operand operator that can fuse an activation."""
 
     def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(name, _pair(c), activation=c.activation)]
@@ -104,7 +104,7 @@ def _sum(name: str) -> Row:
 
 
 def _choice(name: str, op: str) -> Row:
-    """Operators of what codes stand for."""
+    """Return the row of a two-operand operator that compares dequantized values."""
 
     def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(op, _pair(c), by_value=True)]
@@ -131,7 +131,7 @@ def _plain(name: str, op: str) -> Row:
 
 
 def _power(c: CallConversion) -> Sequence[int]:
-    """Powers that an operator of its own has are that one."""
+    """Add a power; exponents with an operator of their own become that one."""
     op = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt"}.get(c.number("y") or 0.0)
     if op is not None and len(c.shape("y")) <= len(c.shape("x")):
         return [c.node(op, [c.tensor("x")])]
@@ -139,7 +139,7 @@ def _power(c: CallConversion) -> Sequence[int]:
 
 
 def _reciprocal(op: str = "") -> Convert:
-    """1 / x, or 1 / op(x)."""
+    """Return the function that adds 1 / x, or 1 / op(x)."""
 
     def convert(c: CallConversion) -> Sequence[int]:
         x = c.as_real(c.tensor("x"))
@@ -155,7 +155,7 @@ def _log2(c: CallConversion) -> Sequence[int]:
 
 
 def _round(c: CallConversion) -> Sequence[int]:
-    """The nearest whole number, halves away from zero; every step is exact."""
+    """Add round half away from zero; every step is exact in float32."""
     real, x = unshaped("float32"), c.as_real(c.tensor("x"))
     size = c.node("abs", [x], real)
     whole = c.node("floor", [size], real)
@@ -171,7 +171,7 @@ def _copy(c: CallConversion) -> Sequence[int]:
 
 
 def _select(c: CallConversion) -> Sequence[int]:
-    """Codes of both choices become those of the result."""
+    """Add a selection; both choices are requantized as the result is."""
     condition, *values = c.aligned([c.tensor(name) for name in ("condition", "true_value", "false_value")])
     kind = c.kind()
     if kind.real or kind.quantization is not None:
@@ -185,7 +185,7 @@ def _copies(c: CallConversion) -> Sequence[int]:
 
 
 def _added(c: CallConversion) -> Sequence[int]:
-    """The first two, then each of the others; the sum is rounded once."""
+    """Add the first two operands, then each of the others, all but the last in float32."""
     first, *others = c.aligned(c.tensors("x"))
     if not others:
         return [first]

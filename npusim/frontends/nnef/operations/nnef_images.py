@@ -12,7 +12,7 @@ from npusim.frontends.nnef.operations.nnef_windows import padded
 
 
 def _factors(c: CallConversion) -> list[int]:
-    """For each axis, 1 for batch and channels."""
+    """Return the factor of each axis, 1 for batch and channels."""
     rank, factors = len(c.shape("input")), c.wholes("factor")
     fits = len(factors) == rank - 2 and min(factors, default=1) >= 1
     c.require(
@@ -46,7 +46,7 @@ def _area_down(c: CallConversion) -> Sequence[int]:
 
 
 def _resized(c: CallConversion, x: int, factors: Sequence[int], op: str, **how: Any) -> int:
-    """A tensor so many times as long along its axes."""
+    """Return a tensor resized by a factor along each axis."""
     for axes in by_pairs([axis for axis, factor in enumerate(factors) if factor > 1]):
 
         def larger(image: int, axes: Sequence[int] = axes) -> int:
@@ -55,7 +55,7 @@ def _resized(c: CallConversion, x: int, factors: Sequence[int], op: str, **how: 
             size = tuple(extent * factor for extent, factor in zip(c.shape(image)[2:], times, strict=True))
             return c.moved(op, [image], size=size, **how)[0]
 
-        # Both axes of an image together, even where only one grows.
+        # Both axes of an image are resized together, even if only one grows.
         pair = [2, 3] if len(factors) == 4 and set(axes) <= {2, 3} else axes
         x = on_images(c, x, pair, (lambda image, pair=pair: larger(image, pair)))  # type: ignore[misc]
     return x
@@ -73,11 +73,13 @@ _METHODS: dict[str, dict[str, bool]] = {
 
 
 def _multilinear_up(c: CallConversion) -> Sequence[int]:
-    """What lies outside is the border's: of one element more on each side, whose part of the result is cut off."""
+    """Add a bilinear upsampling; a border other than replication is padded first, and its part of the result is cut
+    off.
+    """
     factors, x = _factors(c), c.tensor("input")
     method, border = c.value("method"), c.value("border")
     if c.builder.type(x).quantization != c.kind().quantization:
-        x = c.as_real(x)  # what lies between codes is none
+        x = c.as_real(x)  # values between two quantized values need floats
     how = _METHODS[method]
     if border == "replicate" or method == "aligned":
         return [_resized(c, x, factors, "resize_bilinear", **how)]
@@ -90,7 +92,7 @@ def _multilinear_up(c: CallConversion) -> Sequence[int]:
 
 
 def _regions(c: CallConversion) -> tuple[list[int], tuple[int, int]]:
-    """The operands in reals, and the height and width of results."""
+    """Return the float operands, and the height and width of the results."""
     shape, rois, images = c.shape("input"), c.shape("rois"), c.shape("batch_index")
     c.require(
         len(shape) == 4 and len(rois) == 2 and rois[1] == 4 and images == rois[:1],
@@ -108,7 +110,7 @@ def _pooled(c: CallConversion, **how: Any) -> Sequence[int]:
 
 
 def _sampled(c: CallConversion, method: str, samples: tuple[int, int]) -> Sequence[int]:
-    """The mean of so many points of each bin, evenly spread; between pixels their interpolation."""
+    """Add the mean of evenly spread points of each bin, interpolated between pixels."""
     c.require(c.value(method) == "symmetric", f"{method} is {c.value(method)!r}; npusim has 'symmetric'")
     operands, size = _regions(c)
     how: dict[str, Any] = {"samples": samples, "anywhere": True, "centers": True}

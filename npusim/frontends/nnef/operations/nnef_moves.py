@@ -1,4 +1,4 @@
-"""Operations that move elements and compute none; codes come out as they went in."""
+"""Operations of NNEF that move elements; quantized values stay as they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npusim.frontends.nnef.operations.nnef_windows import padded
 
 
 def _reshape(c: CallConversion) -> Sequence[int]:
-    """0 copies the extent at its place, -1 is what is left over; only so many axes from a first one change."""
+    """Reshape some axes: 0 copies the extent at its place, and -1 is the remaining size."""
     own, said = c.shape("input"), c.wholes("shape")
     start, count = int(c.value("axis_start")), int(c.value("axis_count"))
     end = len(own) if count == -1 else start + count
@@ -39,7 +39,7 @@ def _reshape(c: CallConversion) -> Sequence[int]:
 
 
 def _transpose(c: CallConversion) -> Sequence[int]:
-    """Axes that are not named stay behind those that are."""
+    """Transpose; axes that are not named stay behind the others."""
     rank, axes = len(c.shape("input")), c.wholes("axes")
     order = [*axes, *range(len(axes), rank)]
     c.require(
@@ -57,7 +57,7 @@ def _squeeze(c: CallConversion) -> Sequence[int]:
 
 
 def _unsqueeze(c: CallConversion) -> Sequence[int]:
-    """Axes are those of the result."""
+    """Insert axes of one element; the axes are counted in the result."""
     shape = list(c.shape("input"))
     for axis in c.axes("axes", len(shape) + len(c.wholes("axes"))):
         shape.insert(axis, 1)
@@ -65,7 +65,7 @@ def _unsqueeze(c: CallConversion) -> Sequence[int]:
 
 
 def _concat(c: CallConversion) -> Sequence[int]:
-    """Codes of other scales become those of the result on the way."""
+    """Concatenate; operands of other scales are requantized."""
     tensors = c.tensors("values")
     axis = c.axis(int(c.value("axis")), len(c.shape(tensors[0])))
     if len(tensors) == 1:
@@ -97,7 +97,7 @@ def _unstack(c: CallConversion) -> Sequence[int]:
 
 
 def _split(c: CallConversion) -> Sequence[int]:
-    """Ratios divide the extent in proportion."""
+    """Split in proportion to ratios."""
     shape, ratios = c.shape("value"), c.wholes("ratios")
     axis = c.axis(int(c.value("axis")), len(shape))
     c.require(bool(ratios) and min(ratios) > 0, f"ratios {ratios} are not above 0")
@@ -112,7 +112,7 @@ def _split(c: CallConversion) -> Sequence[int]:
 
 
 def _slice(c: CallConversion) -> Sequence[int]:
-    """Negative bounds count from the end, and end 0 is the end; a negative stride goes from begin down to above end."""
+    """Slice: negative bounds count from the end, end 0 is the end, and a negative stride goes down from begin."""
     shape = c.shape("input")
     axes, begins, ends = c.wholes("axes"), c.wholes("begin"), c.wholes("end")
     strides = c.wholes("stride") or [1] * len(axes)
@@ -167,7 +167,9 @@ def _gather(c: CallConversion) -> Sequence[int]:
 
 
 def _update(c: CallConversion) -> Sequence[int]:
-    """The value: a run has it behind the update; the next run begins with the file's data again."""
+    """Return the new value of a variable: it holds for the rest of a run, and the next run begins with the file's
+    data.
+    """
     own, new = c.shape("variable"), c.shape("value")
     c.require(own == new, f"the variable has shape {list(own)}, its value {list(new)}")
     return [c.tensor("value")]

@@ -1,4 +1,4 @@
-"""Every operation of NNEF that npusim has, one row each."""
+"""The table of supported NNEF operations, one row each."""
 
 from __future__ import annotations
 

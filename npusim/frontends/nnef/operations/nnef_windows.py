@@ -19,7 +19,7 @@ from npusim.kernels.operator.parameters import Border
 
 
 def per_axis(c: CallConversion, name: str, rank: int) -> list[int]:
-    """An attribute with a number of 1 or more for each axis; [] is ones."""
+    """Return an attribute with a number of 1 or more for each axis; [] is ones."""
     numbers = c.wholes(name) or [1] * rank
     fits = len(numbers) == rank and min(numbers) >= 1
     c.require(fits, f"{name} {numbers} is not one number above 0 for each of {rank} axes")
@@ -37,7 +37,7 @@ def borders(c: CallConversion, rank: int) -> list[Border]:
 
 
 def window_of(c: CallConversion, extents: Sequence[int], size: Sequence[int]) -> Window:
-    """The window of a call over these extents; padding [] is automatic (rule S4)."""
+    """Return the window of a call over these extents; padding [] is automatic (rule S4)."""
     rank = len(extents)
     stride, dilation = per_axis(c, "stride", rank), per_axis(c, "dilation", rank)
     automatic = same(extents, size, stride, dilation)
@@ -46,7 +46,7 @@ def window_of(c: CallConversion, extents: Sequence[int], size: Sequence[int]) ->
 
 
 def sized(c: CallConversion, extents: Sequence[int]) -> list[int]:
-    """The attribute `size`."""
+    """Return the attribute `size`."""
     size = c.wholes("size")
     fits = len(size) == len(extents) and min(size, default=1) >= 1
     c.require(fits, f"size {size} is not one number above 0 for each axis of {list(extents)}")
@@ -54,7 +54,7 @@ def sized(c: CallConversion, extents: Sequence[int]) -> list[int]:
 
 
 def padded(c: CallConversion, tensor: int, pairs: Sequence[Border], border: str, value: float = 0.0) -> int:
-    """A tensor with what a border mode puts around it; 'ignore' has zeros here."""
+    """Pad a tensor by a border mode; 'ignore' pads with zeros here."""
     shape = c.shape(tensor)
     pairs = tuple(pairs)
     fits = len(pairs) == len(shape) and min((min(pair) for pair in pairs), default=0) >= 0
@@ -131,7 +131,7 @@ def _linear(c: CallConversion) -> Sequence[int]:
 
 
 def _matmul(c: CallConversion) -> Sequence[int]:
-    """Axes before the last two broadcast; of operands of other ranks from the left, as everywhere."""
+    """Add a matrix product, whose leading axes broadcast from the right end of the shorter shape."""
     pair = [c.tensor("A"), c.tensor("B")]
     shapes = [c.shape(tensor) for tensor in pair]
     c.require(min(map(len, shapes)) >= 2, f"shapes {[*map(list, shapes)]} are of rank below 2")
@@ -154,7 +154,7 @@ def _operands(c: CallConversion) -> tuple[int, int]:
 
 
 def _groups(c: CallConversion, channels: int) -> int:
-    """Into how many groups the channels fall; 0 says into one each."""
+    """Return the number of groups of channels; 0 stands for one group per channel."""
     groups = int(c.value("groups")) or channels
     c.require(groups > 0 and channels % groups == 0, f"groups {groups} do not divide {channels} channels")
     return groups
@@ -177,13 +177,13 @@ def _convolution(c: CallConversion) -> Sequence[int]:
     return [forms.convolution(c, image, weights, bias, window, groups, activation=c.activation)]
 
 
-# Transposed
+# Transposed convolutions
 
 
 def unwound(
     c: CallConversion, shape: Sequence[int], size: Sequence[int], said: Sequence[int]
 ) -> tuple[list[int], Window]:
-    """Return the extents that a transposed operation's output has, and its window (rule S4, the other way)."""
+    """Return the extents of a transposed operation's result, and its window (rule S4, inverted)."""
     rank = len(shape)
     c.require(len(said) in (0, rank), f"output_shape {list(said)} has not {rank} extents")
     stride, dilation = per_axis(c, "stride", rank), per_axis(c, "dilation", rank)
@@ -217,11 +217,11 @@ def _transposed(c: CallConversion) -> Sequence[int]:
     return [forms.transposed(c, image, weights, bias, window, extents, groups, activation=c.activation)]
 
 
-# In two steps
+# Separable convolutions
 
 
 def _separable(c: CallConversion) -> Sequence[int]:
-    """Planes first, each channel for itself; then points."""
+    """Add a convolution of each channel by itself, then one with a window of one pixel."""
     steps = {name: c.value(name) for name in ("border", "padding", "stride", "dilation")}
     filters = [c.tensor(name) for name in ("plane_filter", "point_filter")]
     zero = c.literal(0.0, filters[0])
@@ -230,7 +230,7 @@ def _separable(c: CallConversion) -> Sequence[int]:
 
 
 def _separable_transposed(c: CallConversion) -> Sequence[int]:
-    """Points first, then planes."""
+    """Add a transposed convolution with a window of one pixel, then one of each channel by itself."""
     steps = {name: c.value(name) for name in ("border", "padding", "stride", "dilation")}
     filters = [c.tensor(name) for name in ("plane_filter", "point_filter")]
     zero = c.reshaped(c.literal(0.0, filters[0]), (1,))
@@ -251,13 +251,13 @@ def _window(c: CallConversion) -> Window:
 
 
 def _surrounded(c: CallConversion, x: int, window: Window) -> tuple[int, Window]:
-    """Pad the input unless its border is to be ignored, and return it with the window over it."""
+    """Pad the input unless its border is to be ignored; return it with the window over it."""
     border = c.value("border")
     return (x, window) if border == "ignore" else (padded(c, x, window.padding, border), window.unpadded())
 
 
 def _pooled(c: CallConversion, op: str, x: int, window: Window) -> int:
-    """Add a pool along the axes that the window changes; means are computed in float32 where codes would differ."""
+    """Add a pool along the axes that the window changes; means are computed in float32 if their scale differs."""
     x, window = _surrounded(c, x, window)
     axes = window.active
     if not axes:
@@ -277,7 +277,7 @@ def _largest(c: CallConversion) -> Sequence[int]:
 
 
 def _box(c: CallConversion) -> Sequence[int]:
-    """Sums are means of all elements of a window, those outside being zero, times their number."""
+    """Add sums as means of all elements of a window, those outside being zero, times their number."""
     x, window = c.tensor("input"), _window(c)
     if c.value("normalize"):
         return [_pooled(c, "average_pool_2d", x, window)]
@@ -297,12 +297,12 @@ def _rms(c: CallConversion) -> Sequence[int]:
     return [c.node("sqrt", [mean])]
 
 
-# Positions: in the plane of the two axes of a window, row by row; with a border that is not ignored in the plane that
-# has it.
+# Positions of maxima count row by row in the plane of the last two axes, including a border that is not
+# ignored.
 
 
 def _plane(c: CallConversion, window: Window, rank: int) -> None:
-    """Raises DocumentError for windows along other axes than the last two."""
+    """Raise DocumentError for windows along other axes than the last two."""
     fits = rank == 4 and set(window.active) <= {2, 3} and set(window.dilation) == {1}
     c.require(fits, "npusim has positions along the last two of four axes, in windows without dilation")
 
@@ -333,7 +333,7 @@ def _sample(c: CallConversion) -> Sequence[int]:
 
 
 def _desample(c: CallConversion) -> Sequence[int]:
-    """Each value at its position: a transposed convolution of one channel for each tap that it may lie at."""
+    """Put each value at its position: a transposed convolution with one channel per tap that can hold it."""
     x, index = c.as_real(c.tensor("input")), c.tensor("index")
     shape, said = c.shape(x), c.wholes("output_shape")
     c.require(len(shape) == 4 and c.shape(index) == shape, "input and index are of one shape, of four axes")
@@ -372,7 +372,7 @@ def _desample(c: CallConversion) -> Sequence[int]:
 
 
 def _debox(c: CallConversion) -> Sequence[int]:
-    """A transposed convolution of every channel with ones; `normalize` changes nothing, as in Khronos' runtime."""
+    """Add a transposed convolution of every channel with ones; `normalize` changes nothing, as in Khronos' runtime."""
     x = c.as_real(c.tensor("input"))
     shape, said = c.shape(x), c.wholes("output_shape")
     size = sized(c, shape)

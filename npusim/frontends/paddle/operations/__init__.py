@@ -1,1 +1,1 @@
-"""The operators of Paddle that npusim has."""
+"""The operators of Paddle by family, one row each."""

@@ -1,4 +1,4 @@
-"""Rows of Paddle's operators, and arguments that many of them have."""
+"""Helpers for the rows of Paddle's operators, and for arguments that many of them have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def op(
     role: str | Role = "",
     groups: bool = True,
 ) -> list[Row]:
-    """Return the rows of operators of Paddle that differ in their names only; operators: names of npusim's."""
+    """Return rows of Paddle operators that differ in name only; `operators` are npusim's."""
     parts = tuple(operators.split())
     return [Row(name, inputs, convert, parts, PADDLE, groups, out, role) for name in names.split()]
 
@@ -34,10 +34,10 @@ def op(
 def renamed(
     names: str, operation: str, inputs: str = "X=X", out: str = "Out", **attributes: Any
 ) -> list[Row]:
-    """Return the rows of operators that are one of ONNX in other words.
+    """Return rows of operators that equal an ONNX operation, with other names.
 
-    inputs:     as `ONNX's name=Paddle's name`, with "?" or "*" behind it as in a row.
-    attributes: by ONNX's name: Paddle's name and the value without it, or a value that is always the same.
+    inputs: as `ONNX's name=Paddle's name`, with "?" or "*" behind it as in a row.
+    attributes: by ONNX's name: Paddle's name and the default, or a constant value.
     """
     entry = of_onnx("", operation)
     assert entry is not None
@@ -65,7 +65,7 @@ def renamed(
 
 
 def numbers(c: NodeConversion, attribute: str, tensor: str = "", tensors: str = "") -> list[int]:
-    """Return whole numbers that a list of tensors gives, else a tensor, else an attribute."""
+    """Return integers from a list of tensors if given, else from a tensor, else from an attribute."""
     if tensors and c.has(tensors):
         arrays = [c.builder.tensors[each].array for each in c.tensors(tensors)]
         known = [array for array in arrays if array is not None and array.size == 1]
@@ -84,7 +84,7 @@ def axis_of(c: NodeConversion, rank: int, tensor: str = "", default: int = 0) ->
 
 
 def element_type(c: NodeConversion, name: str = "dtype", default: int = 5) -> str:
-    """Return the element type whose number an attribute has; -1 stands for the default."""
+    """Return the element type whose number an attribute states; -1 stands for the default."""
     number = int(c.attribute(name, default))
     dtype = ELEMENTS.get(default if number == -1 else number, f"type {number}")
     c.require(is_element(dtype), f"{name} is {dtype}, which npusim lacks")
@@ -100,5 +100,5 @@ def channels_first(c: NodeConversion) -> None:
 
 
 def without_axes(c: NodeConversion, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return a shape of which axes are gone; with none left it has one element in files of older versions."""
+    """Return a shape after axes were removed; without any left it is [1] in files of older versions."""
     return tuple(shape) if shape or c.opset >= WITH_SCALARS else (1,)

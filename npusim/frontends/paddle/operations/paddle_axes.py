@@ -52,7 +52,7 @@ def _clip_role(said: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
 
 
 def _hard_swish(c: NodeConversion) -> Sequence[int]:
-    """x * limited(x + offset, 0, threshold) / scale, which is usually one operator."""
+    """Add x * limited(x + offset, 0, threshold) / scale, which is one operator for the usual numbers."""
     names = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
     threshold, scale, offset = (float(c.attribute(*each)) for each in names.items())
     if (threshold, scale, offset) == (6.0, 6.0, 3.0):
@@ -63,10 +63,10 @@ def _hard_swish(c: NodeConversion) -> Sequence[int]:
 
 
 def _softplus(c: NodeConversion) -> Sequence[int]:
-    """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold."""
+    """Add log(1 + exp(beta * x)) / beta, and x where beta * x is above the threshold."""
     beta, threshold, x = float(c.attribute("beta", 1.0)), float(c.attribute("threshold", 20.0)), c.tensor("X")
     c.require(beta > 0, f"beta is {beta}, must be above 0")
-    if beta == 1 and threshold >= 20:  # beyond it both are the same float32
+    if beta == 1 and threshold >= 20:  # beyond 20 both are the same float32
         return [c.node("softplus", [x])]
     x = c.as_real(x)
     wide = c.step("mul", [x, c.scalar(beta, x)])
@@ -87,19 +87,19 @@ def _power(c: NodeConversion) -> Sequence[int]:
 
 
 def _round(c: NodeConversion) -> Sequence[int]:
-    """Halves go away from zero."""
+    """Add round half away from zero."""
     x = c.real("X")
     size = c.step("floor", [c.step("add", [c.step("abs", [x]), c.scalar(0.5, x)])])
     return [c.node("mul", [c.step("sign", [x]), size])]
 
 
 def _of_one(name: str) -> list[Row]:
-    """A function that ONNX has in several steps."""
+    """Return the row of a function that takes several operations in ONNX."""
     return op(name, "X", lambda c: [c.node(name, [c.tensor("X")])], name, role="Mul")
 
 
 def _scale(c: NodeConversion) -> Sequence[int]:
-    """scale * x + bias, or scale * (x + bias); x itself where that changes nothing."""
+    """Add scale * x + bias, or scale * (x + bias); nothing if that changes nothing."""
     x, scale, bias = c.tensor("X"), float(c.attribute("scale", 1.0)), float(c.attribute("bias", 0.0))
     given = c.real("ScaleTensor") if c.has("ScaleTensor") else None
     if given is None and (scale, bias) == (1.0, 0.0):
@@ -115,7 +115,7 @@ def _scale(c: NodeConversion) -> Sequence[int]:
 
 
 def _prelu(c: NodeConversion) -> Sequence[int]:
-    """One slope, one for each channel, or one for each element of an image."""
+    """Add PReLU with one slope, one per channel, or one per element of an image."""
     channels_first(c)
     x, alpha, mode, shape = c.tensor("X"), c.tensor("Alpha"), c.attribute("mode", "all"), c.shape("X")
     c.require(mode in ("all", "channel", "element"), f"mode is {mode!r}")
@@ -126,7 +126,7 @@ def _prelu(c: NodeConversion) -> Sequence[int]:
 
 
 def _aligned(c: NodeConversion, x: int, y: int) -> int:
-    """Y with ones behind its sizes, where the attribute `axis` says with which axis of X they begin."""
+    """Return Y with trailing axes of one, if `axis` states at which axis of X it begins."""
     axis, own = int(c.attribute("axis", -1)), c.shape(y)
     behind = len(c.shape(x)) - axis - len(own)
     if axis == -1 or behind <= 0 or not own:
@@ -162,7 +162,7 @@ _ROLES = ("add", "sub", "mul", "div")
 
 
 _TURNED = (("trans_x", "trans_y"), ("transpose_X", "transpose_Y"))
-"""The attributes that exchange the last two axes of a factor, by version of the operator."""
+"""Attributes that transpose the last two axes of a factor, by version of the operator."""
 
 
 def _turned(c: NodeConversion, name: str, place: int) -> int:
@@ -183,14 +183,14 @@ def _role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _columns(c: NodeConversion, tensor: int, count: int, name: str) -> int:
-    """A tensor as a matrix, whose rows are the first `count` axes."""
+    """Return a tensor as a matrix, whose rows are the first `count` axes."""
     shape = c.shape(tensor)
     c.require(0 < count < len(shape), f"{name} is {count}, must be 1..{len(shape) - 1}")
     return c.reshaped(tensor, (prod(shape[:count]), prod(shape[count:])))
 
 
 def _mul(c: NodeConversion) -> Sequence[int]:
-    """Of tensors as matrices; the result has the axes of both again."""
+    """Add a product of tensors as matrices; the result has the axes of both again."""
     x, y = c.tensor("X"), c.tensor("Y")
     rows, columns = (int(c.attribute(f"{each}_num_col_dims", 1)) for each in "xy")
     shape = (*c.shape(x)[:rows], *c.shape(y)[columns:])
@@ -213,7 +213,7 @@ def _fully_connected(c: NodeConversion) -> Sequence[int]:
 
 
 def _unit_length(c: NodeConversion) -> Sequence[int]:
-    """x / sqrt(sum of squares + epsilon)."""
+    """Add x / sqrt(sum of squares + epsilon)."""
     x = c.real("X")
     axis = axis_of(c, len(c.shape(x)), default=1)
     squares = c.step("sum", [c.step("square", [x])], axes=(axis,), keep_dims=True)
@@ -232,7 +232,7 @@ _PRODUCTS = "fully_connected batch_matmul transpose reshape mul"
 
 
 def _reduction(name: str, operator: str, role: str = "") -> list[Row]:
-    """Along some axes or, where none are said, all."""
+    """Return the row of a reduction along axes, or along all if none are stated."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
         x, rank = c.tensor("X"), len(c.shape("X"))
@@ -258,7 +258,7 @@ def _position(name: str) -> list[Row]:
 
 
 def _top(c: NodeConversion) -> Sequence[int]:
-    """The first elements in order, and where they were; of argsort all."""
+    """Add the largest or smallest elements in order, and their places; argsort has all elements."""
     x, every = c.real("X"), c.source.operation == "argsort"
     axis = axis_of(c, len(c.shape(x)), default=-1)
     size = c.shape(x)[axis]

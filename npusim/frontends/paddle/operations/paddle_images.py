@@ -21,7 +21,7 @@ from npusim.kernels.operator.parameters import Border
 
 
 def _steps(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
-    """An attribute with a number of 1 or more for each axis."""
+    """Return an attribute with a number of 1 or more for each axis."""
     values = tuple(numbers(c, name)) or (1,) * rank
     fits = len(values) == rank and min(values) > 0
     c.require(fits, f"{name} {list(values)} are not {rank} numbers, 1 or more")
@@ -31,7 +31,7 @@ def _steps(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
 def _window(
     c: NodeConversion, extents: Sequence[int], size: Sequence[int], *, dilated: bool = False
 ) -> Window:
-    """The window of an operator; with padding SAME it has no dilation, whatever the attribute says."""
+    """Return the window of an operator; padding SAME ignores the dilation, as Paddle does."""
     rank, how, said = len(extents), c.attribute("padding_algorithm", "EXPLICIT"), numbers(c, "paddings")
     c.require(how in ("EXPLICIT", "SAME", "VALID"), f"padding_algorithm is {how!r}")
     stride = _steps(c, "strides", rank)
@@ -59,7 +59,7 @@ def _conv(c: NodeConversion) -> Sequence[int]:
 
 
 def _transposed(c: NodeConversion) -> Sequence[int]:
-    """Sizes that the attribute `output_size` says add elements behind; so does `output_padding`."""
+    """Add a transposed convolution; `output_size` and `output_padding` add elements behind."""
     channels_first(c)
     image, weights, groups = c.tensor("Input"), c.tensor("Filter"), int(c.attribute("groups", 1))
     forms.check_transposed_filter(c, image, weights, groups)
@@ -83,7 +83,7 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
 
 
 def _pool(c: NodeConversion) -> Sequence[int | None]:
-    """Averages or maxima of windows, of the whole image, or of bins; maxima with their places in the plane."""
+    """Add a pool of windows, of the whole image, or into bins; max pools may return places in the plane."""
     channels_first(c)
     x, size, shape = c.tensor("X"), numbers(c, "ksize"), c.shape("X")
     places, kind = c.source.operation != "pool2d", c.attribute("pooling_type", "max")
@@ -136,7 +136,7 @@ _POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d 
 
 
 def _sides(c: NodeConversion) -> dict[int, Axis]:
-    """Height and width, where they change: sizes that tensors or attributes say, else scales."""
+    """Return height and width, as far as they change, by stated sizes or else scales."""
     channels_first(c)
     shape, said = c.shape("X"), [int(c.attribute(name, -1)) for name in ("out_h", "out_w")]
     c.require(len(shape) == 4, f"X has shape {list(shape)}, must be [N, C, H, W]")
@@ -158,7 +158,7 @@ def _sides(c: NodeConversion) -> dict[int, Axis]:
 
 
 def _nearest(c: NodeConversion) -> Sequence[int]:
-    """The element at floor(ratio * place), or at the nearest place between corners."""
+    """Resize to the element at floor(ratio * place), or to the nearest one between corners."""
     corners = c.flag("align_corners", True)
     chosen = {axis: _places(side, corners) for axis, side in _sides(c).items()}
     return [nearest(c, c.tensor("X"), chosen) if chosen else c.tensor("X")]
@@ -174,7 +174,7 @@ def _places(side: Axis, corners: bool) -> Places:
 
 
 def _weighted(c: NodeConversion) -> Sequence[int]:
-    """Of two elements along each axis, or of four (bicubic)."""
+    """Resize by two elements along each axis, or four (bicubic)."""
     linear, how = c.source.operation.startswith("bilinear"), "half_pixel"
     if c.flag("align_corners", True):
         how = "align_corners"
@@ -192,7 +192,7 @@ _GRID = {"mode": ("mode", "bilinear"), "padding_mode": ("padding_mode", "zeros")
 
 
 def _attributes(c: NodeConversion, **said: tuple[str, Any]) -> dict[str, Any]:
-    """Parameters by their names, from attributes: each has a name and the value without it, which gives its kind."""
+    """Return parameters from attributes, given as attribute name and default, which determines the type."""
     return {ours: type(default)(c.attribute(name, default)) for ours, (name, default) in said.items()}
 
 
@@ -237,7 +237,7 @@ def _prior_box(c: NodeConversion) -> Sequence[int]:
 
 
 def _decoded(c: NodeConversion) -> Sequence[int]:
-    """Boxes (x1, y1, x2, y2) from offsets to prior boxes: of the centre by their size, of the size by its logarithm."""
+    """Decode boxes (x1, y1, x2, y2) from prior boxes, offsets of centres by size, and logarithms of sizes."""
     how, axis = c.attribute("code_type", "encode_center_size"), int(c.attribute("axis", 0))
     c.require(
         how == "decode_center_size" and axis in (0, 1), f"code_type {how!r} along axis {axis} is not decoding"
@@ -281,7 +281,7 @@ def _decoded(c: NodeConversion) -> Sequence[int]:
 
 
 def _suppressed(c: NodeConversion) -> Sequence[int]:
-    """As many rows as there can be, of which those hold a detection that the last output counts."""
+    """Add non-maximum suppression with as many rows as possible; the last output counts the valid ones."""
     c.require(not c.has("RoisNum"), "npusim has boxes of all classes together, without RoisNum")
     how = _attributes(
         c,

@@ -1,4 +1,4 @@
-"""Elements under another shape or in another place, and constants that follow from shapes."""
+"""Paddle's operators that move elements, and constants that depend on shapes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _reshape(c: NodeConversion) -> Sequence[int]:
 
 
 def _flatten(c: NodeConversion) -> Sequence[int]:
-    """The axes from a first to a last one become one."""
+    """Flatten a range of axes into one."""
     own = c.shape("X") or (1,)
     first, last = (c.axis(int(c.attribute(name, 1)), len(own), name) for name in ("start_axis", "stop_axis"))
     c.require(first <= last, f"start_axis {first} is behind stop_axis {last}")
@@ -42,14 +42,14 @@ def _flatten(c: NodeConversion) -> Sequence[int]:
 
 
 def _squeeze(c: NodeConversion) -> Sequence[int]:
-    """Axes of one element go; without `axes` all of these, and axes of more elements stay."""
+    """Remove axes of one element: all, or the stated ones; stated axes of more elements stay."""
     own, said = c.shape("X"), numbers(c, "axes", "AxesTensor", "AxesTensorList")
     axes = [c.axis(axis, len(own), "axes") for axis in said] if said else range(len(own))
     return _under(c, c.tensor("X"), [size for at, size in enumerate(own) if size != 1 or at not in axes])
 
 
 def _unsqueeze(c: NodeConversion) -> Sequence[int]:
-    """Axes count as the ones before them have made them."""
+    """Insert axes of one element, one after the other."""
     shape = list(c.shape("X"))
     for axis in numbers(c, "axes", "AxesTensor", "AxesTensorList"):
         shape.insert(c.axis(axis, len(shape) + 1, "axes"), 1)
@@ -71,7 +71,7 @@ def _split(c: NodeConversion) -> Sequence[int]:
 
 
 def _slice(c: NodeConversion) -> Sequence[int]:
-    """A part of some axes, of which those of `decrease_axis` go."""
+    """Slice some axes, and remove those of `decrease_axis`."""
     x, axes = c.tensor("Input"), numbers(c, "axes")
     starts = numbers(c, "starts", "StartsTensor", "StartsTensorList")
     ends = numbers(c, "ends", "EndsTensor", "EndsTensorList")
@@ -100,7 +100,7 @@ def _unstack(c: NodeConversion) -> Sequence[int]:
 
 
 def _expand(c: NodeConversion) -> Sequence[int]:
-    """To a shape in which -1 keeps an axis."""
+    """Broadcast to a shape in which -1 keeps an axis."""
     own, said = c.shape("X"), numbers(c, "shape", "Shape", "expand_shapes_tensor")
     before = len(said) - len(own)
     sizes = [own[at - before] if size == -1 and at >= before else size for at, size in enumerate(said)]
@@ -115,7 +115,7 @@ def _expand_as(c: NodeConversion) -> Sequence[int]:
 
 
 def _tile(c: NodeConversion) -> Sequence[int]:
-    """Axes that are missing on either side have one element."""
+    """Repeat along axes; the shorter of shape and repeats gets leading ones."""
     own, repeats = c.shape("X"), numbers(c, "repeat_times", "RepeatTimes", "repeat_times_tensor")
     rank = max(len(own), len(repeats))
     x = c.reshaped(c.tensor("X"), (*(1,) * (rank - len(own)), *own))
@@ -123,7 +123,7 @@ def _tile(c: NodeConversion) -> Sequence[int]:
 
 
 def _gather(c: NodeConversion) -> Sequence[int]:
-    """Slices of X by one axis of numbers."""
+    """Gather slices of X by one axis of indices."""
     x, index = c.tensor("X"), c.real("Index")
     axis = (
         axis_of(c, len(c.shape(x)), "Axis") if c.source.operation == "gather" else int(c.attribute("dim", 0))
@@ -136,13 +136,13 @@ def _gather(c: NodeConversion) -> Sequence[int]:
 
 
 def _rows(c: NodeConversion) -> Sequence[int]:
-    """Rows of a table by their numbers."""
+    """Gather rows of a table."""
     c.require(int(c.attribute("padding_idx", -1)) < 0, "npusim has no padding_idx")
     return [c.node("gather", [c.tensor("W"), c.real("Ids")], axis=0)]
 
 
 def _pad(c: NodeConversion) -> Sequence[int]:
-    """All axes, or those behind channels: from the last one on (pad3d) or from the first."""
+    """Pad all axes, or those behind the channels: pad3d lists the last axis first."""
     channels_first(c)
     name, own, said = c.source.operation, c.shape("X"), numbers(c, "paddings", "Paddings")
     first, mode = 0 if name == "pad" else 2, c.attribute("mode", "constant")
@@ -161,7 +161,7 @@ def _reverse(c: NodeConversion) -> Sequence[int]:
 
 
 def _shuffle(c: NodeConversion) -> Sequence[int]:
-    """Channels of several groups, one of each after the other."""
+    """Interleave the channels of several groups."""
     shape, groups = c.shape("X"), int(c.attribute("group", 0)) or int(c.attribute("groups", 1))
     c.require(
         len(shape) == 4 and groups > 0 and shape[1] % groups == 0, f"{list(shape)} has no {groups} groups"
@@ -171,7 +171,7 @@ def _shuffle(c: NodeConversion) -> Sequence[int]:
 
 
 def _dropout(c: NodeConversion) -> Sequence[int]:
-    """In inference the data as they are, or, as older versions train, times what is kept."""
+    """Return the data unchanged, or for models of older training times the share that is kept."""
     x, share = c.tensor("X"), float(c.attribute("dropout_prob", 0.5))
     if c.attribute("dropout_implementation", "downgrade_in_infer") == "upscale_in_train" or share == 0:
         return [x]
@@ -196,7 +196,7 @@ def _made(c: NodeConversion, shape: Sequence[int], number: float, dtype: str) ->
 
 
 def _filled(c: NodeConversion) -> Sequence[int]:
-    """A constant; a text, where there is one, has all digits of its value. One size may be that of another tensor."""
+    """Add a constant; a text value has more digits than the number. One size may be that of another tensor."""
     shape, text = numbers(c, "shape", "ShapeTensor", "ShapeTensorList"), c.attribute("str_value", "")
     try:
         number = float(text) if text else float(c.attribute("value", 0.0))
@@ -218,7 +218,7 @@ def _filled_like(c: NodeConversion) -> Sequence[int]:
 
 
 def _values(c: NodeConversion) -> Sequence[int]:
-    """The numbers of an attribute of the element type's name."""
+    """Add a constant from the attribute named after its element type."""
     dtype, shape = element_type(c), numbers(c, "shape")
     named: list[Any] = [
         c.attribute(f"{word}values") for word in ("", "bool_", "fp32_", "int32_", "int64_", "fp64_")
@@ -232,7 +232,7 @@ def _values(c: NodeConversion) -> Sequence[int]:
 
 
 def _grid(c: NodeConversion) -> Sequence[int]:
-    """Vectors along an axis each, as large as all of them together."""
+    """Broadcast vectors, one per axis, to a common grid."""
     tensors = c.tensors("X")
     sizes = c.small([prod(c.shape(tensor)) for tensor in tensors])
     shapes = [[size if at == axis else 1 for at, size in enumerate(sizes)] for axis in range(len(sizes))]
