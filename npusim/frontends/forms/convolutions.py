@@ -91,7 +91,6 @@ def transposed(
     The window leads from the result back to the input (`unwound`).
     """
     short = len(c.shape(image)) == 3
-    c.small([*c.shape(image)[:1], *extents])
     if short:
         image, weights = (c.reshaped(each, _as_image(c.shape(each))) for each in (image, weights))
         extents, window = [1, *extents], window.after(_ONE)

@@ -90,6 +90,7 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
     forms.check_transposed_filter(c, image, weights, groups)
     _check_kernel(c, weights)
     extents, window = _unwound(c, c.shape(image)[2:], c.shape(weights)[2:])
+    c.small([*c.shape(image)[:1], *extents])
     return [forms.transposed(c, image, weights, bias, window, extents, groups)]
 
 

@@ -79,6 +79,7 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
             fits, f"axis {axis + 2} would have {chosen} elements, may have {least} to {least + step - 1}"
         )
         sizes.append(chosen)
+    c.small([*c.shape(image)[:1], *sizes])
     return [forms.transposed(c, image, weights, c.optional("Bias"), window, sizes, groups)]
 
 
