@@ -178,7 +178,7 @@ class Conversion(forms.Conversion):
         return member(kind, self.whole(name), f"{self.operation.place}: {name}")
 
     @property
-    def activation(self) -> Activation:  # type: ignore[override]  # read from an argument
+    def activation(self) -> Activation:
         """The fused activation; "none" for an operation without the argument fuse_code."""
         return _ACTIVATIONS[self.code("fuse_code", FuseCode)] if self.has("fuse_code") else "none"
 
