@@ -43,9 +43,12 @@ def _parts(graph: Graph, node: Node, hardware: Hardware) -> Expansion | None:
     if node.on_host or hardware.lacks(node.op) or not (entry.expand or entry.arithmetics):
         return None
     call = call_of(graph, node)
+    expand = entry.expander(call)
+    if expand is None:  # rules and lowerings cost more to ask
+        return None
     if entry.broken_rule(call) is not None or entry.lowering(call, hardware) is not None:
         return None
-    return entry.expansion(call)
+    return expand(call)
 
 
 def _on_npu(graph: Graph, node: Node, hardware: Hardware) -> bool:

@@ -259,11 +259,10 @@ class Operator:
                     return row
         return None
 
-    def expansion(self, call: Call) -> Expansion | None:
-        """Return a call that no lowering takes as simpler ones; None where it has to stay whole."""
+    def expander(self, call: Call) -> Callable[[Call], Expansion | None] | None:
+        """Return the function that expands a call which no lowering takes into simpler ones; None if there is none."""
         row = self.arithmetic(call)
-        expand = self.expand if row is None or row.rules is None else row.expand
-        return None if expand is None else expand(call)
+        return self.expand if row is None or row.rules is None else row.expand
 
     def compute(self, call: Call, values: Values) -> list[Array]:
         """Return what a call that keeps the rules gives, in numpy."""

@@ -76,6 +76,8 @@ def test_reals_become_codes_in_parts(dtype: str, zero: int, bits: int) -> None:
     if bits:
         low, high = low // 16, high // 16
     np.testing.assert_array_equal(whole, np.clip(np.rint(x / 0.5) + zero, low, high).astype(dtype))
-    found = entry.expansion(call)
+    expand = entry.expander(call)
+    assert expand is not None
+    found = expand(call)
     assert found is not None
     np.testing.assert_array_equal(evaluated(call, found, {0: x})[0], whole)
