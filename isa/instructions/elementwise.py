@@ -14,7 +14,15 @@ from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, multiply_add, quantise
 from npusim.isa.arithmetic.integer import divide_codes, multiply_by_quantized_multiplier, requantise
 from npusim.isa.instructions.grid import PIXEL, Grid, column_stride_field, rescaled_codes
-from npusim.isa.instructions.lanes import Formatted, Values, bound, code_type, float32_of, stored
+from npusim.isa.instructions.lanes import (
+    EFFORT_ACTIONS,
+    Formatted,
+    Values,
+    bound,
+    code_type,
+    float32_of,
+    stored,
+)
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, FieldSpec, bits
 
@@ -346,7 +354,6 @@ def _in_floats(i: Binary, a: Values, b: Values) -> Values:
 
 ADD, MUL, MAX, DIVIDE = ("vector_add_q8",), ("vector_mul_q8",), ("vector_max",), ("vector_divide",)
 _LITERAL_ACTIONS = {"mul": "literal_mul", "prelu": "literal_mul", "div": "literal_divide"}
-_EFFORT_ACTIONS = {"simple": "add", "multiply": "multiply", "divide": "divide", "function": "function"}
 
 Binary.ways = {
     **{
@@ -377,7 +384,7 @@ Binary.ways = {
         for name in _ON_PAIRS
     },
     **{
-        (row.name, "float"): BinaryWay(_in_floats, (f"float_{_EFFORT_ACTIONS[row.effort]}",))
+        (row.name, "float"): BinaryWay(_in_floats, (f"float_{EFFORT_ACTIONS[row.effort]}",))
         for row in real.BINARY
     },
 }

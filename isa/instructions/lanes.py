@@ -81,6 +81,10 @@ def bound(which: str) -> Any:
     return bits(16, f"{which} integer result", signed=True)
 
 
+EFFORT_ACTIONS = {"simple": "add", "multiply": "multiply", "divide": "divide", "function": "function"}
+"""The action of a float function, without its type, by the effort that `npusim.isa.arithmetic.real` gives it."""
+
+
 class Way(NamedTuple):
     """How a function is computed in one arithmetic, and what lanes do for it.
 

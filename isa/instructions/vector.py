@@ -19,6 +19,7 @@ from npusim.isa.arithmetic.interpolated import (
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost
 from npusim.isa.instructions.lanes import (
+    EFFORT_ACTIONS,
     FORMATS,
     Format,
     Formatted,
@@ -168,7 +169,6 @@ class Convert(Dense):
         return (self.part(context, {action: 1}, self.size),)
 
 
-_EFFORT_ACTIONS = {"simple": "add", "multiply": "multiply", "divide": "divide", "function": "function"}
 _NAMES = tuple(row.name for row in real.UNARY)
 
 
@@ -181,7 +181,7 @@ class Unary(Formatted, Dense):
     specs: ClassVar[tuple[FieldSpec, ...]]
     names: ClassVar[tuple[str, ...]] = _NAMES
     ways: ClassVar[Any] = {
-        (row.name, "float"): Way(row.compute, f"float_{_EFFORT_ACTIONS[row.effort]}") for row in real.UNARY
+        (row.name, "float"): Way(row.compute, f"float_{EFFORT_ACTIONS[row.effort]}") for row in real.UNARY
     }
 
     function: int = bits(6, "what is computed", choices=_NAMES, place=FIRST)

@@ -401,3 +401,28 @@ def test_damaged_text_gives_a_line_or_a_program(data: st.DataObject) -> None:
         assemble("\n".join(lines))
     except ProgramError as fault:
         assert "\n" not in str(fault)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("former", "today"),
+    [
+        ("vec.mean outer=2 count=3 inner=4 high=9",
+         "vec.reduce function=sum outer=2 parts=1 middle=1 count=3 inner=4 high=9"),
+        ("vec.pool maximum=maximum int16=yes int16_high=9", "vec.pool format=int16 function=maximum high=9"),
+        ("vec.float_pool fused=fused", "vec.pool format=as_float32 fused=fused"),
+        ("vec.real_pool function=l2", "vec.pool format=float16 function=l2"),
+        ("vec.real_pool element=float32", "vec.pool format=float32"),
+        ("vec.compare relation=less rows=3 scale=exact", "vec.binary function=less rows=3 scale=exact"),
+        ("vec.compare rows=3", "vec.binary function=equal rows=3"),
+        ("vec.float_binary a_scale=7 wait mac>=1", "vec.binary format=as_float32 a_multiplier=7 wait mac>=1"),
+        ("vec.float_softmax function=fused", "vec.softmax format=as_float32 fused=fused"),
+        ("vec.log_softmax back=5", "vec.softmax function=log_softmax back=5 signed=int8"),
+        ("vec.rescale signed=int8 int16_input=yes", "vec.convert source=int16 target=int8"),
+        ("vec.real_convert element=float32 target=float32 zero=3",
+         "vec.convert source=int8 target=float32 input_zero=3 output_zero=3"),
+    ],
+)  # fmt: skip
+def test_names_of_the_version_before_are_read(former: str, today: str) -> None:
+    assert parse_instruction(former) == parse_instruction(today)
+    with pytest.raises(ProgramError, match=f'{former.split()[0]}: "x" is not a field'):
+        parse_instruction(f"{former.partition(' wait')[0]} x=1")
