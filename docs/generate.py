@@ -98,7 +98,7 @@ SCHEMES = ("int8", "int16x8", "int16 in ONNX", "dynamic range")
 def scheme_cells() -> dict[str, tuple[str, ...]]:
     """By TFLite operator and scheme: the units that compute it, "host" if none does, "-" if the scheme lacks it."""
     from npusim.cli.operators_table import coverage
-    from npusim.frontends.tflite.export.types import TYPES
+    from npusim.frontends.tflite.export.kernel_types import TYPES
     from npusim.frontends.tflite.operators import OPERATORS
     from npusim.kernels.table import operator
 
@@ -403,7 +403,7 @@ NN HAL, and why, stands in [hal.md](hal.md#departures).
 
 def with_rules(text: str) -> str:
     """A document with the rules of the HAL written anew, from the docstrings of their checks."""
-    from npusim.frontends.nn_hal.validate import texts
+    from npusim.frontends.nn_hal.model_check import texts
 
     return _with_part(text, "rules", _table(("id", "rule"), [*texts()]))
 
@@ -438,15 +438,14 @@ def with_doors(text: str) -> str:
     import tflite
 
     from npusim.frontends.frontend import DOORS
-    from npusim.frontends.nn_hal.operations.table import OPERATIONS
+    from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
     from npusim.frontends.nnef.language.standard import OPERATIONS as STANDARD
     from npusim.frontends.nnef.operations import nnef_table as nnef
     from npusim.frontends.onnx.operations import onnx_table as onnx
     from npusim.frontends.paddle.operations import paddle_table as paddle
     from npusim.frontends.paddle.written_out import WRITTEN_OUT
-    from npusim.frontends.tflite.control import DECIDING
-    from npusim.frontends.tflite.operators import OPERATORS
-    from npusim.frontends.tflite.shapes import VALUES
+    from npusim.frontends.tflite.operators import DECIDING, OPERATORS
+    from npusim.frontends.tflite.shape_arithmetic import VALUES
 
     builtin = {name for name in vars(tflite.BuiltinOperator) if name[0].isupper()} - {"CUSTOM"}
     counts = {

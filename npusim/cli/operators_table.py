@@ -8,8 +8,8 @@ from contextlib import suppress
 from itertools import chain, product
 
 from npusim.frontends.forms.row import Row as FormatRow
-from npusim.frontends.nn_hal.operations.row import Row, text
-from npusim.frontends.nn_hal.operations.table import OPERATIONS
+from npusim.frontends.nn_hal.operations.operation_row import Row, text
+from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
 from npusim.frontends.nnadapter import operation_table as nnadapter
 from npusim.frontends.nnef.operations import nnef_table as nnef
 from npusim.frontends.onnx.operations import onnx_table as onnx

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         OperationType,
     )
     from npusim.frontends.nn_hal.fault import HalError, Result
-    from npusim.frontends.nn_hal.file import load, save
+    from npusim.frontends.nn_hal.hal_file import load, save
     from npusim.frontends.nn_hal.structs import (
         Capabilities,
         DataLocation,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         Timing,
     )
     from npusim.hal.device import Device
-    from npusim.hal.execution import Execution
+    from npusim.hal.launches import Execution
     from npusim.hal.prepared import PreparedModel
 
 __all__ = [
@@ -98,7 +98,7 @@ _HOMES = {
         *("Request", "RequestArgument", "Subgraph", "SymmPerChannelQuantParams", "Timing"),
     ),
     "npusim.hal.device": ("Device",),
-    "npusim.hal.execution": ("Execution",),
+    "npusim.hal.launches": ("Execution",),
     "npusim.hal.prepared": ("PreparedModel",),
 }
 """The modules that the names come from."""

@@ -11,12 +11,12 @@ from typing import Any, Self
 from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.enumerations import DeviceStatus, ErrorStatus, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused, Result, Rule
-from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.parts import unsupported
+from npusim.frontends.nn_hal.model_check import FORM, RULES, check_model
+from npusim.frontends.nn_hal.operations import operation_table
+from npusim.frontends.nn_hal.operations.graph_parts import unsupported
 from npusim.frontends.nn_hal.structs import Capabilities
-from npusim.frontends.nn_hal.validate import FORM, RULES, check_model
+from npusim.hal.launches import Target
 from npusim.hal.prepared import PreparedModel, refusing
-from npusim.hal.stage import Target
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.isa.hardware.hardware import Hardware
@@ -143,7 +143,7 @@ def _operators(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         if name.upper() in OperationType.__members__:
-            row = table.row(OperationType[name.upper()])
+            row = operation_table.row(OperationType[name.upper()])
             found += row.operators if row is not None else ()
         elif known(name.lower()):
             found.append(name)

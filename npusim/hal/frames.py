@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel
-from npusim.frontends.nn_hal.operations.call import tensor_type
+from npusim.frontends.nn_hal.operations.named_arguments import tensor_type
 from npusim.isa.base.tensor import Array, TensorType
 
 Role = Literal["main", "branch", "test", "turn"]

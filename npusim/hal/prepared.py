@@ -17,19 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.nn_hal import reading
+from npusim.frontends.nn_hal import field_values
 from npusim.frontends.nn_hal.checked import CheckedArgument, CheckedModel, CheckedOperand, CheckedRequest
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, LoopTimeoutDurationNs
 from npusim.frontends.nn_hal.fault import Fault, Refused, Result
-from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.call import Known, tensor_type
+from npusim.frontends.nn_hal.model_check import OPERATIONS, faults
+from npusim.frontends.nn_hal.operations import operation_table
+from npusim.frontends.nn_hal.operations.named_arguments import Known, tensor_type
 from npusim.frontends.nn_hal.request import check_request, reader_in_need
 from npusim.frontends.nn_hal.structs import OutputShape
-from npusim.frontends.nn_hal.validate import OPERATIONS, faults
-from npusim.hal.execution import Execution, timing
 from npusim.hal.frames import Frame, Frames, Ground, Value, form_of, replaced, values_of
-from npusim.hal.glue import look, transfer
-from npusim.hal.stage import Stage, Target
+from npusim.hal.launches import Execution, Stage, Target, look, timing, transfer
 from npusim.hal.walk import Counted, Step, Walk, endless
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
@@ -154,7 +152,7 @@ class PreparedModel:
         """Return the fault of an output, with the hint of the operation that writes it, if it has one."""
         graph, operand = self._model.main, argument.operand.index
         for operation in graph.operations:
-            row = table.row(operation.type)
+            row = operation_table.row(operation.type)
             if operand in operation.outputs and row is not None:
                 known = Known(graph)
                 known.shapes[operand] = argument.dimensions
@@ -319,8 +317,8 @@ def _nanoseconds(loop_timeout: object) -> int:
     if loop_timeout is None:
         return LoopTimeoutDurationNs.DEFAULT
     try:
-        given = reading.integer("loopTimeoutDuration", loop_timeout, 0, (1 << 64) - 1)
-    except reading.Broken as broken:
+        given = field_values.integer("loopTimeoutDuration", loop_timeout, 0, (1 << 64) - 1)
+    except field_values.Broken as broken:
         raise Refused(broken.fault) from None
     return min(given, LoopTimeoutDurationNs.MAXIMUM)
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperand, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
-from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.call import Argument, Call, Known, Needs
-from npusim.frontends.nn_hal.operations.parts import GraphParts
+from npusim.frontends.nn_hal.operations import operation_table
+from npusim.frontends.nn_hal.operations.graph_parts import GraphParts
+from npusim.frontends.nn_hal.operations.named_arguments import Argument, Call, Known, Needs
 from npusim.hal.frames import Frame, Frames, Ground, Role, Value, replaced, values_of
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
@@ -210,7 +210,7 @@ class Walk:
         for operand in operation.outputs:
             self._write(at, operand, self._computed(at.parts.tensor(operand)))
         at.frame.position += 1
-        row = table.row(operation.type)
+        row = operation_table.row(operation.type)
         if row is not None and row.counted:
             count = self._computed(at.parts.counts[operation.outputs[0]])
             values = tuple(at.frame.values[operand] for operand in operation.outputs)

@@ -11,10 +11,8 @@ from collections.abc import Callable
 from itertools import count
 from weakref import WeakValueDictionary
 
-from npusim.litert import memory
-from npusim.litert.memory import AbiError
-from npusim.litert.session import Session
-from npusim.litert.structs import (
+from npusim.litert import process_memory as memory
+from npusim.litert.c_structs import (
     ALLOW_DYNAMIC_TENSORS,
     DELEGATE_CODE,
     ERROR,
@@ -28,6 +26,8 @@ from npusim.litert.structs import (
     Node,
     Registration,
 )
+from npusim.litert.process_memory import AbiError
+from npusim.litert.session import Session
 
 _SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()
 """The session of each delegate, by number. Weak references, because the delegate holds its session."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+from weakref import ref
 
 from npusim.base import files
 from npusim.base.extras import missing
 from npusim.isa.base.errors import NpusimError
-from npusim.litert import callbacks, interrupts, source
+from npusim.litert import callbacks, source
 from npusim.litert.engines import Where, compiler
 from npusim.litert.session import Session
 from npusim.litert.subgraph import kinds_of
@@ -103,7 +105,7 @@ class Delegate:
         own = self._model is not None
         self._session = Session(source.read(model), self._kinds, self._compiler, given.apart, own)
         if given.interpreter is not None:
-            interrupts.reach(given.interpreter, self._session)
+            reach(given.interpreter, self._session)
         self._asked = True
         return callbacks.native_delegate(self._session)
 
@@ -111,3 +113,35 @@ class Delegate:
 def _viewed(run: numbers.RunResult) -> numbers.RunResult:
     """Return a run of one program as the type with figures and tables; a run of several programs unchanged."""
     return viewed(RunResult, run) if type(run) is numbers.RunResult else run
+
+
+# Interrupts
+
+_SESSION = "_npusim_session"
+"""Attribute of an interpreter with a weak reference to the session of its delegate."""
+
+
+def reach(interpreter: Any, session: Session) -> None:
+    """Make an interrupt during a session end the interpreter's call with a KeyboardInterrupt."""
+    setattr(interpreter, _SESSION, ref(session))
+    kind: Any = type(interpreter)
+    interpreter.__class__ = _interruptible(kind)
+
+
+@cache
+def _interruptible(kind: Any) -> type[Any]:
+    def method(name: str) -> Any:
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
+            try:
+                return getattr(kind, name)(self, *arguments, **named)
+            except RuntimeError:
+                session = getattr(self, _SESSION)()
+                if session is None or not session.interrupted:
+                    raise
+                session.interrupted = False
+                raise KeyboardInterrupt from None
+
+        return call
+
+    methods = {name: method(name) for name in ("allocate_tensors", "invoke") if hasattr(kind, name)}
+    return type(kind.__name__, (kind,), methods | {"__module__": kind.__module__})

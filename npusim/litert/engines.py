@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from npusim.frontends.nn_hal.enumerations import DeviceStatus
 from npusim.hal.device import Device
-from npusim.hal.stage import Stage, Target
+from npusim.hal.launches import Stage, Target
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware

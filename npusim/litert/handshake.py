@@ -14,8 +14,7 @@ from typing import Any
 
 from npusim.frontends.tflite.records import ModelRecord, OperatorRecord, TensorRecord
 from npusim.kernels.graph.names import quoted
-from npusim.litert.memory import AbiError, Memory, executable
-from npusim.litert.structs import (
+from npusim.litert.c_structs import (
     CALLED,
     CUSTOM_CODE,
     GET_EXECUTION_PLAN,
@@ -28,6 +27,7 @@ from npusim.litert.structs import (
     ReadRegistration,
     Tensor,
 )
+from npusim.litert.process_memory import AbiError, Memory, executable
 
 _MOST_DIMENSIONS = 64
 _MOST_ALLOCATION_TYPE = 16

@@ -9,12 +9,9 @@ from contextlib import suppress
 
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.graph import Graph
-from npusim.litert import handshake, memory
-from npusim.litert.engines import Done, Engine, measured
-from npusim.litert.memory import AbiError, Memory
-from npusim.litert.partition import Partition
-from npusim.litert.source import PACKAGE, TRIED, Source, installed_version
-from npusim.litert.structs import (
+from npusim.litert import handshake
+from npusim.litert import process_memory as memory
+from npusim.litert.c_structs import (
     OK,
     REPLACE_NODES,
     REPORT_ERROR,
@@ -24,6 +21,10 @@ from npusim.litert.structs import (
     Registration,
     Tensor,
 )
+from npusim.litert.engines import Done, Engine, measured
+from npusim.litert.litert_partition import Partition
+from npusim.litert.process_memory import AbiError, Memory
+from npusim.litert.source import PACKAGE, TRIED, Source, installed_version
 from npusim.litert.subgraph import Selection, Shape, Subgraph
 from npusim.numbers.run import RunResult
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from npusim.frontends.tflite.control import DECIDING
-from npusim.frontends.tflite.operators import OPERATORS
+from npusim.frontends.tflite.operators import DECIDING, OPERATORS
 from npusim.frontends.tflite.reader import graph_of
 from npusim.frontends.tflite.records import ModelRecord
-from npusim.frontends.tflite.shapes import computed_operands, constant, part, touched
+from npusim.frontends.tflite.shape_arithmetic import computed_operands, constant, part, touched
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.nearest import nearest
 from npusim.kernels.graph.builder import GraphBuilder

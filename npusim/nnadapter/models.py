@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from npusim.frontends.nn_hal import file as hal_file
+from npusim.frontends.nn_hal import hal_file
 from npusim.frontends.nn_hal.reader import graph_of
 from npusim.frontends.nnadapter import model_building
 from npusim.frontends.nnadapter.nnadapter_errors import (

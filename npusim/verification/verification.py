@@ -40,17 +40,6 @@ from npusim.kernels.table import operator
 from npusim.session import inputs as values
 from npusim.session.api import DEFAULT_HARDWARE, compile_program, hardware, simulate
 from npusim.verification import peers
-from npusim.verification.comparing import (
-    apart,
-    close,
-    count_differing,
-    distance,
-    most_apart,
-    nearer,
-    one_apart,
-    right,
-    same,
-)
 from npusim.verification.peers import Named, Peer
 from npusim.verification.verdicts import (
     VERDICTS,
@@ -60,6 +49,15 @@ from npusim.verification.verdicts import (
     TensorVerdict,
     Verdict,
     Verification,
+    apart,
+    close,
+    count_differing,
+    distance,
+    most_apart,
+    nearer,
+    one_apart,
+    right,
+    same,
 )
 
 if TYPE_CHECKING:

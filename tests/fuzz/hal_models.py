@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import npusim.hal as hal
-from npusim.frontends.nn_hal.file import loads
+from npusim.frontends.nn_hal.hal_file import loads
 from npusim.hal import ErrorStatus
 from npusim.isa.base.errors import FormatError
 

@@ -19,8 +19,8 @@ import numpy as np
 from npusim import models
 from npusim.frontends.inexpressible import Refusals
 from npusim.frontends.tflite import reader as tflite
-from npusim.frontends.tflite.export.conversion import subgraphs_of
-from npusim.frontends.tflite.export.rewrites import expressible
+from npusim.frontends.tflite.export.subgraph_tables import subgraphs_of
+from npusim.frontends.tflite.export.tflite_rewrites import expressible
 from npusim.frontends.tflite.flatbuffer import FileSubgraph, FileTensor, serialize
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator.parameters import ByValue

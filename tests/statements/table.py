@@ -70,13 +70,13 @@ class Text:
 
 
 def _hal() -> set[str]:
-    from npusim.frontends.nn_hal.validate import texts
+    from npusim.frontends.nn_hal.model_check import texts
 
     return {name for names, _ in texts() for name in names.split()}
 
 
 def _operations() -> set[str]:
-    from npusim.frontends.nn_hal.operations.table import OPERATIONS
+    from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
 
     return {row.type.name for row in OPERATIONS} | _hal()
 

@@ -1,6 +1,6 @@
 """A checked HAL model as plain immutable values, which reader and device work with.
 
-`npusim.frontends.nn_hal.validate` makes it from a `Model` of structs. The memory of the caller is referred to, not
+`npusim.frontends.nn_hal.model_check` makes it from a `Model` of structs. The memory of the caller is referred to, not
 copied.
 """
 

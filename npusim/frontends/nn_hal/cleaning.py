@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npusim.frontends.nn_hal import reading
+from npusim.frontends.nn_hal import field_values
 from npusim.frontends.nn_hal.checked import (
     Bytes,
     Channels,
@@ -54,18 +54,18 @@ _RELAXED = "relaxComputationFloat32toFloat16"
 
 def clean_model(model: object) -> CheckedModel:
     """Return a model as checked values. Raises Broken with the first fault."""
-    struct = reading.instance("model", model, Model)
-    version = reading.enumerator("version", reading.field("", struct, "version"), HalVersion, "G1")
-    values = reading.memory("operandValues", reading.field("", struct, "operandValues"), "G1")
-    pools = memories("pools", reading.field("", struct, "pools"))
-    extensions = _extensions(reading.field("", struct, _EXTENSIONS))
+    struct = field_values.instance("model", model, Model)
+    version = field_values.enumerator("version", field_values.field("", struct, "version"), HalVersion, "G1")
+    values = field_values.memory("operandValues", field_values.field("", struct, "operandValues"), "G1")
+    pools = memories("pools", field_values.field("", struct, "pools"))
+    extensions = _extensions(field_values.field("", struct, _EXTENSIONS))
     cleaner = _Cleaner(version, values, pools, extensions)
-    subgraphs = reading.vec("referenced", reading.field("", struct, "referenced"))
-    relaxed = reading.truth(_RELAXED, reading.field("", struct, _RELAXED))
+    subgraphs = field_values.vec("referenced", field_values.field("", struct, "referenced"))
+    relaxed = field_values.truth(_RELAXED, field_values.field("", struct, _RELAXED))
     cleaned = CheckedModel(
         cleaner.graph("", struct),
         tuple(
-            cleaner.graph(place, reading.instance(place, subgraph, Subgraph))
+            cleaner.graph(place, field_values.instance(place, subgraph, Subgraph))
             for place, subgraph in ((f"referenced[{i}]", each) for i, each in enumerate(subgraphs))
         ),
         version,
@@ -81,37 +81,41 @@ def clean_model(model: object) -> CheckedModel:
         (_EXTENSIONS, extensions, HalVersion.V1_2),
     ):
         if given and version < since_:
-            raise reading.broken(name, f"is of {since_.name}; the model is {version.name}", "G1")
+            raise field_values.broken(name, f"is of {since_.name}; the model is {version.name}", "G1")
     return cleaned
 
 
 def _extensions(value: object) -> dict[int, str]:
     """Return the names of extensions by their prefixes. Raises Broken."""
     found: dict[int, str] = {}
-    for number, each in enumerate(reading.vec(_EXTENSIONS, value)):
+    for number, each in enumerate(field_values.vec(_EXTENSIONS, value)):
         place = f"{_EXTENSIONS}[{number}]"
-        struct = reading.instance(place, each, ExtensionNameAndPrefix)
-        name = reading.field(place, struct, "name")
+        struct = field_values.instance(place, each, ExtensionNameAndPrefix)
+        name = field_values.field(place, struct, "name")
         if type(name) is not str or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
-            text = f"is {reading.shown(name)}, must be a name of 1 to {_LONGEST_NAME} characters"
-            raise reading.broken(f"{place}.name", text)
-        prefix = reading.integer(f"{place}.prefix", reading.field(place, struct, "prefix"), 1, 0x7FFF)
+            text = f"is {field_values.shown(name)}, must be a name of 1 to {_LONGEST_NAME} characters"
+            raise field_values.broken(f"{place}.name", text)
+        prefix = field_values.integer(
+            f"{place}.prefix", field_values.field(place, struct, "prefix"), 1, 0x7FFF
+        )
         if prefix in found:
-            raise reading.broken(f"{place}.prefix", f"is {prefix} again, each must occur once")
+            raise field_values.broken(f"{place}.prefix", f"is {prefix} again, each must occur once")
         found[prefix] = name
     return found
 
 
 def memories(place: str, value: object) -> tuple[Bytes, ...]:
     """Return a list of pools as bytes. Raises Broken."""
-    return tuple([reading.memory(f"{place}[{i}]", each) for i, each in enumerate(reading.vec(place, value))])
+    return tuple(
+        [field_values.memory(f"{place}[{i}]", each) for i, each in enumerate(field_values.vec(place, value))]
+    )
 
 
 def location(place: str, value: object) -> Location:
     """Return a DataLocation as plain numbers. Raises Broken."""
-    struct = reading.instance(place, value, DataLocation)
+    struct = field_values.instance(place, value, DataLocation)
     pool, offset, length = (
-        reading.uint32(f"{place}.{name}", reading.field(place, struct, name))
+        field_values.uint32(f"{place}.{name}", field_values.field(place, struct, name))
         for name in ("poolIndex", "offset", "length")
     )
     return Location(pool, offset, length)
@@ -129,7 +133,7 @@ class _Cleaner:
     def graph(self, place: str, struct: object) -> CheckedGraph:
         prefix = f"{place}." if place else ""
         operands, operations, inputs, outputs = (
-            reading.field(place, struct, name)
+            field_values.field(place, struct, name)
             for name in ("operands", "operations", "inputIndexes", "outputIndexes")
         )
         return CheckedGraph(
@@ -137,66 +141,74 @@ class _Cleaner:
             tuple(
                 [
                     self._operand(f"{prefix}operands[{index}]", index, each)
-                    for index, each in enumerate(reading.vec(f"{prefix}operands", operands))
+                    for index, each in enumerate(field_values.vec(f"{prefix}operands", operands))
                 ]
             ),
             tuple(
                 [
                     self._operation(f"{prefix}operations[{index}]", index, each)
-                    for index, each in enumerate(reading.vec(f"{prefix}operations", operations))
+                    for index, each in enumerate(field_values.vec(f"{prefix}operations", operations))
                 ]
             ),
-            reading.uint32s(f"{prefix}inputIndexes", inputs),
-            reading.uint32s(f"{prefix}outputIndexes", outputs),
+            field_values.uint32s(f"{prefix}inputIndexes", inputs),
+            field_values.uint32s(f"{prefix}outputIndexes", outputs),
         )
 
     def _operand(self, place: str, index: int, value: object) -> CheckedOperand:
-        struct = reading.instance(place, value, Operand)
-        type_ = reading.enumerator(f"{place}.type", reading.field(place, struct, "type"), OperandType, "E1")
-        lifetime = reading.enumerator(
-            f"{place}.lifetime", reading.field(place, struct, "lifetime"), OperandLifeTime, "E3"
+        struct = field_values.instance(place, value, Operand)
+        type_ = field_values.enumerator(
+            f"{place}.type", field_values.field(place, struct, "type"), OperandType, "E1"
+        )
+        lifetime = field_values.enumerator(
+            f"{place}.lifetime", field_values.field(place, struct, "lifetime"), OperandLifeTime, "E3"
         )
         self._exists(f"{place}.type", type_, "E1")
         self._exists(f"{place}.lifetime", lifetime, "E3")
-        dimensions = reading.uint32s(f"{place}.dimensions", reading.field(place, struct, "dimensions"))
-        where = location(f"{place}.location", reading.field(place, struct, "location"))
+        dimensions = field_values.uint32s(
+            f"{place}.dimensions", field_values.field(place, struct, "dimensions")
+        )
+        where = location(f"{place}.location", field_values.field(place, struct, "location"))
         return CheckedOperand(
             place,
             index,
             type_,
             dimensions if dimensions or not row_of(type_).tensor else None,
-            reading.uint32(f"{place}.numberOfConsumers", reading.field(place, struct, "numberOfConsumers")),
-            reading.float32(f"{place}.scale", reading.field(place, struct, "scale")),
-            reading.integer(f"{place}.zeroPoint", reading.field(place, struct, "zeroPoint"), *reading.INT32),
+            field_values.uint32(
+                f"{place}.numberOfConsumers", field_values.field(place, struct, "numberOfConsumers")
+            ),
+            field_values.float32(f"{place}.scale", field_values.field(place, struct, "scale")),
+            field_values.integer(
+                f"{place}.zeroPoint", field_values.field(place, struct, "zeroPoint"), *field_values.INT32
+            ),
             lifetime,
             where,
-            _channels(f"{place}.extraParams", reading.field(place, struct, "extraParams")),
+            _channels(f"{place}.extraParams", field_values.field(place, struct, "extraParams")),
             self._bytes(lifetime, where),
         )
 
     def _operation(self, place: str, index: int, value: object) -> CheckedOperation:
-        struct = reading.instance(place, value, Operation)
-        type_ = self._operation_type(f"{place}.type", reading.field(place, struct, "type"))
+        struct = field_values.instance(place, value, Operation)
+        type_ = self._operation_type(f"{place}.type", field_values.field(place, struct, "type"))
         self._exists(f"{place}.type", type_, "E2")
         inputs, outputs = (
-            reading.uint32s(f"{place}.{name}", reading.field(place, struct, name))
+            field_values.uint32s(f"{place}.{name}", field_values.field(place, struct, name))
             for name in ("inputs", "outputs")
         )
         return CheckedOperation(place, index, type_, inputs, outputs)
 
     def _operation_type(self, place: str, value: object) -> OperationType:
-        number = reading.whole(value) or 0
+        number = field_values.whole(value) or 0
         prefix = number // EXTENSIONS
         if prefix < 1 or number.bit_length() > _NUMBER_BITS:
-            return reading.enumerator(place, value, OperationType, "E2")
+            return field_values.enumerator(place, value, OperationType, "E2")
         if prefix not in self._extensions:
             text = f"is {number} of the extension {prefix}, which {_EXTENSIONS} does not have"
-            raise reading.broken(place, text, "E2")
+            raise field_values.broken(place, text, "E2")
         return of_extension(self._extensions[prefix], number)
 
     def _exists(self, place: str, value: OperandType | OperationType | OperandLifeTime, rule: str) -> None:
         if since(value) > self._version:
-            raise reading.broken(
+            raise field_values.broken(
                 place,
                 f"is {value.name}, which is of {since(value).name}; the model is {self._version.name}",
                 rule,
@@ -217,9 +229,9 @@ class _Cleaner:
 def _channels(place: str, value: object) -> Channels | None:
     if value is None:
         return None
-    struct = reading.instance(place, value, SymmPerChannelQuantParams)
-    scales = reading.vec(f"{place}.scales", reading.field(place, struct, "scales"))
+    struct = field_values.instance(place, value, SymmPerChannelQuantParams)
+    scales = field_values.vec(f"{place}.scales", field_values.field(place, struct, "scales"))
     return Channels(
-        tuple([reading.float32(f"{place}.scales[{i}]", scale) for i, scale in enumerate(scales)]),
-        reading.uint32(f"{place}.channelDim", reading.field(place, struct, "channelDim")),
+        tuple([field_values.float32(f"{place}.scales[{i}]", scale) for i, scale in enumerate(scales)]),
+        field_values.uint32(f"{place}.channelDim", field_values.field(place, struct, "channelDim")),
     )

@@ -13,11 +13,11 @@ from pathlib import Path
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import OperandLifeTime, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
-from npusim.frontends.nn_hal.file import MAGIC, loads
-from npusim.frontends.nn_hal.operations.call import Argument, Known, Needs, tensor_type
-from npusim.frontends.nn_hal.operations.parts import GraphParts
+from npusim.frontends.nn_hal.hal_file import MAGIC, loads
+from npusim.frontends.nn_hal.model_check import check_model
+from npusim.frontends.nn_hal.operations.graph_parts import GraphParts
+from npusim.frontends.nn_hal.operations.named_arguments import Argument, Known, Needs, tensor_type
 from npusim.frontends.nn_hal.request import reader_in_need
-from npusim.frontends.nn_hal.validate import check_model
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import TensorType

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from npusim.frontends.nn_hal import reading
+from npusim.frontends.nn_hal import field_values
 from npusim.frontends.nn_hal.checked import (
     Bytes,
     CheckedArgument,
@@ -20,9 +20,9 @@ from npusim.frontends.nn_hal.checked import (
 from npusim.frontends.nn_hal.cleaning import location, memories
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime
 from npusim.frontends.nn_hal.fault import Fault
-from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.call import Call, Known
-from npusim.frontends.nn_hal.reading import Broken, broken
+from npusim.frontends.nn_hal.field_values import Broken, broken
+from npusim.frontends.nn_hal.operations import operation_table
+from npusim.frontends.nn_hal.operations.named_arguments import Call, Known
 from npusim.frontends.nn_hal.structs import Request, RequestArgument
 
 _UINT32 = 1 << 32
@@ -53,18 +53,18 @@ def check_request(request: object, model: CheckedModel) -> CheckedRequest | Faul
     Nothing that a field holds makes it raise.
     """
     try:
-        return _checked(reading.instance("request", request, Request), model)
+        return _checked(field_values.instance("request", request, Request), model)
     except Broken as fault:
         return fault.fault
 
 
 def _checked(struct: Request, model: CheckedModel) -> CheckedRequest:
-    fields = {name: reading.field("", struct, name) for name in ("inputs", "outputs", "pools")}
+    fields = {name: field_values.field("", struct, name) for name in ("inputs", "outputs", "pools")}
     pools = memories("pools", fields["pools"])
     graph = model.main
     checked: dict[str, tuple[CheckedArgument, ...]] = {}
     for name, indexes in (("inputs", graph.inputs), ("outputs", graph.outputs)):
-        arguments = reading.vec(name, fields[name])
+        arguments = field_values.vec(name, fields[name])
         if len(arguments) != len(indexes):
             raise broken(name, f"are {len(arguments)} arguments, the model has {len(indexes)}", "R1")
         checked[name] = tuple(
@@ -82,10 +82,10 @@ def _checked(struct: Request, model: CheckedModel) -> CheckedRequest:
 def _argument(
     place: str, value: object, operand: CheckedOperand, model: CheckedModel, pools: Sequence[Bytes]
 ) -> CheckedArgument:
-    struct = reading.instance(place, value, RequestArgument)
-    omitted = reading.truth(f"{place}.hasNoValue", reading.field(place, struct, "hasNoValue"))
-    where = location(f"{place}.location", reading.field(place, struct, "location"))
-    given = reading.uint32s(f"{place}.dimensions", reading.field(place, struct, "dimensions"))
+    struct = field_values.instance(place, value, RequestArgument)
+    omitted = field_values.truth(f"{place}.hasNoValue", field_values.field(place, struct, "hasNoValue"))
+    where = location(f"{place}.location", field_values.field(place, struct, "location"))
+    given = field_values.uint32s(f"{place}.dimensions", field_values.field(place, struct, "dimensions"))
     output = operand.lifetime is OperandLifeTime.MODEL_OUTPUT
     if omitted:
         if output:
@@ -122,7 +122,7 @@ def reader_in_need(operand: CheckedOperand, model: CheckedModel) -> str:
     graph = model.main
     for operation in graph.operations:
         if operand.index in operation.inputs:
-            row = table.row(operation.type)
+            row = operation_table.row(operation.type)
             call = row and row.call(operation, Known(graph), model.version, model.referenced)
             arguments = call.inputs if isinstance(call, Call) else ()
             optional = [each.optional for each in arguments if each.operand.index == operand.index]

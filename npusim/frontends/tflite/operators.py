@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite, log2
+from typing import NamedTuple
 
-from npusim.frontends.tflite import movement, recurrent, windows
+from npusim.frontends.tflite import moving_layers, weighted_layers
 from npusim.frontends.tflite.layer import Layer, Parameters
-from npusim.frontends.tflite.slices import strided_slice
+from npusim.frontends.tflite.moving_layers import strided_slice
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.control import IF, WHILE
 
 POSITION_TYPES = {2: "int32", 4: "int64"}
 """The element types of positions, by their number in the schema."""
@@ -213,16 +215,16 @@ OPERATORS: dict[str, Translation] = {
     "ADD_N": Translation("add_n", 1, None),
     "ARG_MAX": Translation("arg_max", 2, 2, _position, "ArgMaxOptions", says={1: "axis"}),
     "ARG_MIN": Translation("arg_min", 2, 2, _position, "ArgMinOptions", says={1: "axis"}),
-    "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
-    "BATCH_MATMUL": Translation("batch_matmul", 2, 2, windows.matrix_product, "BatchMatMulOptions"),
+    "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, weighted_layers.pooling, "Pool2DOptions"),
+    "BATCH_MATMUL": Translation("batch_matmul", 2, 2, weighted_layers.matrix_product, "BatchMatMulOptions"),
     "BATCH_TO_SPACE_ND": Translation(
-        "batch_to_space_nd", 3, 3, movement.batch_to_space, says={1: "block_shape", 2: "crops"}
+        "batch_to_space_nd", 3, 3, moving_layers.batch_to_space, says={1: "block_shape", 2: "crops"}
     ),
     "BIDIRECTIONAL_SEQUENCE_LSTM": Translation(
         "bidirectional_sequence_lstm",
         1,
         48,
-        recurrent.bidirectional_lstm,
+        weighted_layers.bidirectional_lstm,
         "BidirectionalSequenceLSTMOptions",
         order=tuple(range(48)),
         results=None,
@@ -231,64 +233,64 @@ OPERATORS: dict[str, Translation] = {
         "bidirectional_sequence_rnn",
         9,
         12,
-        recurrent.bidirectional_rnn,
+        weighted_layers.bidirectional_rnn,
         "BidirectionalSequenceRNNOptions",
         order=tuple(range(12)),
         results=None,
     ),
-    "BROADCAST_TO": Translation("broadcast_to", 2, 2, movement.broadcast, says={1: "shape"}),
+    "BROADCAST_TO": Translation("broadcast_to", 2, 2, moving_layers.broadcast, says={1: "shape"}),
     "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
-    "CONV_2D": Translation("conv_2d", 2, 3, windows.convolution, "Conv2DOptions", order=(0, 1, 2)),
+    "CONV_2D": Translation("conv_2d", 2, 3, weighted_layers.convolution, "Conv2DOptions", order=(0, 1, 2)),
     "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", says={1: "axis"}),
     "CUSTOM TFLite_Detection_PostProcess": Translation("detection_post_process", 3, 3, _detection, results=4),
     "DEPTHWISE_CONV_2D": Translation(
         "depthwise_conv_2d",
         2,
         3,
-        windows.depthwise_convolution,
+        weighted_layers.depthwise_convolution,
         "DepthwiseConv2DOptions",
         order=(0, 1, 2),
-        retyped=windows.symmetric_weights,
+        retyped=weighted_layers.symmetric_weights,
     ),
-    "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, movement.block_size, "DepthToSpaceOptions"),
+    "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, moving_layers.block_size, "DepthToSpaceOptions"),
     "DIV": Translation("div", 2, 2, Layer.activation, "DivOptions"),
-    "EMBEDDING_LOOKUP": Translation("embedding_lookup", 2, 2, movement.embedding),
-    "EXPAND_DIMS": Translation("reshape", 2, 2, movement.expand, says={1: "axis"}),
-    "FILL": Translation("fill", 2, 2, movement.fill, says={0: "shape"}),
+    "EMBEDDING_LOOKUP": Translation("embedding_lookup", 2, 2, moving_layers.embedding),
+    "EXPAND_DIMS": Translation("reshape", 2, 2, moving_layers.expand, says={1: "axis"}),
+    "FILL": Translation("fill", 2, 2, moving_layers.fill, says={0: "shape"}),
     "FULLY_CONNECTED": Translation(
         "fully_connected",
         2,
         3,
-        windows.fully_connected,
+        weighted_layers.fully_connected,
         "FullyConnectedOptions",
         order=(0, 1, 2),
-        retyped=windows.matrix,
+        retyped=weighted_layers.matrix,
     ),
     "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
     "GELU": Translation("gelu", 1, 1, _gelu, "GeluOptions"),
     "HASHTABLE_LOOKUP": Translation("hashtable_lookup", 3, 3, results=2),
     "L2_NORMALIZATION": Translation("l2_normalization", 1, 1, Layer.activation, "L2NormOptions"),
-    "L2_POOL_2D": Translation("l2_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
+    "L2_POOL_2D": Translation("l2_pool_2d", 1, 1, weighted_layers.pooling, "Pool2DOptions"),
     "LEAKY_RELU": Translation("leaky_relu", 1, 1, _leaky, "LeakyReluOptions"),
     "LOCAL_RESPONSE_NORMALIZATION": Translation(
         "local_response_normalization", 1, 1, _local_response, "LocalResponseNormalizationOptions"
     ),
-    "LSTM": Translation("lstm", 1, 24, recurrent.lstm, "LSTMOptions", order=tuple(range(24))),
-    "MAX_POOL_2D": Translation("max_pool_2d", 1, 1, windows.pooling, "Pool2DOptions"),
+    "LSTM": Translation("lstm", 1, 24, weighted_layers.lstm, "LSTMOptions", order=tuple(range(24))),
+    "MAX_POOL_2D": Translation("max_pool_2d", 1, 1, weighted_layers.pooling, "Pool2DOptions"),
     "MEAN": Translation("mean", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
     "MIRROR_PAD": Translation(
-        "mirror_pad", 2, 2, movement.mirror_pad, "MirrorPadOptions", says={1: "paddings"}
+        "mirror_pad", 2, 2, moving_layers.mirror_pad, "MirrorPadOptions", says={1: "paddings"}
     ),
     "MUL": Translation("mul", 2, 2, Layer.activation, "MulOptions"),
     "PACK": Translation("pack", 1, None, _pack, "PackOptions"),
-    "PAD": Translation("pad", 2, 2, movement.pad, says={1: "paddings"}),
-    "PADV2": Translation("pad", 3, 3, movement.pad_with_value, says={1: "paddings", 2: "pad_value"}),
+    "PAD": Translation("pad", 2, 2, moving_layers.pad, says={1: "paddings"}),
+    "PADV2": Translation("pad", 3, 3, moving_layers.pad_with_value, says={1: "paddings", 2: "pad_value"}),
     "REDUCE_ALL": Translation("reduce_all", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
     "REDUCE_ANY": Translation("reduce_any", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
     "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
     "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
     "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
-    "RESHAPE": Translation("reshape", 1, 2, movement.reshape, "ReshapeOptions", says={1: "shape"}),
+    "RESHAPE": Translation("reshape", 1, 2, moving_layers.reshape, "ReshapeOptions", says={1: "shape"}),
     "RESIZE_BILINEAR": Translation(
         "resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", says={1: "size"}
     ),
@@ -296,47 +298,69 @@ OPERATORS: dict[str, Translation] = {
         "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", says={1: "size"}
     ),
     "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, says={1: "axes"}),
-    "RNN": Translation("rnn", 5, 5, recurrent.rnn, "RNNOptions"),
-    "SLICE": Translation("slice", 3, 3, movement.slice, says={1: "begin", 2: "size"}),
+    "RNN": Translation("rnn", 5, 5, weighted_layers.rnn, "RNNOptions"),
+    "SLICE": Translation("slice", 3, 3, moving_layers.plain_slice, says={1: "begin", 2: "size"}),
     "SOFTMAX": Translation("softmax", 1, 1, _softmax, "SoftmaxOptions"),
     "SPACE_TO_BATCH_ND": Translation(
-        "space_to_batch_nd", 3, 3, movement.space_to_batch, says={1: "block_shape", 2: "paddings"}
+        "space_to_batch_nd", 3, 3, moving_layers.space_to_batch, says={1: "block_shape", 2: "paddings"}
     ),
-    "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, movement.block_size, "SpaceToDepthOptions"),
-    "SPLIT": Translation("split", 2, 2, movement.split, says={0: "axis"}, results=None),
+    "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, moving_layers.block_size, "SpaceToDepthOptions"),
+    "SPLIT": Translation("split", 2, 2, moving_layers.split, says={0: "axis"}, results=None),
     "SPLIT_V": Translation(
-        "split", 3, 3, movement.split_by_sizes, says={1: "sizes", 2: "axis"}, results=None
+        "split", 3, 3, moving_layers.split_by_sizes, says={1: "sizes", 2: "axis"}, results=None
     ),
-    "SVDF": Translation("svdf", 3, 5, recurrent.svdf, "SVDFOptions"),
-    "SQUEEZE": Translation("squeeze", 1, 1, movement.squeeze, "SqueezeOptions"),
+    "SVDF": Translation("svdf", 3, 5, weighted_layers.svdf, "SVDFOptions"),
+    "SQUEEZE": Translation("squeeze", 1, 1, moving_layers.squeeze, "SqueezeOptions"),
     "STRIDED_SLICE": Translation(
         "strided_slice", 4, 4, strided_slice, "StridedSliceOptions", says={1: "begin", 2: "end", 3: "strides"}
     ),
     "SUB": Translation("sub", 2, 2, _sum, "SubOptions"),
     "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
-    "TILE": Translation("tile", 2, 2, movement.tile, says={1: "multiples"}),
+    "TILE": Translation("tile", 2, 2, moving_layers.tile, says={1: "multiples"}),
     "TOPK_V2": Translation("topk_v2", 2, 2, _top, "TopKV2Options", says={1: "k"}, results=2),
-    "TRANSPOSE": Translation("transpose", 2, 2, movement.transpose, says={1: "perm"}),
+    "TRANSPOSE": Translation("transpose", 2, 2, moving_layers.transpose, says={1: "perm"}),
     "TRANSPOSE_CONV": Translation(
         "transpose_conv",
         3,
         4,
-        windows.transposed_convolution,
+        weighted_layers.transposed_convolution,
         "TransposeConvOptions",
         order=(2, 1, 3),
-        retyped=windows.symmetric_weights,
+        retyped=weighted_layers.symmetric_weights,
     ),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Translation(
         "unidirectional_sequence_lstm",
         1,
         24,
-        recurrent.sequence_lstm,
+        weighted_layers.sequence_lstm,
         "UnidirectionalSequenceLSTMOptions",
         order=tuple(range(24)),
     ),
     "UNIDIRECTIONAL_SEQUENCE_RNN": Translation(
-        "unidirectional_sequence_rnn", 5, 5, recurrent.sequence_rnn, "SequenceRNNOptions"
+        "unidirectional_sequence_rnn", 5, 5, weighted_layers.sequence_rnn, "SequenceRNNOptions"
     ),
     "UNPACK": Translation("unpack", 1, 1, _unpack, "UnpackOptions", results=None),
 }
 """By the name of the builtin operator in the schema, or "CUSTOM" and that of the custom operator."""
+
+
+class Deciding(NamedTuple):
+    """A control-flow operator.
+
+    op:      the operator of the node.
+    first:   the first operand that the bodies take.
+    options: the options table.
+    bodies:  the options that number its bodies.
+    """
+
+    op: str
+    first: int
+    options: str
+    bodies: tuple[str, str]
+
+
+DECIDING = {
+    "IF": Deciding(IF, 1, "IfOptions", ("ThenSubgraphIndex", "ElseSubgraphIndex")),
+    "WHILE": Deciding(WHILE, 0, "WhileOptions", ("CondSubgraphIndex", "BodySubgraphIndex")),
+}
+"""By the name of the schema's BuiltinOperator."""

@@ -524,7 +524,7 @@ ALLOWED = {
         "npusim.numbers.energy", "npusim.numbers.area", "npusim.cli.base", "npusim.base.npz",
         "npusim.nnadapter.hal.registry", "npusim.base.console", "npusim.isa.base.version",
         # archives in memory, and the memory of this process
-        "npusim.frontends.nnef.nnef_container", "npusim.frontends.nnef.nnef_writer", "npusim.litert.memory",
+        "npusim.frontends.nnef.nnef_container", "npusim.frontends.nnef.nnef_writer", "npusim.litert.process_memory",
     },
     "echo": set(), "Console": set(),
     "print": {"npusim.isa.text.manual", "npusim.models.digits", "npusim.verification.litert"},

@@ -9,8 +9,8 @@ import pytest
 import npusim.hal as hal
 from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.model_check import check_model
 from npusim.frontends.nn_hal.request import check_request
-from npusim.frontends.nn_hal.validate import check_model
 from npusim.hal import ErrorStatus
 from tests.examples import some
 

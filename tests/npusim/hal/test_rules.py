@@ -12,8 +12,8 @@ import pytest
 import npusim.hal as hal
 from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.model_check import RULES, check_model
 from npusim.frontends.nn_hal.request import REQUEST_RULES, check_request
-from npusim.frontends.nn_hal.validate import RULES, check_model
 from npusim.hal import DataLocation, ErrorStatus, HalVersion, OperandLifeTime, OperandType, OperationType
 
 from .hal_models import Maker, addition, branches, convolution, hashes, loop, request_of

@@ -260,7 +260,7 @@ def test_structures_that_are_laid_out_otherwise_are_refused() -> None:
     assert (
         output("""
         import ctypes
-        from npusim.litert import structs
+        from npusim.litert import c_structs as structs
         tried = 0
         for kind, used in (
             (structs.Context, structs.Context),

@@ -13,8 +13,7 @@ import npusim
 from npusim.cli.verify import lines
 from npusim.isa.base.tensor import Array
 from npusim.verification import onnx_runtime, verification
-from npusim.verification.comparing import nearer, right
-from npusim.verification.verdicts import TensorVerdict, Verification
+from npusim.verification.verdicts import TensorVerdict, Verification, nearer, right
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install 'npusim[onnx]'")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: pip install 'npusim[onnx]'")

@@ -10,14 +10,14 @@ import re
 from dataclasses import replace
 
 from npusim.frontends.inexpressible import Refusals, for_every_node
-from npusim.frontends.nn_hal import file
-from npusim.frontends.nn_hal.export.conversion import model_of
-from npusim.frontends.nn_hal.export.operations import OPERATIONS
-from npusim.frontends.nn_hal.export.rewrites import REWRITES, in_tensors
+from npusim.frontends.nn_hal import hal_file
+from npusim.frontends.nn_hal.export.hal_structs import model_of
+from npusim.frontends.nn_hal.export.nnapi_rewrites import REWRITES, in_tensors
+from npusim.frontends.nn_hal.export.nnapi_wording import OPERATIONS
 from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.model_check import check_model
 from npusim.frontends.nn_hal.reader import graph_of
 from npusim.frontends.nn_hal.structs import Model
-from npusim.frontends.nn_hal.validate import check_model
 from npusim.frontends.rewriting import rewritten
 from npusim.frontends.sameness import check_same
 from npusim.isa.base.errors import GraphError
@@ -31,7 +31,7 @@ def written(graph: Graph) -> bytes:
 
     Raises GraphError that names the layers which NNAPI cannot express, and why.
     """
-    return file.dumps(model(graph))
+    return hal_file.dumps(model(graph))
 
 
 def operators() -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The operations of NNAPI: one row each, by family; `npusim.frontends.nn_hal.operations.table` lists them.
+"""The operations of NNAPI: one row each, by family; `npusim.frontends.nn_hal.operations.operation_table` lists them.
 
 A row states everything of its operation: signatures (`signature`), rules of parameters, shapes and quantization (many
 are in `constraints`), and the operator that computes it (`row`). For example ELU of API level 30, `alpha` a FLOAT16 for

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.call import Call
 from npusim.frontends.nn_hal.operations.constraints import finite, positive, rank_of
-from npusim.frontends.nn_hal.operations.row import Row, Rule
+from npusim.frontends.nn_hal.operations.named_arguments import Call
+from npusim.frontends.nn_hal.operations.operation_row import Row, Rule
 
 _T = OperationType
 _FLOATS = "F16@1.2 F32@1.2"

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
-from npusim.frontends.nn_hal.operations.call import Call, Shape, Size
-from npusim.frontends.nn_hal.operations.row import Rule
+from npusim.frontends.nn_hal.operations.named_arguments import Call, Shape, Size
+from npusim.frontends.nn_hal.operations.operation_row import Rule
 from npusim.frontends.sums import same_scales
 
 QUANTIZED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.call import Call
 from npusim.frontends.nn_hal.operations.constraints import dimensions
-from npusim.frontends.nn_hal.operations.row import Choice, Conversion, Row, Rule, Words
+from npusim.frontends.nn_hal.operations.named_arguments import Call
+from npusim.frontends.nn_hal.operations.operation_row import Choice, Conversion, Row, Rule, Words
 
 _T = OperationType
 GATES = ("input", "forget", "cell", "output")

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.call import Call
 from npusim.frontends.nn_hal.operations.constraints import (
     at_least,
     axis_of,
@@ -16,8 +15,9 @@ from npusim.frontends.nn_hal.operations.constraints import (
     entry_per_dimension,
     rank_of,
 )
-from npusim.frontends.nn_hal.operations.reshaping import move
-from npusim.frontends.nn_hal.operations.row import Choice, Conversion, Row
+from npusim.frontends.nn_hal.operations.named_arguments import Call
+from npusim.frontends.nn_hal.operations.operation_row import Choice, Conversion, Row
+from npusim.frontends.nn_hal.operations.reshape_rows import move
 
 _T = OperationType
 _ALL = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"

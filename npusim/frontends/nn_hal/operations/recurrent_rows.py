@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.call import Call
 from npusim.frontends.nn_hal.operations.constraints import dimensions
 from npusim.frontends.nn_hal.operations.lstm_rows import merged
-from npusim.frontends.nn_hal.operations.row import Row
+from npusim.frontends.nn_hal.operations.named_arguments import Call
+from npusim.frontends.nn_hal.operations.operation_row import Row
 
 _T = OperationType
 _TYPES = "T: F32@1.0 F16@1.2"

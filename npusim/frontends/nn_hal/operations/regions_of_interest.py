@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.call import Call
 from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive, rank_of
-from npusim.frontends.nn_hal.operations.row import Choice, Conversion, Row, Rule, Words
+from npusim.frontends.nn_hal.operations.named_arguments import Call
+from npusim.frontends.nn_hal.operations.operation_row import Choice, Conversion, Row, Rule, Words
 
 _T = OperationType
 _KERNELS = Choice("kernel", {0: "hard", 1: "linear", 2: "gaussian"})

@@ -10,9 +10,9 @@ from npusim.frontends.forms.windows import Window, same
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.call import Call
 from npusim.frontends.nn_hal.operations.constraints import at_least, length_of, rank_of
-from npusim.frontends.nn_hal.operations.row import Conversion, Row, Rule, Words
+from npusim.frontends.nn_hal.operations.named_arguments import Call
+from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule, Words
 from npusim.kernels.operator.parameters import Border, Borders
 
 _T = OperationType

@@ -10,8 +10,8 @@ from __future__ import annotations
 from npusim.frontends.inexpressible import Refusals
 from npusim.frontends.sameness import check_same
 from npusim.frontends.tflite import reader
-from npusim.frontends.tflite.export.conversion import subgraphs_of
-from npusim.frontends.tflite.export.rewrites import REWRITES, expressible
+from npusim.frontends.tflite.export.subgraph_tables import subgraphs_of
+from npusim.frontends.tflite.export.tflite_rewrites import REWRITES, expressible
 from npusim.frontends.tflite.flatbuffer import serialize
 from npusim.frontends.tflite.operators import OPERATORS
 from npusim.kernels.graph.graph import Graph

@@ -11,10 +11,11 @@ import numpy as np
 from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType, OperationType
 from npusim.frontends.nn_hal.fault import Fault
+from npusim.frontends.nn_hal.model_check import check_model
 from npusim.frontends.nn_hal.operand_types import row_of
-from npusim.frontends.nn_hal.operations.call import Known
-from npusim.frontends.nn_hal.operations.parts import GraphParts
-from npusim.frontends.nn_hal.operations.signature import TENSORS
+from npusim.frontends.nn_hal.operations.graph_parts import GraphParts
+from npusim.frontends.nn_hal.operations.named_arguments import Known
+from npusim.frontends.nn_hal.operations.signatures import TENSORS
 from npusim.frontends.nn_hal.structs import (
     DataLocation,
     Model,
@@ -22,7 +23,6 @@ from npusim.frontends.nn_hal.structs import (
     Operation,
     SymmPerChannelQuantParams,
 )
-from npusim.frontends.nn_hal.validate import check_model
 from npusim.kernels.graph.graph import Graph
 
 LATEST = HalVersion.AIDL_V3

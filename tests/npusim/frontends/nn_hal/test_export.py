@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import npusim
 from npusim.cli.app import app
 from npusim.frontends.nn_hal.export import model, operators, written
-from npusim.frontends.nn_hal.file import loads
-from npusim.frontends.nn_hal.operations.table import OPERATIONS
+from npusim.frontends.nn_hal.hal_file import loads
+from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
 from npusim.frontends.nn_hal.reader import graph_of
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization, TensorType

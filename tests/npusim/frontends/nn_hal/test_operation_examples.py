@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npusim.frontends.nn_hal.fault import Fault
-from npusim.frontends.nn_hal.validate import check_model
+from npusim.frontends.nn_hal.model_check import check_model
 from tests.npusim.frontends.nn_hal.examples import FOLDER, VERSIONS, examples, model_of
 
 needs_examples = pytest.mark.skipif(

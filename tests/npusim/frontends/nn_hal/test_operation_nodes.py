@@ -8,10 +8,10 @@ import pytest
 from npusim.frontends.nn_hal.checked import CheckedModel
 from npusim.frontends.nn_hal.enumerations import ErrorStatus
 from npusim.frontends.nn_hal.fault import Refused
-from npusim.frontends.nn_hal.operations.call import Known, Needs
-from npusim.frontends.nn_hal.operations.parts import GraphParts, unsupported
-from npusim.frontends.nn_hal.operations.table import OPERATIONS
-from npusim.frontends.nn_hal.validate import check_model
+from npusim.frontends.nn_hal.model_check import check_model
+from npusim.frontends.nn_hal.operations.graph_parts import GraphParts, unsupported
+from npusim.frontends.nn_hal.operations.named_arguments import Known, Needs
+from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.graph import UNKNOWN, Graph
 from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d, transpose_conv

@@ -7,11 +7,15 @@ import pytest
 from npusim.frontends.nn_hal.enumerations import HalVersion
 from npusim.frontends.nn_hal.operations import (
     along_axes,
-    elements,
     rearrangements,
-    reshaping,
     selections,
     sliding_windows,
+)
+from npusim.frontends.nn_hal.operations import (
+    elementwise_rows as elements,
+)
+from npusim.frontends.nn_hal.operations import (
+    reshape_rows as reshaping,
 )
 from tests.npusim.frontends.nn_hal.calls import BIAS, CALLS, CODES, FILTER, IMAGE, Value
 from tests.npusim.frontends.nn_hal.single import Spec, fault, pairs, scalar, tensor, vector

@@ -8,11 +8,11 @@ import pytest
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperand, CheckedOperation, Location
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType, OperationType
-from npusim.frontends.nn_hal.operations import signature
-from npusim.frontends.nn_hal.operations.call import Call, Known
-from npusim.frontends.nn_hal.operations.row import Row, text
-from npusim.frontends.nn_hal.operations.signature import Binding, Slot
-from npusim.frontends.nn_hal.operations.table import OPERATIONS, row
+from npusim.frontends.nn_hal.operations import signatures as signature
+from npusim.frontends.nn_hal.operations.named_arguments import Call, Known
+from npusim.frontends.nn_hal.operations.operation_row import Row, text
+from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS, row
+from npusim.frontends.nn_hal.operations.signatures import Binding, Slot
 from npusim.kernels.operator.registered import custom
 from npusim.kernels.table import known as known_operator
 

@@ -10,9 +10,9 @@ import pytest
 
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operand_types import row_of
-from npusim.frontends.nn_hal.operations import signature
-from npusim.frontends.nn_hal.operations.signature import Binding
-from npusim.frontends.nn_hal.operations.table import row
+from npusim.frontends.nn_hal.operations import signatures as signature
+from npusim.frontends.nn_hal.operations.operation_table import row
+from npusim.frontends.nn_hal.operations.signatures import Binding
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.reference import evaluate
 from tests.npusim.frontends.nn_hal.calls import CALLS, Value

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from npusim.frontends.nn_hal.operations.signature import TENSORS
-from npusim.frontends.nn_hal.operations.table import OPERATIONS
+from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
+from npusim.frontends.nn_hal.operations.signatures import TENSORS
 
 NAMED = {
     "AXIS_ALIGNED_BBOX_TRANSFORM": {"TENSOR_QUANT16_ASYMM"},

@@ -15,7 +15,7 @@ from npusim.cli.app import app
 from npusim.frontends.targets import TARGETS
 from npusim.frontends.tflite import reader
 from npusim.frontends.tflite.export import written
-from npusim.frontends.tflite.export.rewrites import REWRITES
+from npusim.frontends.tflite.export.tflite_rewrites import REWRITES
 from npusim.frontends.tflite.operators import OPERATORS
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization, TensorType

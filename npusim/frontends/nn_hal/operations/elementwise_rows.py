@@ -8,7 +8,7 @@ from typing import Any
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import asymmetric, broadcasts, rank_of, same_shape
-from npusim.frontends.nn_hal.operations.row import Conversion, Convert, Row, Rule
+from npusim.frontends.nn_hal.operations.operation_row import Conversion, Convert, Row, Rule
 
 _T = OperationType
 _MOST_RANK = 4

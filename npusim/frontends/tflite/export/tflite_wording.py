@@ -14,9 +14,9 @@ import numpy as np
 
 from npusim.frontends.rewriting import dropped_axes
 from npusim.frontends.tflite.layer import ACTIVATIONS
-from npusim.frontends.tflite.movement import MIRROR_MODES
+from npusim.frontends.tflite.moving_layers import MIRROR_MODES
 from npusim.frontends.tflite.operators import OPERATORS, POSITION_TYPES
-from npusim.frontends.tflite.windows import PAIRS
+from npusim.frontends.tflite.weighted_layers import PAIRS
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator.operator import Call

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from npusim.frontends.inexpressible import Refusals, for_every_node
-from npusim.frontends.tflite.control import DECIDING, Deciding
-from npusim.frontends.tflite.export.operations import Wording, options_of, wording
-from npusim.frontends.tflite.export.types import check_types
+from npusim.frontends.tflite.export.kernel_types import check_types
+from npusim.frontends.tflite.export.tflite_wording import Wording, options_of, wording
 from npusim.frontends.tflite.flatbuffer import FileOperator, FileSubgraph, FileTensor
-from npusim.frontends.tflite.operators import OPERATORS, Translation
+from npusim.frontends.tflite.operators import DECIDING, OPERATORS, Deciding, Translation
 from npusim.frontends.tflite.versions import version
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperand, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
 from npusim.frontends.nn_hal.fault import Fault, Refused
-from npusim.frontends.nn_hal.operations.signature import Binding, Slot
+from npusim.frontends.nn_hal.operations.signatures import Binding, Slot
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import UNRANKED
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType
-from npusim.frontends.nn_hal.export.operations import Wording, wording
+from npusim.frontends.nn_hal.export.nnapi_wording import Wording, wording
 from npusim.frontends.nn_hal.operand_types import row_of
-from npusim.frontends.nn_hal.operations.signature import TENSORS, Slot, form
-from npusim.frontends.nn_hal.operations.table import row
+from npusim.frontends.nn_hal.operations.operation_table import row
+from npusim.frontends.nn_hal.operations.signatures import TENSORS, Slot, form
 from npusim.frontends.nn_hal.structs import DataLocation, Model, Operand, Operation, SymmPerChannelQuantParams
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType

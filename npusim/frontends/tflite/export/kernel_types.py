@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npusim.frontends.tflite.export.operations import narrow_bias
+from npusim.frontends.tflite.export.tflite_wording import narrow_bias
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.operator.operands import quantization

@@ -24,7 +24,8 @@ from npusim.frontends.nn_hal.enumerations import (
     OperationType,
 )
 from npusim.frontends.nn_hal.fault import Fault, HalError
-from npusim.frontends.nn_hal.reading import Broken
+from npusim.frontends.nn_hal.field_values import Broken
+from npusim.frontends.nn_hal.model_check import check_model
 from npusim.frontends.nn_hal.structs import (
     DataLocation,
     ExtensionNameAndPrefix,
@@ -34,7 +35,6 @@ from npusim.frontends.nn_hal.structs import (
     Subgraph,
     SymmPerChannelQuantParams,
 )
-from npusim.frontends.nn_hal.validate import check_model
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, ProgramError
 from npusim.isa.base.plain_json import from_json, to_json

@@ -12,9 +12,9 @@ import numpy as np
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph
+from npusim.litert.c_structs import Context, Tensor
 from npusim.litert.engines import Done, Engine
-from npusim.litert.memory import Memory
-from npusim.litert.structs import Context, Tensor
+from npusim.litert.process_memory import Memory
 from npusim.litert.subgraph import PartGraph, Selection, Shape, Subgraph
 
 _FORMS = 8

@@ -2,7 +2,7 @@
 
 A row names its operator (`op`). The operator's parameters are arguments of the same name, or those that `words` names.
 The reader takes the parameters from the arguments (`Conversion.add`), and the writer takes the arguments from the
-parameters (`npusim.frontends.nn_hal.export.operations`).
+parameters (`npusim.frontends.nn_hal.export.nnapi_wording`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from typing import Any, Protocol
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType, OperationType, since
 from npusim.frontends.nn_hal.fault import Fault, Refused
-from npusim.frontends.nn_hal.operations.call import Argument, Call, Known, Needs, quantization_of, tensor_type
-from npusim.frontends.nn_hal.operations.signature import SCALARS, Mismatch, Slot, bind, tensor_types
+from npusim.frontends.nn_hal.operations.named_arguments import (
+    Argument,
+    Call,
+    Known,
+    Needs,
+    quantization_of,
+    tensor_type,
+)
+from npusim.frontends.nn_hal.operations.signatures import SCALARS, Mismatch, Slot, bind, tensor_types
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
@@ -61,7 +68,7 @@ class Row:
     """One operation of NNAPI.
 
     type:         its code and name.
-    forms, types: its signatures (`npusim.frontends.nn_hal.operations.signature`).
+    forms, types: its signatures (`npusim.frontends.nn_hal.operations.signatures`).
     op:           the operator that computes it; "" if none does (control flow) or if `convert` makes constants only.
     parameters:   rules of its parameters.
     shapes:       rules of sizes.

@@ -16,9 +16,16 @@ from collections.abc import Sequence
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
-from npusim.frontends.nn_hal.operations import table
-from npusim.frontends.nn_hal.operations.call import Argument, Call, Known, Needs, quantization_of, tensor_type
-from npusim.frontends.nn_hal.operations.row import Conversion, Row
+from npusim.frontends.nn_hal.operations import operation_table
+from npusim.frontends.nn_hal.operations.named_arguments import (
+    Argument,
+    Call,
+    Known,
+    Needs,
+    quantization_of,
+    tensor_type,
+)
+from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.graph import UNRANKED, Node
@@ -173,7 +180,7 @@ def checked_call(
 
 def row_of(operation: CheckedOperation) -> Row:
     """Return the row of an operation. Raises Refused for one that npusim does not have."""
-    row = table.row(operation.type)
+    row = operation_table.row(operation.type)
     if row is None:
         raise Refused(_not_computed(operation))
     return row

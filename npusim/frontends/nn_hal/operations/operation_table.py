@@ -5,16 +5,20 @@ from __future__ import annotations
 from npusim.frontends.nn_hal.enumerations import EXTENSIONS, OperationType
 from npusim.frontends.nn_hal.operations import (
     along_axes,
-    elements,
     lstm_rows,
     rearrangements,
     recurrent_rows,
     regions_of_interest,
-    reshaping,
     selections,
     sliding_windows,
 )
-from npusim.frontends.nn_hal.operations.row import Row
+from npusim.frontends.nn_hal.operations import (
+    elementwise_rows as elements,
+)
+from npusim.frontends.nn_hal.operations import (
+    reshape_rows as reshaping,
+)
+from npusim.frontends.nn_hal.operations.operation_row import Row
 
 OPERATIONS: tuple[Row, ...] = tuple(
     sorted(

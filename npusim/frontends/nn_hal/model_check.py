@@ -8,9 +8,9 @@ from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel
 from npusim.frontends.nn_hal.cleaning import FIELD_RULES, clean_model
 from npusim.frontends.nn_hal.enumerations import ErrorStatus
 from npusim.frontends.nn_hal.fault import Fault, Refused, Rule
-from npusim.frontends.nn_hal.operations.call import Known, Needs
-from npusim.frontends.nn_hal.operations.parts import GraphParts
-from npusim.frontends.nn_hal.reading import Broken
+from npusim.frontends.nn_hal.field_values import Broken
+from npusim.frontends.nn_hal.operations.graph_parts import GraphParts
+from npusim.frontends.nn_hal.operations.named_arguments import Known, Needs
 from npusim.frontends.nn_hal.request import REQUEST_RULES
 from npusim.frontends.nn_hal.rules import graph_rules, operand_rules
 

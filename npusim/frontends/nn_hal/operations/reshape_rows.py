@@ -10,14 +10,14 @@ import numpy as np
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.call import Call, Size
 from npusim.frontends.nn_hal.operations.constraints import (
     axis_of,
     elements_at_least,
     entry_per_dimension,
     rank_of,
 )
-from npusim.frontends.nn_hal.operations.row import Conversion, Row, Rule
+from npusim.frontends.nn_hal.operations.named_arguments import Call, Size
+from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
 
 _T = OperationType
 _ALL = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npusim.frontends.nn_hal.enumerations import OperationType
-from npusim.frontends.nn_hal.operations.row import Row, arguments_from
-from npusim.frontends.nn_hal.operations.table import OPERATIONS as ROWS
-from npusim.frontends.nn_hal.operations.table import row
+from npusim.frontends.nn_hal.operations.operation_row import Row, arguments_from
+from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS as ROWS
+from npusim.frontends.nn_hal.operations.operation_table import row
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.operator.operator import Call
 
