@@ -120,12 +120,7 @@ CALLED = (
 class DelegateParams(Structure):
     """TfLiteDelegateParams: a partition."""
 
-    _fields_ = [
-        ("delegate", c_void_p),
-        ("nodes", c_void_p),
-        ("inputs", c_void_p),
-        ("outputs", c_void_p),
-    ]
+    _fields_ = [("delegate", c_void_p), ("nodes", c_void_p), ("inputs", c_void_p), ("outputs", c_void_p)]
 
 
 PREPARE_GRAPH = CFUNCTYPE(c_int, c_void_p, c_void_p)

@@ -34,12 +34,7 @@ class Compiled(NamedTuple):
 class Partition:
     """Some operators of a subgraph. LiteRT prepares it when shapes change, and invokes it."""
 
-    def __init__(
-        self,
-        subgraph: Subgraph,
-        selection: Selection,
-        compiler: Callable[[Graph], Engine],
-    ) -> None:
+    def __init__(self, subgraph: Subgraph, selection: Selection, compiler: Callable[[Graph], Engine]) -> None:
         self.name = subgraph.name
         self._subgraph = subgraph
         self._selection = selection

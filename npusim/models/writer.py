@@ -24,12 +24,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.table import operator
-from npusim.models.options import (
-    ACTIVATIONS,
-    borders,
-    dilation_fields,
-    window_fields,
-)
+from npusim.models.options import ACTIVATIONS, borders, dilation_fields, window_fields
 
 Shape = tuple[int, ...]
 _INT32 = 2
@@ -372,13 +367,7 @@ class ModelWriter:
         """Tensors of one scale, joined along `axis` (non-negative)."""
         scaling, values, fields = self.type(parts[0]).quantization, {"axis": axis}, {"Axis": axis}
         return self._node(
-            "concatenation",
-            parts,
-            scaling,
-            values,
-            name=name,
-            options="ConcatenationOptions",
-            fields=fields,
+            "concatenation", parts, scaling, values, name=name, options="ConcatenationOptions", fields=fields
         )
 
     def finish(self, outputs: Sequence[int]) -> bytes:

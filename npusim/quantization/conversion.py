@@ -90,11 +90,7 @@ class _Conversion:
     """The graph of codes in the making. A tensor may be there in reals, in codes, or both."""
 
     def __init__(
-        self,
-        graph: Graph,
-        in_codes: Mapping[str, bool],
-        found: Mapping[int, Quantization],
-        options: Options,
+        self, graph: Graph, in_codes: Mapping[str, bool], found: Mapping[int, Quantization], options: Options
     ) -> None:
         self._graph, self._in_codes, self._schemes, self._options = graph, in_codes, found, options
         self._to = options.activations

@@ -34,9 +34,7 @@ def range_of(values: Array) -> Range:
 
 
 def measured(
-    graph: Graph,
-    samples: Iterable[Sequence[Array]],
-    done: Callable[[], object] = lambda: None,
+    graph: Graph, samples: Iterable[Sequence[Array]], done: Callable[[], object] = lambda: None
 ) -> tuple[dict[int, Range], Outputs]:
     """Return the ranges of the float32 tensors that a graph computes, by number, and its outputs for every sample.
 

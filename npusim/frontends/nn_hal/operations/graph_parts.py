@@ -163,10 +163,7 @@ def _refers(graph: CheckedGraph, operand: int) -> bool:
 
 
 def checked_call(
-    operation: CheckedOperation,
-    known: Known,
-    version: HalVersion,
-    referenced: Sequence[CheckedGraph] = (),
+    operation: CheckedOperation, known: Known, version: HalVersion, referenced: Sequence[CheckedGraph] = ()
 ) -> Call:
     """Return an operation with its arguments named. Raises Refused for a rule that it breaks by what is known."""
     row = row_of(operation)

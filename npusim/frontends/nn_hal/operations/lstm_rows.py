@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from npusim.frontends.forms.words import Choice, Words
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import dimensions
 from npusim.frontends.nn_hal.operations.named_arguments import Call
-from npusim.frontends.nn_hal.operations.operation_row import Choice, Conversion, Row, Rule, Words
+from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
 
 _T = OperationType
 GATES = ("input", "forget", "cell", "output")
@@ -55,12 +56,7 @@ class CellArguments(NamedTuple):
     @property
     def weights(self) -> tuple[str, ...]:
         """All arguments but input, states and layer normalization, in the order of every operation."""
-        return (
-            *self.matrices,
-            *map(self.peephole, PEEPHOLES),
-            *map(self.bias, GATES),
-            *self.projection,
-        )
+        return (*self.matrices, *map(self.peephole, PEEPHOLES), *map(self.bias, GATES), *self.projection)
 
     @property
     def norms(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from functools import cache
 from math import inf
 from typing import Any, Protocol
 
+from npusim.frontends.forms.words import Choice, Words, arguments_of
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType, OperationType, since
 from npusim.frontends.nn_hal.fault import Fault, Refused
@@ -34,19 +35,8 @@ from npusim.kernels.table import operator
 _TO_NHWC, _TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An argument that numbers the values of a parameter, such as 0 for "reflect" and 1 for "symmetric"."""
-
-    argument: str
-    values: Mapping[int, str]
-
-
 ACTIVATIONS = Choice("activation", {0: "none", 1: "relu", 2: "relu_n1_to_1", 3: "relu6"})
 """The fused activation functions."""
-
-Words = str | Choice | tuple["Words", ...]
-"""The argument that says a parameter, or a tuple of these for a parameter that is a tuple."""
 
 Rule = Callable[[Call], str | None]
 """Returns the name of the argument at fault, or None if the call keeps the rule, as far as sizes and values are known.
@@ -216,28 +206,6 @@ def parameters_of(op: str) -> Mapping[str, Any]:
         for base in kind.__mro__
         for name in vars(base).get("__annotations__", ())
     }
-
-
-def arguments_from(words: Words, value: Any) -> dict[str, Any]:
-    """Return the arguments that say a value of a parameter, the reverse of reading them."""
-    if isinstance(words, str):
-        return {words: value}
-    if isinstance(words, Choice):
-        numbers = {name: number for number, name in words.values.items()}
-        return {words.argument: numbers[value]}
-    parts = [arguments_from(word, part) for word, part in zip(words, value, strict=True)]
-    return {name: said for part in parts for name, said in part.items()}
-
-
-def arguments_of(words: Words) -> Iterator[str]:
-    """Yield the names of the arguments that say a parameter."""
-    if isinstance(words, str):
-        yield words
-    elif isinstance(words, Choice):
-        yield words.argument
-    else:
-        for word in words:
-            yield from arguments_of(word)
 
 
 class Operands(Protocol):

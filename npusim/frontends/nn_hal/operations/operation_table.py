@@ -5,18 +5,14 @@ from __future__ import annotations
 from npusim.frontends.nn_hal.enumerations import EXTENSIONS, OperationType
 from npusim.frontends.nn_hal.operations import (
     along_axes,
+    elementwise_rows,
     lstm_rows,
     rearrangements,
     recurrent_rows,
     regions_of_interest,
+    reshape_rows,
     selections,
     sliding_windows,
-)
-from npusim.frontends.nn_hal.operations import (
-    elementwise_rows as elements,
-)
-from npusim.frontends.nn_hal.operations import (
-    reshape_rows as reshaping,
 )
 from npusim.frontends.nn_hal.operations.operation_row import Row
 
@@ -24,10 +20,10 @@ OPERATIONS: tuple[Row, ...] = tuple(
     sorted(
         (
             *sliding_windows.ROWS,
-            *elements.ROWS,
+            *elementwise_rows.ROWS,
             *along_axes.ROWS,
             *selections.ROWS,
-            *reshaping.ROWS,
+            *reshape_rows.ROWS,
             *rearrangements.ROWS,
             *lstm_rows.ROWS,
             *recurrent_rows.ROWS,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+from npusim.frontends.forms.words import Choice
 from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import (
@@ -16,7 +17,7 @@ from npusim.frontends.nn_hal.operations.constraints import (
     rank_of,
 )
 from npusim.frontends.nn_hal.operations.named_arguments import Call
-from npusim.frontends.nn_hal.operations.operation_row import Choice, Conversion, Row
+from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
 from npusim.frontends.nn_hal.operations.reshape_rows import move
 
 _T = OperationType
@@ -216,14 +217,7 @@ _STRIDED = "input:T begin:I32 end:I32 strides:I32 begin_mask:i end_mask:i shrink
 _BOUNDS = tuple(entry_per_dimension(name, "input") for name in ("begin", "end", "strides"))
 
 _BORDERS = (
-    move(
-        _T.PAD,
-        "input:T paddings:I32 > output:T",
-        _SINCE_1_1,
-        "pad",
-        (_NOT_NEGATIVE,),
-        (_RANKS, *_PADDED),
-    ),
+    move(_T.PAD, "input:T paddings:I32 > output:T", _SINCE_1_1, "pad", (_NOT_NEGATIVE,), (_RANKS, *_PADDED)),
     move(
         _T.PAD_V2,
         "input:T paddings:I32 value:V > output:T",

@@ -12,12 +12,7 @@ from npusim.frontends.nn_hal.operations.operation_row import Row
 _T = OperationType
 _TYPES = "T: F32@1.0 F16@1.2"
 _LATER_TYPES = "T: F32@1.2 F16@1.2"
-_SIZES = {
-    "state": "batch units",
-    "weights": "units inputs",
-    "recurrent": "units units",
-    "bias": "units",
-}
+_SIZES = {"state": "batch units", "weights": "units inputs", "recurrent": "units units", "bias": "units"}
 _OPERANDS = ("input", "weights", "recurrent", "bias", "state")
 _CELL = " ".join(f"{name}:T" for name in _OPERANDS)
 _LINKS = ("auxiliary", "fw_auxiliary_weights", "bw_auxiliary_weights")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from npusim.frontends.forms.words import Choice, Words
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
-from npusim.frontends.nn_hal.operations.operation_row import Choice, Conversion, Row, Rule, Words
+from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
 
 _T = OperationType
 _KERNELS = Choice("kernel", {0: "hard", 1: "linear", 2: "gaussian"})
@@ -166,12 +167,7 @@ _SUPPRESSION_SIZES = {
     "classes": "rows",
     "images_out": "rows",
 }
-_PROPOSAL_SIZES = {
-    "anchors": "anchors 4",
-    "scores_out": "rows",
-    "boxes_out": "rows 4",
-    "images_out": "rows",
-}
+_PROPOSAL_SIZES = {"anchors": "anchors 4", "scores_out": "rows", "boxes_out": "rows 4", "images_out": "rows"}
 _DETECTION_SIZES = {
     "scores": "batches anchors classes",
     "deltas": "batches anchors encoding",
@@ -227,15 +223,8 @@ ROWS: tuple[Row, ...] = (
         "T A S: F16,F16,F16@1.2 F32,F32,F32@1.2 Q8,Q16S,Q16A@1.2 Q8S,Q16S,Q16A@1.3",
         "generate_proposals",
         (positive(*_STRIDES), finite(*_STRIDES, "iou_threshold", "min_size")),
-        (
-            *(rank_of("scores", 4), rank_of("deltas", 4)),
-            *dimensions(_PROPOSAL_SIZES),
-            *(_anchored, _sized),
-        ),
-        (
-            constraints.same_quantization("scores", "scores_out"),
-            *_eighths("anchors", "sizes", "boxes_out"),
-        ),
+        (*(rank_of("scores", 4), rank_of("deltas", 4)), *dimensions(_PROPOSAL_SIZES), *(_anchored, _sized)),
+        (constraints.same_quantization("scores", "scores_out"), *_eighths("anchors", "sizes", "boxes_out")),
         words={"most_before": "max_before", "most_after": "max_after"},
         images=("scores", "deltas"),
         counted=True,

@@ -7,12 +7,13 @@ from math import prod
 from typing import Any
 
 from npusim.frontends.forms.windows import Window, same
+from npusim.frontends.forms.words import Words
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import at_least, length_of, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
-from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule, Words
+from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
 from npusim.kernels.operator.parameters import Border, Borders
 
 _T = OperationType
@@ -218,11 +219,7 @@ def _transposed(c: Conversion) -> Sequence[int]:
 
 
 def _transposed_padding(
-    c: Conversion,
-    image: Sequence[int],
-    output: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
+    c: Conversion, image: Sequence[int], output: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
 ) -> Borders:
     """Return the padding of the scheme for an output of a stated size."""
     if c.whole("padding") != _SAME:
