@@ -19,6 +19,12 @@ from npusim.kernels.table import known, operator
 
 Rewrite = Callable[["Rewriting", Node], None]
 
+COMPARING = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
+"""The operators that compare two tensors."""
+
+LIMITS = {(0.0, 6.0): "relu6", (0.0, None): "relu", (-1.0, 1.0): "relu_n1_to_1"}
+"""The operators that clip to fixed limits, by these."""
+
 
 class Rewriting(GraphBuilder):
     """A graph that is being rewritten: tensors keep their numbers, and new tensors get numbers behind them."""

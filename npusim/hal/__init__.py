@@ -76,39 +76,24 @@ __all__ = [
     "save",
 ]
 
-_ROOM = "npusim.frontends.nn_hal"
-_HOMES = {
-    f"{_ROOM}.enumerations": (
-        *("DeviceStatus", "ErrorStatus", "FusedActivationFunc", "HalVersion", "LoopTimeoutDurationNs"),
-        *("OperandLifeTime", "OperandType", "OperationType"),
-    ),
-    f"{_ROOM}.file": ("load", "save"),
-    f"{_ROOM}.fault": ("HalError", "Result"),
-    f"{_ROOM}.structs": (
-        *(
-            "Capabilities",
-            "DataLocation",
-            "ExtensionNameAndPrefix",
-            "Model",
-            "Operand",
-            "Operation",
-            "OutputShape",
-        ),
-        "PerformanceInfo",
-        *("Request", "RequestArgument", "Subgraph", "SymmPerChannelQuantParams", "Timing"),
-    ),
-    "npusim.hal.device": ("Device",),
-    "npusim.hal.launches": ("Execution",),
-    "npusim.hal.prepared": ("PreparedModel",),
-}
-"""The modules that the names come from."""
+_MODULES = (
+    "npusim.frontends.nn_hal.enumerations",
+    "npusim.frontends.nn_hal.structs",
+    "npusim.frontends.nn_hal.fault",
+    "npusim.frontends.nn_hal.hal_file",
+    "npusim.hal.launches",
+    "npusim.hal.prepared",
+    "npusim.hal.device",
+)
+"""The modules that define these names, those that import least first."""
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(module), name)
-            return value
+    if name in __all__:
+        for module in map(import_module, _MODULES):
+            if hasattr(module, name):
+                value = globals()[name] = getattr(module, name)
+                return value
     raise AttributeError(f"module 'npusim.hal' has no attribute {name!r}")
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.rewriting import (
+    COMPARING,
+    LIMITS,
     Rewrite,
     Rewriting,
     plain_slice,
@@ -23,7 +25,6 @@ from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator.parameters import NO_BORDERS, NONE
 from npusim.kernels.table import operator
 
-_COMPARING = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 _CHOOSING = ("maximum", "minimum", "select")
 
 
@@ -68,13 +69,10 @@ def _exclusive_or(to: Rewriting, node: Node) -> None:
 
 def _clip(to: Rewriting, node: Node) -> None:
     how: Any = node.parameters
-    op = _LIMITS.get((how.least, how.most))
+    op = LIMITS.get((how.least, how.most))
     if op is None:
         raise GraphError(f"NNAPI has no limits {how.least} and {how.most}")
     to.keep_node(node, op=op, parameters=NONE)
-
-
-_LIMITS = {(0.0, 6.0): "relu6", (0.0, None): "relu", (-1.0, 1.0): "relu_n1_to_1"}
 
 
 def _unit(to: Rewriting, node: Node) -> None:
@@ -278,7 +276,7 @@ def _blocks(to: Rewriting, node: Node) -> None:
 
 
 REWRITES: dict[str, Rewrite] = {
-    **dict.fromkeys((*_COMPARING, *_CHOOSING[:2]), _by_value),
+    **dict.fromkeys((*COMPARING, *_CHOOSING[:2]), _by_value),
     **dict.fromkeys(("select", "select_v2"), _selected),
     **dict.fromkeys(("conv_2d", "depthwise_conv_2d"), _biased),
     **dict.fromkeys(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from npusim.frontends.forms.words import arguments_from
+from npusim.frontends.forms.parameter_words import arguments_from
 from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations.operation_row import Row
 from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS as ROWS

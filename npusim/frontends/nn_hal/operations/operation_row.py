@@ -13,7 +13,7 @@ from functools import cache
 from math import inf
 from typing import Any, Protocol
 
-from npusim.frontends.forms.words import Choice, Words, arguments_of
+from npusim.frontends.forms.parameter_words import Choice, Words, arguments_of
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType, OperationType, since
 from npusim.frontends.nn_hal.fault import Fault, Refused

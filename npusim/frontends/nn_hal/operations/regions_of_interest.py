@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npusim.frontends.forms.words import Choice, Words
+from npusim.frontends.forms.parameter_words import Choice, Words
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive, rank_of

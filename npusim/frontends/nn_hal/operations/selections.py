@@ -7,7 +7,7 @@ from math import floor, inf
 
 import numpy as np
 
-from npusim.frontends.forms.words import Choice
+from npusim.frontends.forms.parameter_words import Choice
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import constraints

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from npusim.frontends.forms.parameter_words import Words
 from npusim.frontends.forms.windows import Window, same
-from npusim.frontends.forms.words import Words
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import constraints

@@ -11,6 +11,8 @@ import numpy as np
 
 from npusim.frontends.inexpressible import Refusals
 from npusim.frontends.rewriting import (
+    COMPARING,
+    LIMITS,
     Rewrite,
     Rewriting,
     changed,
@@ -232,7 +234,6 @@ def _by_code(to: Rewriting, node: Node) -> None:
 
 
 _CHOOSING = ("maximum", "minimum", "select", "select_v2")
-_COMPARING = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 
 
 def _clip(to: Rewriting, node: Node) -> None:
@@ -257,7 +258,7 @@ def _clip(to: Rewriting, node: Node) -> None:
     to.keep_node(node, op=name, inputs=(image, limit), parameters=operator(name).parameters())
 
 
-_LIMITS = {(0.0, 6.0): "relu6", (0.0, None): "relu", (-1.0, 1.0): "relu_n1_to_1", (0.0, 1.0): "relu_0_to_1"}
+_LIMITS = {**LIMITS, (0.0, 1.0): "relu_0_to_1"}
 
 
 REWRITES: dict[str, Rewrite] = {
@@ -278,7 +279,7 @@ REWRITES: dict[str, Rewrite] = {
     "transpose_conv": _transposed,
     **dict.fromkeys(("softmax", "log_softmax", "l2_normalization"), _along_last),
     "topk_v2": _top,
-    **dict.fromkeys((*_CHOOSING, *_COMPARING), _by_code),
+    **dict.fromkeys((*_CHOOSING, *COMPARING), _by_code),
     **dict.fromkeys(
         ("mean", "sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_all", "reduce_any", "reverse_v2"),
         reduction,
