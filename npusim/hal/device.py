@@ -40,7 +40,7 @@ class Device:
         timing_only: bool = False,
         max_loop_iterations: int = 10_000,
     ) -> None:
-        """A device on hardware: a preset, a file, or a `Hardware`.
+        """Create a device on hardware: a preset, a file, or a `Hardware`.
 
         host:        operations, or operators of npusim, that the host computes although the NPU could.
         partition:   a partition file, or "cost", as for `npusim.compile`. Unknown layers are ignored.

@@ -151,7 +151,7 @@ class Registration(Structure):
 
 
 class ReadRegistration(Structure):
-    """The same as LiteRT has it, without what is behind."""
+    """The fields of TfLiteRegistration that are read; LiteRT may have more behind them."""
 
     _fields_ = [
         ("init", c_void_p),

@@ -40,13 +40,13 @@ class Delegate:
         *,
         model: str | Path | bytes | None = None,
     ) -> None:
-        """A delegate for one interpreter.
+        """Create a delegate for one interpreter.
 
         hw:        a preset, a file, a Hardware, an `npusim.hal.Device`, or an `npusim.nnadapter.Context`.
         operators: the operators to take, by TFLite's names, such as ["CONV_2D"]; None for all that npusim has.
         model:     the path or the bytes of the model, for an interpreter that does not show what it was given.
 
-        Raises NpusimError for hardware and operators that there are not, and where LiteRT is not installed.
+        Raises NpusimError for unknown hardware and operators, and if LiteRT is not installed.
         """
         if find_spec("ai_edge_litert") is None:
             raise missing("npusim.litert", "litert")
@@ -72,7 +72,7 @@ class Delegate:
     def report(self, folder: str | Path) -> Path:
         """Write the report of the last `invoke` as `npusim run --report` does, and return the path of its page.
 
-        On devices of NNAdapter each partition has a folder in it, where there are several; then it is the first page.
+        On devices of NNAdapter each of several partitions has a folder of its own, and the first page is returned.
         Raises NpusimError before the first invoke.
         """
         runs = [] if self._session is None else self._session.run()

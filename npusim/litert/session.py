@@ -214,7 +214,7 @@ def _resize(context: int, number: int, shape: Shape) -> None:
 
 
 def _allocator() -> Callable[[int], int | None]:
-    """`malloc` of the C library, whose `free` LiteRT uses."""
+    """Return `malloc` of the C library, whose `free` LiteRT uses."""
     library = ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
     allocate = library.malloc
     allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]

@@ -1,4 +1,4 @@
-"""The built-in models: real TensorFlow Lite files on every machine, without a download.
+"""The built-in models, TensorFlow Lite files that are generated or ship with the package, without a download.
 
 `digits_cnn` is trained (see `npusim.models.digits`) and ships with the package. The others are published
 topologies with random weights, for studies of latency and energy (see `npusim.models.topologies`); they are
@@ -87,7 +87,7 @@ def path_or_bytes(name: str) -> bytes:
 
 
 def digits_test() -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """Return the test set of digits_cnn, never used in training: inputs [200, 8, 8, 1] as int8 codes, and labels."""
+    """Return the test set of digits_cnn, never used in training: inputs [200, 8, 8, 1] as int8, and labels."""
     with np.load(io.BytesIO(_package_data("digits_test.npz"))) as data:
         return data["images"], data["labels"]
 

@@ -89,7 +89,7 @@ class DigitsNetwork:
 
 
 def load_data() -> tuple[Floats, Labels, Floats, Labels]:
-    """Training images and labels, test images and labels; images [N, 8, 8, 1] from 0 to 1."""
+    """Return training images and labels, test images and labels; images [N, 8, 8, 1] from 0 to 1."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
@@ -137,7 +137,7 @@ def distort(images: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _sample(images: Floats, rows: NDArray[np.float64], columns: NDArray[np.float64]) -> Floats:
-    """Bilinear samples of each image at its positions [N, H, W], with zeros outside of the image."""
+    """Return bilinear samples of each image at its positions [N, H, W], with zeros outside of the image."""
     size = images.shape[1]
     padded = np.pad(images[..., 0], ((0, 0), (1, 2), (1, 2)))
     rows, columns = np.clip(rows, -1, size) + 1, np.clip(columns, -1, size) + 1
@@ -182,7 +182,7 @@ def quantize(network: DigitsNetwork, calibration_images: Floats) -> bytes:
 
 
 def _operands(writer: ModelWriter, layer: Layer, ifm: int, name: str, axis: int | None) -> tuple[int, int]:
-    """Constants for weights (symmetric, one scale per index of `axis`) and bias of a layer."""
+    """Add constants for weights (symmetric, one scale per index of `axis`) and bias of a layer."""
     weights, bias = layer.parameters
     others = tuple(i for i in range(weights.ndim) if i != axis)
     largest = np.abs(weights).max(axis=None if axis is None else others)

@@ -57,7 +57,7 @@ class Signal:
         return len(self.samples)
 
     def moments(self) -> tuple[Reals, Reals]:
-        """Mean and variance per channel."""
+        """Return mean and variance per channel."""
         mean = self.samples.mean(axis=1)
         return mean, np.square(self.samples).mean(axis=1) - mean * mean
 
@@ -91,7 +91,7 @@ class RandomNetwork:
         activation: str = "none",
         spread: float = 1.0,
     ) -> Signal:
-        """Convolution with bias; `spread` is the standard deviation of its output before the activation."""
+        """Add a convolution with bias; `spread` is the standard deviation of its output before the activation."""
         codes = self._codes((channels, *kernel, x.channels))
         mean, variance = _dot_moments(codes, x)
         center, deviation = self._targets(channels, spread)
@@ -112,7 +112,7 @@ class RandomNetwork:
         activation: str = "none",
         spread: float = 1.0,
     ) -> Signal:
-        """Depthwise convolution with bias and "same" padding; see `conv_2d`."""
+        """Add a depthwise convolution with bias and "same" padding; see `conv_2d`."""
         codes = self._codes((1, *kernel, x.channels))
         taps = codes.reshape(-1, x.channels).astype(np.float64)
         mean, variance = x.moments()
@@ -126,7 +126,7 @@ class RandomNetwork:
         return Signal(tensor, _activate(self._normal(center, deviation), activation))
 
     def fully_connected(self, x: Signal, channels: int, name: str, *, spread: float) -> Signal:
-        """Matrix product with bias; weights per tensor, as the specification of TFLite int8 wants them."""
+        """Add a matrix product with bias; weights per tensor, as the specification of TFLite int8 wants them."""
         codes = self._codes((channels, x.channels))
         mean, variance = _dot_moments(codes, x)
         center, deviation = self._targets(channels, spread)
@@ -146,12 +146,12 @@ class RandomNetwork:
         return Signal(tensor, _activate(total.samples, activation))
 
     def pad(self, x: Signal, margin: int, name: str) -> Signal:
-        """Zeros on all four sides of the image."""
+        """Add zeros on all four sides of the image."""
         tensor = self._writer.pad(x.tensor, ((0, 0), (margin, margin), (margin, margin), (0, 0)), name=name)
         return Signal(tensor, x.samples)
 
     def max_pool_2d(self, x: Signal, size: int, stride: int, name: str) -> Signal:
-        """Maximum over square windows, without padding."""
+        """Add the maximum over square windows, without padding."""
         tensor = self._writer.max_pool_2d(x.tensor, (size, size), strides=(stride, stride), name=name)
         candidates = [self._shuffled(x.samples) for _ in range(size * size)]
         return Signal(tensor, np.maximum.reduce(candidates))
@@ -172,11 +172,11 @@ class RandomNetwork:
         return Signal(self._writer.reshape(x.tensor, shape, name=name), x.samples)
 
     def finish(self, logits: Signal) -> bytes:
-        """Softmax as the output, and the file."""
+        """Add a softmax as the output, and return the file."""
         return self._writer.finish([self._writer.softmax(logits.tensor, name="probabilities")])
 
     def _average(self, x: Signal) -> tuple[Reals, Reals]:
-        """Centre and deviation per channel of the mean over the image."""
+        """Return centre and deviation per channel of the mean over the image."""
         mean, variance = x.moments()
         return mean, np.sqrt(variance * (1 / prod(self._image_size(x)) + _COMMON_VARIANCE))
 
@@ -196,7 +196,7 @@ class RandomNetwork:
         mean: Reals,
         name: str,
     ) -> tuple[int, int]:
-        """Weights, and the bias that moves the mean of their product with x to the wanted centre."""
+        """Add weights, and the bias that moves the mean of their product with x to the wanted centre."""
         ifm = self._writer.type(x.tensor).quantization
         assert ifm is not None
         quantization = per_tensor(float(scales), 0) if axis is None else per_channel(scales, axis)
@@ -211,7 +211,7 @@ class RandomNetwork:
         return height, width
 
     def _normal(self, center: Reals, deviation: Reals) -> Reals:
-        """Samples of normal distributions, one per row."""
+        """Return samples of normal distributions, one per row."""
         samples = np.tile(_standard_samples(), (len(center), 1))
         return center[:, None] + deviation[:, None] * self._shuffled(samples)
 
@@ -230,7 +230,7 @@ class RandomNetwork:
 
 
 def _range(center: Reals, deviation: Reals, activation: str = "none") -> Quantization:
-    """Quantization of the output of `activation` on channels with these distributions."""
+    """Return the quantization of the output of `activation` on channels with these distributions."""
     if activation == "relu6":
         # The bound of the activation is the bound of the codes, as converters choose it.
         return affine(0.0, 6.0)
@@ -245,7 +245,7 @@ def _activate(samples: Reals, activation: str) -> Reals:
 
 
 def _dot_moments(codes: Codes, x: Signal) -> tuple[Reals, Reals]:
-    """Mean and variance of the dot product of each row of weight codes [O, ..., I] with the elements of x."""
+    """Return mean and variance of the dot product of each row of int8 weights [O, ..., I] with the elements of x."""
     # In float64, so that sums in another order on another machine still round to the same float32 scales.
     rows = codes.reshape(len(codes), -1).astype(np.float64)
     mean, variance = (np.tile(moment, rows.shape[1] // x.channels) for moment in x.moments())
@@ -263,7 +263,7 @@ def _normal_quantiles(count: int) -> Reals:
 
 @cache
 def _standard_samples() -> Reals:
-    """SAMPLES values that stand for the standard normal distribution: mean 0, variance 1, in no order."""
+    """Return SAMPLES values that stand for the standard normal distribution: mean 0, variance 1, in no order."""
     samples = _normal_quantiles(SAMPLES).copy()
     # The middles of the outer intervals leave out the tails: they take over the missing variance.
     samples[-1] = np.sqrt(samples[-1] ** 2 + SAMPLES / 2 * (1 - np.mean(samples**2)))
@@ -273,7 +273,7 @@ def _standard_samples() -> Reals:
 
 @cache
 def _code_table() -> bytes:
-    """For each value of a random byte the int8 code of a normally distributed weight; the largest is 127."""
+    """Return for each value of a random byte a normally distributed int8 weight; the largest is 127."""
     quantiles = _normal_quantiles(256)
     codes: Codes = np.rint(quantiles * (127 / quantiles[-1])).astype(np.int8)
     return codes.tobytes()

@@ -26,7 +26,7 @@ _MOBILENET_V2_STAGES = (
 
 
 def mobilenet_v1() -> bytes:
-    """MobileNet v1 1.0 224 (arXiv 1704.04861, table 1), ending in AVERAGE_POOL_2D and a 1x1 convolution."""
+    """Return MobileNet v1 1.0 224 (arXiv 1704.04861, table 1), ending in AVERAGE_POOL_2D and a 1x1 convolution."""
     network = RandomNetwork("mobilenet_v1", seed=1)
     x = network.input((1, 224, 224, 3), -1.0, 1.0)
     x = network.conv_2d(x, 32, (3, 3), "conv_0", stride=2, activation="relu6", spread=_RELU6_SPREAD)
@@ -41,7 +41,7 @@ def mobilenet_v1() -> bytes:
 
 
 def mobilenet_v2() -> bytes:
-    """MobileNet v2 1.0 224 (arXiv 1801.04381, table 2), ending in MEAN and FULLY_CONNECTED."""
+    """Return MobileNet v2 1.0 224 (arXiv 1801.04381, table 2), ending in MEAN and FULLY_CONNECTED."""
     network = RandomNetwork("mobilenet_v2", seed=2)
     x = network.input((1, 224, 224, 3), -1.0, 1.0)
     x = network.conv_2d(x, 32, (3, 3), "conv", stride=2, activation="relu6", spread=_RELU6_SPREAD)
@@ -55,7 +55,7 @@ def mobilenet_v2() -> bytes:
 
 
 def resnet18() -> bytes:
-    """ResNet-18 (arXiv 1512.03385, table 1)."""
+    """Return ResNet-18 (arXiv 1512.03385, table 1)."""
     network = RandomNetwork("resnet18", seed=18)
     x = _resnet_stem(network)
     for stage, (channels, blocks) in enumerate([(64, 2), (128, 2), (256, 2), (512, 2)]):
@@ -66,7 +66,7 @@ def resnet18() -> bytes:
 
 
 def resnet50() -> bytes:
-    """ResNet-50 v1.5: table 1 of arXiv 1512.03385 with the stride in the 3x3 convolution."""
+    """Return ResNet-50 v1.5: table 1 of arXiv 1512.03385 with the stride in the 3x3 convolution."""
     network = RandomNetwork("resnet50", seed=50)
     x = _resnet_stem(network)
     for stage, (channels, blocks) in enumerate([(64, 3), (128, 4), (256, 6), (512, 3)]):
@@ -77,7 +77,7 @@ def resnet50() -> bytes:
 
 
 def ds_cnn() -> bytes:
-    """DS-CNN for keyword spotting as in MLPerf Tiny: 49 frames of 10 MFCC features, 12 words."""
+    """Return DS-CNN for keyword spotting as in MLPerf Tiny: 49 frames of 10 MFCC features, 12 words."""
     network = RandomNetwork("ds_cnn", seed=4)
     x = network.input((1, 49, 10, 1), -123.0, 26.0)
     x = network.conv_2d(x, 64, (10, 4), "conv", stride=2, activation="relu")

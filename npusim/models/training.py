@@ -150,7 +150,7 @@ class Adam:
         self._steps = 0
 
     def step(self, learning_rate: float) -> None:
-        """Moves every parameter of the layers against its gradient."""
+        """Move every parameter of the layers against its gradient."""
         self._steps += 1
         rate = learning_rate * np.sqrt(1 - 0.999**self._steps) / (1 - 0.9**self._steps)
         for layer, moments in zip(self._layers, self._moments, strict=True):
@@ -164,7 +164,7 @@ class Adam:
 
 
 def cross_entropy(logits: Floats, labels: NDArray[np.int64], smoothing: float) -> tuple[float, Floats]:
-    """Mean cross entropy with softmax and smoothed labels, and its gradient by the logits."""
+    """Return the mean cross entropy with softmax and smoothed labels, and its gradient by the logits."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     classes = logits.shape[1]
@@ -175,7 +175,7 @@ def cross_entropy(logits: Floats, labels: NDArray[np.int64], smoothing: float) -
 
 
 def _he_normal(rng: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Floats:
-    """Initial weights that keep the variance through a relu (arXiv 1502.01852)."""
+    """Return initial weights that keep the variance through a relu (arXiv 1502.01852)."""
     return rng.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / fan_in))
 
 
@@ -199,7 +199,7 @@ def _sum_of_patches(patches: Floats) -> Floats:
 
 
 def _windows(x: Floats) -> Floats:
-    """[N, H, W, C] as windows of 2x2: [N, H/2, 2, W/2, 2, C]."""
+    """Return [N, H, W, C] as windows of 2x2: [N, H/2, 2, W/2, 2, C]."""
     count, height, width, depth = x.shape
     return x.reshape(count, height // 2, 2, width // 2, 2, depth)
 

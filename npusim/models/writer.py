@@ -41,14 +41,14 @@ def per_tensor(scale: float, zero_point: int) -> Quantization:
 
 
 def affine(low: float, high: float) -> Quantization:
-    """int8 quantization of the reals from `low` to `high`, with a zero point that represents 0 exactly."""
+    """Return the int8 quantization of the range from `low` to `high`, with a zero point that represents 0 exactly."""
     low, high = min(low, 0.0), max(high, 0.0)
     scale = (high - low) / 255
     return per_tensor(scale, round(-128 - low / scale))
 
 
 def per_channel(scales: ArrayLike, axis: int) -> Quantization:
-    """Symmetric quantization with one scale per index of `axis`, rounded to float32; zero points are 0."""
+    """Return a symmetric quantization with one scale per index of `axis`, rounded to float32; zero points are 0."""
     values = tuple(np.asarray(scales, np.float32).tolist())
     return Quantization(values, (0,) * len(values), axis)
 
@@ -65,7 +65,7 @@ class ModelWriter:
         self._packed: set[int] = set()
 
     def type(self, tensor: int) -> TensorType:
-        """Element type, shape and quantization of a tensor."""
+        """Return element type, shape and quantization of a tensor."""
         return self._builder.type(tensor)
 
     def input(self, name: str, type: TensorType) -> int:
@@ -173,7 +173,7 @@ class ModelWriter:
         activation: str = "none",
         name: str | None = None,
     ) -> int:
-        """Convolution of an NHWC tensor with weights [output channel, height, width, input channel of its group].
+        """Add a convolution of an NHWC tensor with weights [output channel, height, width, input channel of its group].
 
         LiteRT refuses convolutions without bias.
         """
@@ -206,7 +206,7 @@ class ModelWriter:
         activation: str = "none",
         name: str | None = None,
     ) -> int:
-        """Depthwise convolution of an NHWC tensor with weights [1, height, width, channel * multiplier]."""
+        """Add a depthwise convolution of an NHWC tensor with weights [1, height, width, channel * multiplier]."""
         _, *filter_size, channels = self.type(weights).shape
         _, *size, depth = self.type(ifm).shape
         self._require(
@@ -238,7 +238,7 @@ class ModelWriter:
         asymmetric: bool = False,
         name: str | None = None,
     ) -> int:
-        """Product of the last axis of a tensor (or of rows of as many elements) with weights [N, K].
+        """Add the product of the last axis of a tensor (or of rows of as many elements) with weights [N, K].
 
         asymmetric: rows of a float32 tensor get zero points when they are quantized at run time for int8 weights.
         """
@@ -265,19 +265,19 @@ class ModelWriter:
     def add(
         self, a: int, b: int, quantization: Quantization, *, activation: str = "none", name: str | None = None
     ) -> int:
-        """Elementwise sum, with broadcasting."""
+        """Add an elementwise sum, with broadcasting."""
         return self._elementwise("add", a, b, quantization, activation, name)
 
     def sub(
         self, a: int, b: int, quantization: Quantization, *, activation: str = "none", name: str | None = None
     ) -> int:
-        """Elementwise difference, with broadcasting."""
+        """Add an elementwise difference, with broadcasting."""
         return self._elementwise("sub", a, b, quantization, activation, name)
 
     def mul(
         self, a: int, b: int, quantization: Quantization, *, activation: str = "none", name: str | None = None
     ) -> int:
-        """Elementwise product, with broadcasting."""
+        """Add an elementwise product, with broadcasting."""
         return self._elementwise("mul", a, b, quantization, activation, name)
 
     def average_pool_2d(
@@ -290,7 +290,7 @@ class ModelWriter:
         activation: str = "none",
         name: str | None = None,
     ) -> int:
-        """Mean over windows, without padded positions; strides default to the filter, scales stay."""
+        """Add the mean over windows, without padded positions; strides default to the filter, scales stay."""
         return self._pool("average_pool_2d", ifm, filter_size, strides, padding, activation, name)
 
     def max_pool_2d(
@@ -303,7 +303,7 @@ class ModelWriter:
         activation: str = "none",
         name: str | None = None,
     ) -> int:
-        """Maximum over windows; strides default to the filter, scales stay."""
+        """Add the maximum over windows; strides default to the filter, scales stay."""
         return self._pool("max_pool_2d", ifm, filter_size, strides, padding, activation, name)
 
     def mean(
@@ -315,7 +315,7 @@ class ModelWriter:
         keep_dims: bool = False,
         name: str | None = None,
     ) -> int:
-        """Mean over `axes` (non-negative)."""
+        """Add the mean over `axes` (non-negative)."""
         operand = self._operand("axes", np.asarray(axes, np.int32))
         return self._node(
             "mean",
@@ -329,7 +329,7 @@ class ModelWriter:
         )
 
     def softmax(self, ifm: int, *, beta: float = 1.0, name: str | None = None) -> int:
-        """Softmax over the last axis of an int8 tensor."""
+        """Add a softmax over the last axis of an int8 tensor."""
         values, fields = {"beta": beta}, {"Beta": beta}
         return self._node(
             "softmax", (ifm,), SOFTMAX_INT8, values, name=name, options="SoftmaxOptions", fields=fields
@@ -358,13 +358,13 @@ class ModelWriter:
         )
 
     def pad(self, ifm: int, paddings: Sequence[Pair], *, name: str | None = None) -> int:
-        """Real zeros added before and after along each axis."""
+        """Add zeros before and after along each axis."""
         operand = self._operand("paddings", np.asarray(paddings, np.int32))
         scaling, values = self.type(ifm).quantization, {"paddings": paddings}
         return self._node("pad", (ifm,), scaling, values, name=name, options="PadOptions", others=(operand,))
 
     def concatenation(self, parts: Sequence[int], axis: int, *, name: str | None = None) -> int:
-        """Tensors of one scale, joined along `axis` (non-negative)."""
+        """Add a concatenation of tensors of one scale along `axis` (non-negative)."""
         scaling, values, fields = self.type(parts[0]).quantization, {"axis": axis}, {"Axis": axis}
         return self._node(
             "concatenation", parts, scaling, values, name=name, options="ConcatenationOptions", fields=fields
@@ -375,7 +375,7 @@ class ModelWriter:
         return serialize(self._description, [self.subgraph(outputs)])
 
     def subgraph(self, outputs: Sequence[int]) -> FileSubgraph:
-        """Tensors, operators and inputs so far, as new lists: for who wants to write other tables than these."""
+        """Return copies of the tensors, operators and inputs so far, for callers that write the file themselves."""
         tensors = [
             FileTensor(
                 tensor.name, tensor.type, tensor.array, number in self._variables, number in self._packed

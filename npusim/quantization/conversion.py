@@ -72,7 +72,7 @@ def quantized(
 
 
 def _refusal(graph: Graph, node: Node, activations: Activations) -> str:
-    """Return why a node stays as it is; empty where nothing is known against codes."""
+    """Return why a node stays in floats; "" if nothing prevents quantizing it."""
     if not reals_of(graph, node):
         return "computes no reals"
     if node.op not in activations.rules:
@@ -87,7 +87,7 @@ def _refusal(graph: Graph, node: Node, activations: Activations) -> str:
 
 
 class _Conversion:
-    """The graph of codes in the making. A tensor may be there in reals, in codes, or both."""
+    """The quantized graph in the making. A tensor may exist as floats, quantized, or both."""
 
     def __init__(
         self, graph: Graph, in_codes: Mapping[str, bool], found: Mapping[int, Quantization], options: Options
@@ -111,7 +111,7 @@ class _Conversion:
         return self._builder.graph([self._output(number) for number in self._graph.outputs])
 
     def broken(self) -> dict[str, str]:
-        """Return the rules that nodes in codes break, by their names."""
+        """Return the rules that quantized nodes break, by node name."""
         found = {}
         for name, node in self._made.items():
             rule = operator(node.op).broken_rule(call_of(self._builder, node)) if known(node.op) else None
@@ -151,7 +151,7 @@ class _Conversion:
     # Tensors
 
     def _real(self, number: int) -> int:
-        """Return a tensor as it is in the float graph."""
+        """Return a tensor of the float graph in floats."""
         if number not in self._reals:
             tensor = self._graph.tensors[number]
             made = next((made for (of, _), made in self._codes.items() if of == number), None)
@@ -166,7 +166,7 @@ class _Conversion:
         return self._reals[number]
 
     def _code(self, number: int, scheme: Quantization) -> int:
-        """Return a tensor in these codes."""
+        """Return a tensor with this quantization."""
         if (number, scheme) in self._codes:
             return self._codes[number, scheme]
         tensor, own = self._graph.tensors[number], self._schemes.get(number)
@@ -215,7 +215,7 @@ class _Conversion:
         self._made[node.name] = self._builder.add(node.op, operands, results, parameters, name=node.name)
 
     def _operand(self, number: int | None, shared: Quantization | None) -> int | None:
-        """Return an operand in its own codes, or in those that all operands share."""
+        """Return an operand with its own quantization, or with the one that all operands share."""
         if number is None:
             return None
         if number not in self._schemes:
@@ -230,7 +230,7 @@ class _Conversion:
         return self._builder.constant(held.name, codes(held.array, scheme, "int8"), scheme)
 
     def _weighted(self, node: Node) -> list[int | None]:
-        """Operands of a weighted sum: codes, weights with their scales, the bias in steps of the products."""
+        """Return the operands of a weighted sum, quantized; the bias has the scale of input times weights."""
         x, weights, *rest = node.inputs
         assert x is not None
         assert weights is not None
@@ -263,7 +263,7 @@ class _Conversion:
 
 
 def _in_codes(parameters: Parameters, scheme: Quantization | None, dtype: str) -> Parameters:
-    """Parameters of a node in codes: what borders hold is a real beside reals, and a code beside codes."""
+    """Return the parameters of a quantized node: the value of its padding is quantized as well."""
     value = getattr(parameters, "pad_value", None)
     if value is None or scheme is None:
         return parameters

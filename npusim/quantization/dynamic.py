@@ -53,7 +53,7 @@ def _number(node: Node) -> int:
 
 
 def _refusal(graph: Graph, node: Node) -> str:
-    """Return why the weights of a node stay as they are; empty where nothing is known against int8."""
+    """Return why the weights of a node stay in floats; "" if nothing prevents int8."""
     if node.op not in _AXES:
         return "has no weights that dynamic range quantization takes"
     held = graph.tensors[_number(node)]
@@ -65,7 +65,7 @@ def _refusal(graph: Graph, node: Node) -> str:
 
 
 def _coded(held: Tensor, axis: int | None) -> Tensor:
-    """Weights as symmetric int8 values with one scale, or one per channel."""
+    """Return weights as symmetric int8 values with one scale, or one per channel."""
     assert held.array is not None
     scales = tuple(symmetric(held.array, axis).tolist())
     scheme = (

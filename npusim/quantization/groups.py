@@ -32,9 +32,9 @@ def real_results(graph: Graph, node: Node) -> list[int]:
 def schemes(
     graph: Graph, in_codes: Mapping[str, bool], ranges: Mapping[int, Range], activations: Activations
 ) -> dict[int, Quantization]:
-    """Return the codes of every float32 tensor that a node in codes takes or gives, weights and biases aside.
+    """Return the quantization of every float32 operand and result of quantized nodes, without weights and biases.
 
-    in_codes: by the name of a node, whether it computes in codes.
+    in_codes: node name -> whether the node is quantized.
     """
     groups = _Groups(graph, ranges, activations)
     nodes = [node for node in graph.nodes if in_codes[node.name]]
@@ -52,7 +52,7 @@ def schemes(
 
 
 def weighted_operands(graph: Graph, node: Node) -> list[int]:
-    """Return the operands that are codes of values, not of weights and biases."""
+    """Return the quantized operands of a node that are no weights or biases."""
     return reals_of(graph, node)[:1] if RULES[node.op].way is Way.WEIGHTED else reals_of(graph, node)
 
 
@@ -62,7 +62,7 @@ def _coded(graph: Graph, node: Node) -> Iterator[int]:
 
 
 def _ties(graph: Graph, node: Node) -> Iterator[tuple[int, int]]:
-    """Pairs of an operand and a result that are to have the same codes."""
+    """Yield pairs of an operand and a result that must have the same quantization."""
     for result in real_results(graph, node):
         for operand in reals_of(graph, node):
             yield operand, result
@@ -78,11 +78,11 @@ class _Groups:
         self._fixed: dict[int, Quantization] = {}
 
     def fix(self, tensor: int, scheme: Quantization) -> None:
-        """The codes of a tensor are these in every model."""
+        """Give a tensor a quantization that is the same in every model."""
         self._fixed[self._top(tensor)] = scheme
 
     def tie(self, operand: int, result: int, several: bool) -> None:
-        """An operand and a result share codes; of an operator with several, one with fixed codes does not."""
+        """Let an operand and a result share their quantization, unless it is fixed for one of several operands."""
         first, second = self._top(operand), self._top(result)
         fixed = {top: self._fixed.get(top) for top in (first, second)}
         if first == second or (several and fixed[first] != fixed[second]):
@@ -94,7 +94,7 @@ class _Groups:
             self._fixed[second] = scheme
 
     def scheme(self, tensor: int) -> Quantization:
-        """Return the codes of a tensor."""
+        """Return the quantization of a tensor."""
         top = self._top(tensor)
         return self._fixed.get(top) or self._activations.scheme(self._range(top))
 

@@ -34,14 +34,14 @@ class Loss:
     top_1: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; an infinite ratio is None."""
+        """Return plain values for JSON; an infinite ratio is None."""
         return asdict(self) | {"snr_db": None if isinf(self.snr_db) else self.snr_db}
 
 
 def losses(
     names: Sequence[str], floats: Sequence[Sequence[Array]], found: Sequence[Sequence[Array]]
 ) -> tuple[Loss, ...]:
-    """Return the loss of every output; `floats` and `found` have the outputs of each sample, both as reals."""
+    """Return the loss of every output; `floats` and `found` have the outputs of each sample, both as floats."""
     return tuple(
         _loss(name, [each[place] for each in floats], [each[place] for each in found])
         for place, name in enumerate(names)
@@ -66,7 +66,7 @@ def _loss(name: str, floats: Sequence[Array], found: Sequence[Array]) -> Loss:
 
 
 def _agreement(floats: Sequence[Array], found: Sequence[Array]) -> float | None:
-    """Return how often the largest of a row is the same; None for what is no row of classes per sample."""
+    """Return the share of rows with the same largest element; None if the output has no row of classes per sample."""
     if not floats or floats[0].dtype.kind != "f" or floats[0].ndim < 2:
         return None
     batch, *_, classes = floats[0].shape

@@ -28,7 +28,7 @@ from npusim.quantization.result import Progress, Quantized
 
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 _IN_CODES = ("QLinear", "QGemm", "ConvInteger", "MatMulInteger")
-"""How the names of operations on codes begin."""
+"""Prefixes of the names of operations on quantized values."""
 _ELEMENTS = {"float": "float32", "double": "float64"}
 _LONGEST = 300
 
@@ -124,7 +124,7 @@ def _quantized(
 
 
 def _session(path: Path) -> Any:
-    """Return a file in ONNX Runtime, without rewrites of its graph: what it says is what is computed."""
+    """Open a file in ONNX Runtime without graph optimizations, so that its operations are computed as they are."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -138,7 +138,7 @@ def _session(path: Path) -> Any:
 
 
 def _placements(path: Path, session: Any, sizes: Sizes | None) -> list[Placement]:
-    """Return the inputs with all sizes. Raises NpusimError for one that nobody gives."""
+    """Return the inputs with all sizes. Raises NpusimError for a size that is not given."""
     builder = GraphBuilder(path.stem, sizes)
     placements = []
     try:
@@ -158,7 +158,7 @@ def _placements(path: Path, session: Any, sizes: Sizes | None) -> list[Placement
 
 
 def _in_floats(model: Any, form: str) -> Iterator[InFloats]:
-    """Yield the nodes that do not compute in codes."""
+    """Yield the nodes that compute in floats."""
     writer = {output: node.op_type for node in model.graph.node for output in node.output}
     readers: dict[str, list[str]] = {}
     for node in model.graph.node:

@@ -58,7 +58,7 @@ def quantize(
 
     model:         a model file, a built-in model, or a Graph, of float32.
     data:          an npz file with samples of every input by its name, or a mapping of arrays; the first axis counts
-                   the samples. With the scheme "dynamic" they only say what it costs, and may be left out.
+                   the samples. With the scheme "dynamic" they only measure the error, and may be left out.
     output:        the file to write, in the format that its suffix names; None: none is written.
     sizes:         that the model leaves open, as for `npusim.load`.
     codes_outside: inputs and outputs become int8 or int16; they stay float32 otherwise.
@@ -142,7 +142,7 @@ def _of_graph(
 
 
 class _Steps:
-    """Counts steps, for whoever watches."""
+    """Counts steps and calls the progress function."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
@@ -161,7 +161,7 @@ def placements(graph: Graph) -> list[Placement]:
 
 
 def _in_reals(graph: Graph, sample: Sequence[Array]) -> list[Array]:
-    """Return the outputs of a graph of codes for a sample in reals, as reals."""
+    """Return the outputs of a quantized graph for a float sample, as floats."""
     kinds = [graph.tensors[number].type for number in graph.inputs]
     inputs = [_coded(value, kind) for value, kind in zip(sample, kinds, strict=True)]
     values = evaluate(graph, inputs)

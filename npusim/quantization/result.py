@@ -20,10 +20,10 @@ class Quantized:
 
     form:      what the file is written as; empty where none is written.
     samples:   how many the ranges are from, and the losses.
-    layers:    of the network that is quantized; `in_floats` are those that did not become codes, and why.
+    layers:    of the network that is quantized; `in_floats` are those that stayed in floats, and why.
     constant_bytes: weights and other constants before and after.
     file_bytes: of the file that is written; None without.
-    graph:     of codes; None for ONNX, whose file ONNX Runtime writes.
+    graph:     the quantized graph; None for ONNX, whose file ONNX Runtime writes.
     """
 
     model: str
@@ -37,7 +37,7 @@ class Quantized:
     graph: Graph | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         before, after = self.constant_bytes
         return {
             "model": self.model,

@@ -17,7 +17,7 @@ from npusim.quantization.scales import asymmetric, symmetric_int16
 
 
 class Way(Enum):
-    """What the codes of an operator's results are."""
+    """How the quantization of an operator's results is found."""
 
     OWN = "its own range"
     ALIKE = "as those of what it takes"
@@ -27,9 +27,9 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How an operator stands to codes.
+    """How an operator is quantized.
 
-    fixed: the codes of the result, where they are fixed.
+    fixed: the quantization of the result, if it is fixed.
     axis:  of the weights: along which it has the channels of the result.
     int8_operand: the position of an operand that is int8 beside int16 activations too.
     """

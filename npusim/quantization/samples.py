@@ -1,4 +1,4 @@
-"""Samples of a network's inputs: an npz file with an array per input, along whose first axis the samples lie."""
+"""Samples of a network's inputs: an npz file with an array per input, whose first axis counts the samples."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(data: Data, inputs: Sequence[Placement]) -> Samples:
 
 
 def _apart(inputs: Sequence[Placement], arrays: Sequence[Array]) -> Samples:
-    """Arrays of samples sample by sample."""
+    """Split arrays of samples into one list of inputs per sample."""
     counts = {place.name: len(array) for place, array in zip(inputs, arrays, strict=True)}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f'"{name}" {count}' for name, count in counts.items())
@@ -64,7 +64,7 @@ def _checked(place: Placement, key: str, array: Array) -> Array:
 
 
 def _as_of(place: Placement, array: Array) -> Array:
-    """Samples in the element type and the shape of an input, one behind the other."""
+    """Return samples in the element type and shape of an input."""
     found: Array = np.ascontiguousarray(array, place.type.numpy_dtype).reshape(-1, *place.type.shape)
     return found
 

@@ -1,4 +1,4 @@
-"""Scales and zero points from ranges, and codes of constants: as TFLite's quantization after training chooses them."""
+"""Scales and zero points from ranges, and quantized constants, as TFLite's post-training quantization has them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGEST_BIAS = {"int32": 2**31 - 1, "int64": 2**47 - 1}
 
 
 def asymmetric(found: Range) -> Quantization:
-    """int8 codes of a range, widened so that zero is a code: the smallest value is -128."""
+    """Return the int8 quantization of a range, widened to include zero; the smallest value is -128."""
     least, most = min(found.least, 0.0), max(found.most, 0.0)
     scale = float(np.float32((most - least) / (MOST - LEAST)))
     if not scale:
@@ -62,7 +62,7 @@ def wide_enough(
 
 
 def codes(values: Array, scheme: Quantization, dtype: str) -> Array:
-    """Values in codes: the nearest, halves away from zero, those beyond the codes the last one."""
+    """Return quantized values: rounded to nearest, halves away from zero, and clipped."""
     along = [1] * values.ndim
     if scheme.axis is not None:
         along[scheme.axis] = -1

@@ -1,1 +1,1 @@
-"""npusim beside LiteRT, ONNX Runtime and the Khronos runtime: a model on both, layer by layer."""
+"""Comparison of npusim with LiteRT, ONNX Runtime and the Khronos runtime, layer by layer."""

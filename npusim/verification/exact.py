@@ -218,7 +218,7 @@ def _widened(array: Array) -> Array:
 def _along(
     values: Array | None, shape: tuple[int, ...], axis: int, block_size: int = 0
 ) -> NDArray[np.float64]:
-    """Scales or zero points in float64, one per tensor, per index of an axis, or per block of the axis."""
+    """Return scales or zero points in float64, one per tensor, per index of an axis, or per block of the axis."""
     if values is None:  # a zero point that is left out
         return np.zeros(())
     wide = values.astype(np.float64)

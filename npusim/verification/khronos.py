@@ -56,7 +56,9 @@ class Apart:
         names: Sequence[Sequence[str]],
         lowered: Sequence[str],
     ) -> None:
-        """inputs: their names.
+        """Keep a document that has been copied to a folder.
+
+        inputs: names of the inputs.
         names: outputs that the graph may have, the most first and its own last.
         lowered: operations that the runtime has by their bodies only.
         """
@@ -124,7 +126,7 @@ def apart(path: Path) -> Iterator[Apart]:
 
 
 def _copy_data(model: Document, network: Network, folder: Path) -> None:
-    """The data files of the variables, under their labels."""
+    """Copy the data files of the variables, under their labels."""
     for label in {variable.label for variable in network.variables.values()}:
         relative = data_path(label)
         content = None if relative is None else model.container.read(relative)

@@ -99,7 +99,7 @@ class Session:
             self._interpreter.allocate_tensors()
 
     def tensors(self, count: int) -> dict[str, Array]:
-        """After a run those of the first `count` tensors of the file that LiteRT keeps, by their number as text."""
+        """Return, after a run, those of the first `count` tensors that LiteRT keeps, by their number as text."""
         found = {}
         for index in range(count):
             try:

@@ -22,7 +22,7 @@ class OnnxRuntimeError(NpusimError):
 
 
 def require() -> None:
-    """Raise NpusimError that says what to install, if ONNX or its runtime is not there."""
+    """Raise NpusimError with the package to install, if ONNX or its runtime is missing."""
     for package in ("onnx", "onnxruntime"):
         if find_spec(package) is None:
             raise extras.missing("verifying an ONNX model", "onnx")
@@ -107,7 +107,7 @@ _SMALL = 1024
 def _with_every_value(path: Path) -> tuple[bytes, frozenset[str]]:
     """Return the file with every value of its graph as an output, and those that a QuantizeLinear gives.
 
-    Small constants that lie beside the file lie in it: ONNX Runtime infers shapes from them before it knows the folder.
+    Small external constants are moved into the file, because ONNX Runtime infers shapes before it knows the folder.
     """
     import onnx
 

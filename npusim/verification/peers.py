@@ -45,7 +45,7 @@ class Peer:
     name, version: of it. how: the choice of its kernels, in words.
     run:    what each tensor holds after a run on these inputs, as far as it keeps it.
     close:  how far floats may be from its own; halves: how far float16 may be, if further.
-    sums_in_floats: tensors by name whose codes it makes of sums in float32, so that some of them are one off.
+    sums_in_floats: names of tensors that it quantizes from float32 sums, so that some values are one step off.
     exact:  the exact value of a tensor, from its values and the names of the operands; None if nobody knows them.
     saturates: whether this processor makes it saturate sums of products of uint8 by int8.
     """

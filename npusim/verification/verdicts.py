@@ -57,7 +57,7 @@ class Difference:
         return self.other
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         return asdict(self) | {"litert": self.other}
 
 
@@ -69,7 +69,7 @@ class TensorVerdict:
     elements:  how many were compared, over all inputs.
     differing: elements that are not the other's, over all inputs with this verdict; of a tensor that is rounded,
                saturated or different, for equal operands; if npusim is off, those in which it is.
-    off:       who is off from the exact value there, "npusim" or "other"; None if it is not known or nobody is.
+    off:       who is off from the exact value there, "npusim" or "other"; None if neither is, or it is not known.
     """
 
     layer: str
@@ -133,7 +133,7 @@ class Verification:
         return sum(row.verdict == verdict for row in self.tensors)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         plain = asdict(self) | {"first": None if self.first is None else self.first.to_dict()}
         plain["litert"] = self.version
         sums = {
@@ -155,9 +155,12 @@ class Judgement(NamedTuple):
 # Comparison of values
 
 MOST_APART = {1: 1e-4, 2: 1e-2}
-"""Of the codes of a tensor, of so many bytes each, that may be one apart where the other adds up in float32; two in any
-tensor. Measured over whole networks: 2 in a million of 8 bits, 1 in a thousand of 16, whose steps are as fine as the
-rounding of the sums."""
+"""By bytes per element, the share of a tensor's quantized values that may be one step apart if the other program adds
+up in float32; two values in any tensor.
+
+Measured over whole networks: 2 in a million of 8 bits, and 1 in a thousand of 16 bits, whose steps are as fine as the
+rounding of the sums.
+"""
 _SOME_APART = 2
 _SHORT = 2
 """Bytes of the largest integers that are quantized values; longer ones are sums, which are exact."""
@@ -191,7 +194,7 @@ def nearer(a: Array, b: Array, exact: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def one_apart(a: Array, b: Array) -> bool:
-    """Return True if codes are those of the other but for few that are one more or less."""
+    """Return True if quantized values are equal but for few that are one step apart."""
     if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind not in "iu":
         return False
     apart = np.abs(a.astype(np.int64) - b.astype(np.int64))

@@ -140,7 +140,7 @@ class _Alone(NamedTuple):
     """The results of a layer for the other program's values.
 
     results:    its results by number; none if the other keeps too little.
-    in_float32: whether quantized values are rescaled in float32 on the way there.
+    in_float32: whether quantized values are requantized in float32 in between.
     operands:   the tensors, by name, whose values of the other went in.
     """
 
@@ -172,7 +172,7 @@ class _Walk:
         self._machine(sample, inputs, ours)
 
     def _judge(self, sample: int, node: Node, ours: Values, theirs: Values, named: Named) -> None:
-        """Verdicts of the results of one layer."""
+        """Judge the results of one layer."""
         if not any(i in theirs and not same(ours[i], theirs[i]) for i in node.outputs):
             for index in node.outputs:
                 self._note(node, index, "equal" if index in theirs else "not kept")
@@ -245,7 +245,7 @@ class _Walk:
         return close(a, b, self._share(a))
 
     def _alone(self, node: Node, theirs: Values) -> _Alone:
-        """Compute a layer from the other's values; what the other does not keep, from what it keeps before."""
+        """Compute a layer from the other's values; values that it does not keep are computed from earlier ones."""
         # Constants and states are ours: the other's states are those after the run.
         known = {**theirs, **beginning(self.graph)}
         needed, nodes = {number for number in node.inputs if number is not None}, [node]
@@ -283,7 +283,7 @@ class _Walk:
     # The machine
 
     def _machine(self, sample: int, inputs: Sequence[Array], ours: Values) -> None:
-        """The outputs of the compiled program against the references."""
+        """Compare the outputs of the compiled program with the references."""
         outputs = simulate(self.program, list(inputs), states={}).outputs
         wrong = [
             (index, found)
@@ -365,7 +365,7 @@ def _holding(graph: Graph) -> set[int]:
 
 
 def _orders(value: Array, shape: tuple[int, ...]) -> list[Array]:
-    """Return the value as it is and with the channels last, as far as that has the shape."""
+    """Return the value in its own layout and with channels last, if these have the expected shape."""
     orders = [value, value.transpose(NCHW.image)] if value.ndim == len(NCHW.image) else [value]
     return [np.array(order, order="C") for order in orders if order.shape == shape]
 

@@ -237,7 +237,7 @@ def since(enumerator: OperandType | OperationType | OperandLifeTime) -> HalVersi
 
 
 EXTENSIONS = 1 << 16
-"""Smallest code of an extension's operation: the model gives the extension a prefix, which stands above 16 low bits."""
+"""Smallest number of an extension's operation: the prefix of the extension, shifted left by 16 bits."""
 
 
 def of_extension(extension: str, number: int) -> OperationType:

@@ -17,7 +17,7 @@ class Fault(NamedTuple):
     """A broken rule.
 
     place:  where, in the words of the structs: "operands[3].numberOfConsumers".
-    text:   what is, what must be.
+    text:   the value that it has, and the values that it may have.
     rule:   the rule's name in docs/hal.md; the table of rules fills it in.
     """
 

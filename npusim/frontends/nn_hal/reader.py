@@ -32,7 +32,7 @@ MOST_BODIES = 4096
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """True if the file begins as HAL model files do."""
+    """Return True if the file begins as HAL model files do."""
     return head.startswith(MAGIC)
 
 

@@ -179,7 +179,7 @@ _Range = tuple[int, int, str, str]
 
 
 def _meetings(ranges: list[_Range]) -> Iterator[tuple[_Range, _Range]]:
-    """Neighbours that overlap, at least one of them an output; ranges are in the order of their beginnings."""
+    """Yield ranges that overlap, at least one of them an output; ranges are sorted by their first address."""
     furthest: dict[bool, _Range] = {}
     for own in ranges:
         is_output = own[3] == "R12"

@@ -117,11 +117,11 @@ class Layer:
         return self.outputs[0]
 
     def has_operand(self, position: int) -> bool:
-        """True if the operand is there."""
+        """Return True if the operand is present."""
         return position < len(self.inputs) and self.inputs[position] is not None
 
     def is_constant(self, position: int) -> bool:
-        """True if the operand is there and its data is in the file."""
+        """Return True if the operand is present and its data is in the file."""
         return position < len(self.constants) and self.constants[position] is not None
 
     def integers(self, position: int, meaning: str, count: int | None = None) -> list[int]:
@@ -149,7 +149,7 @@ class Layer:
         return value % rank
 
     def axes(self, values: Sequence[int], rank: int) -> list[int]:
-        """Axes counted from the front, sorted, each once."""
+        """Return axes counted from the front, sorted, each once."""
         return sorted({self.axis(value, rank) for value in values})
 
     # Custom operators
@@ -172,7 +172,7 @@ class Layer:
 
 
 def _found(table: Any, name: str) -> int | float | str | None:
-    """Return the number of that name; what it is if it is none; None if there is nothing."""
+    """Return the number of a name, the kind of value if it is no number, or None if it is missing."""
     try:
         value = table[name]
     except KeyError:

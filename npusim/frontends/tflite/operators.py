@@ -67,7 +67,7 @@ class Translation:
 
 
 def _sum(layer: Layer) -> Parameters:
-    """By default LiteRT shifts int16 operands with power-of-two scales; with equal scales that changes nothing."""
+    """Return the parameters of ADD and SUB. By default LiteRT shifts int16 operands with power-of-two scales."""
     kinds = [layer.input(0), layer.input(1), *layer.outputs]
     scales = {kind.quantization.scale for kind in kinds if kind.dtype == "int16" and kind.quantization}
     by_shift = len(scales) > 1 and layer.flag("PotScaleInt16") and all(map(_power_of_two, scales))

@@ -42,7 +42,7 @@ MOST_BODIES = 4096
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """True if the file begins as TFLite files do."""
+    """Return True if the file begins as TFLite files do."""
     return head[4:8] == IDENTIFIER
 
 

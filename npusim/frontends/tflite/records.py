@@ -42,9 +42,11 @@ _EMPTY: NDArray[Any] = np.frombuffer(b"", np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class TensorRecord:
-    """A row of SubGraph.tensors. `scales` (float32) and `zero_points` (int64) are empty where the file says
-    nothing; `axis` is what several scales run along. `signature` is the shape with -1 for sizes that whoever runs
-    the model may change; empty where the file says none."""
+    """A row of SubGraph.tensors.
+
+    scales, zero_points: float32 and int64 numbers, empty if the file has none.
+    axis:                the axis of several scales.
+    signature:           the shape with -1 for sizes that the caller may change; empty if the file has none."""
 
     name: str
     kind: str
@@ -140,7 +142,7 @@ def _names_by_code(enumeration: type) -> dict[int, str]:
 
 
 def _text(raw: bytes) -> str:
-    """UTF-8 made fit for one line of a message: what is neither text nor printable becomes U+FFFD."""
+    """Decode UTF-8 for one line of a message; bytes that are no printable text become U+FFFD."""
     text = raw.decode("utf-8", "replace")
     return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
@@ -220,7 +222,7 @@ class _Decoder:
             return [item(index) for index in range(length)]
 
     def _vector(self, owner: Any, field: str, where: str) -> NDArray[Any]:
-        """Return a vector of numbers, as a view of the file; numpy sees to it that it lies inside."""
+        """Return a vector of numbers as a view of the file; numpy checks that it is inside."""
         with inside_the_file(where):
             values = getattr(owner, field + "AsNumpy")()
         if not isinstance(values, np.ndarray):  # the accessors say 0 when the vector is absent
@@ -234,7 +236,7 @@ class _Decoder:
     def _operator_code(self, code: Any, where: str) -> tuple[str, int, bool]:
         """Name, version, and whether it is a custom operator.
 
-        Old files have only the first of the two codes, new ones both; the larger is meant.
+        Old files have only the first of the two codes, and new ones both, of which the larger counts.
         """
         with inside_the_file(where):
             # Not BuiltinCode(): that accessor was patched to ignore the new code where it is small.

@@ -119,7 +119,7 @@ def touched(operators: Sequence[OperatorRecord], inputs: Sequence[int], outputs:
 def part(
     record: ModelRecord, operators: Sequence[OperatorRecord], inputs: Sequence[int], outputs: Sequence[int]
 ) -> ModelRecord:
-    """Operators of a subgraph as one, with the tensors that they touch."""
+    """Return some operators of a subgraph as a subgraph, with the tensors that they touch."""
     kept = touched(operators, inputs, outputs)
     numbers = {tensor: new for new, tensor in enumerate(kept)}
     return replace(

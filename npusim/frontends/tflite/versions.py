@@ -18,7 +18,7 @@ _DYNAMIC_VERSIONS = {"CONV_2D": 5, "DEPTHWISE_CONV_2D": 6, "FULLY_CONNECTED": 9,
 with asymmetric rows."""
 _FULLY_CONNECTED_PER_CHANNEL = 12
 _FIRST = {"BROADCAST_TO": 2}
-"""Where there is no version 1."""
+"""First version of operators without a version 1."""
 
 
 def version(code: str, first: TensorType, weights: TensorType | None = None) -> int:

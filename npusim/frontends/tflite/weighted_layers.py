@@ -161,14 +161,14 @@ def _cell(layer: Layer) -> Parameters:
 
 
 def lstm(layer: Layer) -> Parameters:
-    """LSTM: one step; the basic kernel has other operands."""
+    """Return the parameters of LSTM, one step. The basic kernel, which has other operands, is refused."""
     if int(layer.option("KernelType")) != _FULL_KERNEL:
         layer.fail("KernelType is 1 (BASIC), may be 0 (FULL)")
     return _cell(layer)
 
 
 def sequence_lstm(layer: Layer) -> Parameters:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    """Return the parameters of UNIDIRECTIONAL_SEQUENCE_LSTM."""
     if layer.flag("DiagonalRecurrentTensors"):
         layer.fail("DiagonalRecurrentTensors is true, may be false")
     return {
@@ -183,25 +183,25 @@ def _both_ways(layer: Layer) -> Parameters:
 
 
 def bidirectional_lstm(layer: Layer) -> Parameters:
-    """BIDIRECTIONAL_SEQUENCE_LSTM."""
+    """Return the parameters of BIDIRECTIONAL_SEQUENCE_LSTM."""
     return {**_cell(layer), **_both_ways(layer)}
 
 
 def rnn(layer: Layer) -> Parameters:
-    """RNN: one step."""
+    """Return the parameters of RNN, one step."""
     return {**_function(layer), **layer.dynamic_range()}
 
 
 def sequence_rnn(layer: Layer) -> Parameters:
-    """UNIDIRECTIONAL_SEQUENCE_RNN."""
+    """Return the parameters of UNIDIRECTIONAL_SEQUENCE_RNN."""
     return {**rnn(layer), "time_major": layer.flag("TimeMajor")}
 
 
 def bidirectional_rnn(layer: Layer) -> Parameters:
-    """BIDIRECTIONAL_SEQUENCE_RNN."""
+    """Return the parameters of BIDIRECTIONAL_SEQUENCE_RNN."""
     return {**rnn(layer), **_both_ways(layer)}
 
 
 def svdf(layer: Layer) -> Parameters:
-    """SVDF."""
+    """Return the parameters of SVDF."""
     return {**rnn(layer), "rank": layer.whole("Rank", 1)}

@@ -211,7 +211,7 @@ class Call:
         return None if value is None or value.size != 1 else value.reshape(-1)[0].item()
 
     def whole(self, name: str) -> int | None:
-        """`number` of an INT32 or BOOL."""
+        """Return `number` of an INT32 or BOOL as an int."""
         value = self.number(name)
         return None if value is None else int(value)
 

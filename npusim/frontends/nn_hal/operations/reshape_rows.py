@@ -92,7 +92,7 @@ def _permutation(call: Call) -> str | None:
 
 
 def _transpose(c: Conversion) -> Sequence[int]:
-    """Without a permutation the order of the axes is reversed."""
+    """Transpose by the permutation, or reverse the axes if it is omitted."""
     order = tuple(reversed(range(len(c.shape("input")))))
     return c.add(perm=tuple(c.wholes("permutation")) if c.has("permutation") else order)
 

@@ -5,9 +5,9 @@ A form is `inputs > outputs`, an argument `name:kind`, with `@1.2` in front if i
     input:T filter:F bias:B stride:i activation:i | nchw:b=0 @1.2 | dilation:i=1 @1.2 > output:T
 
 Kinds are scalars i INT32, f FLOAT32, h FLOAT16, b BOOL, g SUBGRAPH, s (FLOAT16 if T is F16, else FLOAT32), the tensors
-of `TENSORS`, `any`, or a variable. `?` behind a kind says that the argument may be omitted, `=` what it is where a call
-ends in front of it, `+` that there are one or more, `*` that there are any number. Behind a bar stand arguments with
-which a call may go on, from a version on. The types text names the variables and what they may be together, from a
+of `TENSORS`, `any`, or a variable. `?` behind a kind means that the argument may be omitted, `=` its value in a call
+with fewer arguments, `+` one or more arguments, `*` any number. Behind a bar are further arguments that a call may
+have, from a version on. The types text names the variables and what they may be together, from a
 version on:
 
     T F B: F32,F32,F32 Q8,Q8,I32 F16,F16,F16@1.2

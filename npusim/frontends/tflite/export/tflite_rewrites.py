@@ -1,4 +1,4 @@
-"""Layers that TFLite says with other operators, or with other parameters: the same bytes in its own terms."""
+"""Rewrites of operators that TFLite does not have, or has with other parameters. The results keep their bytes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _padded(to: Rewriting, node: Node, paddings: Any, value: int | float | None 
 
 
 def _convolution(to: Rewriting, node: Node) -> None:
-    """A padding that is neither none nor SAME comes first; LiteRT wants a bias."""
+    """Write a padding that is neither none nor SAME as PAD, and add the bias that LiteRT requires."""
     how: Any = node.parameters
     kernel = to.image(node, 1).shape[1:3]
     inputs = list(node.inputs)

@@ -1,7 +1,7 @@
 """How each operator is written in TFLite: its code, its options, and the operands that its parameters become.
 
-Operands stand where the reader's table has them (`Translation.says`), and options have the names of parameters in the
-schema's spelling. What is written here besides is what neither says.
+Parameters become operands at the positions of the reader's table (`Translation.says`), or options with their names in
+the schema's spelling. This file adds the operators for which that is not enough.
 """
 
 from __future__ import annotations
@@ -196,4 +196,4 @@ _BY_OP: dict[str, Callable[[Call], Wording]] = {
 """By the operator, if its wording is not plain."""
 
 _BY_NAME = {row.op: code for code, row in OPERATORS.items() if code == row.op.upper()}
-"""The code of an operator that both call alike."""
+"""Operator -> code, for operators with the same name in TFLite."""
