@@ -7,10 +7,15 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import finite, positive, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Row, Rule
+from npusim.frontends.nn_hal.operations.signatures import (
+    FLOATS,
+    FLOATS_AND_8_BITS,
+    NUMBERS,
+    OLD_TYPES,
+    SINCE_1_1,
+)
 
 _T = OperationType
-_FLOATS = "F16@1.2 F32@1.2"
-_NUMBERS = "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
 _ALIKE = constraints.same_quantization("input", "output")
 _SAME_SHAPE = constraints.same_shape("input", "output")
 _AXIS = constraints.axis_of("axis", "input")
@@ -42,7 +47,7 @@ def _some(call: Call) -> str | None:
 def _position(type_: OperationType, op: str) -> Row:
     """Return the row of ARGMAX or ARGMIN; of a vector the result is one dimension of one element."""
     form = ("input:T axis:i > output:I32",)
-    return Row(type_, form, f"T: {_NUMBERS}", op, (_AXIS,), (_some,), more=("reshape",))
+    return Row(type_, form, f"T: {NUMBERS}", op, (_AXIS,), (_some,), more=("reshape",))
 
 
 def _most(call: Call) -> str | None:
@@ -68,19 +73,19 @@ def _not_zero(call: Call) -> str | None:
 
 
 ROWS: tuple[Row, ...] = (
-    _reduction(_T.MEAN, "F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3", "mean", "i", _ALIKE),
+    _reduction(_T.MEAN, SINCE_1_1, "mean", "i", _ALIKE),
     _reduction(_T.REDUCE_ALL, "B8@1.2", "reduce_all", "b"),
     _reduction(_T.REDUCE_ANY, "B8@1.2", "reduce_any", "b"),
-    _reduction(_T.REDUCE_MAX, "F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3", "reduce_max", "b", _ALIKE),
-    _reduction(_T.REDUCE_MIN, "F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3", "reduce_min", "b", _ALIKE),
-    _reduction(_T.REDUCE_PROD, _FLOATS, "reduce_prod", "b"),
-    _reduction(_T.REDUCE_SUM, _FLOATS, "sum", "b"),
+    _reduction(_T.REDUCE_MAX, FLOATS_AND_8_BITS, "reduce_max", "b", _ALIKE),
+    _reduction(_T.REDUCE_MIN, FLOATS_AND_8_BITS, "reduce_min", "b", _ALIKE),
+    _reduction(_T.REDUCE_PROD, FLOATS, "reduce_prod", "b"),
+    _reduction(_T.REDUCE_SUM, FLOATS, "sum", "b"),
     _position(_T.ARGMAX, "arg_max"),
     _position(_T.ARGMIN, "arg_min"),
     Row(
         _T.TOPK_V2,
         ("input:T k:i > values:T indices:I32",),
-        f"T: {_NUMBERS}",
+        f"T: {NUMBERS}",
         "topk_v2",
         (constraints.at_least(1, "k"), _most),
         quantization=(constraints.same_quantization("input", "values"),),
@@ -89,7 +94,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         _T.SOFTMAX,
         ("input:T beta:s | axis:i=-1 @1.2 > output:T",),
-        "T: F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3",
+        f"T: {OLD_TYPES}",
         "softmax",
         (positive("beta"), finite("beta"), _AXIS),
         (_RANKS, _old_ranks(2, 4), _SAME_SHAPE),
@@ -98,7 +103,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         _T.LOG_SOFTMAX,
         ("input:T beta:s axis:i > output:T",),
-        f"T: {_FLOATS}",
+        f"T: {FLOATS}",
         "log_softmax",
         (positive("beta"), finite("beta"), _AXIS),
         (_SAME_SHAPE,),
@@ -123,7 +128,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         _T.INSTANCE_NORMALIZATION,
         ("input:T gamma:s beta:s epsilon:s nchw:b > output:T",),
-        f"T: {_FLOATS}",
+        f"T: {FLOATS}",
         "instance_normalization",
         (finite("gamma", "beta", "epsilon"),),
         (rank_of("input", 4), _SAME_SHAPE),

@@ -9,12 +9,10 @@ from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import asymmetric, broadcasts, rank_of, same_shape
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Convert, Row, Rule
+from npusim.frontends.nn_hal.operations.signatures import FLOATS, FLOATS_AND_8_BITS, NUMBERS, OLD_TYPES
 
 _T = OperationType
 _MOST_RANK = 4
-_FLOATS = "F16@1.2 F32@1.2"
-_ALL = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"
-_NUMBERS = "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
 _SAME_SHAPE = (same_shape("input", "output"),)
 _BY_VALUE = {"by_value": True}
 """Quantized values are compared as the numbers that they stand for."""
@@ -101,29 +99,29 @@ _COMPARED = "B8@1.2 F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
 _COMPARISONS = (_T.EQUAL, _T.NOT_EQUAL, _T.GREATER, _T.GREATER_EQUAL, _T.LESS, _T.LESS_EQUAL)
 
 ROWS: tuple[Row, ...] = (
-    _arithmetic(_T.ADD, f"{_ALL} I32@1.3"),
+    _arithmetic(_T.ADD, f"{OLD_TYPES} I32@1.3"),
     _arithmetic(
-        _T.MUL, f"{_ALL} I32@1.3", quantization=(constraints.output_above_product("first", "second"),)
+        _T.MUL, f"{OLD_TYPES} I32@1.3", quantization=(constraints.output_above_product("first", "second"),)
     ),
     _arithmetic(_T.SUB, "F32@1.1 F16@1.2 Q8@1.2 Q8S@1.3 I32@1.3"),
     _arithmetic(_T.DIV, "F32@1.1 F16@1.2 I32@1.3", convert=_division, more=("floor_div",)),
-    _pair(_T.MAXIMUM, _NUMBERS, fixed=_BY_VALUE),
-    _pair(_T.MINIMUM, _NUMBERS, fixed=_BY_VALUE),
-    _pair(_T.POW, _FLOATS, "base:T exponent:T > output:T"),
-    _pair(_T.PRELU, "F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3", "input:T alpha:T > output:T"),
+    _pair(_T.MAXIMUM, NUMBERS, fixed=_BY_VALUE),
+    _pair(_T.MINIMUM, NUMBERS, fixed=_BY_VALUE),
+    _pair(_T.POW, FLOATS, "base:T exponent:T > output:T"),
+    _pair(_T.PRELU, FLOATS_AND_8_BITS, "input:T alpha:T > output:T"),
     _old_unary(_T.FLOOR, "F32@1.0 F16@1.2"),
-    _old_unary(_T.LOGISTIC, _ALL, _LOGISTIC),
-    _old_unary(_T.RELU, _ALL, _ALIKE),
-    _old_unary(_T.RELU1, _ALL, _ALIKE, op="relu_n1_to_1"),
-    _old_unary(_T.RELU6, _ALL, _ALIKE),
+    _old_unary(_T.LOGISTIC, OLD_TYPES, _LOGISTIC),
+    _old_unary(_T.RELU, OLD_TYPES, _ALIKE),
+    _old_unary(_T.RELU1, OLD_TYPES, _ALIKE, op="relu_n1_to_1"),
+    _old_unary(_T.RELU6, OLD_TYPES, _ALIKE),
     _old_unary(_T.TANH, "F32@1.0 F16@1.2 Q8@1.2 Q8S@1.3", _TANH),
-    _unary(_T.ABS, f"{_FLOATS} I32@1.3"),
-    _unary(_T.EXP, _FLOATS),
-    _unary(_T.LOG, _FLOATS),
-    _unary(_T.NEG, f"{_FLOATS} I32@1.2"),
-    _unary(_T.RSQRT, f"{_FLOATS} Q8@7 Q8S@7"),
-    _unary(_T.SIN, _FLOATS),
-    _unary(_T.SQRT, _FLOATS),
+    _unary(_T.ABS, f"{FLOATS} I32@1.3"),
+    _unary(_T.EXP, FLOATS),
+    _unary(_T.LOG, FLOATS),
+    _unary(_T.NEG, f"{FLOATS} I32@1.2"),
+    _unary(_T.RSQRT, f"{FLOATS} Q8@7 Q8S@7"),
+    _unary(_T.SIN, FLOATS),
+    _unary(_T.SQRT, FLOATS),
     _unary(_T.LOGICAL_NOT, "B8@1.2"),
     _unary(_T.HARD_SWISH, "F16@1.3 F32@1.3 Q8@1.3 Q8S@1.3"),
     Row(
@@ -140,7 +138,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         _T.SELECT,
         ("condition:B8 first:T second:T > output:T",),
-        f"T: {_NUMBERS}",
+        f"T: {NUMBERS}",
         "select",
         shapes=(same_shape("condition", "first", "second", "output"),),
         fixed=_BY_VALUE,

@@ -19,12 +19,9 @@ from npusim.frontends.nn_hal.operations.constraints import (
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
 from npusim.frontends.nn_hal.operations.reshape_rows import move
+from npusim.frontends.nn_hal.operations.signatures import FLOATS_AND_8_BITS, NUMBERS, OLD_TYPES, SINCE_1_1
 
 _T = OperationType
-_ALL = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"
-_SINCE_1_1 = "F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3"
-_SINCE_1_2 = "F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3"
-_WHOLE_TOO = "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
 _SINCE_7 = "F16@7 F32@7 I32@7 Q8@7 Q8S@7"
 _RANKS = rank_of("input", 1, 4)
 
@@ -217,7 +214,7 @@ _STRIDED = "input:T begin:I32 end:I32 strides:I32 begin_mask:i end_mask:i shrink
 _BOUNDS = tuple(entry_per_dimension(name, "input") for name in ("begin", "end", "strides"))
 
 _BORDERS = (
-    move(_T.PAD, "input:T paddings:I32 > output:T", _SINCE_1_1, "pad", (_NOT_NEGATIVE,), (_RANKS, *_PADDED)),
+    move(_T.PAD, "input:T paddings:I32 > output:T", SINCE_1_1, "pad", (_NOT_NEGATIVE,), (_RANKS, *_PADDED)),
     move(
         _T.PAD_V2,
         "input:T paddings:I32 value:V > output:T",
@@ -242,7 +239,7 @@ _BLOCKS = (
     move(
         _T.DEPTH_TO_SPACE,
         _BLOCK,
-        _ALL,
+        OLD_TYPES,
         "depth_to_space",
         (at_least(1, "block_size"),),
         (_IMAGE, _block_divides_depth),
@@ -250,7 +247,7 @@ _BLOCKS = (
     move(
         _T.SPACE_TO_DEPTH,
         _BLOCK,
-        _ALL,
+        OLD_TYPES,
         "space_to_depth",
         (at_least(1, "block_size"),),
         (_IMAGE, _block_divides_image),
@@ -258,7 +255,7 @@ _BLOCKS = (
     move(
         _T.BATCH_TO_SPACE_ND,
         "input:T block_shape:I32 | nchw:b=0 @1.2 > output:T",
-        _SINCE_1_1,
+        SINCE_1_1,
         "batch_to_space_nd",
         (elements_at_least(1, "block_shape"),),
         (_IMAGE, _two_blocks, _block_divides_batch),
@@ -267,7 +264,7 @@ _BLOCKS = (
     move(
         _T.SPACE_TO_BATCH_ND,
         "input:T block_shape:I32 paddings:I32 | nchw:b=0 @1.2 > output:T",
-        _SINCE_1_1,
+        SINCE_1_1,
         "space_to_batch_nd",
         (elements_at_least(1, "block_shape"), _NOT_NEGATIVE),
         (_IMAGE, _two_blocks, _two_pairs, _block_divides_padded),
@@ -278,7 +275,7 @@ _PARTS = (
     move(
         _T.SLICE,
         "input:T begin:I32 size:I32 > output:T",
-        _WHOLE_TOO,
+        NUMBERS,
         "slice",
         (_slice_inside,),
         (entry_per_dimension("begin", "input"), entry_per_dimension("size", "input")),
@@ -287,7 +284,7 @@ _PARTS = (
     move(
         _T.STRIDED_SLICE,
         _STRIDED,
-        _SINCE_1_1,
+        SINCE_1_1,
         "strided_slice",
         (_steps,),
         (_RANKS, *_BOUNDS, _shrunk),
@@ -296,7 +293,7 @@ _PARTS = (
     move(
         _T.TILE,
         "input:T multiples:I32 > output:T",
-        _WHOLE_TOO,
+        NUMBERS,
         "tile",
         (elements_at_least(0, "multiples"),),
         (entry_per_dimension("multiples", "input"),),
@@ -313,7 +310,7 @@ _PARTS = (
     move(
         _T.CHANNEL_SHUFFLE,
         "input:T groups:i axis:i > output:T",
-        _SINCE_1_2,
+        FLOATS_AND_8_BITS,
         "channel_shuffle",
         (at_least(1, "groups"), axis_of("axis", "input")),
         (_RANKS, constraints.same_shape("input", "output"), _groups_divide),

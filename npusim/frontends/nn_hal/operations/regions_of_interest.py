@@ -10,6 +10,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
+from npusim.frontends.nn_hal.operations.signatures import FLOATS
 
 _T = OperationType
 _KERNELS = Choice("kernel", {0: "hard", 1: "linear", 2: "gaussian"})
@@ -236,7 +237,7 @@ ROWS: tuple[Row, ...] = (
             "max_classes_per_detection:i detections_per_class:i score_threshold:s iou_threshold:s background:b > "
             "scores_out:T boxes:T classes:I32 valid:I32",
         ),
-        "T: F16@1.2 F32@1.2",
+        f"T: {FLOATS}",
         "detection_postprocessing",
         (
             constraints.at_least(1, "max_detections"),

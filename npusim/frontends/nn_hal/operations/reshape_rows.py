@@ -18,11 +18,9 @@ from npusim.frontends.nn_hal.operations.constraints import (
 )
 from npusim.frontends.nn_hal.operations.named_arguments import Call, Size
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
+from npusim.frontends.nn_hal.operations.signatures import NUMBERS, OLD_TYPES, SINCE_1_1
 
 _T = OperationType
-_ALL = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"
-_SINCE_1_1 = "F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3"
-_WHOLE_TOO = "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
 _ANY_TENSOR = "F16@1.3 F32@1.3 I32@1.3 Q8@1.3 Q16S@1.3 B8@1.3 Q8C@1.3 Q16A@1.3 Q8SY@1.3 Q8S@1.3"
 _RANKS = rank_of("input", 1, 4)
 _OF_INPUTS = constraints.same_quantization("output", "inputs")
@@ -180,7 +178,7 @@ ROWS: tuple[Row, ...] = (
     move(
         _T.RESHAPE,
         "input:T shape:I32 > output:T",
-        f"{_ALL} I32@6",
+        f"{OLD_TYPES} I32@6",
         "reshape",
         (_one_rest,),
         (_RANKS, rank_of("shape", 1), rank_of("output", 1, 4), _as_many_elements),
@@ -189,7 +187,7 @@ ROWS: tuple[Row, ...] = (
     move(
         _T.SQUEEZE,
         "input:T axes:I32? > output:T",
-        _SINCE_1_1,
+        SINCE_1_1,
         "reshape",
         (constraints.axes_of("axes", "input"),),
         (_RANKS, rank_of("axes", 1), _ones),
@@ -198,7 +196,7 @@ ROWS: tuple[Row, ...] = (
     move(
         _T.EXPAND_DIMS,
         "input:T axis:i > output:T",
-        _WHOLE_TOO,
+        NUMBERS,
         "reshape",
         (axis_of("axis", "input", 1),),
         convert=_expand_dims,
@@ -206,7 +204,7 @@ ROWS: tuple[Row, ...] = (
     move(
         _T.TRANSPOSE,
         "input:T permutation:I32? > output:T",
-        _SINCE_1_1,
+        SINCE_1_1,
         "transpose",
         (_permutation,),
         (_RANKS, entry_per_dimension("permutation", "input")),
@@ -216,7 +214,7 @@ ROWS: tuple[Row, ...] = (
     move(
         _T.CONCATENATION,
         "inputs:T+ axis:i > output:T",
-        _ALL,
+        OLD_TYPES,
         "concatenation",
         (axis_of("axis", "inputs", negative=False),),
         (rank_of("inputs", 1, 4), _joined),
@@ -235,7 +233,7 @@ ROWS: tuple[Row, ...] = (
     move(
         _T.SPLIT,
         "input:T axis:i count:i > output:T+",
-        _WHOLE_TOO,
+        NUMBERS,
         "split",
         (axis_of("axis", "input"), _count),
         (_divisible,),

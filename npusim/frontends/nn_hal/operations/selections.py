@@ -14,6 +14,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import at_least, dimensions, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call, tensor_type
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
+from npusim.frontends.nn_hal.operations.signatures import FLOATS, FLOATS_AND_8_BITS, NUMBERS
 from npusim.frontends.nn_hal.operations.sliding_windows import not_empty
 from npusim.kernels.operator.parameters import MOST
 from npusim.kernels.operator.registered import custom
@@ -62,7 +63,7 @@ _LOOKUPS = (
     Row(
         _T.GATHER,
         ("input:T axis:i indices:I32 > output:T",),
-        "T: F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3",
+        f"T: {NUMBERS}",
         "gather",
         (constraints.axis_of("axis", "input"), _gathered),
         quantization=(constraints.same_quantization("input", "output"),),
@@ -156,7 +157,7 @@ _HASHES = (
     Row(
         _T.RANDOM_MULTINOMIAL,
         ("input:T samples:i seeds:I32 > output:I32",),
-        "T: F16@1.2 F32@1.2",
+        f"T: {FLOATS}",
         "random_multinomial",
         (at_least(1, "samples"),),
         (*dimensions({"input": "batches classes", "seeds": "2"}), _samples),
@@ -248,7 +249,7 @@ ROWS: tuple[Row, ...] = (
     *_LOOKUPS,
     *_HASHES,
     _resize(_T.RESIZE_BILINEAR, "| nchw:b=0 @1.2", "F32@1.0 F16@1.2 Q8@1.2 Q8S@1.3"),
-    _resize(_T.RESIZE_NEAREST_NEIGHBOR, "nchw:b", "F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3"),
+    _resize(_T.RESIZE_NEAREST_NEIGHBOR, "nchw:b", FLOATS_AND_8_BITS),
     Row(_T.IF, ("condition:B8 then:g else:g inputs:any* > outputs:any+",)),
     Row(_T.WHILE, ("condition:g body:g inputs:any+ > outputs:any+",)),
     of_vendor(_T.OEM_OPERATION),

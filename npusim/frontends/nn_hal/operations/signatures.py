@@ -35,6 +35,13 @@ TENSORS = {
 }
 """Tensor types by the names that signatures have for them."""
 
+OLD_TYPES = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"
+SINCE_1_1 = "F32@1.1 Q8@1.1 F16@1.2 Q8S@1.3"
+FLOATS = "F16@1.2 F32@1.2"
+FLOATS_AND_8_BITS = "F16@1.2 F32@1.2 Q8@1.2 Q8S@1.3"
+NUMBERS = "F16@1.2 F32@1.2 I32@1.2 Q8@1.2 Q8S@1.3"
+"""Tensor types that many operations take, each with the version in which they do."""
+
 SCALARS = ("i", "f", "h", "b", "s")
 """The kinds of scalar arguments."""
 

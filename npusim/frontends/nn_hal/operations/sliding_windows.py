@@ -14,6 +14,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import at_least, length_of, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
+from npusim.frontends.nn_hal.operations.signatures import OLD_TYPES
 from npusim.kernels.operator.parameters import Border, Borders
 
 _T = OperationType
@@ -34,7 +35,6 @@ _FILTERED = (
     "T F B: F32,F32,F32@1.0 Q8,Q8,I32@1.0 F16,F16,F16@1.2 Q8,Q8C,I32@1.2 Q8S,Q8S,I32@1.3 Q8S,Q8C,I32@1.3"
 )
 _SINCE_1_2 = _FILTERED.replace("@1.0", "@1.2")
-_POOLED = "F32@1.0 Q8@1.0 F16@1.2 Q8S@1.3"
 
 
 def _forms(*texts: str) -> tuple[str, ...]:
@@ -348,7 +348,7 @@ ROWS: tuple[Row, ...] = (
         shapes=(rank_of("first", 2, 4), rank_of("second", 2, 4), _matrices, _batches),
         words={"adj_x": "adj_first", "adj_y": "adj_second"},
     ),
-    _pool(_T.AVERAGE_POOL_2D, _POOLED, _ALIKE),
-    _pool(_T.MAX_POOL_2D, _POOLED, _ALIKE),
+    _pool(_T.AVERAGE_POOL_2D, OLD_TYPES, _ALIKE),
+    _pool(_T.MAX_POOL_2D, OLD_TYPES, _ALIKE),
     _pool(_T.L2_POOL_2D, "F32@1.0 F16@1.2"),
 )
