@@ -34,7 +34,7 @@ from npusim.numbers.timeline import Times, distinct
 Amounts = NDArray[np.int64]
 
 UNBOUND = "none"
-"""What sets a bound of 0."""
+"""The resource of a bound of 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,19 @@ class LowerBound:
     port: str = "dram"
 
     def __getattr__(self, name: str) -> int:
-        """The cycles on a resource."""
+        """Return the cycles on a resource."""
         if name in RESOURCES:
             return self.by_resource[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def cycles(self) -> int:
-        """The largest of them."""
+        """The bound: the largest of the cycles."""
         return max(self.by_resource.values())
 
     @property
     def bound_by(self) -> str:
-        """Which of them it is; "none" if all are 0."""
+        """The resource that sets the bound; "none" if all cycles are 0."""
         if not self.cycles:
             return UNBOUND
         return max(self.by_resource, key=lambda name: self.by_resource[name])
@@ -112,7 +112,7 @@ def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amount
 
 
 def _runs(region: Region) -> Amounts:
-    """Where the contiguous runs of a region begin."""
+    """Return the addresses at which the contiguous runs of a region begin."""
     starts = np.array([region.address], np.int64)
     for count, stride in zip(region.counts, region.strides, strict=False):
         starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
@@ -144,7 +144,7 @@ class Needs(NamedTuple):
 
 
 def needs(trace: Trace, instructions: Sequence[Instruction]) -> Needs:
-    """The needs of the instructions of a trace, from their wait counts."""
+    """Return what each instruction of a trace waits for, from its wait counts."""
     waits = np.zeros((len(instructions), len(PRODUCERS)), np.int64)
     for position, instruction in enumerate(instructions):
         for unit, count in instruction.waits:
@@ -202,7 +202,7 @@ class Waiting:
         self.waits_for[Unit.FRONT_END] = np.where(self.at_queue, trace.unit[current], asked)
 
     def at(self, positions: Times) -> Waiting:
-        """The same at some of the cycles."""
+        """Return the same for a selection of the cycles."""
         part = object.__new__(Waiting)
         part.cycles, part.at_queue = self.cycles[positions], self.at_queue[positions]
         part.current, part.ready = self.current[:, positions], self.ready[:, positions]

@@ -23,7 +23,7 @@ Inputs = Literal["random", "given", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a result does not show by itself.
+    """How a result came about: the command, compiler settings and digests that reproduce it.
 
     command:      a command that gives the same numbers, files by their names alone; None for what Python made.
     effort:       of the compiler, as `npusim run --effort`; None for a program that was compiled before.
@@ -41,12 +41,12 @@ class Provenance:
     shapes: str | None = None
 
     def to_dict(self, hardware: Hardware) -> dict[str, Any]:
-        """The block of the JSON: versions, what is held here, and the digest of the hardware without its name."""
+        """Return the block of the JSON: versions, these fields, and the digest of the hardware without its name."""
         return versions() | asdict(self) | {"hardware_sha256": digest_of_hardware(hardware)}
 
 
 def versions() -> dict[str, Any]:
-    """What computed: npusim, Python, and the packages that numbers pass through."""
+    """Return the versions of npusim, Python, and the packages that numbers pass through."""
     import platform
 
     import numpy
@@ -62,7 +62,7 @@ def versions() -> dict[str, Any]:
 
 
 def digest_of_hardware(hardware: Hardware) -> str:
-    """SHA-256 of all parameters; machines that differ in name and description only have the same."""
+    """Return the SHA-256 of all parameters but name and description."""
     import json
     from hashlib import sha256
 
@@ -77,7 +77,7 @@ MOST_HOST_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """What may be said of the error of a run.
+    """The known error of the latency and the energy of a run.
 
     standing: how its hardware stands to the presets.
     unlike:   why the run is not like the rows that these were measured by; empty if it is.
@@ -96,20 +96,20 @@ class Uncertainty:
         return None if claim is None else claim.error
 
     def words(self, quantity: Quantity) -> str:
-        """The claim, or why there is none."""
+        """Return the claim, or why none holds."""
         if self.unlike and self.standing.claim(quantity) is not None:
             return f"{UNSTATED}: {self.unlike}"
         return self.standing.words(quantity)
 
     def short(self, quantity: Quantity) -> str:
-        """The claim in few words: "typical error 2.7 %"."""
+        """Return the claim in few words: "typical error 2.7 %"."""
         claim = self.claim(quantity)
         if claim is not None:
             return f"typical error {percent(claim.error)}"
         return "idealised array" if self.standing.idealised else UNSTATED
 
     def to_dict(self) -> dict[str, Any]:
-        """The block `agreement` of the JSON."""
+        """Return the block `agreement` of the JSON."""
         return self.standing.to_dict() | {
             "latency": claim_to_dict(self.claim("latency"), self.words("latency")),
             "energy": claim_to_dict(self.claim("energy"), self.words("energy")),

@@ -57,7 +57,7 @@ def load(path: str | Path, sizes: Sizes | None = None) -> Graph:
 
 
 def load_program(path: str | Path) -> Program:
-    """The program of a `.npu` file; raises NpusimError for one that is damaged, too new, or breaks a rule."""
+    """Read the program of a `.npu` file. Raises NpusimError for one that is damaged, too new, or breaks a rule."""
     from npusim.isa.program import container
 
     return container.load(Path(path))
@@ -79,7 +79,7 @@ def save_program(program: Program | Executable, path: str | Path) -> None:
 
 
 def hardware(name: str | Path, settings: Sequence[str] = (), **keys: Any) -> Hardware:
-    """The hardware of a preset or of a TOML file; raises NpusimError with every fault listed.
+    """Return the hardware of a preset or of a TOML file. Raises NpusimError with every fault listed.
 
     settings: changes to it as `--set` takes them, such as "mac_array.rows=32".
     keys:     the same by name, tables as dicts: `clock_mhz=400, mac_array={"rows": 32}`.
@@ -274,7 +274,7 @@ def simulate(
 
 
 def require_outputs(program: Program, wanted: object) -> None:
-    """Raises NpusimError where outputs are wanted of a program that cannot compute them."""
+    """Raise NpusimError if outputs are wanted of a program that cannot compute them."""
     if wanted and (program.unknown_operators or program.timing_only):
         raise NpusimError(f"{wanted}: {program.name}: {no_outputs(program)}")
 
@@ -325,7 +325,7 @@ def run(
 
 
 def _source(path: str | Path) -> str:
-    """What finds the model again, from any folder."""
+    """Return the path or name by which the model is found again from any folder."""
     return str(Path(path).resolve() if Path(path).is_file() else path)
 
 

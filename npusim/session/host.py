@@ -1,4 +1,4 @@
-"""What surrounds a run: the host's functions, what kind of inputs it has, how many threads numpy may take."""
+"""The host side of a run: the functions of host operators, the kind of inputs, and the limit of BLAS threads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def kind_of_inputs(inputs: object, timing_only: bool) -> Literal["random", "given", "none"]:
-    """What a run executes: random data, data that was given, or none."""
+    """Return the kind of data that a run executes: random, given, or none."""
     return "none" if timing_only else "random" if inputs is None else "given"
 
 
 def one_blas_thread(timing_only: bool) -> AbstractContextManager[object]:
-    """Tiles are small matrix products: threads that spin between them cost more than they gain."""
+    """Limit BLAS to one thread: threads that spin between the small products of tiles cost more than they gain."""
     if timing_only:
         return nullcontext()
     limits: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
@@ -31,7 +31,7 @@ def one_blas_thread(timing_only: bool) -> AbstractContextManager[object]:
 
 @cache
 def _thread_pools() -> Any:
-    """The pools of threads of the libraries that are loaded; looking for them takes as long as a small program."""
+    """Return the thread pools of the loaded libraries; cached, because finding them takes as long as a small run."""
     import numpy  # noqa: F401 - its library is what counts
     from threadpoolctl import ThreadpoolController
 
@@ -89,7 +89,7 @@ def _host_function(entry: Any) -> HostFunction:
 
 
 def no_outputs(program: Program) -> str:
-    """Why a program cannot execute data."""
+    """Return why a program cannot execute data."""
     from npusim.isa.program.program import Blank
 
     if isinstance(program.constants, Blank):

@@ -1,4 +1,4 @@
-"""How the Python interface runs an executable: alone on a system of one core."""
+"""Simulation of an executable, a model of several programs, alone on a system of one core."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def simulate_executable(
     decisions: Mapping[str, int] | None,
     progress: Progress | None,
 ) -> JobResult:
-    """`npusim.simulate` of an executable; arguments and errors are the same."""
+    """Simulate an executable; arguments and errors are those of `npusim.simulate`."""
     begin = time.perf_counter()
     timing_only = _without_data(executable, given, timing_only)
     kind = host.kind_of_inputs(given, timing_only)
@@ -71,7 +71,7 @@ def _without_data(executable: Executable, given: object, timing_only: bool) -> b
 
 
 def host_functions(executable: Executable) -> dict[str, HostFunction]:
-    """What computes the operators that the programs leave to the host. Raises NpusimError as for one program."""
+    """Return the functions of the programs' host operators. Raises NpusimError as for one program."""
     functions: dict[str, HostFunction] = {}
     for program in executable.programs:
         functions |= host.host_functions(program)

@@ -1,4 +1,4 @@
-"""What a path, or the name of a built-in model, stands for."""
+"""Open a model file, a compiled program, or a built-in model by its name."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _is_program(file: Path) -> bool:
 
 
 def is_program(path: str | Path) -> bool:
-    """Whether a path is that of a compiled program."""
+    """Return whether a path is that of a compiled program."""
     return Path(path).is_file() and _is_program(Path(path))
 
 

@@ -1,4 +1,4 @@
-"""Changes to hardware from the command line: KEY=VALUE, checked like the keys of a hardware file."""
+"""Changes to hardware, as `--set KEY=VALUE` and keyword arguments give them, checked like keys of a hardware file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Settings = Mapping[str, Any]
 
 
 def parse(texts: Sequence[str]) -> Settings:
-    """The settings of texts such as "mac_array.rows=32". Raises HardwareError with every fault in one line."""
+    """Return the settings of texts such as "mac_array.rows=32". Raises HardwareError with all faults in one line."""
     found: dict[str, Any] = {}
     faults = []
     for text in texts:
@@ -69,7 +69,7 @@ def _value(path: str, text: str) -> object:
 
 
 def changed(hardware: Hardware, settings: Settings) -> Hardware:
-    """A machine with settings, named after them unless they name it. Raises HardwareError for rules between keys."""
+    """Return a machine with settings, named after them unless they name it. Raises HardwareError for broken rules."""
     if not settings:
         return hardware
     words = ", ".join(f"{path}={_shown(value)}" for path, value in settings.items())

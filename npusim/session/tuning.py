@@ -1,4 +1,4 @@
-"""How the machine times a schedule for the search of the compiler."""
+"""The timing of a schedule on the machine, for the compiler's search."""
 
 from __future__ import annotations
 

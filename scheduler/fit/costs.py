@@ -46,23 +46,23 @@ class Transfers:
         self._decoded_bytes = min(dma.port_bytes_per_cycle, dma.decoder_bytes_per_cycle)
 
     def no_bytes(self) -> list[float]:
-        """Bytes by memory, to be added up: none yet."""
+        """Return a zero byte count for each memory."""
         return [0] * len(self.cycles_per_byte)
 
     def cycles(self, space: Space, size_bytes: float) -> float:
-        """The time in which bytes pass the port of a memory."""
+        """Return the transfer cycles of bytes at the port of a memory."""
         return size_bytes * self.cycles_per_byte[space]
 
     def together_cycles(self, traffic: list[float]) -> float:
-        """The time in which bytes by memory pass their ports, all at the same time."""
+        """Return the cycles until bytes, given by memory, have passed their ports, all ports at the same time."""
         return max([size * rate for size, rate in zip(traffic, self.cycles_per_byte, strict=True)])
 
     def port_cycles(self, size_bytes: float, weights: float = 0) -> float:
-        """The time in which bytes, and packed weights as they unpack, pass the port to the scratchpad."""
+        """Return the cycles in which bytes, and packed weights while they unpack, pass the port to the scratchpad."""
         return size_bytes / self._port_bytes + (weights / self._decoded_bytes if weights else 0)
 
     def load_cycles(self, space: Space, size_bytes: float, packed_bytes: int = 0, weights: int = 0) -> float:
-        """The time that a load keeps its channel: `packed_bytes` of its bytes unpack to so many weights."""
+        """Return the cycles that a load occupies its channel; `packed_bytes` of it unpack to `weights` weights."""
         passing = self.port_cycles(size_bytes - packed_bytes, weights)
         return self.gap_cycles[space] + max(self.cycles(space, size_bytes), passing)
 
@@ -74,11 +74,11 @@ def _cycles_per_byte(timing: PortTiming) -> float:
 
 
 _SAMPLES = 128
-"""Groups of weights that an estimate looks at."""
+"""Number of groups of weights that an estimate samples."""
 
 
 class _Memory:
-    """The lengths of tensors, by identity and zero point; forgotten when the tensor is."""
+    """A cache of packed lengths by tensor identity and zero point. An entry goes when its tensor is freed."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, int, bool], Lengths] = {}
@@ -119,7 +119,7 @@ def spared_bytes(constants: Constants, hardware: Hardware) -> int:
 
 
 def _lengths(constants: Constants, skips: bool) -> Lengths:
-    """The lengths of the groups of the weights: those of the whole tensor, where the groups are the same."""
+    """Return the packed lengths of the weights' groups, taken from the whole tensor if its groups are the same."""
     weights, whole, first = constants.weights, constants.whole, constants.first_weight
     assert weights is not None
     if whole is None:
@@ -132,7 +132,7 @@ def _lengths(constants: Constants, skips: bool) -> Lengths:
 
 
 def share(constants: Constants, skips: bool = False) -> float:
-    """About how many bytes a packed weight takes, from evenly spread groups; at most 1."""
+    """Estimate the bytes of a packed weight, at most 1, from evenly spread groups of weights."""
     found, weights = _lengths(constants, skips), constants.weights
     groups = 0 if weights is None else weights.size // GROUP
     if groups == 0:

@@ -158,7 +158,7 @@ def _none() -> Mapping[int, _Value]:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """How a chain is to be made: of so many works, with so many rows of the last one per band (None: estimated)."""
+    """A prescribed chain: the number of its layers, and the rows of the last layer per stripe (None: estimated)."""
 
     length: int
     row_step: int | None = None
@@ -166,7 +166,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Decisions about one network on one machine. Items and tensors are numbered as in `Network`.
+    """The decisions of the compiler that a search may prescribe, for one network on one machine.
+
+    Passes read them and never change them. They decide what is not prescribed, and what does not fit as prescribed, by
+    their own estimates. Items and tensors are numbered as in `Network`.
 
     cuts:       tiles of a work: shape, loop order, and whether constants stay.
     chains:     the chain that begins at an item; a length of 1 is none.
@@ -198,14 +201,14 @@ class Choices:
     lead_slots: int = 8
 
     def key(self) -> tuple[object, ...]:
-        """The same for equal choices, and hashable."""
+        """Return a hashable key that is the same for equal choices."""
         values = (getattr(self, each.name) for each in fields(self))
         return tuple(
             tuple(sorted(value.items())) if isinstance(value, Mapping) else value for value in values
         )
 
     def shapes(self, index: int) -> bool:
-        """Whether the tiles of an item are prescribed, by itself or as part of a chain or weave."""
+        """Return whether the tiles of an item are prescribed, alone or as part of a chain or fused pair."""
         chained = any(
             band.length > 1 and first <= index < first + band.length for first, band in self.chains.items()
         )
@@ -213,4 +216,4 @@ class Choices:
 
 
 FAST = Choices()
-"""Nothing chosen: all by estimate, item by item."""
+"""Nothing prescribed: every item is decided by estimate."""

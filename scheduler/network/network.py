@@ -29,13 +29,13 @@ Made = TypeVar("Made")
 
 
 class Memo:
-    """Values that passes have made so far, a table for each kind of them; who makes a kind alone knows its keys."""
+    """A cache of values that passes made for one network: one table per type; whoever makes a type chooses its keys."""
 
     def __init__(self) -> None:
         self._tables: dict[type, dict[Any, Any]] = {}
 
     def of(self, kind: type[Made]) -> dict[Hashable, Made]:
-        """The table of a kind of value."""
+        """Return the table of a type."""
         return self._tables.setdefault(kind, {})
 
 
@@ -99,7 +99,7 @@ def picks(pick: Pick, hardware: Hardware) -> Iterator[Pick]:
 
 
 def _chosen(pick: Pick, batches: tuple[int, int], repeats: tuple[int, int], rows: tuple[int, int]) -> Pick:
-    """From a batch, a repeat and a row on so many of them, or as many as are left."""
+    """Return a part of a pick: batches, repeats and rows as (first, most)."""
     batch, repeat, row = batches[0], repeats[0], rows[0]
     table = batch * pick.repeats + repeat
     return replace(
@@ -127,7 +127,7 @@ def pieces(move: Move) -> Iterator[Move]:
 
 
 def _part(move: Move, axis: int, first: int, count: int) -> Move:
-    """`count` repetitions along one axis from `first` on."""
+    """Return the part of a move with `count` repetitions of one axis, from `first` on."""
     inner = axis == len(move.counts) - 1
     target_stride = 1 if inner else move.target_strides[axis]
     source_stride = 0 if move.source is None else 1 if inner else move.source_strides[axis]

@@ -1,4 +1,8 @@
-"""Residency: which storages stay in the scratchpad from the layer that makes them to the last that reads them."""
+"""Residency: which feature maps stay in the scratchpad from the layer that writes them to the last that reads them.
+
+A storage is one or several tensors that share memory. A work is a layer that is cut into tiles; an item is a work, a
+move, or a step of the host, in the order of execution.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,16 @@ from npusim.scheduler.network.network import Network
 from npusim.scheduler.network.storage import Aliases, Storage, find_storages, operands, share_in_place
 
 Part = tuple[int, int]
-"""Bytes of a storage: its root tensor, and the offset in bytes at which they begin."""
+"""A place in a storage: the root tensor of the storage, and the offset in bytes."""
 
 
 class Residents:
-    """The resident storages (by root tensor) and what is left of the scratchpad at each item.
+    """The storages that are resident in the scratchpad, by root tensor, and the room that each item has beside them.
 
-    `unhurried` items load nothing ahead of the tile that needs it: what waits may split the room of a larger
-    buffer. `refused` items are no longer woven or cut as the choices ask, because that did not fit; `woven` ones are
-    in the schedule that is tried. `roots` change one by one, and with each the few items that it touches.
+    roots:     the resident storages. They change one by one; only the sums of the items that use one are renewed.
+    unhurried: items that may not prefetch, because data that waits would split the room of a larger buffer.
+    refused:   items that are no longer fused or cut as the choices ask, because that did not fit.
+    woven:     items that are part of a fused pair in the schedule that is being tried.
     """
 
     def __init__(
@@ -68,19 +73,19 @@ class Residents:
             self._place(root, there=True)
 
     def inputs(self, index: int) -> tuple[Part, ...]:
-        """Where the inputs of a work lie."""
+        """Return the storage and the offset of each input of a work."""
         return self._inputs[index]
 
     def outputs(self, index: int) -> tuple[Part, ...]:
-        """Where the outputs of a work lie."""
+        """Return the storage and the offset of each output of a work."""
         return self._outputs[index]
 
     def first_use(self, root: int) -> int | None:
-        """The first work that reads a storage."""
+        """Return the first work that reads a storage; None if none does."""
         return self._first_uses.get(root)
 
     def residency(self, index: int) -> Residency:
-        """Which operands of a work are in the scratchpad."""
+        """Return which operands of a work are in the scratchpad, and which of them the work loads there itself."""
         inside = tuple([root in self.roots for root, _ in self._inputs[index]])
         loaded = tuple(
             [
@@ -93,15 +98,15 @@ class Residents:
 
     @property
     def evicted(self) -> set[int]:
-        """Storages that might be resident and are not."""
+        """Storages that could be resident but were sent to DRAM."""
         return {root for root, each in self.storages.items() if each.may_be_resident} - self.roots
 
     def larger_than(self, size_bytes: int) -> frozenset[int]:
-        """Storages of more bytes."""
+        """Return the storages that have more than `size_bytes`."""
         return frozenset(root for root, each in self.storages.items() if each.size_bytes > size_bytes)
 
     def _find_operands(self) -> tuple[dict[int, tuple[Part, ...]], dict[int, tuple[Part, ...]]]:
-        """Where the inputs and the outputs of each work lie."""
+        """Return the places of inputs and of outputs, by work."""
         inputs: dict[int, tuple[Part, ...]] = {}
         outputs: dict[int, tuple[Part, ...]] = {}
         for index in self._works:
@@ -121,7 +126,7 @@ class Residents:
         self._place(root, there=False)
 
     def _place(self, root: int, *, there: bool) -> None:
-        """What follows for the items that a storage passes, and for the works that use it."""
+        """Update the bytes in use during the life of a storage, and forget the tile searches of works that use it."""
         size_bytes = self.bytes_of((root,))
         span = self._spans[root]
         if span:
@@ -131,12 +136,15 @@ class Residents:
             self._searches.pop(index, None)
 
     def _span(self, root: int) -> range:
-        """The items that a storage passes."""
+        """Return the items during which a storage is live."""
         storage = self.storages[root]
         return range(max(storage.first, 0), min(storage.last + 1, len(self.items)))
 
     def search(self, index: int, depth: Depth | None = None) -> TileSearch:
-        """The tile search of a work as its operands lie now, for the buffers it may have or others; remembered."""
+        """Return the tile search of a work for the current placement of its operands. Searches are cached.
+
+        depth: buffers per operand; those that the item may have if None.
+        """
         if depth is not None:
             return self._search(index, depth)
         if index not in self._searches:
@@ -161,7 +169,7 @@ class Residents:
         return search
 
     def _costs(self, index: int, work: Work) -> TileCosts:
-        """What the tiles of a work cost; the same for all that are alike."""
+        """Return the tile costs of a work. Equal works share them."""
         like = index if work.alike is None else work.alike
         costs = self._known_costs.get(like)
         if costs is None:
@@ -169,28 +177,28 @@ class Residents:
         return costs
 
     def loads_alone(self, index: int) -> bool:
-        """Whether loads of an item wait for the items before it (`overlap`)."""
+        """Return whether the loads of an item wait for the items before it, as `overlap` of the hardware has it."""
         work = self.items[index].body
         if self.hardware.overlap != "reloads" or not isinstance(work, Work):
             return self.hardware.overlap == "none"
         return self._costs(index, work).streams_constants(self.packs(index))
 
     def before(self, index: int) -> int:
-        """The last item before one that takes time; the first if there is none."""
+        """Return the nearest item before `index` that takes time; the first item if there is none."""
         found = index - 1
         while found > 0 and self._takes_no_time(found):
             found -= 1
         return max(found, 0)
 
     def _takes_no_time(self, index: int) -> bool:
-        """Whether an item is done on the way (`npusim.scheduler.network.storage`)."""
+        """Return whether an item is fused in the DMA or in another layer, so that it takes no cycles."""
         body = self.items[index].body
         if isinstance(body, Work):
             return not self._costs(index, body).cycles(body.rows, body.channels)
         return isinstance(body, Move) and self.hardware.dma.views and bool(body.view)
 
     def _ahead(self, index: int) -> int | None:
-        """Cycles of the item before one, beside which only loads for this one run; None where others do."""
+        """Return the cycles of the item before, during which only loads for this item run; None if others run, too."""
         if self.hardware.overlap != "reloads" or self.loads_alone(index) or not index:
             return None
         before = self.before(index)
@@ -200,15 +208,15 @@ class Residents:
         return self._costs(before, body).cycles(body.rows, body.channels) * body.entries
 
     def depth(self, index: int) -> Depth:
-        """How many buffers per operand the tiles of an item are sized for."""
+        """Return how many buffers per operand the tiles of an item are sized for."""
         return SINGLE if index in self._narrow else self.choices.depth
 
     def packs(self, index: int) -> bool:
-        """Whether the weights of an item are packed where the hardware can and it saves bytes."""
+        """Return whether the weights of an item are packed, if the hardware can unpack them and it saves bytes."""
         return index not in self.choices.unpacked
 
     def cut(self, index: int) -> Cut | None:
-        """How a work is cut: as the choices say, or the fastest way by estimate; None if nothing fits."""
+        """Return how a work is cut: as the choices ask, else the fastest cut by estimate. None if no cut fits."""
         chosen = self.choices.cuts.get(index)
         if chosen is not None and index not in self.refused and self._can_cut(index, chosen):
             return chosen
@@ -216,12 +224,12 @@ class Residents:
         return None if best is None else best[1]
 
     def _can_cut(self, index: int, cut: Cut) -> bool:
-        """Whether the inputs are where a cut needs them."""
+        """Return whether a cut is possible: cuts into slices load their inputs, which must then be in DRAM."""
         work = self.items[index].body
         return isinstance(work, Work) and not (slices(work, cut) and any(self.residency(index).inputs))
 
     def live(self, index: int) -> frozenset[int]:
-        """The residents that are live at an item."""
+        """Return the resident storages that are live at an item."""
         if self._passing is None:
             self._passing = Spans()
             for root, span in self._spans.items():
@@ -237,29 +245,30 @@ class Residents:
         )
 
     def live_bytes(self, index: int) -> int:
-        """Bytes of the residents that are live at an item."""
+        """Return the bytes of the resident storages that are live at an item."""
         return self._live_bytes[index]
 
     def live_bytes_of_pair(self, first: int) -> int:
-        """Bytes of the residents that are live at an item or at the next."""
+        """Return the bytes of the resident storages that are live at an item or at the next one."""
         return self._live_bytes[first] + self._arriving_bytes[first + 1]
 
     def bytes_of(self, roots: Iterable[int]) -> int:
-        """Bytes of some storages in the scratchpad."""
+        """Return the bytes that storages take in the scratchpad."""
         return sum(aligned(self.storages[root].size_bytes) for root in roots)
 
     def budget(self, index: int) -> int:
-        """Bytes that the streaming buffers of an item may take."""
+        """Return the bytes that the tile buffers of an item may take."""
         room, limit = self.capacity_bytes - self.live_bytes(index), self._limits[index]
         if self.choices.room < 1:
             room = min(room, max(int(room * self.choices.room), self._smallest(index)))
         return room if limit is None else min(room, limit)
 
     def fit(self) -> None:
-        """Evict until every item has room for its smallest buffers; what is left with nobody to evict does with one
-        buffer per operand. Raises CompileError when that does not help either.
+        """Evict storages until every item has room for its smallest buffers.
 
-        With `Choices.readmit`, who gave way for a storage that later had to go itself comes back.
+        An item that still has no room when nothing is left to evict gets one buffer per operand. Raises CompileError
+        if that does not help either. With `Choices.readmit`, a storage comes back if the one that it made room for
+        was evicted later.
         """
         before = set(self.roots)
         for index in range(len(self.items)):
@@ -270,11 +279,11 @@ class Residents:
                 self._readmit(root)
 
     def _has_room(self, index: int) -> bool:
-        """Whether the smallest buffers of an item find room beside the residents."""
+        """Return whether the smallest buffers of an item fit beside the resident storages."""
         return self._smallest(index) <= self.capacity_bytes - self.live_bytes(index)
 
     def _make_room(self, index: int) -> None:
-        """Evict until the smallest buffers of an item have room, then cut finer."""
+        """Evict storages until the smallest buffers of an item fit; if that is not enough, cut the item finer."""
         for root in self._order_of_eviction(index):
             self._dismiss(root)
             if self._has_room(index):
@@ -283,7 +292,7 @@ class Residents:
             self._give_way(index)
 
     def _readmit(self, root: int) -> None:
-        """Take a storage back into the scratchpad if all items that it passes have room and are faster by estimate."""
+        """Take a storage back into the scratchpad if all items of its life still fit and are faster by estimate."""
         span = self._spans[root]
         self._admit(root)
         if all(self._has_room(index) for index in reversed(span)):
@@ -296,20 +305,21 @@ class Residents:
             self._dismiss(root)
 
     def cycles(self, index: int) -> float:
-        """Estimated cycles of a work by itself, infinite if it fits nowhere; 0 for moves and host calls."""
+        """Return the estimated cycles of a work by itself: infinite if no cut fits, 0 for moves and host calls."""
         if not isinstance(self.items[index].body, Work):
             return 0.0
         best = self.search(index).best(self.budget(index))
         return float("inf") if best is None else best[0]
 
     def computing_cycles(self, index: int) -> int:
-        """Cycles of the tiles of a work by itself if nothing waits for transfers; 0 for moves and host calls."""
+        """Return the computing cycles of a work by itself, without transfers; 0 for moves and host calls."""
         cut = self.cut(index) if isinstance(self.items[index].body, Work) else None
         return 0 if cut is None else self.search(index).computing_cycles(cut)
 
     def _give_way(self, index: int) -> None:
-        """Evict for an item; with nobody left to evict, give it one buffer per operand, then the finest cuts. Raises
-        CompileError.
+        """Evict a storage for an item; if none is left, give the item one buffer per operand, then the finest cuts.
+
+        Raises CompileError if the item has the finest cuts already.
         """
         if self._order_of_eviction(index) or index in self._last_resort:
             self.evict(index)
@@ -318,14 +328,14 @@ class Residents:
         self._searches.pop(index, None)
 
     def _smallest(self, index: int) -> int:
-        """Bytes that the streaming buffers of an item need at least; moves and host calls have none."""
+        """Return the least bytes that the tile buffers of an item need; 0 for moves and host calls."""
         return self.search(index).smallest_buffers() if isinstance(self.items[index].body, Work) else 0
 
     def shrink(self, index: int) -> None:
-        """Give an item less room, after its buffers found no place; when that leads nowhere, evict; then slow down.
-        Before all that, run it alone, cut as estimated.
+        """Take the next step for an item whose buffers found no place.
 
-        Raises CompileError when nothing helps.
+        The steps, in order: run it alone with the cut of the estimates, give its buffers less room, forbid its
+        prefetches, evict storages, use one buffer per operand, use the finest cuts. Raises CompileError after the last.
         """
         item = self.items[index]
         if index not in self.refused and (self.choices.shapes(index) or index in self.woven):
@@ -333,6 +343,7 @@ class Residents:
             return
         smallest, budget = self._smallest(index), self.budget(index)
         if isinstance(item.body, Work) and budget > smallest:
+            # Three fifths: free space in pieces rarely holds more, and few steps lead to the smallest buffers.
             self._limits[index] = max(budget * 3 // 5, smallest)
         elif index not in self.unhurried and not self._order_of_eviction(index):
             self.unhurried.add(index)
@@ -341,18 +352,21 @@ class Residents:
             self._give_way(index)
 
     def evict(self, index: int) -> None:
-        """Send one storage that is live at an item to DRAM: the one that costs least traffic per byte of need."""
+        """Send one storage that is live at an item to DRAM: the first of `_order_of_eviction`. Raises CompileError."""
         order = self._order_of_eviction(index)
         if not order:
             raise CompileError(self._message(index))
         self._dismiss(order[0])
 
     def _order_of_eviction(self, index: int) -> list[int]:
-        """The residents that are live at an item, those first whose eviction costs least traffic per byte of need."""
+        """Return the live storages of an item in the order in which they are evicted.
+
+        Storages that the item does not use come first, because they need no tile buffers here when they are gone; then
+        the largest.
+        """
         used = set()
         if isinstance(self.items[index].body, Work):
             used = {root for root, _ in (*self._inputs[index], *self._outputs[index])}
-        # Bystanders first (their eviction needs no buffers here), then the largest.
         return sorted(
             [root for root in self.live(index) if not self.storages[root].pinned],
             key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root),
@@ -370,10 +384,10 @@ class Residents:
 
 
 def fit(network: Network, choices: Choices) -> Residents:
-    """What stays in the scratchpad, before anything is placed. Raises CompileError for a network that does not fit.
+    """Choose the storages that stay in the scratchpad. Raises CompileError for a network that does not fit.
 
-    Results take the place of inputs there only: in DRAM room is cheap, and bytes that are written while they are
-    read tie layers together.
+    Results reuse an input's buffer in the scratchpad only: in DRAM space is cheap, and reuse would add dependencies
+    between layers.
     """
     forest = network.aliases.copy()
     shared = share_in_place(network.graph, forest, network.items, choices.apart)
@@ -387,7 +401,7 @@ def fit(network: Network, choices: Choices) -> Residents:
 
 
 def _pin(network: Network, forest: Aliases, storages: Mapping[int, Storage]) -> None:
-    """Keep the network's inputs and outputs in the scratchpad: nothing brings them there or takes them away."""
+    """Pin the inputs and outputs of the network to the scratchpad, where the host reads and writes them itself."""
     states = {state.before for state in network.graph.states}
     for tensor in (*network.graph.inputs, *network.graph.outputs):
         root, _ = forest.root(tensor)
