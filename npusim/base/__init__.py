@@ -1,1 +1,1 @@
-"""What all rooms of npusim may use: files written whole, text for terminals and spreadsheets, optional packages."""
+"""Helpers for all packages of npusim: files, text for terminals and spreadsheets, optional packages."""

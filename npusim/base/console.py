@@ -1,4 +1,4 @@
-"""The one way to a terminal: what names and messages from outside hold is shown, never obeyed.
+"""Output to the terminal. Control characters in names and messages from outside are shown and never executed.
 
 Escape sequences, carriage returns, marks without width and marks that turn the direction of writing are written as
 their escapes, to stdout and stderr alike, whoever writes them; only npusim's own colours and progress pass. The ends of
@@ -50,7 +50,7 @@ class Cleaned:
 
 @contextmanager
 def cleaned_streams() -> Iterator[None]:
-    """Whatever is written to stdout and stderr is cleaned."""
+    """Replace control characters in everything that is written to stdout and stderr."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = cast(TextIO, Cleaned(before[0])), cast(TextIO, Cleaned(before[1]))
     try:

@@ -22,7 +22,7 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def cell(value: Any) -> Any:
-    """What stands in a cell: a number as it is, a flag as true or false, nothing for None, text that is no formula.
+    """Return the content of a cell: numbers unchanged, flags as true or false, None empty, text never as a formula.
 
     Text that a spreadsheet would compute has an apostrophe before it, and only text: -1 is a number.
     """

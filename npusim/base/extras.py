@@ -19,7 +19,7 @@ def missing(what: str, extra: str) -> NpusimError:
 
 
 def has_parquet() -> bool:
-    """Whether Parquet files can be written: pyarrow is the extra `parquet`."""
+    """Return whether Parquet files can be written, which needs pyarrow, the extra `parquet`."""
     return find_spec("pyarrow") is not None
 
 

@@ -115,7 +115,7 @@ def _locked(partial: Path) -> Iterator[BinaryIO]:
 
 
 def _lock(handle: int) -> bool:
-    """Whether this process holds a file alone, from now on and as long as it is open."""
+    """Lock an open file for this process alone, and return whether that succeeded."""
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -211,7 +211,7 @@ def _take(taken: dict[object, str], option: str, path: Path) -> None:
 
 
 def _identity(path: Path) -> object:
-    """What two paths have in common that are one file: the file itself, or the place where it will be."""
+    """Return a key that is equal for two paths of one file, whether it exists or will be written."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What all commands share: exit statuses of faults, and the progress of long steps."""
+"""Exit statuses, messages and progress of long steps, for all commands."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class _WarningsOnce:
 
 
 def _drop_output() -> None:
-    """What is still buffered for a stdout that takes no more must not complain once more at exit."""
+    """Discard buffered output of a stdout that is closed, so that Python does not report it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), (data_stream() or sys.stdout).fileno())
 
 
@@ -155,7 +155,7 @@ def ascii_only(file: TextIO) -> bool:
 
 
 class Progress:
-    """How far a long step is, on stderr if that is a terminal, from half a second on.
+    """The progress of a long step in percent, on stderr if that is a terminal, after half a second.
 
     with Progress("simulating") as progress:
         progress(done, total)
@@ -171,7 +171,7 @@ class Progress:
         self._next = clock() + self.DELAY_S
 
     def __enter__(self) -> Callable[[int, int], None] | None:
-        """What to call with (done, total), or None where nobody looks."""
+        """Return the function to call with (done, total); None if stderr is no terminal."""
         return self._step if self._file.isatty() else None
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Commands that list what there is: capabilities, hw, models, ops, schema."""
+"""Commands that list presets, models, operators, capabilities and the JSON Schema."""
 
 from __future__ import annotations
 

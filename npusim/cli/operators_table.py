@@ -1,4 +1,4 @@
-"""What runs where: every operator by element type, which unit computes it on which conditions, what doors call it."""
+"""The table of `npusim ops`: for each operator and element type, the computing unit, its conditions, and all names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def coverage() -> list[Coverage]:
 
 
 def chosen(rows: Sequence[Coverage], names: Sequence[str]) -> list[Coverage]:
-    """The rows with these names, of ours or of a door. Raises NpusimError for one that nobody has, with the nearest."""
+    """Return the rows with these names, in npusim or a front end. Raises NpusimError for an unknown name."""
     by_name = {name.lower(): row for row in reversed(rows) for name in (*chain(*row.names.values()), row.op)}
     for name in names:
         if name.lower() not in by_name:
@@ -171,7 +171,7 @@ def _names(op: str) -> dict[str, tuple[str, ...]]:
 
 
 def _is_main(op: str, name: str) -> bool:
-    """Whether an operation of the HAL is this operator, and does not only need it beside another."""
+    """Return whether an operation of the HAL is this operator, and does not only use it beside another."""
     row: Row = next(row for row in OPERATIONS if row.type.name == name)
     return not row.operators or row.operators[0] == op or op == name.lower()
 

@@ -197,7 +197,7 @@ def with_options(command: Callable[[list[str], Request], None]) -> Callable[...,
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `npusim run` was asked for: the value of each option by its name, and the files of reports by option."""
+    """The options of one `npusim run` with their values, and the files of reports by option."""
 
     hw: Names
     set_: Names
@@ -227,7 +227,7 @@ class Request:
 
     @property
     def options(self) -> Options:
-        """How the model is compiled. Raises NpusimError for a size that cannot be read."""
+        """The options of the compilation. Raises NpusimError for a size that cannot be read."""
         return Options(self.effort, self.unknown, names(self.host), self.partition, sizes_of(self.shape))
 
     @property

@@ -190,7 +190,7 @@ def _conversion(output: Path, shapes: Sequence[str], scheme: str) -> str:
 
 
 def _loss(loss: Loss, samples: int) -> str:
-    """How far an output is from that of the float network."""
+    """Return how far an output is from that of the float network."""
     from npusim.reports.words import quantities as show
 
     words = [

@@ -39,7 +39,7 @@ class SamplerName(StrEnum):
 
 
 class Programs(StrEnum):
-    """Whom programs are compiled for."""
+    """The hardware that programs are compiled for: `own` that of each point, `shared` that of the base."""
 
     own = "own"
     shared = "shared"
@@ -138,7 +138,7 @@ def explore(
 
 
 def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile) -> None:
-    """What the search will write into its folder must not be what it reads."""
+    """Raise NpusimError if the search would write over a file that it reads."""
     from npusim.base import files
     from npusim.study.study import names_in
 
@@ -226,7 +226,7 @@ def _search(file: SpaceFile, workloads: list[Workload], path: Path, make_executo
 
 
 def _keep(path: Path) -> None:
-    """What an interrupted search has found so far, in tables and on its page."""
+    """Write the tables and the page of an interrupted search."""
     from npusim.study.study import Study
 
     study = Study.open(path) if (path / "study.json").is_file() else None

@@ -136,7 +136,7 @@ def _sums(found: Verification, verdict: Verdict) -> str:
 
 
 def _off(row: TensorVerdict, other: str) -> str:
-    """Who is off from the exact value, for a row that differs."""
+    """Return which side is off from the exact value, for a tensor that differs."""
     if row.off is None:
         return ""
     off, right = ("npusim", "") if row.off == "npusim" else (other, "; npusim has it")

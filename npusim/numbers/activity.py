@@ -1,4 +1,4 @@
-"""What the machine does in every stretch of a run, and why nothing computes when nothing does.
+"""The activity of the machine in every interval of a run, and the cause of intervals without computation.
 
 A run is cut wherever an instruction moves on (dispatched, first of its queue, ready, started, set up, ended) or the
 DRAM port changes hands; between two cuts nothing changes. Each stretch has an owner (`timeline.owners`), a
@@ -190,7 +190,7 @@ def _bounds(owned: Owners, trace: Trace, port: PortUse, setup_end: Times) -> Tim
 
 
 def _latest(started: Times, ended: Times, begins: Times) -> Times:
-    """Which of consecutive intervals each cycle lies in; -1 for none."""
+    """Return the number of the interval that each cycle is in; -1 for none."""
     if not len(started):
         return np.full(len(begins), NOBODY, np.int64)
     found = np.searchsorted(started, begins, side="right") - 1
@@ -228,7 +228,7 @@ class _Asking(NamedTuple):
     last_byte: Times
 
     def at(self, instruction: Times, cycles: Times) -> Flags:
-        """Whether instructions ask for the port at the cycles."""
+        """Return whether instructions ask for the port at the cycles."""
         return (cycles >= self.setup_end[instruction]) & (cycles < self.last_byte[instruction])
 
 

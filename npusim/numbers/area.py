@@ -84,7 +84,7 @@ def _logic_um2(hardware: Hardware) -> dict[str, float]:
 
 
 def _lane_um2(hardware: Hardware) -> float:
-    """One lane of the vector unit without its registers.
+    """Return the area of one lane of the vector unit without its registers.
 
     A function of n steps in c cycles needs n / c of the parts that do a step; a lane has as many as its most
     demanding function. Steps as in `energy.toml`: three rescales for an add, a product and a rescale for a
@@ -126,7 +126,7 @@ def _float_steps(hardware: Hardware) -> float:
 
 
 def _real_lanes_um2(hardware: Hardware) -> float:
-    """The lanes for reals without codes: a fused multiply-add with its registers for each.
+    """Return the area of the floating-point lanes: a fused multiply-add with its registers for each.
 
     The product of the significands, a shifter before and behind, an adder three times as wide; quotients and functions
     are sequences of these. float16 has 11 bits of significand, float32 24; the product grows with their square.
@@ -142,7 +142,7 @@ def _real_lanes_um2(hardware: Hardware) -> float:
 
 
 def _real_columns_um2(hardware: Hardware) -> float:
-    """What the float modes of the array add: a fused multiply-add with its registers for each multiplier."""
+    """Return the area of the array's float modes: a fused multiply-add with its registers per multiplier."""
     um2, array = _table()["logic_um2"], hardware.mac_array
     per_row = array.float16_columns * _multiply_add_um2(11, 16, um2)
     per_row += array.float32_columns * _multiply_add_um2(24, 32, um2)

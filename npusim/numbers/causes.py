@@ -128,7 +128,7 @@ GAINS = (
 
 
 def _inside(resource: str) -> tuple[Cause, ...]:
-    """What the rows of the units of a resource can lose cycles to."""
+    """Return the causes to which the instructions of a resource's units can lose cycles."""
     rows = [row for row in INSTRUCTIONS if row.home.kind.resource is RESOURCES[resource]]
     return tuple(dict.fromkeys(cause for row in rows for cause in row.causes))
 

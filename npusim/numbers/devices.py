@@ -193,7 +193,7 @@ class DeviceRun(StagedRun):
 
 
 def _boundary(stages: Sequence[Stage], hardware: Hardware) -> Boundary:
-    """What runs between two pieces."""
+    """The steps between two pieces."""
     sizes: dict[str, int] = {}
     for stage in stages:
         for place in _crossing(stage):
@@ -213,7 +213,7 @@ def _boundary(stages: Sequence[Stage], hardware: Hardware) -> Boundary:
 
 
 def _crossing(stage: Stage) -> Iterable[Place]:
-    """What a stage between pieces carries."""
+    """Return the places of the values that a stage between two pieces moves or tests."""
     step = stage.step
     if isinstance(step, Transfer):
         return [source for source, _ in step.moves]

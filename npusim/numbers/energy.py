@@ -294,7 +294,7 @@ def _scratchpad_pj_per_byte(hardware: Hardware) -> tuple[float, float]:
 
 
 def _sram_and_wire_pj(size_kib: int, banks: int, port_bytes: int, hardware: Hardware) -> tuple[float, float]:
-    """One bank, and the wire to it: from the edge of a square memory to its middle, on average."""
+    """Return the energy of one SRAM bank and of the wire to it, on average from the edge of a square to its middle."""
     terms, column = _table()["terms"], _column(hardware)
     read, write = _sram_pj_per_byte(size_kib / banks, port_bytes, hardware)
     side_mm = sqrt(size_kib / 1024 * terms["sram_mm2_per_mib"][column])
@@ -303,7 +303,7 @@ def _sram_and_wire_pj(size_kib: int, banks: int, port_bytes: int, hardware: Hard
 
 
 def _accumulator_pj(hardware: Hardware) -> float:
-    """One update: read and write four bytes of a bank, and a 32-bit add."""
+    """Return the energy of one accumulator update: read and write four bytes of a bank, and a 32-bit add."""
     array = hardware.mac_array
     banks = engine_of(array).circuits(array).accumulator_banks
     read, write = _sram_pj_per_byte(array.accumulator_kib / banks, PRICED_PORT_BYTES, hardware)

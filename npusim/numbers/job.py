@@ -1,4 +1,4 @@
-"""What a run of an executable gives back: outputs, and sums over its launches, program by program.
+"""The result of a run of an executable: outputs, and sums over its launches, program by program.
 
 Launches follow one another, so cycles, energy, bytes and work are sums over them; nothing lies between. Each launch
 has its own timeline: `JobResult.launch` gives it as the result of a run.
@@ -89,7 +89,7 @@ class JobResult:
 
     @property
     def uncertainty(self) -> Uncertainty:
-        """How far latency and energy may be off."""
+        """The known error of latency and energy."""
         return Uncertainty(standing(self.hardware), "the model decides, no row does")
 
     @property

@@ -1,4 +1,4 @@
-"""Which device computes which operation of a model: by the order of the devices, one for all, or by simulated cost.
+"""Assignment of a model's operations to devices: by the order of the devices, one device for all, or simulated cost.
 
 Operations are those of `npusim.scheduler.partition.pieces`; whoever asks knows what they are, why a device cannot do
 one, and how some of them become the program of a device (`Task`). What moves nothing, such as a change of shape, goes
@@ -68,7 +68,7 @@ class Task:
         return tuple(self._able(unit) for unit in self.units)
 
     def may(self, number: int, device: str) -> bool:
-        """Whether a device may have an operation."""
+        """Return whether a device may compute an operation."""
         if number in self.forced and device != self.cpu:
             return False
         return device not in self.refusals[number]
@@ -84,7 +84,7 @@ class Task:
         return found
 
     def _nobody(self, unit: Sequence[int]) -> str:
-        """Why no device can have a unit: of each the first reason."""
+        """Return why no device can compute a unit: the first reason of each device."""
         reasons = []
         for device in self.devices:
             refused = next(operation for operation in unit if not self.may(operation, device))
@@ -150,7 +150,7 @@ def _settled(task: Task, chosen: Sequence[int]) -> Chosen:
 
 
 def _neighbours(task: Task) -> tuple[list[list[int]], list[list[int]]]:
-    """Of each unit those whose results it reads, and those that read its."""
+    """Return for each unit the units that it reads from, and those that read from it."""
     unit_of = {operation: number for number, unit in enumerate(task.units) for operation in unit}
     writer = {
         tensor: unit_of[number] for number, each in enumerate(task.operations) for tensor in each.outputs
@@ -199,7 +199,7 @@ class Bench:
     _launches: dict[Piece, int] = field(default_factory=dict)
 
     def cycles(self, found: Sequence[Piece]) -> int:
-        """Cycles of the system that the simulated pieces take, with all that lies between them."""
+        """Return the system cycles of the simulated pieces, with the transfers between them."""
         for piece in found:
             if piece not in self._parts:
                 self._parts[piece] = self.program(piece)
@@ -289,7 +289,7 @@ class _Search:
         )
 
     def attempt(self, chosen: Chosen) -> bool:
-        """Whether a partition is faster than the best; it is the best then."""
+        """Simulate a partition, keep it if it is faster than the best so far, and return whether it is."""
         found = cut(self.task, chosen)
         if self.tries == self.most_tries or found in self.seen:
             return False

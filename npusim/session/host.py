@@ -39,7 +39,7 @@ def _thread_pools() -> Any:
 
 
 def host_functions(program: Program) -> Mapping[str, HostFunction]:
-    """What computes the operators that the program leaves to the host: their numpy references.
+    """Return the functions of the host's operators, which are their numpy references.
 
     Raises NpusimError for an operator that is unknown or whose rules the call breaks: program files are not trusted.
     """

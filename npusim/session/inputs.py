@@ -97,7 +97,7 @@ def read_npz(path: Path, placements: Sequence[Placement]) -> list[Array]:
 
 
 def _most_bytes(place: Placement) -> int:
-    """Of the values of an input, as they may be given."""
+    """Return the most bytes that the values of an input may have in the forms in which they can be given."""
     return 4 * place.type.elements if place.from_reals else place.type.size_bytes
 
 
@@ -145,7 +145,7 @@ def _checked(place: Placement, value: ArrayLike, key: str) -> Array:
 
 
 def _as_codes(array: Any, wanted: TensorType) -> Array:
-    """The codes of real numbers: rounded half away from zero, beyond the codes the last one; not a number is 0."""
+    """Quantize real numbers: round half away from zero, saturate, and turn NaN into 0."""
     scheme = wanted.quantization
     assert scheme is not None
     along = [1] * array.ndim
@@ -171,7 +171,7 @@ def _require_type(place: Placement, key: str, dtype: np.dtype[Any], shape: tuple
 
 
 def _codes(wanted: TensorType) -> str:
-    """How to turn real numbers into the codes of a quantized input."""
+    """Return in words how real numbers become quantized values of an input; empty for an input of another kind."""
     scheme = wanted.quantization
     if not wanted.quantized or scheme is None:
         return ""

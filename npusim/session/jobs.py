@@ -61,7 +61,7 @@ def simulate_executable(
 
 
 def _without_data(executable: Executable, given: object, timing_only: bool) -> bool:
-    """Whether no data is to be executed. Raises NpusimError where some is, and a program cannot."""
+    """Return whether no data is executed. Raises NpusimError if data is given that a program cannot execute."""
     for program in executable.programs:
         if program.unknown_operators and given is not None:
             raise NpusimError(f"{executable.name}: {host.no_outputs(program)}, so inputs cannot be given")

@@ -94,7 +94,7 @@ def partition(host: Iterable[str] = (), asked: Asked = None) -> Partition:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a model is compiled.
+    """The options of a compilation.
 
     effort:    "fast" decides everything by estimates. A number of schedules to try, or "high", searches for a faster
                program with the machine's own timing. The result is never slower than the fast one, and deterministic.

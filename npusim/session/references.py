@@ -66,7 +66,7 @@ def _is_network(reference: Reference) -> bool:
 
 
 def fitting(reference: Reference, hardware: Hardware) -> Program | None:
-    """A reference workload compiled, of one operator with as many rows as the hardware has room for.
+    """Compile the reference workload of one operator, with as many rows as the hardware has room for.
 
     None where there is no room for it.
     """

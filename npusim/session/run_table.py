@@ -124,7 +124,7 @@ def _result(path: str, model: Any, machine: Hardware, options: Options) -> RunRe
 
 
 def _names(names: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """What each model is called: its name, or where that is another's too, its path."""
+    """Return the name of each model, or its path if another model has the same name."""
     count = Counter(names)
     return [name if count[name] == 1 else path for name, path in zip(names, paths, strict=True)]
 

@@ -31,7 +31,7 @@ CHUNKS_PER_THREAD = 3
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Who may take part in a cluster: PEM files of the authority, and of this side's certificate and key."""
+    """The TLS identity of a cluster: PEM files of the authority, and of this side's certificate and key."""
 
     ca: Path
     cert: Path
@@ -154,7 +154,7 @@ class DaskCluster:
         return sum(threads.values())
 
     def _result(self, future: Any) -> list[Record] | None:
-        """What a task gave; None if it killed worker after worker."""
+        """Return the result of a task; None if it killed several workers."""
         try:
             found: list[Record] = future.result()
         except _distributed().KilledWorker:

@@ -81,7 +81,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Job:
-    """What a process needs to compute points: it travels once."""
+    """The space and the models of a search, which a worker process gets once."""
 
     space: Space
     workloads: tuple[Workload, ...]
@@ -89,7 +89,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known about a computed point.
+    """A computed point: its values, or the reason why it has none.
 
     values:   every key of the space, of several models combined; empty for a point without a result.
     by_model: the values of each model, where there are several.
@@ -166,7 +166,7 @@ class Evaluator:
         }
 
     def run(self, workload: int, setting: Values, hardware: Hardware) -> RunResult:
-        """One model on the hardware of a setting, timing only."""
+        """Run one model on the hardware of a setting, without data."""
         space, model = self.job.space, self.job.workloads[workload].model
 
         def program() -> Program:

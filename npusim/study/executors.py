@@ -1,4 +1,4 @@
-"""Who computes points: this process, or processes on all cores of this machine."""
+"""Executors of points: this process, or worker processes on the cores of this machine."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def explore(
 
 
 def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) -> dict[str, Any]:
-    """What a study is about; two runs with an equal description continue one another.
+    """Return the description of a study. Two runs with equal descriptions continue each other.
 
     The number of points is left out: asking for more continues a study.
     """
@@ -88,7 +88,7 @@ class _Search:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to compute."""
+        """Return whether all points are computed."""
         return not self._pending
 
     @property

@@ -81,7 +81,7 @@ def _number(value: Any) -> Any:
 
 
 class ExpressionError(ValueError):
-    """What is wrong with an expression, or with its value for some parameters."""
+    """A fault of an expression, or of its value for some parameters."""
 
 
 @dataclass(frozen=True)

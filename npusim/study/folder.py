@@ -48,7 +48,7 @@ class Folder:
 
     @property
     def exists(self) -> bool:
-        """Whether a study has begun here."""
+        """Return whether the folder holds a study."""
         return (self.path / DESCRIPTION).is_file()
 
     def describe(self, description: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class Folder:
         files.write(self.path / DESCRIPTION, files.text(text), follow=False)
 
     def description(self) -> dict[str, Any]:
-        """What is searched. Raises StudyError for a folder that is not a study, or whose description is damaged."""
+        """Read the description. Raises StudyError for a folder that is no study, and for a damaged description."""
         where = self.path / DESCRIPTION
         if not where.exists() and not where.is_symlink():
             raise StudyError(f"{self.path}: is not a study: it has no {DESCRIPTION}")
@@ -261,7 +261,7 @@ def read_base(folder: Folder) -> Record | None:
 
 
 def _in_the_form_of_a_line(content: bytes) -> bytes:
-    """What format 1 called otherwise: `by_model` and `reason`, which were there even if empty."""
+    """Convert a record of format 1, which called two keys `by_model` and `reason`, to today's format."""
     plain = json.loads(content)
     if not isinstance(plain, dict) or plain.get("point") != BASE_POINT:
         raise ValueError("not a record")

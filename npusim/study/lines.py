@@ -40,7 +40,7 @@ def checksum(*parts: bytes) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """What the lines of one study look like.
+    """The format of the lines of one study.
 
     models: the names of its models. study: the checksum of its description; "" for format 1, without checksums.
     """

@@ -29,7 +29,7 @@ Costs = NDArray[np.float64]
 
 
 def front(costs: Costs) -> NDArray[np.bool_]:
-    """Which points are not dominated. Points with equal costs are on the front together."""
+    """Return the points that no other point dominates. Points with equal costs are on the front together."""
     count = len(costs)
     kept = np.zeros(count, bool)
     # In lexicographic order nobody is dominated by a later point, and only points of the front need comparing.
@@ -119,7 +119,7 @@ OF_HARDWARE = ("area_mm2", "hardware", "tops.peak")
 
 
 def of_hardware(key: str) -> bool:
-    """Whether a key is computed from the hardware alone, such as the area, without a run."""
+    """Return whether a key needs the hardware only and no run, such as the area."""
     return any(name in OF_HARDWARE for name in (key, key.partition(".")[0]))
 
 
@@ -155,7 +155,7 @@ def full_key(key: str) -> str:
 
 
 def number(run: RunResult, key: str) -> float:
-    """The value of a complete key. Raises NpusimError where there is no number."""
+    """Return the number of a complete key. Raises NpusimError if there is none."""
     name, *path = key.split(".")
     value = _by_name()[name].get(run)
     for part in path:
@@ -172,7 +172,7 @@ LARGEST_WHOLE_VALUE = 1 << 62
 
 
 def is_value(value: object) -> bool:
-    """Whether something is a number that a point of a study may have."""
+    """Return whether something is a number that a point of a study may have."""
     if type(value) is int:
         return abs(value) <= LARGEST_WHOLE_VALUE
     return type(value) is float and math.isfinite(value) and abs(value) <= LARGEST_VALUE
@@ -208,7 +208,7 @@ COMBINE: Mapping[str, str] = {
 
 
 def combine(values: Sequence[float], weights: Sequence[float], how: str, key: str, minimise: bool) -> float:
-    """One value from those of several models; `how` is a key of `COMBINE`.
+    """Combine the values of several models into one; `how` is a key of `COMBINE`.
 
     Keys of the hardware are the same for all models and stay what they are. A geometric mean needs no
     normalisation to a reference: that would multiply every point by the same constant.

@@ -1,4 +1,4 @@
-"""How a search went: what had been found after so many points, in the order in which they were chosen."""
+"""The progress of a search: the best values after each number of points, in the order of the search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MARGIN = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What had been found when `points` were computed.
+    """The best values after the first `points` points.
 
     share: the hypervolume found, as a part of the final one.
     best:  the best value of each objective so far.

@@ -55,7 +55,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the model says of one objective.
+    """The fitted model of one objective.
 
     explained:  part of the variance of points that it has not seen that the model predicts, 0 to 1 (cross-validated).
     shares:     Shapley effect of every parameter as a part of all variance; they add up to `explained`.

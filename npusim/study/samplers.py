@@ -1,4 +1,4 @@
-"""Which points are computed: all, some at random, or those that a search proposes from what it has seen.
+"""Samplers: the full grid, random points, or points that Optuna proposes from earlier results.
 
 A sampler proposes points in batches and is told the records of one batch before it proposes the next. What it
 proposes depends on its seed and those records alone: not on who computed them, when, or in how many sittings.

@@ -181,7 +181,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched.
+    """A space of hardware with its objectives, constraints and limits.
 
     base:        the hardware whose parameters vary.
     derived:     parameters that follow from others, in order: an expression may use those before it.
@@ -262,7 +262,7 @@ class Space:
             raise InfeasibleError(f"derived {path}: {fault}") from None
 
     def admits(self, number: int) -> bool:
-        """Whether a point satisfies the constraints. One that cannot be judged is admitted and fails by name."""
+        """Return whether a point satisfies the constraints. One that cannot be judged passes, and fails by name."""
         if not self.constraints:
             return True
         try:

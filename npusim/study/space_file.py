@@ -74,7 +74,7 @@ class _Table(BaseModel):
 
 
 class Sampling(_Table):
-    """How points are chosen.
+    """The sampler of a search with its settings.
 
     points: how many are computed (not for grid). batch: points that nsga2 and tpe choose at once, before they
     see results; it does not depend on how many are computed at the same time.
@@ -109,7 +109,7 @@ class _SpaceTables(_Table):
 
 @dataclass(frozen=True)
 class SpaceFile:
-    """What a space file says.
+    """The content of a space file.
 
     models:  names or paths with their weights; there may be none.
     extends: the preset or hardware file that varies, as the file names it.

@@ -1,4 +1,4 @@
-"""How far into a run each hardware parameter reaches: what a change of it leaves to be reused.
+"""The step of a run at which each hardware parameter first matters, so that earlier steps can be reused.
 
 A run goes compile, execute, measure. A parameter that is read for the first time by a later step leaves what
 the earlier ones made as it is:

@@ -47,14 +47,14 @@ class StudyModel:
 
     @property
     def command(self) -> str:
-        """What `npusim run` takes for it."""
+        """The model and its sizes, as `npusim run` takes them."""
         shapes = [word for shape in self.shapes for word in ("--shape", shape)]
         return shlex.join(map(printable, (self.file or self.name, *shapes)))
 
 
 @dataclass(frozen=True)
 class Study:
-    """What a search of a hardware space found.
+    """The computed points of a search and what follows from them.
 
     path:    its folder.
     space:   what was searched.
@@ -90,12 +90,12 @@ class Study:
 
     @property
     def parameters(self) -> tuple[Axis, ...]:
-        """What varies, with its values."""
+        """The parameters that vary, with their values."""
         return self.space.axes
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """What was looked for."""
+        """The objectives of the search."""
         return self.space.objectives
 
     @cached_property
@@ -104,7 +104,7 @@ class Study:
         return tuple(record for record in self.records if self.within_limits(record))
 
     def within_limits(self, record: Record) -> bool:
-        """Whether a point has a result that keeps the limits."""
+        """Return whether a point has a result that keeps the limits."""
         if record.reason:
             return False
         return all(limit.excess(record.values[limit.key]) <= 0 for limit in self.space.limits)
@@ -197,7 +197,7 @@ class Study:
         return rows
 
     def reason(self, record: Record) -> str:
-        """Why a point is not feasible; empty for one that is."""
+        """Return why a point is not feasible; empty if it is feasible."""
         if record.reason:
             return record.reason
         broken = [str(limit) for limit in self.space.limits if limit.excess(record.values[limit.key]) > 0]

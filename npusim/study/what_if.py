@@ -137,7 +137,7 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
 
 
 class Point(NamedTuple):
-    """What one machine gives."""
+    """Latency, energy and area of one machine."""
 
     latency_ms: float
     energy_uj: float
@@ -153,7 +153,7 @@ class _Try(NamedTuple):
 
 
 def _changed(base: Hardware, parameter: Parameter, factor: float) -> _Try | Variant:
-    """A machine with one parameter changed, or the reason why there is none."""
+    """Change one parameter of a machine; return the machine, or the reason why it cannot be changed."""
     path = parameter.path
     before = _value(base, parameter)
     if before is None:
@@ -209,7 +209,7 @@ def _number(space: Space, tried: _Try) -> int:
 
 
 def _executor(here: InProcess, job: Job, points: Sequence[int], jobs: int | None, point_s: float) -> Executor:
-    """Who computes the points: this process, or several where that pays."""
+    """Return the executor of the points: this process, or several processes if the work is long enough."""
     workers = min(jobs or available_cores(), len(points))
     parallel = workers > 1 and point_s * len(points) > LEAST_PARALLEL_S
     return LocalProcesses(job, workers) if parallel else here

@@ -51,7 +51,7 @@ class RunResult(run_data.RunResult):
         return _figure("roofline", self)
 
     def plot_timeline(self) -> Figure:
-        """What each unit does when; likewise."""
+        """Plot the activity of each unit over time."""
         return _figure("timeline", self)
 
     def plot_energy(self) -> Figure:
@@ -63,7 +63,7 @@ class RunResult(run_data.RunResult):
         return _figure("power", self)
 
     def plot_occupancy(self) -> Figure:
-        """What the scratchpad holds over time; likewise."""
+        """Plot the buffers in the scratchpad over time."""
         return _figure("occupancy", self)
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""What charts of a run show, as plain columns: the units over time, stalls with their causes, the roofline."""
+"""The data of a run's charts as columns: units over time, stalls with their causes, the roofline."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ class Roofline:
 
     @property
     def ridge_macs_per_byte(self) -> float:
-        """Where both limits meet under the highest roof."""
+        """The arithmetic intensity at which both limits meet under the highest roof."""
         return self.peak_macs_per_cycle / self.bytes_per_cycle
 
 
@@ -276,7 +276,7 @@ class Patch(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """How many cells it has."""
+        """The number of cells."""
         return (self.right - self.left) * (self.high - self.low)
 
 

@@ -319,7 +319,7 @@ def _hottest(result: RunResult, width: int, cut: str) -> RenderableType:
 
 
 def _device_column(result: RunResult, layers: Sequence[LayerResult]) -> Iterable[_Column]:
-    """Who runs each layer, where there are several."""
+    """Yield the column of the devices that run the layers, if there are several."""
     if result.several_devices:
         yield _Column("device", [show.shortened(layer.device, LONGEST_DEVICE) for layer in layers], least=70)
 
@@ -451,7 +451,7 @@ def _pieces(result: RunResult) -> Iterable[RenderableType]:
 
 
 def _unknown(result: RunResult) -> Iterable[RenderableType]:
-    """What the numbers do not hold, before any of them."""
+    """Return the caveats, which are printed before any number."""
     for caveat in caveats(result.program):
         yield Text(f"{caveat}\n", style="bold red")
 

@@ -1,4 +1,4 @@
-"""What a change of each hardware parameter would bring, as a table in the terminal."""
+"""The what-if table in the terminal: the effect of changing each hardware parameter."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def not_run(found: WhatIf) -> dict[str, list[str]]:
 
 
 def advice(found: WhatIf) -> str:
-    """What to choose first, in a sentence: the largest gain in latency that can be built."""
+    """Return a sentence that names the change with the largest gain in latency that can be built."""
     best = min(
         (each for each in found.variants if each.chosen and not each.reason),
         key=lambda each: each.latency_percent or 0.0,
@@ -94,7 +94,7 @@ def advice(found: WhatIf) -> str:
 
 
 def matters(variant: Variant) -> bool:
-    """Whether latency or energy change by more than rounding hides; area alone is not what was asked."""
+    """Return whether latency or energy change by more than rounding hides. The area alone does not count."""
     return any(
         abs(each or 0.0) >= LEAST_PERCENT for each in (variant.latency_percent, variant.energy_percent)
     )

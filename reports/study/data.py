@@ -1,4 +1,4 @@
-"""What the scripts of the page of a study draw from: columns of numbers, a place for every record."""
+"""The data of a study's page for its scripts: columns of numbers, one place per record."""
 
 from __future__ import annotations
 

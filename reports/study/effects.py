@@ -1,4 +1,4 @@
-"""What matters in a study, as words and small charts: the effect of each parameter, and where points stand."""
+"""The effect of each parameter on the objectives, as words and small charts."""
 
 from __future__ import annotations
 

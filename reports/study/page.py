@@ -59,7 +59,7 @@ class Pick(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Why points are not feasible, and how many."""
+    """A reason why points are not feasible, and the number of points."""
 
     text: str
     points: int
@@ -113,7 +113,7 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def title(study: Study) -> str:
-    """What was searched, in few words."""
+    """Return a short title: the models and the hardware that was searched."""
     names = ", ".join(show.printable(model.name) for model in study.models)
     return f"{names} on {show.printable(study.space.base.name)}"
 

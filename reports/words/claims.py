@@ -1,4 +1,4 @@
-"""What is said of the error of latency and energy, wherever one of them is a headline."""
+"""Statements about the error of latency and energy, for every place that shows one as a headline."""
 
 from __future__ import annotations
 

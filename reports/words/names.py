@@ -147,7 +147,7 @@ def _without_common(names: list[str]) -> list[str]:
 
 
 def _alike(sequences: Sequence[Sequence[str]]) -> int:
-    """How many items all sequences have in common at their beginning."""
+    """Return the length of the common beginning of all sequences."""
     columns = enumerate(zip(*sequences, strict=False))
     return next((at for at, column in columns if len(set(column)) > 1), min(map(len, sequences)))
 

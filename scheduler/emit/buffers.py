@@ -22,7 +22,7 @@ from npusim.scheduler.place.residency import Part, Residents
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operand's bytes are: in a buffer of the scratchpad, at an address of another memory, or in both.
+    """The placement of an operand: a buffer of the scratchpad, an address in another memory, or both.
 
     outside: that memory, and the address there; None if they are in the scratchpad only.
     """
@@ -48,7 +48,7 @@ class Plan:
 
 
 class Held(NamedTuple):
-    """What a tile needs of an operand: the buffer with it, where it begins there, and the bytes from row to row."""
+    """A tile's part of an operand: the buffer that holds it, its offset there, and the stride between rows."""
 
     buffer: Buffer | None
     offset_bytes: int = 0
@@ -61,7 +61,7 @@ class Held(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Constants as they lie in their memory, and how many of their bytes are packed weights."""
+    """Constants as they are stored, and how many of their bytes are packed weights."""
 
     constants: Constants
     content: Piece
@@ -106,11 +106,11 @@ class Operands:
         return self.plans[writes[-1]].last + 1 if writes else 0
 
     def place(self, item: Item, operand: OperandRef) -> Place:
-        """Where an operand of an item lies."""
+        """Return the placement of an operand of an item."""
         return self.part(self._residents.forest.root(operand_tensor(self._graph, item.node, operand)))
 
     def part(self, part: Part) -> Place:
-        """Where a part of a storage lies."""
+        """Return the placement of a part of a storage."""
         root, offset = part
         buffer = self.resident.get(root)
         storage = self._residents.storages[root]
@@ -325,7 +325,7 @@ _NOTHING = Held(None)
 
 
 def _side_by_side(size_bytes: int, run_bytes: int, stride_bytes: int) -> Runs:
-    """Runs that lie apart where they come from, and one behind the other in their buffer."""
+    """Copies that gather runs of bytes from a source with strides into a dense buffer."""
     return Runs((size_bytes // run_bytes, run_bytes), (stride_bytes,), (run_bytes,))
 
 

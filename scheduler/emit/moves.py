@@ -66,7 +66,7 @@ def gather(
 
 
 class Plan(NamedTuple):
-    """How a move is made: its copies, and their cycles by estimate."""
+    """The copies of a move, and their estimated cycles."""
 
     pieces: tuple[Piece, ...]
     cycles: float
@@ -92,7 +92,7 @@ _MOST_COPIES = 64
 
 
 def plan_move(move: Move, spaces: tuple[Space, Space], hardware: Hardware) -> Plan:
-    """The copies of an encodable move between two memories (source, target): the fastest way by estimate."""
+    """Return the copies of an encodable move between two memories (source, target) that are fastest by estimate."""
     fill = move.source is None
     sources = (0,) * (len(move.counts) - 1) if fill else move.source_strides
     return plan_copy(move.counts, (sources, move.target_strides), spaces, hardware, fill)
@@ -267,7 +267,7 @@ def _port_cycles(region: Region, hardware: Hardware) -> float:
 
 
 def _visits(region: Region, unit_bytes: int) -> float:
-    """How often a walk over a region comes into another unit (a burst, a row), on average over where the region begins.
+    """Return the average number of bursts (or rows) that a strided access touches, over all alignments.
 
     n bytes in a row, from a multiple of g = gcd(strides, unit) on, touch (n + unit - g) / unit units. Runs in rising
     order share the units at their ends. Sweeps that lie in each other share what lies in one unit; across a border

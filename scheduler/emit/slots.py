@@ -28,7 +28,7 @@ from npusim.scheduler.place.weaves import Weave
 
 
 def _address(place: Place, space: Space) -> int:
-    """Where an operand begins in a memory that holds it."""
+    """Return the address of an operand in a memory that holds it."""
     if space != Space.SCRATCHPAD:
         assert place.outside is not None
         return place.outside[1]
@@ -334,7 +334,7 @@ class SlotBuilder:
     def _emit_move(
         self, move: Move, source: Place | None, target: Place, spaces: tuple[Space, Space], piece: Piece
     ) -> Instruction:
-        """One copy of a move, when its buffers have addresses."""
+        """Build the copy instruction of a move from the addresses of its buffers."""
         start = 0 if source is None else _address(source, spaces[0]) + move.source_offset
         end = _address(target, spaces[1]) + move.target_offset
         copy = piece.copy(self._store_channel, spaces, (start, end))

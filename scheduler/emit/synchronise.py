@@ -33,7 +33,7 @@ _Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
 class Accesses:
-    """What one unit did to one memory, in program order.
+    """The regions of one memory that one unit read or wrote, in program order.
 
     `_far` knows the first `_indexed` of them by their addresses, and of those that are equal the last: nearly always
     what is sought lies among the most recent, so it is brought up to date only when it is asked.
@@ -102,7 +102,7 @@ def _clashes(
 
 
 def overlap(a: Region, b: Region) -> bool:
-    """Whether two regions share a byte; exact when they are dense or have the same outer strides."""
+    """Return whether two regions share a byte. It is exact if both are dense or have the same outer strides."""
     if a.space != b.space or a.address >= b.end or b.address >= a.end:
         return False
     return _rows_overlap(a, b)
@@ -138,13 +138,13 @@ class Ordered(NamedTuple):
     barriers: list[int]
 
     def append(self, instruction: Instruction, layer: int, waits: Waits) -> None:
-        """One more instruction."""
+        """Append an instruction."""
         self.instructions.append(instruction)
         self.layers.append(layer)
         self.waits.append(waits)
 
     def position(self, given: int) -> int:
-        """Where an instruction of the timeline stands."""
+        """Return the position of an instruction of the timeline in the program."""
         return given + bisect_right(self.barriers, given)
 
 

@@ -1,1 +1,1 @@
-"""How a work is cut so that it fits: cuts, tiles, placement of buffers, choices."""
+"""How a layer is cut into tiles that fit the scratchpad, and where buffers are placed."""

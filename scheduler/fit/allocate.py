@@ -180,7 +180,7 @@ class Allocator:
 
     @property
     def peak_bytes(self) -> int:
-        """One past the highest byte ever taken."""
+        """The address after the highest byte that was ever in use."""
         return self._peak_bytes
 
 

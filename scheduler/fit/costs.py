@@ -1,4 +1,4 @@
-"""What tiles of a work need and cost, wherever its operands lie."""
+"""Buffer sizes and cycles of the tiles of a layer, transfer rates, and packed weights."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _MEMORY = _Memory()
 
 
 def block(constants: Constants, packed: bool, skips: bool = False) -> tuple[Piece, int]:
-    """Constants as they lie in DRAM, and how many of their bytes are packed weights; `skips`: for a decoder that does.
+    """Return constants as they are stored, and how many of their bytes are packed weights.
 
     Weights are packed if they may be and if that makes them shorter; else the number is 0. Those known by their size
     only count as they are: how short they are when packed depends on their data.
@@ -114,7 +114,7 @@ def block(constants: Constants, packed: bool, skips: bool = False) -> tuple[Piec
 
 
 def spared_bytes(constants: Constants, hardware: Hardware) -> int:
-    """Bytes of weights beyond `mac_array.weight_bits`: they have addresses, but take no room and no time."""
+    """Return the weight bytes beyond `mac_array.weight_bits`, which have addresses but take no room and no time."""
     return constants.weight_count - hardware.mac_array.stored_bytes(constants.weight_count)
 
 
@@ -162,7 +162,7 @@ class _Channels(NamedTuple):
 
 
 class TileCosts:
-    """What the tiles of one work need and cost wherever its operands lie; all searches of the work share them.
+    """Buffer sizes and cycles of the tiles of one layer for any placement of its operands; all its searches share them.
 
     Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
     """

@@ -14,7 +14,7 @@ PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """Which operands of a work live in the scratchpad as a whole; `loaded` inputs arrive from DRAM piecewise.
+    """The operands of a layer that are resident in the scratchpad; `loaded` inputs arrive from DRAM in pieces.
 
     Inputs are `Work.reads`.
     """
@@ -100,7 +100,7 @@ def output_bytes(work: Work, rows: int, channels: int, position: int = 0) -> int
 
 
 def streams_rows(residency: Residency) -> bool:
-    """Whether any operand comes or goes row by row."""
+    """Return whether an operand is transferred row by row."""
     return not all(residency.outputs) or not all(residency.inputs) or any(residency.loaded)
 
 
@@ -112,7 +112,7 @@ def finest_channels(work: Work, residency: Residency) -> int:
 
 
 def slices(work: Work, cut: Cut) -> bool:
-    """Whether the tiles of a cut need slices of the inputs."""
+    """Return whether the tiles of a cut need slices of the inputs."""
     return work.sliced and cut.channel_step < work.channels
 
 

@@ -104,7 +104,7 @@ class TileSearch:
 
     @cached_property
     def _streams_weights(self) -> bool:
-        """Whether an operand in the place of constant weights comes from DRAM tile by tile."""
+        """Return whether weights that are not constant come from DRAM tile by tile."""
         return self.work.weights is not None and not self.residency.inputs[-1]
 
     @cached_property
@@ -215,13 +215,13 @@ class TileSearch:
         return transfers.together_cycles(traffic) + gaps
 
     def _reloads(self, cut: Cut, channel_tiles: int, row_tiles: int) -> int:
-        """How often all constants are loaded, or all weights of an entry that are none."""
+        """Return how often all constants, or all weights of an entry that are not constant, are loaded."""
         if cut.channels_outside or cut.keep_constants or channel_tiles == 1:
             return 1
         return -(-self.work.rows // cut.row_step) if self.work.weights else row_tiles
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
-        """What hides behind nothing: transfers of the first tile or computation of the last one.
+        """Return the cycles that nothing hides: transfers of the first tile, or the computation of the last.
 
         Most of it does hide behind the layers before and after, where there are any: a quarter is the price.
         """

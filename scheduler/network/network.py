@@ -244,7 +244,7 @@ _STATE = "gives the next value of a state, in its place: the host reads all of t
 
 
 def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering | Refusal:
-    """How the NPU computes a node, or why the host does."""
+    """Return how the NPU computes a node, or why the host does."""
     if node.on_host:
         return Refusal(node.on_host)
     return each.lowering(call, hardware) or each.host_reason(call, hardware)

@@ -307,7 +307,7 @@ def on_the_way(graph: Graph, items: Sequence[Item], hardware: Hardware) -> tuple
 
 
 class Users:
-    """Which items give each tensor, and which nodes need it.
+    """The items that write each tensor, and the nodes that read it.
 
     results: tensors that are read outside.
     """
@@ -328,7 +328,7 @@ class Users:
                     self._takers.setdefault(operand, []).append(number)
 
     def for_one(self, tensor: int) -> bool:
-        """Whether one operand of one node is all that a tensor is for."""
+        """Return whether a tensor is read by one operand of one node only."""
         return len(self._takers.get(tensor, ())) == 1 and tensor not in self.results
 
     def given(self, tensor: int, by: Callable[[Work | Move], bool]) -> bool:
@@ -337,7 +337,7 @@ class Users:
         return bool(found) and all(isinstance(body, Work | Move) and by(body) for body in found)
 
     def needed_in_place(self, tensor: int) -> bool:
-        """Whether whoever needs a tensor reads it on the NPU."""
+        """Return whether all readers of a tensor run on the NPU."""
         takers = self._takers.get(tensor, ())
         bodies = [item.body for node in takers for item in self._items_of.get(node, ())]
         moved = tensor not in self.results and all(node in self._items_of for node in takers)

@@ -89,7 +89,7 @@ class _Linking:
         return [*self.windows.transfers(name, moves, handover=handover), *launch]
 
     def place(self, number: int, tensor: Tensor) -> Place:
-        """Where a tensor lies; one that no program has gets a place now."""
+        """Return the place of a tensor, allocating one if no program has it."""
         if number not in self.places:
             self.places[number] = self.windows.own(tensor)
         return self.places[number]

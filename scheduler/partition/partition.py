@@ -121,7 +121,7 @@ class _Partition:
         return tuple(steps)
 
     def place(self, graph: Graph, number: int, places: Places) -> Place:
-        """Where a tensor lies; a constant, or an input that no program reads, gets a place now."""
+        """Return the place of a tensor, allocating one for a constant or an input that no program reads."""
         if number not in places:
             places[number] = self.windows.own(graph.tensors[number])
         return places[number]

@@ -131,7 +131,7 @@ def _bits(number: int) -> list[int]:
 
 
 def _reach(operations: Sequence[Operation]) -> tuple[list[int], list[int]]:
-    """What each operation depends on, and what depends on it, as bits."""
+    """Return, as bit sets, the operations that each operation depends on, and those that depend on it."""
     writer = {tensor: number for number, each in enumerate(operations) for tensor in each.outputs}
     befores, afters = [0] * len(operations), [0] * len(operations)
     for number, each in enumerate(operations):

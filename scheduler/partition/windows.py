@@ -1,4 +1,4 @@
-"""Where values lie in an executable while it is made: in windows of programs, or in its own."""
+"""The places of values in an executable under construction: in windows of programs, or in its own."""
 
 from __future__ import annotations
 

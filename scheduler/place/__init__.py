@@ -1,1 +1,1 @@
-"""Where feature maps live: residency, chains, weaves, the layout of DRAM."""
+"""The placement of feature maps: residency, fused layers, the layout of DRAM."""

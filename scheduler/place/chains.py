@@ -1,4 +1,4 @@
-"""Chains: works whose intermediate feature maps do not fit, run band by band so that they never leave.
+"""Chains: layers fused into stripes, so that feature maps between them that do not fit never leave the scratchpad.
 
 Consecutive works that hand a feature map to the next one only can be cut together: for each band of rows of the
 last one, every stage computes just the rows that the next stage needs. Rows that two bands need are computed
@@ -26,7 +26,7 @@ LONGEST = 8
 
 
 class Link(NamedTuple):
-    """What one stage hands to the next: the storage (root tensor), and which input of the next stage it is."""
+    """The feature map between two stages: its storage (root tensor), and which input of the next stage it is."""
 
     root: int
     position: int
@@ -34,7 +34,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Works that run band by band, in so many cycles by estimate."""
+    """Layers that are fused into stripes, with the estimated cycles."""
 
     items: tuple[int, ...]
     row_step: int
@@ -47,7 +47,7 @@ class Chain:
         return tuple(link.root for link in self.between)
 
     def bands(self, works: Sequence[Work]) -> list[list[Tile]]:
-        """For each band, the tile of each stage: all channels of the rows that the later stages need."""
+        """Return the tile of each stage for each stripe: all channels of the rows that later stages need."""
         positions = [link.position for link in self.between]
         return [
             [
@@ -63,7 +63,7 @@ class Chain:
 def _band(
     works: Sequence[Work], positions: Sequence[int], begin: int, row_step: int
 ) -> list[tuple[int, int]]:
-    """The rows [first, last) of all stages for the band of the last one that begins at a row."""
+    """Return the rows [first, last) of all stages for the stripe of the last stage that begins at a row."""
     found = [(begin, min(begin + row_step, works[-1].rows))]
     for stage in range(len(works) - 1, 0, -1):
         _, needed = works[stage].inputs[positions[stage - 1]]
@@ -89,7 +89,7 @@ def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
 
 
 def _chosen(residents: Residents, first: int, band: Band, hardware: Hardware) -> Chain | None:
-    """The chain that the choices ask for, or None where there is none of this length that fits."""
+    """Return the chain that the choices ask for; None if none of this length fits."""
     links = tuple(links_from(residents, first))[: band.length - 1]
     if band.length < 2 or len(links) < band.length - 1:
         return None
@@ -160,7 +160,7 @@ def _fused(
     hardware: Hardware,
     row_step: int | None = None,
 ) -> Chain | None:
-    """The chain with the best row step, or that given; None if no band fits."""
+    """Return the chain with the best stripe height, or the given one; None if no stripe fits."""
     searches = tuple([residents.search(index) for index in items])
     budget = min([residents.budget(index) for index in items])
     positions, depth = tuple([link.position for link in links]), residents.choices.depth
@@ -185,7 +185,7 @@ def _fused(
 
 
 class Bands:
-    """A chain in bands of one height: what it needs and costs by estimate. Those between the ends are alike.
+    """Memory and estimated cycles of a chain in stripes of one height. Stripes between the ends are alike.
 
     size_bytes: scratchpad bytes, infinite if a band has no rows at some stage.
     """
@@ -221,7 +221,7 @@ class Bands:
 
     @cached_property
     def cycles(self) -> float:
-        """Computation of all bands against transfers, whichever is longer."""
+        """The longer of the computing cycles of all stripes and of their transfers."""
         works, last = self._works, self._works[-1]
         compute = sum(
             count * search.tile_cycles(end - first, search.work.channels)
@@ -238,7 +238,7 @@ class Bands:
         return max(compute, transfers.together_cycles(traffic)) + overhead
 
     def _result_bytes(self, band: Sequence[tuple[int, int]], depth: Depth) -> int:
-        """Scratchpad bytes of the results of one band: the widest pair of neighbouring links, and the last ones."""
+        """Return the scratchpad bytes of one stripe's results: the widest pair of neighbouring links, and the last."""
         sizes = [
             aligned(output_bytes(work, last - first, work.channels))
             for work, (first, last) in zip(self._works, band, strict=True)
@@ -248,7 +248,7 @@ class Bands:
         return size if self._searches[-1].residency.outputs[0] else size + depth.results * sizes[-1]
 
     def _streamed_bytes(self, band: Sequence[tuple[int, int]]) -> int:
-        """Bytes of the inputs of one band that come from DRAM."""
+        """Return the bytes of one stripe's inputs that come from DRAM."""
         return sum(
             aligned(band_bytes(search.work, position, *stage))
             for search, stage, link in zip(self._searches, band, self._links, strict=True)
@@ -258,5 +258,5 @@ class Bands:
 
 
 def row_steps(rows: int) -> list[int]:
-    """The band heights worth a look, coarse ones first."""
+    """Return the stripe heights to try, large ones first."""
     return list(dict.fromkeys(-(-rows // parts) for parts in PARTS if parts <= rows))

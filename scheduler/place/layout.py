@@ -25,7 +25,7 @@ _UNLIMITED = 1 << 60
 
 
 class _Map:
-    """What lies in one memory: feature maps from address 0 on, then chunks of constants."""
+    """The layout of one memory: feature maps from address 0 on, then chunks of constants."""
 
     def __init__(self, alignment: int) -> None:
         self.alignment = alignment
@@ -36,12 +36,12 @@ class _Map:
 
     @property
     def chunks_address(self) -> int:
-        """Where the constants begin."""
+        """The address of the first constant."""
         return aligned(self.arena.peak_bytes, self.alignment)
 
     @property
     def end(self) -> int:
-        """One past the last constant."""
+        """The address after the last constant."""
         return self.chunks_address + self.chunk_bytes
 
     def add(self, content: Piece, spared_bytes: int) -> int:
@@ -55,7 +55,7 @@ class _Map:
 
 
 class Images(NamedTuple):
-    """What a program is told about the memories."""
+    """The contents and sizes of the memories of a program."""
 
     constants: Image | Blank
     images: tuple[MemoryImage, ...]

@@ -65,7 +65,7 @@ def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, 
 
 
 def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
-    """The fastest weave of an item and the next, and the cycles that it saves by estimate."""
+    """Return the fastest fused pair of an item and the next one, and the cycles that it saves by estimate."""
     chosen = residents.choices.weaves.get(first)
     if not residents.refused.isdisjoint((first, first + 1)):
         return 0.0, None
@@ -99,7 +99,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
 
 
 def _lying(residents: Residents, first: int) -> tuple[object, ...]:
-    """An item, and how it and the next lie: what a weave of them, in so many parts, follows from."""
+    """Return the cache key of a fused pair: the two tile searches, and where the second layer reads the first."""
     between, base = residents.outputs(first)[0]
     reads = tuple([offset if root == between else None for root, offset in residents.inputs(first + 1)])
     return first, residents.search(first), residents.search(first + 1), base, reads
@@ -187,7 +187,7 @@ def _cut(tiles: Sequence[Tile]) -> Cut:
 
 
 class Woven:
-    """A weave, what it needs and what it costs by estimate.
+    """A fused pair with its memory and estimated cycles.
 
     size_bytes: scratchpad bytes of the buffers of both works.
     follows:    tiles of the second work; a single one has nothing to run beside.

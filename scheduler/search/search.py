@@ -95,7 +95,7 @@ def item_changes(best: Schedule, index: int) -> Iterator[Change]:
 
 
 def _cut_changes(residents: Residents, index: int) -> Iterator[Change]:
-    """The best cuts by estimate, even if they leave room for one buffer per operand only."""
+    """Yield the best cuts by estimate, also those that leave room for one buffer per operand only."""
     now = residents.cut(index)
     room = residents.capacity_bytes - residents.live_bytes(index)
     ranked = residents.search(index, SINGLE).ranked(room)
@@ -104,7 +104,7 @@ def _cut_changes(residents: Residents, index: int) -> Iterator[Change]:
 
 
 def _chain_changes(best: Schedule, index: int) -> Iterator[Change]:
-    """Other heights of the bands of the chain around an item, no chain there, or a shorter one."""
+    """Yield other stripe heights of the chain around an item, no chain, and a shorter one."""
     chain = next(chain for chain in best.chains.values() if index in chain.items)
     first, length = chain.items[0], len(chain.items)
     last = best.residents.items[chain.items[-1]].body
@@ -147,13 +147,13 @@ def _residency_changes(residents: Residents, index: int) -> Iterator[Change]:
 
 
 def _put(name: str, key: int, value: object, choices: Choices) -> Choices:
-    """One entry of a mapping of the choices set."""
+    """Return the choices with one entry of a mapping set."""
     mapping: Mapping[int, object] = getattr(choices, name)
     return replace(choices, **{name: MappingProxyType({**mapping, key: value})})  # type: ignore[arg-type]
 
 
 def _toggle(name: str, key: int, choices: Choices) -> Choices:
-    """One member of a set of the choices in or out."""
+    """Return the choices with one member of a set added or removed."""
     members: frozenset[int] = getattr(choices, name)
     return replace(choices, **{name: members ^ {key}})  # type: ignore[arg-type]
 
@@ -177,7 +177,7 @@ _LEAST_SHARE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What the machine says of a program: cycles, and per layer those in which all computing units wait for it."""
+    """The machine's timing of a program: all cycles, and those in which all computing units wait for a layer."""
 
     cycles: int
     waiting: Sequence[int]
