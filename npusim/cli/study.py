@@ -39,7 +39,7 @@ class SamplerName(StrEnum):
 
 
 class Programs(StrEnum):
-    """The hardware that programs are compiled for: `own` that of each point, `shared` that of the base."""
+    """Which points share a program: none, or those that differ in timing, energy or clock only."""
 
     own = "own"
     shared = "shared"
