@@ -216,6 +216,7 @@ def test_no_circle_between_benchmarks() -> None:
     assert circle(arrows) == []
 
 
+@pytest.mark.slow
 def test_rooms_have_one_name_only() -> None:
     # `import isa` would load the same file a second time under another name.
     second_names = {"isa", "kernels", "scheduler", "reports"}
