@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from npusim.frontends.steps import Steps
+from npusim.frontends.forms.conversion import Conversion
 from npusim.isa.base.tensor import Quantization
 
 
-def on_images(c: Steps, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
+def on_images(c: Conversion, tensor: int, axes: Sequence[int], function: Callable[[int], int]) -> int:
     """Apply a function of images [N, C, H, W] to one or two axes of a tensor, as the image's height and width."""
     shape = c.shape(tensor)
     if len(shape) == 4 and list(axes) == [2, 3]:
@@ -30,7 +30,7 @@ def by_pairs(axes: Sequence[int]) -> list[list[int]]:
     return [list(axes[max(end - 2, 0) : end]) for end in range(len(axes), 0, -2)]
 
 
-def filters_by_group(c: Steps, weights: int, groups: int) -> int:
+def filters_by_group(c: Conversion, weights: int, groups: int) -> int:
     """Return a transposed convolution's filter [D, C / groups, H, W] as [D / groups, C, H, W], group beside group."""
     if groups == 1:
         return weights

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.frontends.steps import Steps
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.builder import unshaped
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.taking import takes
+from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.kernels.table import operator
 
 MOST_MADE = 1 << 26
@@ -41,13 +42,15 @@ class Step(NamedTuple):
     parameters: Mapping[str, Any]
 
 
-class Conversion(Steps):
+class Conversion:
     """One operation of a model on its way into a graph.
 
     Forms (windows, convolutions, pools, moves ...) add nodes through it and know no format. A subclass per front end
     says where operands come from, which types results have, how errors read (`fault`), and what happens to quantized
     values that an operator does not take (`calculated`, `takes`, `in_type`).
     """
+
+    builder: GraphBuilder
 
     # What a front end says
 
@@ -109,6 +112,42 @@ class Conversion(Steps):
             f"makes a tensor of shape {list(shape)}, and npusim makes {most:,} elements at most",
         )
         return tuple(shape)
+
+    def like(self, tensor: int) -> TensorType:
+        """Return the type of a tensor without its shape."""
+        kind = self.builder.type(tensor)
+        return unshaped(kind.dtype, kind.quantization)
+
+    def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
+        """Return a tensor under another shape; a constant becomes another constant."""
+        held, shape = self.builder.tensors[tensor], tuple(shape)
+        if shape == held.type.shape:
+            return tensor
+        kind = _reshaped_scales(self.like(tensor), held.type.shape, shape)
+        if held.array is not None and held.array.size == prod(shape):
+            return self.constant(held.array.reshape(shape), kind.quantization)
+        return self.one("reshape", tensor, kind, shape=shape)
+
+    def transposed(self, tensor: int, perm: Sequence[int]) -> int:
+        """Return a tensor with its axes in another order; a constant becomes another constant."""
+        if list(perm) == sorted(perm):
+            return tensor
+        held, kind = self.builder.tensors[tensor], self.like(tensor)
+        scaling = kind.quantization
+        if scaling is not None and scaling.axis is not None:
+            scaling = replace(scaling, axis=list(perm).index(scaling.axis))
+        if held.array is not None:
+            return self.constant(held.array.transpose(perm), scaling)
+        return self.one("transpose", tensor, replace(kind, quantization=scaling), perm=tuple(perm))
+
+    def as_real(self, tensor: int) -> int:
+        """Return a tensor dequantized, f32(f32(q - zero point) * scale), if it is quantized; constants too."""
+        held = self.builder.tensors[tensor]
+        if held.type.quantization is None:
+            return tensor
+        if held.array is not None:
+            return self.constant(reals_of_codes(held.array, held.type))
+        return self.one("dequantize", tensor, unshaped("float32"))
 
     # Constants
 
@@ -218,3 +257,19 @@ class Conversion(Steps):
     def all_kinds(self, step: Step) -> Kinds:
         """Return the types of the operands and results of a node."""
         return [*self.kinds_of(step.inputs), *step.results]
+
+
+def _reshaped_scales(kind: TensorType, own: Sequence[int], shape: Sequence[int]) -> TensorType:
+    """Return a type whose scales per channel follow a reshape that adds or drops axes of extent 1.
+
+    If the channels are no axis of the new shape, the type is returned unchanged, and the operator's rules report the
+    fault.
+    """
+    scaling = kind.quantization
+    if scaling is None or scaling.axis is None:
+        return kind
+    before = prod(own[: scaling.axis])
+    for axis, extent in enumerate(shape):
+        if extent == len(scaling.scales) and prod(shape[:axis]) == before:
+            return replace(kind, quantization=replace(scaling, axis=axis))
+    return kind

@@ -1,4 +1,4 @@
-"""Steps that conversions of doors take alike, on a conversion of no door."""
+"""Conversion that conversions of doors take alike, on a conversion of no door."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.frontends.steps import Steps
+from npusim.frontends.forms.conversion import Conversion
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.table import operator
 
 
-class Plain(Steps):
-    """What a door's conversion adds: constants and nodes."""
+class Plain(Conversion):
+    """The least that a conversion needs: constants and nodes."""
 
     def __init__(self) -> None:
         self.builder = GraphBuilder("net")
