@@ -215,17 +215,19 @@ def _constants(core: CpuCore, equations: Equations) -> list[float]:
 
 REMARKS = (
     "Sixteen networks and the four of MLPerf Tiny at 280 MHz (STM32H7A3) are in the fit, both boards with the same "
-    "weight. Each of the sixteen by constants fitted without it: 16.4 %, worst 55.1 %. The worst is EfficientNet-LC, "
-    "the only one with many gates: without it nothing says what results at another scale take.",
-    "The depthwise rate and the cycles of values beyond the data cache can stand in for each other: both cost by the "
-    "size of maps.",
-    "At 280 MHz, with other tools, VWW takes 6.7 million cycles; at 400 MHz the same network (`mobilenet_v1_0.25_96`) "
-    "takes 12.0 million. One core stands for both: 1.33 times the one, 0.80 times the other.",
-    "Weights are read once for an operator. Those beyond the flash of the board come from outside, for a few pixels at "
-    "a time: Tiny YOLO v2 (10.8 MB) takes 1.7 to 1.9 times what the preset says, MobileNets of 4 MB up to 1.2 times.",
-    "Rows without a model file are described from papers and public sources (`benchmarks/silicon/described.py`). The "
-    "constants before these had been fitted to eleven of the networks, some of which are held out now; the SSDs and "
-    "EfficientNet-LC were seen by none of those.",
+    "weight. If each of the sixteen is simulated with constants fitted without it, the error is 16.4 %, the worst "
+    "55.1 %. The worst is EfficientNet-LC, the only network with many gates: without it no row determines the cost "
+    "of results at another scale.",
+    "The fit can hardly tell the depthwise rate from the cycles of values beyond the data cache: both costs grow "
+    "with the size of feature maps.",
+    "VWW takes 6.7 million cycles at 280 MHz with other tools. The same network (`mobilenet_v1_0.25_96`) takes 12.0 "
+    "million at 400 MHz. One simulated core stands for both: 1.33 times the first, 0.80 times the second.",
+    "The model reads weights once per operator. On the board, weights beyond the flash come from external memory, "
+    "for a few pixels at a time. Tiny YOLO v2 (10.8 MB) takes 1.7 to 1.9 times what the preset says, MobileNets of "
+    "4 MB up to 1.2 times.",
+    "Rows without a model file are described from papers and public sources (`benchmarks/silicon/described.py`). "
+    "Earlier constants had been fitted to eleven of the networks, some of which are held out now. They had not been "
+    "fitted to the SSDs and EfficientNet-LC.",
 )
 
 

@@ -92,16 +92,16 @@ def _fvp() -> Iterator[Measurement]:
 
 
 REMARKS = (
-    "The closed form was read off Vela's table of single operators, which has those of the networks held out, too. "
-    "Fifty other networks, with Vela run live, are in [silicon_zoo.md](silicon_zoo.md).",
-    "Concatenations of channel numbers that are no multiples of 16 lie in plain rows, which pass the port more slowly "
-    "than the bricks that are counted.",
-    "Weights are packed by npusim's own code, not Arm's: within 10 % of its size where half of them or fewer are zero, "
-    "1.4 times where nine of ten are.",
-    "Commands are read from the flash; Vela does not count them: 2 % of the smallest networks.",
-    "The hardware is not public in registers. `tests/rtl` has an engine of our own that takes the cycles of the closed "
-    "form; where blocks differ at the edge they are not Vela's, whose array never waits for accumulators: a typical "
-    "layer by 0.3 %.",
+    "The closed form was derived from Vela's table of single operators, which also contains operators of the "
+    "held-out networks. Fifty other networks, with Vela run live, are in [silicon_zoo.md](silicon_zoo.md).",
+    "Concatenations whose channel numbers are no multiples of 16 are stored in plain rows. These pass the port more "
+    "slowly than the bricks that the model counts.",
+    "npusim packs weights with its own code, not Arm's. The packed size is within 10 % of Arm's if at most half of "
+    "the weights are zero, and 1.4 times Arm's if nine of ten are.",
+    "The simulated chip reads its commands from the flash. Vela does not count them: 2 % of the smallest networks.",
+    "No register-level description of the hardware is public. `tests/rtl` has an engine of our own that takes the "
+    "cycles of the closed form. Blocks at the edge of a map can differ from Vela's, whose array never waits for "
+    "accumulators: 0.3 % of a typical layer.",
 )
 
 CHIPS = (

@@ -92,17 +92,20 @@ def fit(preset: str, what: str, value: Value, key: str) -> Iterator[Fit]:
 
 REMARKS = {
     LATENCY: (
-        "`front_end.layer_cycles` is the median of AD, ResNet-8 and VWW beside loads of weights that do not hide. One "
-        "of 3,050, which is what the cycles of the NE16 alone leave, makes the three 2 to 10 % slower; KWS, which was "
-        "held out, would like more than either.",
-        "In the scratchpad a weight takes a byte whatever `weight_bits` says: tiles are smaller than on the chip.",
-        "Kernels other than 1 x 1 and 3 x 3 run on the cores at 10 MACs per cycle, an assumption: a fifth of KWS.",
-        "Steps of the engine are those of the published model of the NE16, with which ResNet-8 agrees to the cycle in "
-        "what a bit of a weight costs (14,512); `tests/rtl` has an engine of our own in registers that takes them.",
+        "`front_end.layer_cycles` is the median that AD, ResNet-8 and VWW ask for, with those loads of weights that "
+        "do not hide behind computation. The value 3,050, which the cycles of the NE16 alone would leave, makes the "
+        "three 2 to 10 % slower. KWS, which was held out, asks for more than either.",
+        "A weight occupies a byte of the simulated scratchpad whatever `weight_bits` is, so tiles are smaller than "
+        "on the chip.",
+        "Kernels other than 1 x 1 and 3 x 3 run on the cores at 10 MACs per cycle, an assumption. They take a fifth "
+        "of the time of KWS.",
+        "The steps of the engine are those of the published model of the NE16. ResNet-8 agrees with that model to "
+        "the cycle in the cost of a bit of a weight (14,512). `tests/rtl` has an engine of our own in registers "
+        "that takes the same cycles.",
     ),
     ENERGY: (
-        "`technology.system_pj_per_cycle` is one constant for four networks and two voltages; what it stands for "
-        "(cores that wait, tile or compute) differs between them, 84 to 142 pJ by single rows.",
+        "`technology.system_pj_per_cycle` is one constant for four networks and two voltages. It stands for cores "
+        "that wait, tile or compute. Their energy differs between the networks: single rows ask for 84 to 142 pJ.",
     ),
 }
 

@@ -18,23 +18,24 @@ _HEAD = f"""\
 
 <!-- Written by `python -m benchmarks silicon --write`. -->
 
-Presets that are named after chips, beside what was measured on them, or for the Ethos-U55 beside what Vela estimates
-and Arm's virtual platform gives. The error of rows is the geometric mean of the larger of simulated / reference and its
-inverse, minus 1; bias the geometric mean of simulated / reference; rank Spearman's correlation. Rows that are *held
-out* were set aside before any constant was chosen. Constants come from facts of the vendor, from single operators, and
-where there are neither from all networks together; no network has one of its own. `edge-*` and `mobile-*` are no chips:
-an idealised array, always full.
+This page compares the presets that are named after chips with what was measured on these chips. For the Ethos-U55 the
+reference is what Vela estimates and what Arm's virtual platform gives. *Error* is the geometric mean over the rows of
+the larger of simulated / reference and its inverse, minus 1. *Bias* is the geometric mean of simulated / reference.
+*Rank* is Spearman's correlation. Rows that are *held out* were set aside before any constant was chosen. Constants come
+from facts of the vendor and from single operators; if there are neither, they are fitted to all networks together. No
+network has a constant of its own. `edge-*` and `mobile-*` are no chips but idealised arrays that are always full.
 
-The typical error is no bound: many rows are farther off, one by as much as *worst* says. Vela is a tool of the vendor
-and estimates: no Ethos-U55 was measured. Networks of the Ethos-U55 that are held out were left out of the
-choice of constants, but their operators stand in Vela's table of single operators, which the closed form was read off.
+The typical error is no upper bound: many rows are farther off, one by as much as *worst* says. Vela is a tool of the
+vendor and estimates: no Ethos-U55 was measured. The held-out networks of the Ethos-U55 were left out of the choice of
+constants, but their operators are in Vela's table of single operators, from which the closed form was derived.
 
 `npusim hw show PRESET`, `npusim hw list`, the report and the JSON of a run quote the first row of a preset and quantity
-below, from `isa/hardware/agreement.toml`, which is written with this page. Who changes a key of a preset has another
-machine, of which no error is known; only values between those that rows of the preset were simulated with, because the
-chip had them, keep the claim (below). Nor does it hold for a run of which the host takes more than a tenth of the time
-(unless the host is what was measured), for several devices, for models that decide, and for programs with operators
-or weights that are not known. All rows are of 8 bits, scheduled with `--effort fast`.
+below. They read it from `isa/hardware/agreement.toml`, which is written together with this page. If you change a key of
+a preset, the error of the new machine is not known. The exception is a key that differed between the measured chips:
+within the range of values with which rows of the preset were simulated (listed below), the error still holds. The error
+does not hold for a run in which the host takes more than a tenth of the time (unless the host is what was measured),
+for several devices, for models that decide, and for programs with operators or weights that are not known. All rows
+have 8 bits and are scheduled with `--effort fast`.
 
 ![Reference against simulated, and the ratio of both, for every preset]({PICTURE})
 """
@@ -51,7 +52,7 @@ def page(results: Sequence[Result]) -> str:
 def _summary(results: Sequence[Result]) -> Iterator[str]:
     head = (
         "preset",
-        "referee",
+        "reference",
         "rows",
         "error",
         "worst",
@@ -60,7 +61,7 @@ def _summary(results: Sequence[Result]) -> Iterator[str]:
         "error, held out",
         "worst, held out",
     )
-    yield f"| {' | '.join(head)} | bar: error, worst |"
+    yield f"| {' | '.join(head)} | limit: error, worst |"
     yield "| --- " * (len(head) + 1) + "|"
     for chip, rows in results:
         every, aside = agreement(rows), held_out(rows)
@@ -100,7 +101,7 @@ def _fits(chip: Chip) -> Iterator[str]:
     if not fits:
         return
     yield from (
-        "| fitted constant | value | rows | what they say | without any one network |",
+        "| fitted constant | value | rows | median of their values | with any one network left out |",
         "| --- " * 5 + "|",
     )
     for fit in fits:

@@ -195,28 +195,30 @@ def _time(row: Row) -> float:
 
 
 REMARKS = (
-    "The numbers of all rows, those held out too, stand in a table that was known before; no constant was chosen by "
-    "a network. MobileNetV1 0.5 224 (7.38 ms) and MobileNetV2 0.35 224 (9.14 ms), found in another table afterwards, "
-    "came out at 0.97 and 0.97; of networks of the table whose files are not at hand, built from their descriptions, "
-    "YAMNet 1024 at 1.00, MobileNetV1 1.0 with 101 classes at 0.97 and 1.00, MobileNetV2 1.0 with 101 classes at 0.86, "
-    "1.4 at 0.83.",
-    "Two versions of the tool differ by -16 to +3 % on the same network; no preset can meet both.",
-    "Version 2.0 of the tool stores kernels of depthwise convolutions with zeros for 72 multipliers and others with "
-    "padding, a quarter more weights than MobileNetV2 has: a tenth of its time.",
-    "Inside an epoch weights hide behind elements as far as tiles allow; on the chip some of them seem not to. All in "
-    "series MobileNetV2 and SqueezeNet would come out at 0.98, MobileNetV1 1.0 at 1.2.",
-    "That a layer uses one of four units is read off single layers; the vendor's compiler is seen to spread 1 x 1 "
-    "kernels over all four, and then waits for streams of feature maps, which comes to about the same 64 to 75 "
-    "products a cycle.",
-    "SqueezeNet, the worst, has eight concatenations and three poolings, which are copies and streams here.",
-    "cpuRAM at 0.4 of the clock and npuRAM at 0.8 are one scratchpad at full speed; the cache before external memory "
-    "is left out.",
-    "Energy has no referee: the vendor's figures for its memories have no unit.",
+    "The measured numbers of all rows, including the held-out ones, are in a table that was known beforehand. No "
+    "constant was chosen by a network. MobileNetV1 0.5 224 (7.38 ms) and MobileNetV2 0.35 224 (9.14 ms), found in "
+    "another table afterwards, have the ratios 0.97 and 0.97. Some networks of the table have no file at hand and "
+    "were built from their descriptions: YAMNet 1024 has the ratio 1.00, MobileNetV1 1.0 with 101 classes 0.97 and "
+    "1.00, MobileNetV2 1.0 with 101 classes 0.86, MobileNetV2 1.4 0.83.",
+    "Two versions of the tool differ by -16 to +3 % on the same network; no preset can match both.",
+    "Version 2.0 of the tool pads depthwise kernels with zeros to 72 multipliers, and pads other kernels too. The "
+    "chip therefore loads a quarter more weights than MobileNetV2 has, which takes a tenth of its time.",
+    "In the model, loads of weights inside an epoch hide behind computation as far as the tiles allow. On the chip "
+    "some of them seem not to. If none did, the ratio of MobileNetV2 and SqueezeNet would be 0.98, that of "
+    "MobileNetV1 1.0 would be 1.2.",
+    "The model uses one of four units for a layer, as measurements of single layers suggest. The vendor's compiler "
+    "is known to spread 1 x 1 kernels over all four units, which then wait for streams of feature maps. Both give "
+    "about 64 to 75 products a cycle.",
+    "SqueezeNet, the worst row, has eight concatenations and three poolings. The model computes them as copies and "
+    "streams.",
+    "The model has one scratchpad at full speed. On the chip cpuRAM runs at 0.4 of the clock and npuRAM at 0.8. The "
+    "cache before external memory is left out.",
+    "Energy has no reference: the vendor's figures for its memories have no unit.",
 )
 
 LAYER_REMARKS = (
     "7 x 7 windows take four epochs on the chip, of which two are not modelled: 0.03 to 0.05 ms.",
-    "A pooling behind a convolution changes nothing on the chip (one more row, whose file is not at hand).",
+    "A pooling after a convolution changes nothing on the chip (one more row, whose file is not at hand).",
 )
 
 CHIPS = (

@@ -18,15 +18,15 @@ _HEAD = """\
 
 <!-- Written by `python -m benchmarks silicon --write` where Vela 5.2.0 is at hand (NPUSIM_VELA=/path/to/vela). -->
 
-The presets of the Ethos-U55 beside Vela 5.2.0, run live (`Ethos_U55_High_End_Embedded`, `Shared_Sram`), on networks
-that `benchmarks/silicon/zoo` builds: shapes of published families and shapes that are odd on purpose, with random
-weights. No constant of a preset was chosen by one of them. Most showed what the model lacked, and it was mended by its
-mechanism; those *apart* were run for the first time when that was done. [silicon.md](silicon.md) says what the numbers
-mean.
+This page compares the presets of the Ethos-U55 with Vela 5.2.0, run live (`Ethos_U55_High_End_Embedded`,
+`Shared_Sram`), on networks that `benchmarks/silicon/zoo` builds. They have the shapes of published families, or
+unusual shapes on purpose, and random weights. No constant of a preset was fitted to one of them. Most of them showed a mechanism
+that the model lacked, which was then added. The networks *apart* were run for the first time after that.
+[silicon.md](silicon.md) defines the columns.
 
-A row counts if Vela leaves the CPU nothing but QUANTIZE and DEQUANTIZE, it takes 10,000 cycles or more, and three
-quarters of them are convolutions, fully connected layers, pools, sums, products, extremes, softmax or concatenations.
-Others are blank.
+A row counts if three conditions hold. Vela leaves the CPU nothing but QUANTIZE and DEQUANTIZE. The network takes
+10,000 cycles or more. Three quarters of these cycles are convolutions, fully connected layers, pools, sums, products,
+extremes, softmax or concatenations. Other cells are blank.
 """
 
 
