@@ -20,8 +20,8 @@ _HEAD = """\
 
 This page compares the presets of the Ethos-U55 with Vela 5.2.0, run live (`Ethos_U55_High_End_Embedded`,
 `Shared_Sram`), on networks that `benchmarks/silicon/zoo` builds. They have the shapes of published families, or
-unusual shapes on purpose, and random weights. No constant of a preset was fitted to one of them. Most of them showed a mechanism
-that the model lacked, which was then added. The networks *apart* were run for the first time after that.
+unusual shapes on purpose, and random weights. No constant of a preset was fitted to one of them. Most of them showed a
+mechanism that the model lacked, which was then added. The networks *apart* were run for the first time after that.
 [silicon.md](silicon.md) defines the columns.
 
 A row counts if three conditions hold. Vela leaves the CPU nothing but QUANTIZE and DEQUANTIZE. The network takes
