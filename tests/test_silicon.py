@@ -308,7 +308,10 @@ def test_constants_of_the_cortex_m7_are_what_its_fit_says(shared: Path) -> None:
     (chip,) = cortex_m7.CHIPS
     apart = agreement(cortex_m7.predicted_apart())
     assert apart.error < chip.bar.error
-    assert f"without it, the error is {percent(apart.error)}, the worst {percent(apart.worst)}." in chip.remarks[0]
+    assert (
+        f"without it, the error is {percent(apart.error)}, the worst {percent(apart.worst)}."
+        in chip.remarks[0]
+    )
 
 
 def test_a_network_on_the_cortex_m7_takes_what_performance_info_divides_by(shared: Path) -> None:

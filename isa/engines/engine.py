@@ -17,7 +17,7 @@ EDGE = Cause(
     "edge_tiles",
     "edge tiles",
     "#12a3b4",
-    "inside the MAC array: rows, columns or pixels that a tile does not fill",
+    "inside the MAC array: a tile does not fill all rows, columns or pixels",
     ("mac_array.rows", "mac_array.columns"),
 )
 """The first cause of an array of rows and columns."""

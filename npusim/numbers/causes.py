@@ -14,7 +14,7 @@ PORT_CAUSES = (
         "dram_traffic",
         "extra DRAM traffic",
         "#a33a3a",
-        "inside the DRAM port: bytes beyond the compulsory ones, spilled or fetched again",
+        "inside the DRAM port: transfers beyond the compulsory bytes, spilled or fetched again",
         ("scratchpad.size_kib",),
     ),
     Cause(
@@ -45,35 +45,36 @@ STALLS = (
         "stall_dram_contention",
         "stall: DRAM contention",
         "#8c3b0e",
-        "nothing computes: the transfer being waited for waits for another's turn at the port",
+        "nothing computes: the transfer being waited for waits while another one has the port",
         ("dram.bandwidth_gb_per_s",),
     ),
     Cause(
         "stall_dma",
         "stall: DMA",
         "#e3c02b",
-        "nothing computes: the DMA sets up, or bytes are between DRAM and scratchpad",
+        "nothing computes: the DMA sets up, or bytes are on their way between DRAM and scratchpad",
         ("dma.setup_cycles", "dram.latency_ns"),
     ),
     Cause(
         "stall_bank_ports",
         "stall: bank ports",
         "#d06a8a",
-        "nothing computes: what is waited for waits for ports of banks, or for a host that cores share",
+        "nothing computes: the instruction being waited for waits for ports of banks, or for a host that cores share",
         ("scratchpad.bank_ports", "scratchpad.banks"),
     ),
     Cause(
         "stall_queue",
         "stall: full queue",
         "#b0559c",
-        "nothing computes: what could start is behind an instruction that finds its unit's queue full",
+        "nothing computes: an instruction that could start is stuck behind one whose unit has a full queue",
         ("front_end.queue_depth",),
     ),
     Cause(
         "stall_front_end",
         "stall: front end",
         "#5f6971",
-        "nothing computes: the instruction being waited for is not yet fetched and decoded, or its layer not prepared",
+        "nothing computes: the instruction being waited for is not yet fetched and decoded, or its layer is not yet "
+        "set up",
         ("front_end.decode_cycles", "front_end.fetch_instructions", "front_end.layer_cycles"),
     ),
 )
@@ -82,7 +83,7 @@ FETCH = Cause(
     "instruction_fetch",
     "instruction fetch",
     "#8d979f",
-    "instruction fetch has the DRAM port, which sets the bound",
+    "the DRAM port, which sets the bound, transfers instructions",
     ("dram.bandwidth_gb_per_s",),
 )
 
@@ -91,7 +92,7 @@ ENDS = (
         "start_up",
         "start-up",
         "#aeb6bd",
-        "before the first computation, but for full queues: first instructions, weights, input",
+        "before the first computation, except for full queues: first instructions, weights, input",
         ("dram.latency_ns", "dma.setup_cycles"),
     ),
     Cause(
@@ -107,7 +108,7 @@ STAGES = Cause(
     "stages",
     "between stages",
     "#7d7468",
-    "programs follow one another: what they could have done beside each other, and the wait for a core",
+    "programs run one after the other: work that they could have overlapped, and the wait for a core",
     ("host.core", "host.handover_us"),
 )
 

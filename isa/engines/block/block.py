@@ -46,7 +46,8 @@ class Block(OneLayout):
             "micro_blocks",
             "micro-blocks",
             "#0e7c8a",
-            "inside the MAC array: outputs that a micro-block, or products that a step does not have",
+            "inside the MAC array: a micro-block has fewer outputs, or a step fewer products, than there are "
+            "multipliers",
             ("mac_array.block.micro_channels", "mac_array.block.depth_first_channels"),
         ),
         Cause(
@@ -60,14 +61,14 @@ class Block(OneLayout):
             "reload",
             "weight reload",
             "#6a8fd8",
-            "inside the MAC array: the plane of a block is done before the weights of the next step are there",
+            "inside the MAC array: the plane of a block is computed before the weights of the next step have arrived",
             ("mac_array.weight_bytes_per_cycle", "mac_array.block.buffer_kib"),
         ),
         Cause(
             "block_output",
             "block output",
             "#9db8e8",
-            "inside the MAC array: it waits for the output stage or for commands, and the last block is written",
+            "inside the MAC array: the array waits for the output stage or for commands, or the last block is written",
             ("mac_array.block.output_cycles", "mac_array.block.buffer_kib"),
         ),
         Cause(

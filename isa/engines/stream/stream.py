@@ -27,15 +27,14 @@ class Stream(OneLayout):
             "units_at_rest",
             "units at rest",
             "#17879b",
-            "inside the MAC array: units that have no part in the layer",
+            "inside the MAC array: some units take no part in the layer",
             ("mac_array.stream.units_per_layer",),
         ),
         Cause(
             "windows",
             "whole windows",
             "#56b7b0",
-            "inside the MAC array: multipliers that a whole number of kernel windows leaves over, and passes that have "
-            "fewer channels",
+            "inside the MAC array: whole kernel windows leave multipliers unused, or a pass has fewer channels",
             ("mac_array.stream.multipliers",),
         ),
         Cause(
@@ -49,7 +48,7 @@ class Stream(OneLayout):
             "stream_output",
             "stream output",
             "#c3d8ee",
-            "inside the MAC array: it waits for the output stage",
+            "inside the MAC array: the array waits for the output stage",
             ("mac_array.output_lanes",),
         ),
     )
