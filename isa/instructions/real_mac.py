@@ -26,8 +26,7 @@ from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
-from npusim.isa.instructions.lanes import FLOAT_TYPES as REAL_TYPES
-from npusim.isa.instructions.lanes import stored
+from npusim.isa.instructions.lanes import FLOAT_TYPES, stored
 from npusim.isa.instructions.mac import MAC_CAUSES
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense, map_region
@@ -65,7 +64,7 @@ class _RealWindow(Instruction):
     causes: ClassVar[tuple[Cause, ...]] = MAC_CAUSES
     _by_channel: ClassVar[bool] = False
 
-    element: int = bits(1, "type of all operands", choices=REAL_TYPES)
+    element: int = bits(1, "type of all operands", choices=FLOAT_TYPES)
     activation: int = bits(2, "what follows", choices=real.ACTIVATIONS)
     ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
     ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
@@ -131,11 +130,11 @@ class _RealWindow(Instruction):
 
     def _array(self, context: Context) -> tuple[Engine, MacArray]:
         array = context.hardware.mac_array
-        return engine_of(array), float_mode(array, REAL_TYPES[self.element])
+        return engine_of(array), float_mode(array, FLOAT_TYPES[self.element])
 
     def misfits(self, context: Context) -> list[str]:
         """The array must have the mode, the corner, and support the dataflow."""
-        name = REAL_TYPES[self.element]
+        name = FLOAT_TYPES[self.element]
         if not float_columns(context.hardware.mac_array, name):
             return [f"computes {name}, the machine has mac_array.{name}_columns = 0"]
         engine, array = self._array(context)
@@ -209,10 +208,10 @@ class _RealWindow(Instruction):
         use = engine.use(array, problem, self._layout)
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
         actions = {
-            f"mac_{REAL_TYPES[self.element]}": problem.macs,
+            f"mac_{FLOAT_TYPES[self.element]}": problem.macs,
             "pe_idle": max(use.array_cycles * engine.macs_per_cycle(array) - problem.macs, 0),
             "accumulator_update": use.updates,
-            f"vector_{REAL_TYPES[self.element]}_add": outputs,
+            f"vector_{FLOAT_TYPES[self.element]}_add": outputs,
             "scratchpad_read_byte": (use.map_values + use.weight_values) * size + self.ofm_depth * BIAS_BYTES,
             "scratchpad_write_byte": outputs * size,
         }

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.hardware.hardware import Hardware, MacArray
 from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.lanes import FLOAT_TYPES
 from npusim.isa.instructions.mac import CODES, Convolve, Depthwise
-from npusim.isa.instructions.real import REAL_TYPES
 from npusim.isa.instructions.real_mac import RealConvolve, RealDepthwise
 
 from .comparing import disagreements
@@ -174,7 +174,7 @@ def test_real_numbers_take_the_cycles_of_an_array_of_codes(kind: str) -> None:
         case = draw_case(rng, shape, kind)
         codes = case.instruction
         geometry = {name: getattr(codes, name) for name in shared if hasattr(codes, name)}
-        element = REAL_TYPES[number % 2]
+        element = FLOAT_TYPES[number % 2]
         real = row(element=number % 2, **geometry)
         run = referee(shape).run(codes, case.hardware, case.scratchpad)
         cost = real.cost(Context(with_mode(case.hardware.mac_array, element)))
