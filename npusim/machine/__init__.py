@@ -1,1 +1,1 @@
-"""The machine: front end, units, scratchpad banks and the DRAM port as one discrete-event model."""
+"""The timed model of the NPU: front end, units, scratchpad banks and memory ports as one discrete-event simulation."""

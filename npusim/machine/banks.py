@@ -1,14 +1,13 @@
-"""The scratchpad's banks: which instructions may be at work in them at the same time.
+"""The arbiter of the scratchpad's bank ports, which decides which instructions may run at the same time.
 
-Banks are contiguous, equal parts of the scratchpad, each with `bank_ports` ports. An instruction holds one port of
-every bank that its operands and results touch, from its start to its end; it needs no second port where several of
-them lie in one bank.
+Banks are contiguous, equal parts of the scratchpad. Each has `bank_ports` ports. An instruction holds one port of
+every bank that its operands and results touch, from its start to its end. Several operands in one bank share a port.
 
-An instruction asks for its ports when its waits are satisfied, and gets all of them or none. Who gets them is decided
-at the end of a cycle, when everything that happens in the cycle is known: of those who ask the earlier goes first, of
-those of one cycle the unit with the lower number. A later one may begin before an earlier one that still waits if,
-in every bank, its port is one that the earlier ones leave over. So nobody is ever held up by one who asked later, and
-nobody waits forever: who holds ports waits for no ports and ends, and then the first in line has all that it needs.
+An instruction requests its ports when its waits are satisfied. It gets all of them or none. The arbiter decides at the
+end of a cycle, when all requests of the cycle are known. Earlier requests have precedence; requests of the same cycle
+are ordered by unit number. A later request may be granted before an earlier one that still waits, but only if it takes
+no port that the earlier one needs. So no request is ever delayed by a later one. Deadlock is impossible: an instruction
+that holds ports waits for no others, so it ends, and then the first request in line can be granted.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Banks = int
 
 
 def banks_of(region: Region, bank_bytes: int) -> Banks:
-    """The banks of `bank_bytes` in which a region touches at least one byte."""
+    """Return the set of banks, each of `bank_bytes` bytes, in which a region touches at least one byte."""
     first, last = region.address // bank_bytes, (region.end - 1) // bank_bytes
     # A bank between two bytes that are touched is skipped only where a stride reaches over all of it.
     if last - first < 2 or max(region.strides, default=0) <= bank_bytes:
@@ -41,7 +40,11 @@ def banks_of(region: Region, bank_bytes: int) -> Banks:
 
 
 def _banks_of_runs(region: Region, bank_bytes: int) -> Banks:
-    """The same for a region that may skip banks: every step of the long strides begins a run of its own."""
+    """Return the banks of a region whose strides may skip whole banks.
+
+    Strides longer than a bank split the region into separate runs. Shorter ones cannot skip a bank, so they only
+    lengthen the runs.
+    """
     starts, length = np.array([region.address], np.int64), region.counts[-1]
     for count, stride in zip(region.counts, region.strides, strict=False):
         if stride > bank_bytes:
@@ -55,17 +58,17 @@ def _banks_of_runs(region: Region, bank_bytes: int) -> Banks:
 
 
 def banks_used(instruction: Instruction, context: Context, bank_bytes: int) -> Banks:
-    """The banks that an instruction needs a port of."""
-    found = 0
+    """Return the set of banks that an instruction needs a port of."""
+    banks = 0
     for regions in instruction.regions(context):
         for region in regions:
             if region.space == Space.SCRATCHPAD:
-                found |= banks_of(region, bank_bytes)
-    return found
+                banks |= banks_of(region, bank_bytes)
+    return banks
 
 
 class _Wish(NamedTuple):
-    """An instruction of a unit that asks for its ports since a cycle; in order of precedence."""
+    """A unit's request for the ports of its next instruction. Fields are in order of precedence."""
 
     since: int
     unit: int
@@ -73,13 +76,13 @@ class _Wish(NamedTuple):
 
 
 class _Taken:
-    """How often each bank is taken, as sets: level k holds the banks that are taken more than k times."""
+    """The number of ports taken in each bank, as bit sets: level k holds the banks with more than k ports taken."""
 
     def __init__(self, ports: int) -> None:
         self.levels = [0] * ports
 
     def add(self, banks: Banks) -> None:
-        """Take one port of each of some banks."""
+        """Take one port of each of the given banks."""
         levels = self.levels
         for level in range(len(levels) - 1, 0, -1):
             levels[level] |= levels[level - 1] & banks
@@ -87,15 +90,15 @@ class _Taken:
 
     @property
     def full(self) -> Banks:
-        """Banks without a port left."""
+        """The banks that have no free port left."""
         return self.levels[-1]
 
 
 class BankPorts:
-    """Grants the ports of the banks to the units' instructions, one after the other in program order.
+    """The arbiter of the bank ports for one run of a program. Each unit's instructions are served in program order.
 
-    `instructions`, with their units and costs, are those of the whole program. The banks of an instruction are found
-    out when they matter, so where units hardly ever meet that is hardly ever.
+    `instructions`, `units` and `costs` are those of the whole program. The banks of an instruction are computed only
+    when another unit competes for them, because most instructions of most programs never meet a competitor.
     """
 
     def __init__(
@@ -113,7 +116,8 @@ class BankPorts:
         self._bank_bytes = context.hardware.scratchpad_bytes // context.hardware.scratchpad.banks
         self._used: dict[int, Banks] = {}
         order: dict[int, list[int]] = {}
-        # Most completions of each unit by the end of this cycle: what has begun, and what takes no time at all.
+        # Upper limit of each unit's completions by the end of this cycle: the instructions that have started, and
+        # those that take no time at all.
         self._most_done = [0] * len(PRODUCERS)
         for index, (unit, cost) in enumerate(zip(units, costs, strict=True)):
             if unit != Unit.FRONT_END:
@@ -121,7 +125,7 @@ class BankPorts:
                 if not cost.cycles:
                     self._most_done[unit] += 1
         self._plenty = len(order) <= self._ports
-        # Of each unit the instructions after the next one, the next one (-1: none), the one at work.
+        # Per unit: the instructions after the next one, the next one (-1: none), and the running one.
         self._later = {unit: iter(indices) for unit, indices in order.items()}
         self._coming = {unit: next(later, -1) for unit, later in self._later.items()}
         self._holders: dict[int, int] = {}
@@ -129,7 +133,11 @@ class BankPorts:
         self._deciding = False
 
     def ask(self, unit: int) -> simpy.Event | None:
-        """Ports for the next instruction of a unit: None if it has them, else the event that grants them."""
+        """Request the ports of a unit's next instruction. Return None if granted at once, else the event that grants.
+
+        If fewer units than ports exist, or no competitor can start in this cycle, the answer is known before the
+        end of the cycle. Then no event is needed, which saves most of the simulation's events.
+        """
         if self._plenty:
             return None
         if self._surely_free(unit):
@@ -141,7 +149,7 @@ class BankPorts:
         return wish.granted
 
     def release(self, unit: int) -> None:
-        """The instruction of a unit has ended."""
+        """Free the ports of a unit's instruction, which has ended."""
         if self._plenty:
             return
         del self._holders[unit]
@@ -149,17 +157,17 @@ class BankPorts:
             self._decide_later()
 
     def _banks(self, index: int) -> Banks:
-        found = self._used.get(index)
-        if found is None:
-            found = banks_used(self._instructions[index], self._context, self._bank_bytes)
-            self._used[index] = found
-        return found
+        banks = self._used.get(index)
+        if banks is None:
+            banks = banks_used(self._instructions[index], self._context, self._bank_bytes)
+            self._used[index] = banks
+        return banks
 
     def _surely_free(self, unit: int) -> bool:
-        """Whether the next instruction of a unit finds ports whatever else happens in this cycle.
+        """Return whether a unit's next instruction finds free ports whatever else happens in this cycle.
 
-        Every other unit may need those of the instruction that it is at, and those of its next one if that can
-        begin in this cycle; it never needs both at a time.
+        Every other unit is assumed to hold the ports of its running instruction, and those of its next one if that
+        can start in this cycle. The two together count as one port per bank, because a unit runs one at a time.
         """
         rivals = []
         done = self._most_done
@@ -195,7 +203,10 @@ class BankPorts:
             event.callbacks.append(self._decide)
 
     def _decide(self, _: simpy.Event) -> None:
-        """Grant what can be granted. An earlier wish takes its ports from later ones even while it waits."""
+        """Grant every request that can be granted, in order of precedence.
+
+        A request that has to wait still reserves its ports, so that later requests cannot overtake it for them.
+        """
         self._deciding = False
         taken = _Taken(self._ports)
         for index in self._holders.values():

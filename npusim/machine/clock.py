@@ -1,10 +1,11 @@
-"""Clocks: the ports of the memories have one, every core has one, and simulated time is what all of them divide.
+"""Clock domains: every core has a clock, the memory ports have one, and all are multiples of one common tick.
 
-Time is counted in *ticks*, of which every clock's period is a whole number; all clocks have an edge in tick 0. A
-clock is exactly what is written, 333.3 MHz is 3333/10. Where all clocks are equal a tick is a cycle, and there is no
-`Clock`: the environment itself is everybody's time.
+Time is counted in *ticks*. Every clock's period is a whole number of ticks, and all clocks have an edge at tick 0.
+Frequencies are exact decimal fractions, so 333.3 MHz is 3333/10 MHz. If all clocks are equal, a tick is a cycle and
+no `Clock` exists: the SimPy environment itself counts cycles.
 
-Whoever waits for something of another clock goes on at its own next edge, at once if it has one then.
+A process that waits for an event of another clock domain continues at the next edge of its own clock, which may be
+the same instant.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ _LARGEST = int(np.iinfo(np.int64).max)
 
 
 def frequency(clock_mhz: float) -> Fraction:
-    """A clock in MHz as its digits say it, not as binary has it."""
+    """Return a clock frequency in MHz as the exact fraction of its decimal digits, without binary rounding."""
     return Fraction(repr(float(clock_mhz)))
 
 
 def ticks_of(clocks_mhz: Sequence[float]) -> tuple[int, ...]:
-    """Ticks of a cycle of each clock: the smallest whole numbers that are to each other as the periods."""
-    frequencies = [frequency(each) for each in clocks_mhz]
+    """Return the period of each clock in ticks: the smallest whole numbers with the ratios of the periods."""
+    frequencies = [frequency(clock_mhz) for clock_mhz in clocks_mhz]
     common = Fraction(
-        lcm(*(each.numerator for each in frequencies)), gcd(*(each.denominator for each in frequencies))
+        lcm(*(mhz.numerator for mhz in frequencies)), gcd(*(mhz.denominator for mhz in frequencies))
     )
-    return tuple(int(common / each) for each in frequencies)
+    return tuple(int(common / mhz) for mhz in frequencies)
 
 
 class Clock(simpy.Environment):
-    """An environment seen by one of its clocks: `now` and delays are cycles of `ticks` ticks each.
+    """A SimPy environment in one clock domain: `now` and delays are cycles of `ticks` ticks each.
 
-    Processes whose events come from this clock alone are at its edges and need nothing else. After an event of another
-    clock they wait for `edge`, or for what that one's cycles lead to (`after`), before they look at the time.
+    A process whose events all come from this clock is always at one of its edges. After an event of another clock
+    it must wait for `edge` or `after` before it reads the time.
     """
 
     def __init__(self, environment: simpy.Environment, ticks: int) -> None:
@@ -50,7 +51,7 @@ class Clock(simpy.Environment):
 
     @property
     def now(self) -> int:
-        """The cycle that begins now, or next."""
+        """The cycle that begins at this tick or, between two edges, the next one."""
         return -(-int(self._environment.now) // self.ticks)
 
     def schedule(self, event: simpy.Event, priority: EventPriority = NORMAL, delay: float = 0) -> None:
@@ -58,12 +59,13 @@ class Clock(simpy.Environment):
         self._environment.schedule(event, priority, int(delay) * self.ticks)
 
     def edge(self) -> simpy.Event:
-        """The edge of now, or the next one."""
+        """Return an event at this clock's next edge, which may be now."""
         return self._at_edge(0)
 
     def after(self, cycles: int, other: Clock | None) -> simpy.Event:
-        """The edge in which, or the next one after which, `cycles` cycles of another clock have passed from now; of its
-        own if no other is given.
+        """Return an event at this clock's first edge that is at least `cycles` cycles of `other` from now.
+
+        If no other clock is given, the cycles are those of this clock.
         """
         return self._at_edge(cycles * (other or self).ticks)
 
@@ -75,15 +77,15 @@ class Clock(simpy.Environment):
         return event
 
     def of(self, cycles: int, other: Clock) -> int:
-        """The first cycle of this clock that begins no sooner than a cycle of another one."""
+        """Return the first cycle of this clock that begins no sooner than cycle `cycles` of another clock."""
         return -(-cycles * other.ticks // self.ticks)
 
 
 class CoreTime(NamedTuple):
-    """The cycles of a launch on its core in those of the system, both counted from the launch's beginning there.
+    """The conversion of a launch's times from core cycles to system cycles, both counted from the launch's start.
 
-    late:  of the core's first edge behind that beginning, in cycles of the system; below one of the core's.
-    ratio: cycles of the system in one of the core.
+    late:  delay from the launch's start to the core's first edge, in system cycles; less than one core cycle.
+    ratio: system cycles per core cycle.
     """
 
     late: Fraction = Fraction(0)
@@ -91,22 +93,22 @@ class CoreTime(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether the core's clock is the system's."""
+        """Whether the core runs at the system's clock."""
         return self.ratio == 1 and not self.late
 
     def cycle(self, cycle: int) -> int:
-        """The first cycle of the system that begins no sooner than a cycle of the core."""
-        found = self.late + cycle * self.ratio
-        return -(-found.numerator // found.denominator)
+        """Return the first system cycle that begins no sooner than the given core cycle."""
+        exact = self.late + cycle * self.ratio
+        return -(-exact.numerator // exact.denominator)
 
     def cycles(self, cycles: NDArray[np.int64]) -> NDArray[np.int64]:
-        """`cycle` of each, same shape."""
+        """Convert an array of core cycles to system cycles, as `cycle` does; same shape."""
         if self.same or not cycles.size:
             return cycles
         whole = lcm(self.late.denominator, self.ratio.denominator)
         late, ratio = int(self.late * whole), int(self.ratio * whole)
         wide: NDArray[Any] = cycles
         if int(np.abs(cycles).max()) * ratio + late + whole > _LARGEST:
-            wide = cycles.astype(object)
-        found: NDArray[np.int64] = (-((-late - wide * ratio) // whole)).astype(np.int64)
-        return found
+            wide = cycles.astype(object)  # the products would overflow int64
+        system_cycles: NDArray[np.int64] = (-((-late - wide * ratio) // whole)).astype(np.int64)
+        return system_cycles

@@ -1,10 +1,11 @@
-"""A core: a front end, units that each run their own instructions in order, and the scratchpad's banks.
+"""The timed model of a core: a front end, units that each run their instructions in order, and the scratchpad's banks.
 
-All waiting happens here; what an instruction does and occupies is its row's business (`execute`, `cost`).
-One loop serves every unit. Time is counted in whole cycles of the core's clock; where that is not everybody's
-(`npusim.machine.clock`), what comes from a port or from the shared host is taken at the core's next edge. The
-environment and the ports of the memories belong to the system (`npusim.machine.system`), which also says what a core
-runs, and when.
+All waiting is modelled here. What an instruction computes and how long it occupies its unit is defined with the
+instruction (`execute`, `cost`). One loop serves every unit.
+
+Time is counted in whole cycles of the core's clock. If the system has several clocks (`npusim.machine.clock`), events
+of a memory port or of the shared host take effect at the core's next edge. The SimPy environment and the memory ports
+belong to the system (`npusim.machine.system`), which also decides what a core runs and when.
 """
 
 from __future__ import annotations
@@ -43,16 +44,17 @@ Progress = Callable[[int, int], None]
 _PROGRESS_STEP = 64
 
 _ENOUGH = 12
-"""Instructions that are queued or running from which on data goes before further ones at the port.
+"""Number of queued or running instructions at which data transfers get precedence over fetches at the memory port.
 
-While fetches always went first, they delayed the data of what was queued, and on ladders of `queue_depth` and
-`fetch_instructions` (8 networks on 6 presets) 34 steps lost up to 4.3 %; always last, they came too late, up to 11 %
-slower. With 12 no step loses over 0.7 %, with 8 three lose up to 2.3 %; of 4, 6, 8, 10 and 12, 12 is the fastest.
+The value was measured with rising `queue_depth` and `fetch_instructions`, for 8 networks on 6 presets. A larger queue
+or buffer should never be slower. If fetches always go first, they delay the data of queued instructions: 34 steps lost
+up to 4.3 %. If they always go last, instructions come too late: up to 11 % slower. With 12, no step loses more than
+0.7 %; with 8, three steps lose up to 2.3 %. Of 4, 6, 8, 10 and 12, 12 is the fastest.
 """
 
 
 class Loaded(NamedTuple):
-    """A program as a core runs it: decoded, checked, and what each instruction costs on the core's hardware."""
+    """A program that is ready to run on a core: decoded, checked, with the cost of each instruction on its hardware."""
 
     program: Program
     context: Context
@@ -65,16 +67,16 @@ def load(program: Program, hardware: Hardware) -> Loaded:
     instructions = decode_all(program.code)
     validate(program, instructions)
     context = Context(hardware, program.host_calls)
-    return Loaded(program, context, instructions, [each.cost(context) for each in instructions])
+    return Loaded(program, context, instructions, [instruction.cost(context) for instruction in instructions])
 
 
 class Core:
-    """One NPU of a system: it runs one program at a time.
+    """One NPU of a system. It runs one program at a time.
 
-    number: its place in the system, from 0.
-    free:   who may run a program; launches take turns in the order in which they ask.
-    shared: of the units that belong to the system and not to the core, who may use them.
-    clock:  the core's, which `env` is then; None where all clocks of the system are equal.
+    number: index of the core in the system, from 0.
+    free:   the lock that a launch holds while it runs; launches get it in the order in which they request it.
+    shared: locks of the units that belong to the system, such as the host.
+    clock:  the core's clock, which is then also `env`; None if all clocks of the system are equal.
     """
 
     def __init__(
@@ -96,12 +98,12 @@ class Core:
 
     @cached_property
     def timings(self) -> Mapping[Space, PortTiming]:
-        """The ports of the memories in cycles of the core."""
+        """The timing of each memory's port, in cycles of this core."""
         return {space: self.hardware.port_timing(space) for space in self.ports}
 
     @cached_property
     def scratchpad(self) -> NDArray[np.uint8]:
-        """Its bytes, where programs are executed with data; they stay from one launch to the next."""
+        """The content of the scratchpad in runs with data. It stays from one launch to the next."""
         return np.zeros(self.hardware.scratchpad_bytes, np.uint8)
 
     def launch(
@@ -111,18 +113,18 @@ class Core:
         progress: Progress | None = None,
         bases: Mapping[Space, int] = MappingProxyType({}),
     ) -> Launch:
-        """Begin to run a program, from its first instruction on; `Launch.done` says when all of it is complete.
+        """Start a program at its first instruction. The event `Launch.done` fires when all of it is complete.
 
-        bases: the address of each memory that the program's addresses count from, the beginning of a row; 0 where
-               none is given. Time does not depend on which.
+        bases: byte address in each memory from which the program's addresses count; must be the start of a row.
+               0 if none is given. The run time does not depend on it.
         """
         return Launch(self, loaded, memory, progress, bases)
 
 
 class Launch:
-    """One run of a program on a core. Completions, cycles and addresses count from its own beginning.
+    """One run of a program on a core. Completions, cycles and addresses count from the start of the launch.
 
-    done: the event of its last completion.
+    done: the event that fires when the last instruction completes.
     """
 
     def __init__(
@@ -167,7 +169,7 @@ class Launch:
         self.fetch_done = self.env.event()
         self.fetch_room = self.env.event()
         self.next_dispatch = 0
-        # Action counts per layer; the last entry is the front end's own.
+        # Action counts per layer. The last entry counts the front end's own actions.
         self.accounts: list[dict[str, int]] = [{} for _ in range(len(self.program.layers) + 1)]
         self._begin(set(units) - {Unit.FRONT_END})
 
@@ -183,9 +185,10 @@ class Launch:
     # Front end: fetch, decode and dispatch in program order.
 
     def _fetch(self) -> Generator[simpy.Event, Any, None]:
-        """Ask for one instruction after the other, while fewer than the buffer holds are asked for and not dispatched.
+        """Fetch instructions in program order, as long as the fetch buffer has room for one more.
 
-        Each is usable one latency after its last burst; a burst that two share is read once.
+        The buffer holds instructions that are requested but not yet dispatched. Each is usable one memory latency
+        after its last burst. A burst that two instructions share is read once.
         """
         most = self.hardware.front_end.fetch_instructions
         space, port = self.code_space, self.ports[self.code_space]
@@ -208,10 +211,11 @@ class Launch:
                 self.fetch_done.succeed()
 
     def _short_of_instructions(self) -> bool:
-        """Whether so few instructions wait in queues or run that units may soon have none."""
+        """Return whether so few instructions are queued or running that units may soon run out of them."""
         return self.next_dispatch - self.completed < _ENOUGH
 
     def _dispatch(self) -> Generator[simpy.Event, Any, None]:
+        """Decode fetched instructions in program order and append each to the queue of its unit."""
         decode = self.hardware.front_end.decode_cycles
         depth = self.hardware.front_end.queue_depth
         for index, instruction in enumerate(self.instructions):
@@ -240,6 +244,7 @@ class Launch:
                 self.fetch_room.succeed()
 
     def _barrier(self, index: int) -> Generator[simpy.Event, Any, None]:
+        """Run an instruction of the front end itself, which stops dispatch until its waits are satisfied."""
         self.dispatched[index] = self.at_head[index] = self.env.now
         yield from self._await(index)
         self.ready[index] = self.started[index] = self.env.now
@@ -251,7 +256,11 @@ class Launch:
     # Units.
 
     def _unit(self, unit: Unit) -> Generator[simpy.Event, Any, None]:
-        """Take instructions from the queue; wait, get ports, read, be busy, write, count."""
+        """Run the instructions of one unit in order.
+
+        For each: wait for other units, acquire bank ports, read operands, be busy, write results, signal completion.
+        Operands are read at the start and results written at the end, so that a missing wait gives wrong bytes.
+        """
         env, queue, shared = self.env, self.queues[unit], self.core.shared.get(unit)
         while True:
             if not queue:
@@ -269,8 +278,8 @@ class Launch:
             if ports is not None:
                 yield ports
             if shared is not None:
-                turn = shared.request()
-                yield turn
+                lock = shared.request()
+                yield lock
                 if self.clock is not None:
                     yield self.clock.edge()
             self.started[index] = env.now
@@ -287,19 +296,19 @@ class Launch:
             del self.current[unit]
             self.banks.release(unit)
             if shared is not None:
-                shared.release(turn)
+                shared.release(lock)
             self._complete(unit)
             self._count(index)
 
     def _execute(self, index: int, memory: Memory) -> list[Write]:
-        """What an instruction will write. Raises SimulationError, with its layer, for operands that make no sense."""
+        """Return what an instruction will write. Raises SimulationError, naming the layer, for invalid operands."""
         try:
             return self.instructions[index].execute(memory)
         except OperandFault as fault:
             raise SimulationError(f"{self.program.layer_name(index)}: {fault}") from None
 
     def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
-        """Until every unit has completed as many instructions as the waits say."""
+        """Wait until every unit named in an instruction's waits has completed that many instructions."""
         for number, count in self.instructions[index].waits:
             producer = PRODUCERS[number]
             if self.completions[producer] < count:
@@ -309,11 +318,11 @@ class Launch:
                 self.blocked_by[index] = producer
 
     def _stream(self, unit: Unit, cost: Cost, account: dict[str, int]) -> Generator[simpy.Event, Any, None]:
-        """Set up, pass the ports of the memories, and end no sooner than the scratchpad side does.
+        """Run a DMA transfer: setup, then the grants at the memory ports, ending no sooner than the scratchpad side.
 
-        Data is cut through, burst by burst: reads reach their destination one latency of the memory after their last
-        grant if the scratchpad side keeps up (`npusim.machine.pacing`); a copy with a port on both sides reads
-        everything before it writes.
+        Data is passed on burst by burst (cut-through). A read reaches its destination one memory latency after its
+        last grant, if the scratchpad side keeps up (`npusim.machine.pacing`). A copy between two memories behind
+        ports reads everything before it writes.
         """
         env = self.env
         begin = int(env.now)
@@ -333,7 +342,10 @@ class Launch:
             yield env.timeout(rest)
 
     def _pace(self, cost: Cost, region: Region, write: bool, begin: int) -> Pace:
-        """What the scratchpad side of a transfer that began in cycle `begin` asks of the other side, in its cycles."""
+        """Return the limits that the scratchpad side sets for a transfer's grants, in cycles of the memory port.
+
+        begin: the core's cycle in which the transfer's setup started.
+        """
         if cost.beats is None:
             return UNPACED
         port = self.ports[region.space]
@@ -346,6 +358,7 @@ class Launch:
         return Pace(*(column and [of_port(cycles, mine) for cycles in column] for column in asked))
 
     def _complete(self, unit: Unit) -> None:
+        """Count a completion of a unit and wake the instructions that waited for it."""
         completed = self.completions[unit] = self.completions[unit] + 1
         gates = self.gates[unit]
         if gates:
@@ -356,6 +369,7 @@ class Launch:
                     event.succeed()
 
     def _count(self, index: int) -> None:
+        """Count a completed instruction of the program. End the launch after the last one."""
         self.completed += 1
         if self.next_dispatch - self.completed == _ENOUGH - 1:
             self.ports[self.code_space].hurry()
@@ -371,11 +385,11 @@ class Launch:
         return f'instruction {index} ({self.instructions[index].mnemonic}, layer "{layer}")'
 
     def deadlock(self) -> str:
-        """Who waits for whom, when nothing happens any more and the launch is not done.
+        """Describe who waits for whom, for a launch that is not done although no events are left.
 
-        Nobody waits for ports of a bank: who holds some ends.
+        Bank ports are never the cause, because an instruction that holds some always ends.
         """
-        found = []
+        waiting = []
         stuck = dict(self.current)
         front = self.next_dispatch
         if front < len(self.instructions):
@@ -384,21 +398,24 @@ class Launch:
                 stuck[unit] = front
             else:
                 queue = UNIT_NAMES[unit]
-                found.append(f"the front end with {self._name(front)} waits for room in the queue of {queue}")
+                waiting.append(
+                    f"the front end with {self._name(front)} waits for room in the queue of {queue}"
+                )
         for unit, index in stuck.items():
             for number, count in self.instructions[index].waits:
                 producer = PRODUCERS[number]
                 if self.completions[producer] < count:
-                    found.append(
+                    waiting.append(
                         f"{UNIT_NAMES[unit]} with {self._name(index)} waits for {UNIT_NAMES[producer]} "
                         f"to complete {count} instructions, it has completed {self.completions[producer]}"
                     )
         left = len(self.instructions) - self.completed
-        return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(found)
+        return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(waiting)
 
     def _transfers(self) -> tuple[Transfer, ...]:
-        """What passed the ports meanwhile, by the cycle in which it began, in times of the launch; of other cores only
-        that something did.
+        """Return the transfers at the memory ports during the launch, by start cycle, in cycles of the launch.
+
+        Transfers of other cores are all named `OTHER_CORE`.
         """
         transfers = [
             transfer
@@ -420,12 +437,12 @@ class Launch:
         )
 
     def _own(self, cycle: int, space: Space) -> int:
-        """The core's cycle in which it sees what happens in a cycle of the port of a memory."""
-        theirs = self.ports[space].clock
-        return cycle if self.clock is None or theirs is None else self.clock.of(cycle, theirs)
+        """Return the core cycle in which the core sees an event of the given cycle at a memory's port."""
+        port_clock = self.ports[space].clock
+        return cycle if self.clock is None or port_clock is None else self.clock.of(cycle, port_clock)
 
     def result(self) -> Execution:
-        """The timeline and the counts of a launch that is done; to be asked once."""
+        """Return the timeline and the counts of a launch that is done. Call it only once: it shifts the times."""
         for column in (self.dispatched, self.at_head, self.ready, self.started, self.ended):
             column -= self.begin
         trace = Trace(
@@ -454,7 +471,7 @@ class Launch:
         )
 
     def _layer_actions(self) -> tuple[dict[str, int], ...]:
-        """Counts per layer: those of the memories, booked by their ports, and those of the instructions."""
+        """Return the action counts per layer: memory actions, counted by the ports, plus those of the instructions."""
         counts = self.accounts
         for layer, cost in zip(self.program.layer_of.tolist(), self.costs, strict=True):
             target = counts[layer]

@@ -1,8 +1,11 @@
-"""The order of what happens within one cycle.
+"""The order of events within one cycle.
 
-First everything ends that ends in the cycle, is counted, dispatched and starts, in any order. Then the ports of the
-scratchpad's banks are granted, and what is granted starts as well; last the ports of the memories decide whom they
-serve next. So each decision is made once all who ask in its cycle have asked, and depends on nothing but who they are.
+1. Instructions that end in the cycle end and are counted; others are dispatched and start, in any order.
+2. The scratchpad's bank ports are granted, and the instructions that got them start.
+3. The memory ports choose the transfer to serve next.
+
+So each arbiter decides after all requests of its cycle have arrived, and its decision depends only on these requests,
+not on the order of simulation events.
 """
 
 from __future__ import annotations
@@ -11,13 +14,13 @@ import simpy
 from simpy.events import EventPriority
 
 BANK_PORTS_DECIDE = EventPriority(2)
-"""Behind SimPy's own priorities, 0 and 1."""
+"""Runs after all events of SimPy's own priorities, 0 (urgent) and 1 (normal), in the same cycle."""
 
 MEMORY_PORTS_DECIDE = EventPriority(3)
 
 
 class Settled(simpy.Event):
-    """An event `delay` cycles from now, behind everything of a smaller priority that happens in that cycle."""
+    """An event `delay` cycles from now, after all events of that cycle with a smaller priority number."""
 
     def __init__(self, env: simpy.Environment, priority: EventPriority, delay: int = 0) -> None:
         self.env = env

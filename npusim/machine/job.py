@@ -1,4 +1,4 @@
-"""A job: an executable with its data on the cores of a system, step by step."""
+"""A job runs an executable with its data on the cores of a system, step by step."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from npusim.machine.core import Launch as LaunchOnCore
 from npusim.machine.trace import Execution
 
 MOST_TURNS = 10_000
-"""Turns after which a WHILE that still goes on is given up."""
+"""Iterations after which a WHILE loop that has not ended is reported as an error."""
 
 
 class Bindings(NamedTuple):
     """The data of a job.
 
     inputs: one array per input of the executable, in its dtype and shape.
-    states: one array or None per state, None begins as its program has it; None for all: all do.
-    host_functions: what the host computes, by operator.
+    states: one array or None per state. None starts with the initial value from the program, for one state or all.
+    host_functions: the functions that the host computes, by operator.
     """
 
     inputs: Sequence[Array]
@@ -56,7 +56,7 @@ class Bindings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be run, and how: the arguments of `npusim.machine.system.System.submit`."""
+    """The arguments of `npusim.machine.system.System.submit`: an executable, its data and its schedule."""
 
     executable: Executable
     bindings: Bindings | None = None
@@ -73,11 +73,11 @@ class Order:
 class Part:
     """One launch of a job: a program on a core.
 
-    step:        what it does of the executable.
-    asked_cycle, start_cycle: cycles of the system in which the core was asked for and given.
-    execution:   in cycles of the core, from its first edge behind the start on.
-    time:        these in cycles of the system.
-    bases:       the address of each memory that the program's addresses count from.
+    step:        the step of the executable that the launch performs.
+    asked_cycle, start_cycle: system cycles in which the core was requested and granted.
+    execution:   timeline and counts in core cycles, from the core's first edge after the start.
+    time:        the conversion of these times to system cycles.
+    bases:       byte address in each memory from which the program's addresses count.
     """
 
     step: Step
@@ -91,17 +91,16 @@ class Part:
 
     @property
     def end_cycle(self) -> int:
-        """The cycle of the system that has seen its last completion."""
+        """The first system cycle after the launch's last completion."""
         return self.start_cycle + self.time.cycle(self.execution.cycles)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the executable of a job, from the begin of its first launch to the end of its last one, in cycles
-    of the system.
+    """One run of a job's executable, from the start of its first launch to the end of its last; in system cycles.
 
-    parts:     its launches, in order; transfers and decisions are launches too.
-    decisions: what was decided, in order, by name: 1 or 0 for an IF, the turns of a WHILE when it has ended.
+    parts:     its launches, in order; transfers between cores and decisions are launches too.
+    decisions: (name, result) in order: 1 or 0 for an IF, the number of iterations for a WHILE.
     outputs, states: one array per output and state of the executable; None and () without data.
     """
 
@@ -114,21 +113,21 @@ class Run:
 
     @property
     def cycles(self) -> int:
-        """From start to end, waiting for cores between launches included."""
+        """Cycles from start to end, including waits for cores between launches."""
         return self.end_cycle - self.start_cycle
 
     @property
     def waiting_cycles(self) -> int:
-        """Cycles in which its launches waited for cores that others had, the first one's wait included."""
+        """Cycles in which the run's launches, including the first, waited for busy cores."""
         return sum(part.start_cycle - part.asked_cycle for part in self.parts)
 
 
 class Job:
-    """A submitted order, and what comes of it.
+    """A submitted order and its results.
 
-    runs:   its runs so far, one per repetition.
-    holds_scratchpad: inputs or outputs lie in the scratchpad of its core, so that it needs the core for itself.
-    launch: the launch that is under way; None between launches.
+    runs:   the completed runs, one per repetition.
+    holds_scratchpad: inputs or outputs are placed in the scratchpad of the core, so no other job may use the core.
+    launch: the running launch; None between launches.
     """
 
     def __init__(self, order: Order, cores: Sequence[Core]) -> None:
@@ -159,7 +158,10 @@ class Job:
         self._memories: dict[int, Memory] = {}
 
     def process(self, bases: Mapping[Space, int]) -> Generator[simpy.Event, Any, None]:
-        """Run in the memories from their addresses `bases` on, beginnings of rows."""
+        """Run all repetitions of the job as a SimPy process.
+
+        bases: byte address in each memory at which the job's part begins; must be the start of a row.
+        """
         order, self._bases = self.order, bases
         if order.at:
             yield self._env.timeout(order.at)
@@ -184,7 +186,7 @@ class Job:
     # Before anything runs.
 
     def _load(self, step: Step) -> None:
-        """Decode and check the program of a step for its core, unless that is done."""
+        """Decode and check the program of a step for its core, if not done before."""
         number = self._number(step)
         if step.core >= len(self._cores):
             raise SimulationError(
@@ -195,10 +197,11 @@ class Job:
             self._loaded[key] = load(self._linked.programs[number], self._cores[step.core].hardware)
 
     def _number(self, step: Step) -> int:
+        """Return the index of a step's program: a compiled one, or the glue code of a transfer or decision."""
         return step.program if isinstance(step, Launch) else self._linked.glue[step]
 
     def _check_data(self) -> None:
-        """Raises SimulationError for data that do not fit, and for decisions that nobody takes."""
+        """Raise SimulationError for data of a wrong shape or type and for decisions with unknown names."""
         executable, bindings = self.order.executable, self.order.bindings
         if bindings is not None:
             check_values("input", [place.tensor for place in executable.inputs], bindings.inputs)
@@ -214,7 +217,7 @@ class Job:
     # Data.
 
     def _bind(self) -> None:
-        """Lay the programs' memories over that of the job, and store what is given."""
+        """Allocate the job's memories, map each program's memories onto them and store inputs and states."""
         bindings, executable, linked = self.order.bindings, self.order.executable, self._linked
         if bindings is None:
             return
@@ -238,10 +241,12 @@ class Job:
                 self._whole.store(self._absolute(place), value)
 
     def _absolute(self, place: Place) -> Placement:
+        """Return the placement of a tensor in the job's memories instead of its program's."""
         tensor = place.tensor
         return Placement(tensor.name, tensor.type, self._linked.address(place), tensor.space)
 
     def _results(self) -> tuple[tuple[Array, ...] | None, tuple[Array, ...]]:
+        """Return the outputs and the states of a run; None and () without data."""
         if self._whole is None:
             return None, ()
         executable = self.order.executable
@@ -251,9 +256,10 @@ class Job:
     # Steps.
 
     def _take(self, steps: Sequence[Step]) -> Generator[simpy.Event, Any, None]:
+        """Run steps one after the other, following the branches of IF steps."""
         for step in steps:
             if isinstance(step, While):
-                yield from self._turns(step)
+                yield from self._loop(step)
                 continue
             yield from self._launch(step)
             if isinstance(step, If):
@@ -261,40 +267,44 @@ class Job:
                 self._decisions.append((step.name, int(holds)))
                 yield from self._take(step.then if holds else step.otherwise)
 
-    def _turns(self, step: While) -> Generator[simpy.Event, Any, None]:
-        turns, most = 0, self.order.most_turns
+    def _loop(self, step: While) -> Generator[simpy.Event, Any, None]:
+        """Run a WHILE loop: test, decide, body. Raises SimulationError after too many iterations."""
+        iterations, most = 0, self.order.most_turns
         while True:
             yield from self._take(step.test)
             yield from self._launch(step)
-            if not self._holds(step, turns):
+            if not self._holds(step, iterations):
                 break
-            if turns == most:
+            if iterations == most:
                 raise SimulationError(
-                    f'{self.order.executable.name}: "{step.name}" still goes on after {most} turns'
+                    f'{self.order.executable.name}: "{step.name}" still goes on after {most} iterations'
                 )
             yield from self._take(step.body)
-            turns += 1
-        self._decisions.append((step.name, turns))
+            iterations += 1
+        self._decisions.append((step.name, iterations))
 
-    def _holds(self, step: If | While, turns: int) -> bool:
-        """Whether the condition of a step holds; without data, whether it is said to do so more than `turns` times."""
+    def _holds(self, step: If | While, iterations: int) -> bool:
+        """Return whether the condition of a step holds after a number of loop iterations (0 for an IF).
+
+        Without data the answer comes from the order's `decisions`. Raises SimulationError if the name is missing.
+        """
         if self._whole is not None:
             return bool(self._whole.bytes_of(self._absolute(step.condition))[0])
-        said = self.order.decisions.get(step.name)
-        if said is None:
-            what = "1 or 0" if isinstance(step, If) else "its number of turns"
+        decision = self.order.decisions.get(step.name)
+        if decision is None:
+            expected = "1 or 0" if isinstance(step, If) else "its number of iterations"
             raise SimulationError(
                 f'{self.order.executable.name}: what "{step.name}" decides depends on data; '
-                f"without data, decisions must say it: {what}"
+                f"without data, decisions must say it: {expected}"
             )
-        return said > turns
+        return decision > iterations
 
     def _launch(self, step: Step) -> Generator[simpy.Event, Any, None]:
-        """Wait for the core, and run the program of a step on it."""
+        """Wait for the core of a step, run the step's program on it and record the launch."""
         number, core = self._number(step), self._cores[step.core]
         asked = int(self._env.now)
-        with core.free.request() as turn:
-            yield turn
+        with core.free.request() as lock:
+            yield lock
             start = int(self._env.now)
             memory = self._memories.get(number)
             if memory is not None:
@@ -315,7 +325,11 @@ class Job:
         self.launch = None
 
     def _time(self, core: Core, begin: int, start: int) -> CoreTime:
-        """The times of a launch that begins in cycle `begin` of its core, given in cycle `start` of the system."""
+        """Return the time conversion of a launch.
+
+        begin: the core cycle in which it starts.
+        start: the system cycle in which it got the core.
+        """
         if core.clock is None or self._clock is None:
             return CoreTime()
         ratio = Fraction(core.clock.ticks, self._clock.ticks)
@@ -323,7 +337,7 @@ class Job:
 
 
 def _chosen(order: Order, cores: Sequence[Core]) -> tuple[Core, ...]:
-    """The core of the system for each core of the executable."""
+    """Return the system's core for each core that the executable names. Raises SimulationError for unknown cores."""
     numbers = range(len(cores)) if order.cores is None else order.cores
     for number in numbers:
         if not 0 <= number < len(cores):

@@ -1,17 +1,21 @@
-"""The port of a memory, such as the DRAM: who gets it when, and for how long.
+"""The port of a memory such as the DRAM: it arbitrates between transfers and models bursts and row misses.
 
-A transfer is cut into *grants*: up to `grant_bytes` within one row. DMA channels take turns, one grant each, those of
-all cores alike. An instruction fetch goes before all of them while its core runs short of instructions, and behind all
-of them otherwise: fetched earlier than needed, instructions would only delay the data that the ones before wait for.
-A grant pays the row miss when its bank has another row open than the one it needs, then its bursts at the port's
-bandwidth, rounded up to whole cycles. Who is next is decided when a grant ends, among all who asked up to and including
-that cycle; of those who asked in the same cycle the lower core goes first, of one core the lower channel.
-When a grant begins, one row is opened ahead beside it: the next row of the first channel in line, or of the one
-behind it, and so on, at last the row that the transfer under way needs behind the one it is in. Left out are rows that
-are open, and those in whose bank is a row that the transfer under way or one in line needs now or next. With one bank
-there is none.
-While only one requester is active its grants are served in one event; a newcomer takes over at the next grant
-boundary, exactly as if each had been an event.
+Arbitration. A transfer is cut into *grants* of up to `grant_bytes` within one row. The DMA channels of all cores are
+served round robin, one grant each. An instruction fetch has precedence over all channels while its core runs short of
+instructions. Otherwise it comes after all channels, because instructions that are fetched too early only delay the
+data of the instructions before them. The next grant is chosen when one ends, among all requests up to and including
+that cycle. Requests of the same cycle are ordered by core, then by channel.
+
+Timing. A grant pays the row miss if its bank has another row open. Then its bursts pass at the port's bandwidth,
+rounded up to whole cycles.
+
+Rows opened ahead. When a grant begins, one further row is opened in parallel in another bank. The candidates are the
+next row of each waiting channel in order, then the next row of the running transfer. Skipped are rows that are open,
+and rows whose bank holds a row that the running transfer or a waiting one needs now or next. With one bank, no row is
+opened ahead.
+
+Simulation speed. While only one requester is active, all of its grants are served in one event. A newcomer takes over
+at the next grant boundary, exactly as if each grant had been an event.
 """
 
 from __future__ import annotations
@@ -39,17 +43,18 @@ from npusim.machine.trace import Transfer
 
 
 class Grants(NamedTuple):
-    """A transfer cut into grants: the row of each and its bursts."""
+    """A transfer cut into grants: the memory row of each grant and its number of bursts."""
 
     rows: list[int]
     bursts: list[int]
 
 
 class Pace(NamedTuple):
-    """What the other side of a transfer asks of its grants; see `npusim.machine.pacing`. One entry per grant.
+    """The limits that the scratchpad side sets for a transfer, one entry per grant (see `npusim.machine.pacing`).
 
-    not_before: cycle before which a grant does not end, as its data comes too late; None without such.
-    landing:    cycles from the beginning of a grant's first burst until the other side can have finished; or None.
+    not_before: earliest end cycle of each grant of a store, set by the arrival of its data; None without a limit.
+    landing:    cycles from the start of each grant's first burst until the scratchpad side can have finished a load;
+                None without a limit.
     """
 
     not_before: list[int] | None = None
@@ -60,7 +65,7 @@ UNPACED = Pace()
 
 
 def run_starts(region: Region) -> NDArray[np.int64]:
-    """Start addresses of the contiguous runs of a region, in transfer order."""
+    """Return the start addresses of a region's contiguous runs, in transfer order."""
     starts = np.array([region.address], np.int64)
     for count, stride in zip(region.counts, region.strides, strict=False):
         starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
@@ -68,7 +73,7 @@ def run_starts(region: Region) -> NDArray[np.int64]:
 
 
 def cut(region: Region, timing: PortTiming) -> Grants:
-    """The grants of a region. A burst that two consecutive runs share is transferred once."""
+    """Cut a region into grants. A burst that two consecutive runs share is transferred once."""
     if not region.strides:
         return _cut_dense(region, timing)
     starts = run_starts(region)
@@ -94,7 +99,7 @@ def cut(region: Region, timing: PortTiming) -> Grants:
 
 
 def _cut_dense(region: Region, timing: PortTiming) -> Grants:
-    """The grants of one contiguous run; they are aligned to `grant_bytes`, which divides the row."""
+    """Cut one contiguous run into grants, which are aligned to `grant_bytes`, a divisor of the row size."""
     per_grant = timing.grant_bytes // timing.burst_bytes
     grants_per_row = timing.row_bytes // timing.grant_bytes
     first, last = region.address // timing.burst_bytes, (region.end - 1) // timing.burst_bytes
@@ -107,7 +112,10 @@ def _cut_dense(region: Region, timing: PortTiming) -> Grants:
 
 
 class Requester(NamedTuple):
-    """Who asks, in order of precedence: a unit of a core, by name, for a program that begins in a row of the memory."""
+    """The source of a request: a unit of a core, and the memory row at which its program's addresses begin.
+
+    Fields are in order of precedence.
+    """
 
     core: int
     name: str
@@ -115,11 +123,11 @@ class Requester(NamedTuple):
 
 
 _IN_LINE = (-1,)
-"""The order of a transfer that has had a turn: nobody who asks later stands before it."""
+"""The sort key of a transfer that has had a grant: no later request is inserted before it."""
 
 
-class _Stretch(NamedTuple):
-    """Grants of a request from `first` up to `stop`, each of which ends in `ends` of the request plus `late`."""
+class _Segment(NamedTuple):
+    """The grants of a request from `first` up to `stop`, each of which ends at the request's `ends` plus `late`."""
 
     first: int
     stop: int
@@ -127,13 +135,15 @@ class _Stretch(NamedTuple):
 
 
 class _Request:
-    """A transfer on its way: its grants, the next one, whom it is accounted to, and the event that ends it.
+    """A running or waiting transfer, with running sums that give the end of any of its grants without a loop.
 
-    Sums up to and including each grant: bursts `passed`, and the cycles to its `ends`, all as if each of the `visits`,
-    grants that come into another row, paid what it does in the long run: the row miss if there is one bank, else
-    nothing. `landings` are those of the pace, but after the end of each grant instead of the beginning of its first
-    burst.
-    settles: visits after which they do pay that; None if they need not.
+    passed:   bursts up to and including each grant.
+    ends:     cycles up to the end of each grant, if every row change costs what it does in the steady state: the row
+              miss with one bank, nothing with several, because rows are then opened ahead.
+    visits:   the grants that enter another row than the one before.
+    landings: the pace's `landing`, counted from the end of each grant instead of the start of its first burst.
+    settles:  number of visits after which the steady state is reached; None if it may never be.
+    account:  the action counts to which bytes and row activations are added.
     """
 
     __slots__ = (
@@ -169,6 +179,7 @@ class _Request:
     ) -> None:
         self.requester = requester
         self.rows, bursts = grants
+        # `burst_cycles` is a rounded float: without the tolerance, a whole number of cycles could become one too many.
         cycles_of = {number: ceil(number * timing.burst_cycles - 1e-9) for number in set(bursts)}
         cycles = list(map(cycles_of.__getitem__, bursts))
         self.passed = list(accumulate(bursts))
@@ -189,8 +200,11 @@ class _Request:
         self.landed = 0
 
     def _settles(self, timing: PortTiming) -> int | None:
-        """One bank always pays. Of several, each has a row of a walk from row to row after as many visits; from then
-        on each row opens with the one before it, and in time if that is visited for as long as it takes.
+        """Return the number of row visits after which each further visit costs the same; None if unknown.
+
+        With one bank every visit pays the row miss, so it is one. With several banks, a transfer through consecutive
+        rows has opened a row in every bank after as many visits. From then on each row is opened while the one
+        before it is visited, and is ready in time if every visit takes at least `miss_cycles`.
         """
         if self.pace.not_before is not None:
             return None
@@ -203,66 +217,66 @@ class _Request:
         return timing.banks if rising and long_enough else None
 
     def wants(self) -> tuple[int, ...]:
-        """The row of the next grant, and that of the first one behind it in another row, if there is one."""
+        """Return the row of the next grant and, if there is one, the next different row after it."""
         behind = bisect_right(self.visits, self.next)
         further = (self.rows[self.visits[behind]],) if behind < len(self.visits) else ()
         return self.rows[self.next], *further
 
-    def pass_alone(self, stop: int, now: int, rows: OpenRows) -> list[_Stretch]:
-        """How the grants from the next one up to `stop` pass, beginning now with nobody in line.
+    def pass_alone(self, stop: int, now: int, rows: OpenRows) -> list[_Segment]:
+        """Return the timing of the grants from the next one up to `stop` if no other request interferes.
 
-        The rows that are opened, in time and ahead, are in `rows` then.
+        rows: the open rows at cycle `now`; updated with all rows that the grants open, on demand and ahead.
         """
-        found: list[_Stretch] = []
+        segments: list[_Segment] = []
         visits, first, seen, begin = self.visits, self.next, 0, now
-        visit = bisect_right(visits, first)  # the one behind
+        visit = bisect_right(visits, first)  # the visit after the current one
         last_visit = bisect_right(visits, stop - 1)
         while first < stop:
             if seen == self.settles and visit < last_visit:
-                # The same from here on, as far as the last visit.
+                # In the steady state every visit is alike: skip to the last one at once.
                 target = visits[last_visit - 1]
                 rows.skip(self.rows[target], self.rows[target - 1], last_visit - visit)
-                found.append(_Stretch(first, target, found[-1].late))
-                first, visit, begin = target, last_visit, self.ends[target - 1] + found[-1].late
+                segments.append(_Segment(first, target, segments[-1].late))
+                first, visit, begin = target, last_visit, self.ends[target - 1] + segments[-1].late
             last = min(visits[visit], stop) if visit < len(visits) else stop
             ready = rows.need(self.rows[first], begin)
             if visit < len(visits):
                 rows.open_ahead(self.rows[visits[visit]], begin, (self.rows[first],))
-            found += self.stretches(first, last, ready)
+            segments += self.segments(first, last, ready)
             first, visit, seen = last, visit + 1, seen + 1
-            begin = self.ends[last - 1] + found[-1].late
-        return found
+            begin = self.ends[last - 1] + segments[-1].late
+        return segments
 
-    def stretches(self, first: int, stop: int, ready: int) -> list[_Stretch]:
-        """How the grants of a visit pass whose row is ready in a cycle."""
+    def segments(self, first: int, stop: int, ready: int) -> list[_Segment]:
+        """Return the timing of the grants `first` up to `stop` of one row that is open from cycle `ready` on."""
         before = self.ends[first - 1] if first else 0
         comes = not first or self.rows[first] != self.rows[first - 1]
         late = ready - before - comes * self.paid
         if self.pace.not_before is None:
-            return [_Stretch(first, stop, late)]
-        found = []
+            return [_Segment(first, stop, late)]
+        paced = []
         for grant in range(first, stop):
             late = max(late, self.pace.not_before[grant] - self.ends[grant])
-            found.append(_Stretch(grant, grant + 1, late))
-        return found
+            paced.append(_Segment(grant, grant + 1, late))
+        return paced
 
-    def end(self, stretches: list[_Stretch]) -> int:
-        """When the last grant of stretches ends."""
-        return self.ends[stretches[-1].stop - 1] + stretches[-1].late
+    def end(self, segments: list[_Segment]) -> int:
+        """Return the cycle in which the last grant of the segments ends."""
+        return self.ends[segments[-1].stop - 1] + segments[-1].late
 
-    def under_way(self, stretches: list[_Stretch], cycle: int) -> int:
-        """The first grant that does not end before a cycle; the last one if all do."""
-        for first, stop, late in stretches:
+    def under_way(self, segments: list[_Segment], cycle: int) -> int:
+        """Return the first grant that does not end before a cycle; the last one if all do."""
+        for first, stop, late in segments:
             if self.ends[stop - 1] + late >= cycle:
                 return bisect_left(self.ends, cycle - late, first, stop)
-        return stretches[-1].stop - 1
+        return segments[-1].stop - 1
 
 
 class MemoryPort:
     """The port of one memory as a SimPy process.
 
-    clock: the port's, which `env` is then, among others; None where all clocks of the system are equal. Who asks
-           between two of its edges is heard at the later one.
+    clock: the port's clock, which is then also `env`; None if all clocks of the system are equal. A request between
+           two of its edges takes effect at the later one.
     """
 
     def __init__(
@@ -294,14 +308,15 @@ class MemoryPort:
         pace: Pace = UNPACED,
         urgent: Callable[[], bool] | None = None,
     ) -> simpy.Event:
-        """Queue a transfer. Its bytes (whole bursts) and row activations are added to `account`; the addresses of the
-        region count from the requester's first row.
+        """Queue a transfer and return the event of its end.
 
-        urgent: of an instruction fetch, whether it goes before all channels; asked whenever a grant is given. Who
-                changes it from no to yes calls `hurry`.
+        The event fires when the last byte has passed. Its value is the cycle in which, by `pace.landing`, the
+        scratchpad side can have finished.
 
-        The event fires when the last byte has passed; its value is the cycle in which, by `pace.landing`, the
-        other side can have finished.
+        region:  addresses count from the requester's first row.
+        account: receives the transfer's bytes (whole bursts) and row activations.
+        urgent:  for an instruction fetch, returns whether it has precedence over all channels. It is called whenever
+                 a grant is given. When its answer becomes true, `hurry` must be called.
         """
         now = int(self.env.now)
         grants = cut(region, self.timing)
@@ -311,18 +326,18 @@ class MemoryPort:
             requester, grants, write, account, self.env.event(), pace, now, self.timing, urgent
         )
         self._line_up(request)
-        # A channel that is served alone goes on where a fetch can wait.
+        # A fetch that is not urgent does not interrupt a channel that is served alone.
         if not self._arrival.triggered and not (self._alone and urgent is not None and not urgent()):
             self._arrival.succeed()
         return request.done
 
     def hurry(self) -> None:
-        """Have the next grant given anew, as a fetch may have become urgent."""
+        """Make the port choose its next grant again, because a fetch may have become urgent."""
         if self._fetches and not self._arrival.triggered:
             self._arrival.succeed()
 
     def _line_up(self, request: _Request) -> None:
-        """To the end of its line, but before higher cores and channels that came in the same cycle."""
+        """Append a request to its queue, but before those of the same cycle from higher cores and channels."""
         line = self._active if request.urgent is None else self._fetches
         place = len(line)
         while place > 0 and line[place - 1].order > request.order:
@@ -330,7 +345,7 @@ class MemoryPort:
         line.insert(place, request)
 
     def _next(self) -> _Request:
-        """Take the next request: a fetch that is urgent, else the first channel, else a fetch."""
+        """Remove and return the next request to serve: an urgent fetch, else the first channel, else a fetch."""
         for fetch in self._fetches:
             if fetch.urgent is not None and fetch.urgent():
                 self._fetches.remove(fetch)
@@ -338,6 +353,7 @@ class MemoryPort:
         return (self._active or self._fetches).popleft()
 
     def _serve(self) -> Generator[simpy.Event, Any, None]:
+        """Serve requests forever: one grant at a time with competitors, else all grants of the request at once."""
         env = self.env
         while True:
             if not self._active and not self._fetches:
@@ -347,16 +363,15 @@ class MemoryPort:
                     yield self.clock.edge()
                 yield Settled(env, MEMORY_PORTS_DECIDE)
             request = self._next()
-            # Beside a channel, fetches that wait are not urgent: `hurry` tells when one is.
+            # Fetches that wait while a channel is served are not urgent. `hurry` reports when one becomes so.
             if self._active or (self._fetches and request.urgent is not None):
                 yield from self._serve_grant(request)
             else:
                 yield from self._serve_alone(request)
             if request.next == len(request.rows):
                 request.done.succeed(request.landed)
-                yield Settled(
-                    env, MEMORY_PORTS_DECIDE
-                )  # whoever asks because this transfer has ended is in time
+                # Wait for requests that the end of this transfer causes in the same cycle: they may come next.
+                yield Settled(env, MEMORY_PORTS_DECIDE)
             elif request.urgent is None:
                 request.order = _IN_LINE
                 self._active.append(request)
@@ -364,18 +379,18 @@ class MemoryPort:
                 self._fetches.appendleft(request)
 
     def _serve_grant(self, request: _Request) -> Generator[simpy.Event, Any, None]:
-        """Serve one grant, while others are in line."""
+        """Serve one grant of a request while other requests wait."""
         start, stop, before = int(self.env.now), request.next + 1, self._rows.opened
         ready = self._rows.need(request.rows[request.next], start)
         self._count_opened(request, self._rows.opened - before)
         if self.timing.banks > 1:
             self._open_ahead(request, start)
-        passed = request.stretches(request.next, stop, ready)
+        passed = request.segments(request.next, stop, ready)
         yield self._end(request, stop, request.end(passed))
         self._account(request, start, passed)
 
     def _open_ahead(self, request: _Request, now: int) -> None:
-        """Open a row beside a grant: of those in line, or what its own transfer needs next."""
+        """Open one row in parallel to a grant: one that a waiting request needs, else the transfer's own next row."""
         wants, line = request.wants(), [(other, other.wants()) for other in self._active]
         wanted = {row for _, rows in line for row in rows}.union(wants)
         for other, row in [
@@ -387,7 +402,7 @@ class MemoryPort:
                 break
 
     def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, None]:
-        """Serve all grants unless somebody arrives or hurries; then only up to the end of the one under way."""
+        """Serve all grants of a request. If another request arrives or becomes urgent, stop after the current grant."""
         env, before = self.env, self._rows.opened
         start, stop = int(env.now), len(request.rows)
         rows = self._rows.copy()
@@ -397,7 +412,7 @@ class MemoryPort:
         self._alone = False
         if self.clock is not None:
             yield self.clock.edge()
-        # A grant that ends just now is complete; at the very start the first one is under way.
+        # A grant that ends in this cycle is complete. In the start cycle the first grant is the current one.
         stop = request.under_way(passed, max(int(env.now), start + 1)) + 1
         if stop < len(request.rows):
             rows = self._rows
@@ -409,8 +424,10 @@ class MemoryPort:
         self._account(request, start, passed)
 
     def _end(self, request: _Request, stop: int, end: int) -> simpy.Event:
-        """The cycle in which the grants up to `stop` end: of a whole transfer when everything else ends that ends in
-        that cycle, else when the port decides who is next.
+        """Return an event at cycle `end`, in which the grants up to `stop` end.
+
+        A whole transfer ends in the first phase of the cycle, together with instructions. Otherwise the event comes
+        in the last phase, in which the port chooses its next grant (`npusim.machine.cycle`).
         """
         delay = end - int(self.env.now)
         if stop == len(request.rows):
@@ -418,24 +435,22 @@ class MemoryPort:
         return Settled(self.env, MEMORY_PORTS_DECIDE, delay)
 
     def _count_opened(self, request: _Request, number: int) -> None:
-        """Book rows that are opened for a transfer."""
+        """Count row activations for a transfer, if the memory's energy model has them."""
         activate = self._actions.activate
         if activate is not None:
             request.account[activate] = request.account.get(activate, 0) + number
 
-    def _account(self, request: _Request, start: int, passed: list[_Stretch]) -> None:
-        """Book the grants from `request.next` on that have passed, the last one now; served from cycle `start`."""
+    def _account(self, request: _Request, start: int, passed: list[_Segment]) -> None:
+        """Count the grants served since cycle `start`, from `request.next` on, and record them as one transfer."""
         first, stop = request.next, passed[-1].stop
         before = request.passed[first - 1] if first else 0
         size = (request.passed[stop - 1] - before) * self.timing.burst_bytes
         name = self._actions.write if request.write else self._actions.read
         request.account[name] = request.account.get(name, 0) + size
         if request.landings is not None:
-            for each in passed:
-                ends = map(
-                    add, request.ends[each.first : each.stop], request.landings[each.first : each.stop]
-                )
-                request.landed = max(request.landed, max(ends) + each.late)
+            for first, stop, late in passed:
+                landed = map(add, request.ends[first:stop], request.landings[first:stop])
+                request.landed = max(request.landed, max(landed) + late)
         request.next = stop
         core, name, _ = request.requester
         now = int(self.env.now)

@@ -1,8 +1,8 @@
-"""The rows that the banks of a memory have open.
+"""The open rows of a memory's banks.
 
-Row r of a memory lies in bank r modulo `banks`: the address bits just above those of a row choose it. Each bank has one
-row open. A row opens in `miss_cycles`, closing the one before it; other banks are not held up by that, so a row that is
-asked for ahead of its turn opens while others are read and written.
+Row r is in bank r modulo `banks`, so the address bits just above the row offset select the bank. Each bank has one open
+row. Opening a row takes `miss_cycles` and closes the one before it. Other banks are not delayed, so a row can be
+opened ahead of its use while other banks transfer data.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Container
 
 
 class OpenRows:
-    """The open row of each bank, or the one that opens, and the cycle in which it is open.
+    """The open or opening row of each bank, and the cycle from which it can be used.
 
-    opened: rows opened until now.
+    opened: number of row activations so far.
     """
 
     __slots__ = ("_miss_cycles", "_open_from", "_rows", "opened")
@@ -25,21 +25,22 @@ class OpenRows:
         self.opened = 0
 
     def copy(self) -> OpenRows:
-        """The same rows, to be changed apart."""
+        """Return an independent copy."""
         other = OpenRows(0, self._miss_cycles)
         other._rows, other._open_from, other.opened = self._rows[:], self._open_from[:], self.opened
         return other
 
     def need(self, row: int, now: int) -> int:
-        """The cycle from which on bursts of a row pass that is needed now; it opens if another one is."""
+        """Return the cycle from which a row's bursts can pass. Open the row if its bank has another one open."""
         bank = row % len(self._rows)
         if self._rows[bank] != row:
             self._open(bank, row, now)
         return max(now, self._open_from[bank])
 
     def open_ahead(self, row: int, now: int, wanted: Container[int]) -> bool:
-        """Begin to open a row that somebody will need, unless its bank has it, or one of those that are `wanted`.
-        Whether it has begun.
+        """Start to open a row ahead of its use and return whether it was started.
+
+        It is not if the row is open already, or if its bank holds one of the rows in `wanted`.
         """
         bank = row % len(self._rows)
         opens = self._rows[bank] != row and self._rows[bank] not in wanted
@@ -48,8 +49,10 @@ class OpenRows:
         return opens
 
     def skip(self, row: int, before: int, number: int) -> None:
-        """As if so many rows had been opened in time, one by one up to where `row` is needed, behind `before`: of
-        several banks each row ahead of its turn, `row` the last of them; of one bank in its turn, `row` not yet.
+        """Set the state after `number` row activations of a transfer through consecutive rows, without simulating each.
+
+        With several banks, rows are opened ahead, so `row` is the last one opened. With one bank, each row is opened
+        when it is needed, so the last one opened is `before`, the row in front of `row`.
         """
         banks = len(self._rows)
         if banks == 1:

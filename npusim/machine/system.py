@@ -1,13 +1,13 @@
-"""The system: environment, ports of the memories, host and cores, and the jobs that run on them.
+"""The system: cores that share memory ports and a host, and the jobs that run on them.
 
-A job is an executable with its data: its steps follow one another, each launch on the core that it names, in the job's
-own part of each memory. Jobs run at the same time. Where they want the same core, launches take turns in the order in
-which they ask, and the scratchpad keeps what the last one left. All cores share the ports and the host.
+A job is an executable with its data. Its steps run one after the other, each launch on the core that it names, in the
+job's own part of each memory. Jobs run at the same time. If they need the same core, launches get it in the order of
+their requests, and the scratchpad keeps the content that the last launch left.
 
-The clock of the first core is the system's: that of the ports, of the jobs, and of all times that are told of the
-system. Other cores may have other clocks (`npusim.machine.clock`).
+The clock of the first core is the system clock: the ports, the jobs and all reported system times use it. Other cores
+may have other clocks (`npusim.machine.clock`).
 
-`execute` is one submission of one launch.
+`execute` runs a single program, as one job with one launch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from npusim.machine.port import MemoryPort
 from npusim.machine.trace import Execution
 
 SHARED_UNITS = (Unit.HOST,)
-"""Units that a system has once, for all its cores."""
+"""Units of which a system has only one, shared by all its cores."""
 
 
 def execute(
@@ -48,10 +48,10 @@ def execute(
     """Run a program on the simulated machine, alone.
 
     inputs:   one array per `program.inputs`, same dtype and shape; not needed without data.
-    states:   one array or None per `program.states`; None begins as the program has it.
-    hardware: another machine than the one compiled for (same capacities; only time changes).
-    data:     False executes no data: same cycles, no outputs.
-    progress: called now and then with (instructions completed, all instructions).
+    states:   one array or None per `program.states`; None starts with the program's initial value.
+    hardware: other hardware than the program was compiled for (same capacities; only the time changes).
+    data:     False simulates only the timing: same cycles, no outputs.
+    progress: called from time to time with (instructions completed, all instructions).
 
     Raises ProgramError for a program that breaks a rule of the instruction set, SimulationError for wrong
     inputs and for instructions that wait for each other forever.
@@ -65,11 +65,11 @@ def execute(
 
 
 class System:
-    """An environment, a port for each memory but the scratchpad, the host, and the cores that share them.
+    """Cores with a shared host and a shared port for each memory outside the cores, in one SimPy environment.
 
-    cores: the hardware of each; the memories behind ports must be the same, in ns and GB/s: they belong to all.
+    cores: the hardware of each core. Its memories behind ports must be equal, in ns and GB/s, because they are shared.
 
-    Raises HardwareError where they are not.
+    Raises HardwareError if they differ.
     """
 
     def __init__(self, cores: Sequence[Hardware]) -> None:
@@ -113,57 +113,60 @@ class System:
         most_turns: int = MOST_TURNS,
         progress: Progress | None = None,
     ) -> Job:
-        """Have an executable run in the next `run`.
+        """Queue an executable as a job for the next `run`, and return the job.
 
-        bindings:   the data; None executes none: same cycles, no outputs.
-        at:         the cycle of the system from which on it may begin; 0.
-        repeat:     how often, one run after the other; inputs stay, states go on from where they were; 1.
-        tenant:     whose it is, for the results.
-        cores:      the core of the system for each core that the executable names; None: the same.
-        decisions:  without data, what the data would decide, by name: 1 or 0 for an IF, turns for a WHILE. Of those
-                    that are reached, all must be said.
-        most_turns: a WHILE that goes on longer is given up.
-        progress:   called now and then with (instructions completed, all instructions) of each launch.
+        bindings:   the data; None simulates only the timing: same cycles, no outputs.
+        at:         system cycle from which on the job may start.
+        repeat:     number of runs, one after the other, with the same inputs; states continue from run to run.
+        tenant:     name of the owner, for the results.
+        cores:      the system's core for each core that the executable names; None: the same numbers.
+        decisions:  for runs without data, the result of each decision that is reached, by name: 1 or 0 for an IF, the
+                    number of iterations for a WHILE.
+        most_turns: maximum number of iterations of a WHILE.
+        progress:   called from time to time with (instructions completed, all instructions) of each launch.
 
-        Raises ProgramError for an executable or program that breaks a rule, SimulationError for bindings and decisions
-        that do not fit, for cores that do not exist or cannot be shared, for times and numbers that cannot be,
-        and where a memory is full.
+        Raises ProgramError for an executable or program that breaks a rule. Raises SimulationError for bindings and
+        decisions that do not fit, for cores that do not exist or cannot be shared, for invalid times and numbers, and
+        if a memory is full.
         """
         order = Order(executable, bindings, at, repeat, tenant, cores, decisions or {}, most_turns, progress)
         job = Job(order, self.cores)
         for other in self.jobs:
             if (job.holds_scratchpad or other.holds_scratchpad) and job.cores & other.cores:
                 raise SimulationError(
-                    f"{executable.name}: shares a core with {other.order.executable.name}, and inputs or outputs lie "
-                    "in its scratchpad; give each a core, or let another memory hold io"
+                    f"{executable.name}: shares a core with {other.order.executable.name}, and inputs or outputs are "
+                    "placed in its scratchpad; give each a core, or let another memory hold io"
                 )
         self.env.process(job.process(self._reserve(job)))
         self.jobs.append(job)
         return job
 
     def _reserve(self, job: Job) -> dict[Space, int]:
-        """The address of each memory that a job has for itself: behind those before it, where the first bank's row
-        begins.
+        """Reserve a part of each memory for a job, and return the byte address of each part.
+
+        Parts follow one another. Each begins at a row of the first bank, so that its timing does not depend on the
+        jobs before it. Raises SimulationError if a memory is full.
         """
-        found = {}
+        addresses = {}
         for space, port in self.ports.items():
             stripe, capacity = port.timing.stripe_bytes, self.cores[0].hardware.memory_bytes(space)
-            address = found[space] = -(-self._used_bytes[space] // stripe) * stripe
+            address = addresses[space] = -(-self._used_bytes[space] // stripe) * stripe
             size_bytes = job.size_bytes.get(space, 0)
             if not size_bytes:
                 continue
             self._used_bytes[space] = address + size_bytes
             jobs = [*self.jobs, job]
-            needed = address + size_bytes - sum([each.order.executable.spared_bytes(space) for each in jobs])
+            spared = sum([other.order.executable.spared_bytes(space) for other in jobs])
+            needed = address + size_bytes - spared
             if address and needed > capacity:
                 name = "DRAM" if space == Space.DRAM else self.cores[0].hardware.memory_name(space)
                 raise SimulationError(
                     f"{len(jobs)} jobs need {needed} bytes of {name}, the hardware has {capacity}"
                 )
-        return found
+        return addresses
 
     def run(self) -> None:
-        """Run until nothing happens any more. Raises SimulationError with who waits for whom if a launch is stuck."""
+        """Run all jobs to their end. Raises SimulationError for a deadlock, with who waits for whom."""
         self.env.run()
         stuck = [job.launch for job in self.jobs if job.launch is not None]
         if stuck:
@@ -177,9 +180,9 @@ class System:
 
 
 def _clocks(environment: simpy.Environment, cores: Sequence[Hardware]) -> list[Clock | None]:
-    """The clock of each core; None for all where all are equal."""
-    ticks = ticks_of([each.clock_mhz for each in cores])
-    if set(ticks) == {1}:
+    """Return the clock of each core; None for every core if all clocks are equal."""
+    periods = ticks_of([core.clock_mhz for core in cores])
+    if set(periods) == {1}:
         return [None] * len(cores)
-    clocks = {each: Clock(environment, each) for each in set(ticks)}
-    return [clocks[each] for each in ticks]
+    clocks = {ticks: Clock(environment, ticks) for ticks in set(periods)}
+    return [clocks[ticks] for ticks in periods]

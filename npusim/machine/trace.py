@@ -1,4 +1,4 @@
-"""What happened: per instruction when it waited, started and ended; and what was counted."""
+"""The result of a simulated run: the timeline of its instructions and transfers, and its action counts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ INSTRUCTION_FETCH = "fetch"
 """The requester name of the front end in transfers."""
 
 OTHER_CORE = "other core"
-"""The requester name of everything that another core of the system does at the ports meanwhile."""
+"""The requester name, in a core's trace, of all transfers of other cores during its run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """One stretch of traffic of a requester of a core at a memory's port. Cycles are half-open: start <= t < end."""
+    """Grants of one requester that a memory's port served in sequence. Cycles are half-open: start <= t < end."""
 
     requester: str
     start_cycle: int
@@ -33,18 +33,17 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Trace:
-    """The timeline, one entry per instruction in program order; all times in cycles (int64).
+    """The timeline of a run, one entry per instruction in program order; all times in cycles (int64).
 
-    unit:      `npusim.isa.instructions.instruction.Unit` of each instruction (FRONT_END for barriers).
-    dispatched: entered the queue of its unit.
-    at_head:   first in its unit's queue with the unit free (then it waits for other units only).
-    ready:     all waits satisfied (then it waits for ports of the scratchpad's banks only, or for the host, which
-               the cores of a system share).
-    started:   ports granted: operands read.
-    ended:     results visible.
-    blocked_by: unit whose completion came last among its waits, or -1 if it did not wait.
-    busy:      cycles of own work (`Cost.cycles`); ended - started - busy is time lost to the DRAM port.
-    transfers: at the ports of the memories while the program ran, those of other cores included.
+    unit:       `npusim.isa.hardware.units.Unit` of each instruction (FRONT_END for barriers).
+    dispatched: the instruction entered the queue of its unit.
+    at_head:    it was first in the queue and the unit was free; from then on it waited only for other units.
+    ready:      all waits were satisfied; from then on it waited only for bank ports or for the shared host.
+    started:    its ports were granted and its operands read.
+    ended:      its results became visible.
+    blocked_by: the unit whose completion satisfied its last wait; -1 if it did not wait.
+    busy:       cycles of its own work (`Cost.cycles`); ended - started - busy is time lost to the DRAM port.
+    transfers:  all transfers at the memory ports during the run, including those of other cores.
     """
 
     unit: NDArray[np.int8]
@@ -60,13 +59,14 @@ class Trace:
 
 @dataclass(frozen=True)
 class Execution:
-    """What the machine gives back of one launch of a program; all times count from its beginning.
+    """The result of one launch of a program; all times count from its start.
 
-    outputs: one array per model output, or None when no data was executed.
+    outputs: one array per model output; None in a run without data.
     cycles:  total, from the first fetch to the last completion.
-    layer_actions: action counts per layer of the program; the last entry is the front end's own work.
-    dram_read_bytes, dram_write_bytes: data traffic in whole bursts; instruction_bytes: fetched code.
-    states: what the program's states hold afterwards, one array per state; none when no data was executed.
+    layer_actions: action counts per layer of the program; the last entry counts the front end's own actions.
+    dram_read_bytes, dram_write_bytes: data traffic in whole bursts.
+    instruction_bytes: fetched code.
+    states: final content of the program's states, one array per state; empty in a run without data.
     """
 
     outputs: tuple[Array, ...] | None

@@ -278,7 +278,7 @@ def test_a_while_without_data_takes_the_turns_that_are_said() -> None:
     with pytest.raises(
         SimulationError,
         match=r'^counting: what "loop" decides depends on data; without data, decisions must say it: '
-        r"its number of turns$",
+        r"its number of iterations$",
     ):
         run_alone(counting(), None)
     with pytest.raises(
@@ -298,7 +298,7 @@ def test_a_while_of_no_turn() -> None:
 def test_a_while_that_does_not_end(most: int, given_up: bool) -> None:
     inputs = [np.array([10], np.uint8), np.array([100], np.uint8)]
     if given_up:
-        with pytest.raises(SimulationError, match=r'^counting: "loop" still goes on after 9 turns$'):
+        with pytest.raises(SimulationError, match=r'^counting: "loop" still goes on after 9 iterations$'):
             run_alone(counting(), inputs, most_turns=most)
     else:
         assert run_alone(counting(), inputs, most_turns=most).runs[0].decisions == (("loop", 10),)
