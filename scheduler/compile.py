@@ -33,10 +33,10 @@ from npusim.scheduler.place.residency import Residents, fit
 from npusim.scheduler.place.weaves import Weave, plan_weaves
 
 _LARGE = (2, 4)
-"""Two policies send storages to DRAM that are larger than a half or a quarter of the scratchpad."""
+"""Divisors of the scratchpad size: two policies send storages to DRAM that are larger than 1/2 or 1/4 of it."""
 
 _LEAST_GAIN = 0.01
-"""Another policy is taken if it saves this share of the estimated cycles: estimates are not more accurate."""
+"""Least share of the estimated cycles that another policy must save; the estimates are not more accurate."""
 
 
 def estimated(network: Network) -> Choices:
@@ -82,7 +82,7 @@ ds_cnn, mobilenet_v2 and resnet18 need at most 10 on any preset.
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A program, the choices that were asked for, and the decisions that were made."""
+    """A compiled program with the choices that were prescribed and the decisions that the compiler took."""
 
     program: Program
     choices: Choices
@@ -95,14 +95,14 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
     """Compile a graph for a machine, with all decisions by estimates.
 
     Raises GraphError for operators that are malformed or unknown, CompileError for a model that does not fit
-    the hardware: it names the operator, the bytes it needs and the bytes there are.
+    the hardware. That message names the operator, the bytes it needs and the bytes available.
     """
     with _no_collections():
         return _by_estimates(prepare(graph, hardware))
 
 
 def _by_estimates(network: Network) -> Program:
-    """Return the program of effort "fast". What else was computed for it is released when this returns."""
+    """Return the program of effort "fast". All intermediate values are freed when this function returns."""
     return schedule(network, estimated(network)).program
 
 

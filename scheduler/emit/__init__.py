@@ -1,1 +1,1 @@
-"""From decisions to instructions: slots, sequence, moves, waits."""
+"""The instructions of a schedule: slots of tiles, program order, copies and waits."""

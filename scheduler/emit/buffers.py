@@ -1,4 +1,4 @@
-"""The operands of tiles: which buffers hold them, and the loads that bring them there."""
+"""The operands of tiles: the scratchpad buffers that hold them, and the loads that fill these."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from npusim.scheduler.place.residency import Part, Residents
 class Place:
     """The placement of an operand: a buffer of the scratchpad, an address in another memory, or both.
 
-    outside: that memory, and the address there; None if they are in the scratchpad only.
+    outside: the other memory and the address there; None for an operand in the scratchpad only.
     """
 
     buffer: Buffer | None
@@ -34,9 +34,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The tiles of an item and their slots; `first`..`last` are all slots in which its operands must live.
+    """The tiles of an item, and the slots in which they run.
 
-    `beside` ones run while the slots of another item between theirs do.
+    first, last:     the slots from and to which its operands must live, both included.
+    share_constants: tiles of equal channels share one buffer of constants.
+    beside:          its slots run in parallel with the slots of another item between them (fused pair).
     """
 
     tiles: list[Tile]
@@ -56,12 +58,12 @@ class Held(NamedTuple):
 
     @property
     def address(self) -> int:
-        """In the scratchpad, once the buffer has its place; 0 for nothing."""
+        """Scratchpad address, valid once the buffer has been placed; 0 without a buffer."""
         return 0 if self.buffer is None else self.buffer.address + self.offset_bytes
 
 
 class _Block(NamedTuple):
-    """Constants as they are stored, and how many of their bytes are packed weights."""
+    """The stored form of constants, and how many of its bytes are packed weights."""
 
     constants: Constants
     content: Piece
@@ -69,7 +71,7 @@ class _Block(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """An operand of an item that comes from another memory tile by tile."""
+    """An operand of an item that is loaded from another memory tile by tile."""
 
     name: str
     item: Item
@@ -81,9 +83,9 @@ class _Wanted(NamedTuple):
 class Operands:
     """Buffers and loads of the operands of all tiles, for one choice of residents.
 
-    plans:    the tiles of each item, as far as they are known.
+    plans:    the tiles of each item, for the items that are cut so far.
     resident: the buffers of the storages that stay in the scratchpad, by root tensor.
-    links:    the buffers between the stages of chains, band by band.
+    links:    the buffers between the stages of chains, stripe by stripe.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Operands:
         self._loaded: dict[int, int] = {}
 
     def written(self, storage: Storage, reader: int) -> int:
-        """The first slot at which the content of a storage is complete for an item that reads it."""
+        """Return the first slot at which a storage is completely written for the item `reader`."""
         writes = [index for index in storage.writes if index < reader]
         return self.plans[writes[-1]].last + 1 if writes else 0
 
@@ -119,19 +121,22 @@ class Operands:
         return Place(buffer, offset, (self._layout.space(root), self._layout.address(root) + offset))
 
     def new_buffer(self, name: str, size_bytes: int, first: int, last: int) -> Buffer:
-        """A buffer that lives from one slot to another."""
+        """Add a buffer that lives from slot `first` to slot `last`, both included."""
         buffer = Buffer(name, size_bytes, first, last)
         self.buffers.append(buffer)
         return buffer
 
     def constants(self, index: int, item: Item, work: Work) -> list[Held]:
-        """The constants of each tile; consecutive uses share a buffer, kept ones all."""
+        """Return the constants of each tile, and add their buffers and loads.
+
+        Consecutive tiles with the same channels share a buffer; with `Plan.share_constants` all tiles with them do.
+        """
         plan = self.plans[index]
         if work.constant_bytes(0, work.channels) == 0:
             return [_NOTHING] * len(plan.tiles)
         name = f"{self._graph.nodes[item.node].name}: constants"
         pack = self._residents.packs(index)
-        # Beside weights that change from entry to entry the few constants stay for all entries.
+        # If weights change from batch entry to entry, the constants are few, so they stay for all entries.
         share = plan.share_constants or (work.weights is not None and work.entries > 1)
         current: dict[tuple[int, int], Held] = {}
         found: list[Held] = []
@@ -152,7 +157,7 @@ class Operands:
     def _constant_load(
         self, item: Item, work: Work, channels: tuple[int, int], buffer: Buffer, slot: int, pack: bool
     ) -> Load:
-        """The load of the constants of some channels, packed where that is shorter and the hardware can."""
+        """Return the load of a channel range's constants, packed if that is shorter and the hardware can unpack."""
         key = (id(work), *channels)
         blocks = self._residents.network.memo.of(_Block)
         if (*key, pack) not in blocks:
@@ -176,7 +181,7 @@ class Operands:
         return load
 
     def _fetch(self, index: int, item: Item, moves: Sequence[Move], buffer: Buffer, slot: int) -> None:
-        """Loads of what operands hold of the constants of a tile."""
+        """Add the loads of those constants of a tile that other operands hold."""
         for move in [piece for whole in moves for piece in pieces(whole)]:
             assert move.source is not None
             root, offset = self._residents.forest.root(operand_tensor(self._graph, item.node, move.source))
@@ -194,7 +199,7 @@ class Operands:
             self.loads.append(load)
 
     def weights(self, index: int, item: Item, work: Work) -> list[Held]:
-        """The part of each tile of weights that are no constants; buffers are shared as those of constants are."""
+        """Return each tile's part of non-constant weights. Tiles share buffers as they do for constants."""
         plan = self.plans[index]
         if work.weights is None:
             return [_NOTHING] * len(plan.tiles)
@@ -219,7 +224,10 @@ class Operands:
         return found
 
     def _load_weights_that_stay(self, index: int, item: Item, rows: Rows, place: Place) -> None:
-        """Loads of weights up to those of each tile; at once, if an input has bytes of the same storage."""
+        """Add loads that fill a resident storage with the weights that each tile needs, tile by tile.
+
+        If an input reads the same storage, all weights are loaded before the first tile.
+        """
         root, _ = self._residents.inputs(index)[-1]
         if not self._residents.storages[root].from_dram:
             return
@@ -230,7 +238,7 @@ class Operands:
             self._load_up_to(root, item, place, place.offset_bytes + end, slot)
 
     def inputs(self, index: int, item: Item, work: Work, position: int) -> list[Held]:
-        """The rows of an input that each tile needs."""
+        """Return the rows of an input that each tile needs, and add their buffers and loads."""
         plan = self.plans[index]
         rows, needed = work.inputs[position]
         part = self._residents.inputs(index)[position]
@@ -272,7 +280,7 @@ class Operands:
         return _Wanted(f"{self._graph.nodes[item.node].name}: {what}", item, rows, place, earliest)
 
     def _load_rows(self, wanted: _Wanted, entry: int, span: tuple[int, int], slot: int) -> Held:
-        """A buffer with some rows or columns of an operand."""
+        """Load some rows or columns of an operand into a buffer of their own."""
         rows, count = wanted.rows, span[1] - span[0]
         load = self._load(wanted, rows.begin(entry, span[0]), rows.part_bytes(count), slot)
         if not rows.by_columns:
@@ -282,7 +290,7 @@ class Operands:
         return Held(load.buffer, 0, count)
 
     def _load_slice(self, wanted: _Wanted, work: Work, tile: Tile, span: tuple[int, int], slot: int) -> Held:
-        """A buffer with a tile's channels of some rows of an operand."""
+        """Load a tile's channels of some rows of an operand into a buffer of their own."""
         rows = wanted.rows
         row_bytes = rows.row_bytes // work.channels * tile.channels
         offset = rows.begin(tile.entry, span[0]) + tile.first_channel
@@ -291,7 +299,7 @@ class Operands:
         return Held(load.buffer, 0, row_bytes)
 
     def _load(self, wanted: _Wanted, offset_bytes: int, size_bytes: int, slot: int) -> Load:
-        """A load of bytes of an operand into a buffer of their own."""
+        """Add a load of contiguous bytes of an operand into a buffer of their own."""
         buffer = self.new_buffer(wanted.name, size_bytes, slot, slot)
         assert wanted.place.outside is not None
         space, start = wanted.place.outside
@@ -304,14 +312,14 @@ class Operands:
     def _rows_that_stay(
         self, root: int, item: Item, rows: Rows, place: Place, span: tuple[int, int], tile: Tile, slot: int
     ) -> Held:
-        """Rows in their storage; those that come from another memory are loaded up to the last."""
+        """Return rows of a resident storage. If it comes from another memory, load it up to the last of them."""
         if self._residents.storages[root].from_dram:
             self._load_up_to(root, item, place, place.offset_bytes + rows.end(tile.entry, span[1]), slot)
         start = place.offset_bytes + rows.begin(tile.entry, max(span[0], 0))
         return Held(place.buffer, start, rows.row_bytes)
 
     def _load_up_to(self, root: int, item: Item, place: Place, want: int, slot: int) -> None:
-        """Have the bytes of a storage before `want` in its buffer when a slot begins."""
+        """Add a load so that the first `want` bytes of a storage are in its buffer when a slot begins."""
         have = self._loaded.get(root, 0)
         if want > have:
             assert place.buffer is not None
@@ -325,7 +333,7 @@ _NOTHING = Held(None)
 
 
 def _side_by_side(size_bytes: int, run_bytes: int, stride_bytes: int) -> Runs:
-    """Copies that gather runs of bytes from a source with strides into a dense buffer."""
+    """Return the dimensions of a copy that gathers strided runs of bytes into a dense buffer."""
     return Runs((size_bytes // run_bytes, run_bytes), (stride_bytes,), (run_bytes,))
 
 

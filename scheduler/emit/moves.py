@@ -1,4 +1,4 @@
-"""Moves as DMA instructions: in sizes that one can hold, and in blocks where the runs are short."""
+"""The DMA instructions of moves: sized so that an instruction encodes them, and blocked where runs are short."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from npusim.scheduler.network.network import MOST_COUNTS
 
 
 class Piece(NamedTuple):
-    """One copy of a move: offsets (source, target) from those of the move, counts, strides (source, target).
+    """One copy instruction of a move: offsets (source, target) into the move, counts, and strides (source, target).
 
-    block: the inner dimensions that pass the burst buffer together; 0: straight through.
+    block: number of inner dimensions that pass the burst buffer as one block; 0 for a copy without the burst buffer.
     """
 
     offsets: tuple[int, int]
@@ -32,7 +32,7 @@ class Piece(NamedTuple):
     block: int = 0
 
     def copy(self, channel: int, spaces: tuple[Space, Space], addresses: tuple[int, int]) -> Copy:
-        """The instruction, for a move whose operands (source, target) begin at these addresses."""
+        """Return the instruction, for a move whose operands (source, target) begin at these addresses."""
         start, end = (address + offset for address, offset in zip(addresses, self.offsets, strict=True))
         return strided_copy(channel, spaces, (start, end), self.counts, self.strides, self.block)
 
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
 def gather(
     pick: Pick, channel: int, spaces: tuple[Space, Space, Space], addresses: tuple[int, int, int]
 ) -> Gather:
-    """The instruction of a pick, with memories and first addresses of source, indices and target."""
+    """Return the instruction of a pick. spaces, addresses: of source, indices and target."""
     source, indices, target = addresses
     limits = [limit - 1 for limit in pick.limits] + [0] * (4 - len(pick.limits))
     return Gather(
@@ -73,7 +73,7 @@ class Plan(NamedTuple):
 
 
 class _Loop(NamedTuple):
-    """A dimension of a move with its distances in bytes."""
+    """A dimension of a move: its repetitions, and the strides in bytes at source and target."""
 
     times: int
     source: int
@@ -82,13 +82,13 @@ class _Loop(NamedTuple):
 
 _LEAST_GAIN = 0.1
 _LEAST_GAIN_CYCLES = 32
-"""Share of the estimated cycles, and cycles, that make it worth to pass the burst buffer: estimates are not better."""
+"""Least gain, as a share and in cycles, for which a copy is blocked; the estimates are not more accurate."""
 
 _SMALLEST_BLOCK = 64
-"""Repetitions in a block that are worth its fill and its drain."""
+"""Least repetitions per block; with fewer, filling and draining the burst buffer cost more than they gain."""
 
 _MOST_COPIES = 64
-"""Copies that one move may become: each waits in the queue of the channel and is fetched."""
+"""Most copies that one move may become, because each is fetched and takes a place in the channel's queue."""
 
 
 def plan_move(move: Move, spaces: tuple[Space, Space], hardware: Hardware) -> Plan:
@@ -106,10 +106,11 @@ def plan_copy(
     hardware: Hardware,
     fill: bool = False,
 ) -> Plan:
-    """The copies that do the same as one with these counts and strides (source, target): the fastest by estimate.
+    """Return the fastest copies, by estimate, that move what one copy with these counts and strides would.
 
-    A copy that goes straight through asks for a burst and a beat for each run that is contiguous on both sides. Where
-    runs are short it is cut into blocks for the burst buffer, so that both sides pass long runs.
+    A copy without blocks takes a burst and a transfer cycle for each run that is contiguous on both sides. Where runs
+    are short, the copy is cut into blocks for the burst buffer, so that both sides transfer long runs.
+    strides: of source and target, in bytes.
     """
     direct = Piece((0, 0), counts, strides)
     best = Plan((direct,), _cycles(direct, fill, spaces, hardware))
@@ -134,7 +135,7 @@ def plan_copy(
 
 
 def _merged(counts: Sequence[int], sources: Sequence[int], targets: Sequence[int]) -> tuple[list[_Loop], int]:
-    """The dimensions outside the contiguous bytes, outermost first, and those bytes; what is contiguous is one."""
+    """Merge contiguous dimensions. Return the other ones, outermost first, and the number of contiguous bytes."""
     *outer, size = counts
     loops: list[_Loop] = []
     for loop in map(_Loop, reversed(outer), reversed(sources), reversed(targets)):
@@ -151,7 +152,10 @@ def _merged(counts: Sequence[int], sources: Sequence[int], targets: Sequence[int
 
 
 def _burst_bytes(spaces: tuple[Space, Space], hardware: Hardware) -> int:
-    """The longest burst of the memories that a copy meets behind ports; a copy without any is cut like others."""
+    """Return the longest burst of the memories that a copy accesses through ports.
+
+    A copy within the scratchpad uses the DRAM's burst, so that it is blocked like the others.
+    """
     ports = [space for space in spaces if space != Space.SCRATCHPAD] or [Space.DRAM]
     return max(hardware.port(space).burst_bytes for space in ports)
 
@@ -159,8 +163,10 @@ def _burst_bytes(spaces: tuple[Space, Space], hardware: Hardware) -> int:
 def _blocks(
     loops: Sequence[_Loop], size: int, burst_bytes: int, hardware: Hardware
 ) -> Iterator[tuple[int, ...]]:
-    """Counts of blocks that fit into half of the burst buffer: runs of one side as long as one likes, those of the
-    other side as long as they can be, there or in half as much room: what a smaller buffer takes, a larger one does.
+    """Yield candidate block shapes, as counts per dimension, that fit half of the burst buffer.
+
+    One side, source or target, gets runs of a chosen length, the other one the longest runs that still fit. Smaller
+    shapes, each half the size of the last, are tried too, so that a larger buffer is never slower.
     """
     places = range(len(loops))
     by_source, by_target = (sorted(places, key=lambda place: abs(loops[place][side])) for side in (1, 2))
@@ -182,7 +188,7 @@ def _blocks(
 
 
 def _lengths(loops: Sequence[_Loop], order: Sequence[int], most: int) -> set[int]:
-    """Lengths of runs to try: powers of two, and whole dimensions."""
+    """Return the run lengths to try, at most `most`: powers of two, and whole dimensions."""
     found = {1 << bit for bit in range(most.bit_length())}
     whole = 1
     for place in order:
@@ -192,7 +198,7 @@ def _lengths(loops: Sequence[_Loop], order: Sequence[int], most: int) -> set[int
 
 
 def _run(loops: Sequence[_Loop], order: Sequence[int], length: int) -> list[int]:
-    """Counts of a box that is `length` repetitions long along an order of the dimensions, or a little less."""
+    """Return the counts of a box that takes at most `length` repetitions along dimensions in the given order."""
     box = [1] * len(loops)
     for place in order:
         box[place] = max(min(loops[place].times, length), 1)
@@ -203,8 +209,9 @@ def _run(loops: Sequence[_Loop], order: Sequence[int], length: int) -> list[int]
 def _in_blocks(
     loops: Sequence[_Loop], size: int, block: Sequence[int], spaces: tuple[Space, Space]
 ) -> list[Piece]:
-    """A move cut into blocks of one size, and smaller ones at the far ends of the dimensions; none if there are too
-    many of them for the counts of an instruction.
+    """Return a move cut into blocks of one shape, with smaller blocks at the far ends of the dimensions.
+
+    The list is empty if instructions cannot encode the counts, or if it takes more than `_MOST_COPIES` copies.
     """
     side = 1 if spaces[1] == Space.SCRATCHPAD else 2
     ends = []
@@ -240,9 +247,10 @@ def _in_blocks(
 
 
 def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Hardware) -> float:
-    """Cycles of a copy by estimate: its own, or those of its traffic at ports where that takes longer.
+    """Estimate the cycles of a copy: its own occupancy, or that of the memories' ports if longer.
 
-    The traffic waits for the first block on its way out, and the last block for the traffic on its way in.
+    Traffic to a memory starts after the first block is read; traffic from a memory ends before the last block is
+    written. These cycles of one block add to the port's.
     """
     copy = piece.copy(0, spaces, (0, 0))
     cost = (replace(copy, fill=1) if fill else copy).cost(Context(hardware))
@@ -259,7 +267,7 @@ def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Har
 
 
 def _port_cycles(region: Region, hardware: Hardware) -> float:
-    """Cycles at the port of a memory: whole bursts, and rows waited for."""
+    """Return the cycles of a region's traffic at a memory's port: whole bursts, and exposed row misses."""
     timing = hardware.port_timing(region.space)
     bursts, rows = _visits(region, timing.burst_bytes), _visits(region, timing.row_bytes)
     cycles = bursts * timing.burst_cycles
@@ -269,9 +277,9 @@ def _port_cycles(region: Region, hardware: Hardware) -> float:
 def _visits(region: Region, unit_bytes: int) -> float:
     """Return the average number of bursts (or rows) that a strided access touches, over all alignments.
 
-    n bytes in a row, from a multiple of g = gcd(strides, unit) on, touch (n + unit - g) / unit units. Runs in rising
-    order share the units at their ends. Sweeps that lie in each other share what lies in one unit; across a border
-    each of them comes into both.
+    A run of n bytes that begins at a multiple of g = gcd(strides, unit) touches (n + unit - g) / unit units. Runs in
+    ascending order share the units at their ends. Nested loops share a unit if both iterations fall into it; at a unit
+    border, each iteration touches both units.
     """
     span, step = region.counts[-1], gcd(*region.strides, unit_bytes)
     found, rises = (span + unit_bytes - step) / unit_bytes, True

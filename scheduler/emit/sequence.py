@@ -1,9 +1,8 @@
-"""The timeline: tiles and transfers in program order, each buffer at an address.
+"""The program order of tiles and transfers, and the addresses of their buffers.
 
-Compute slots keep the order of the graph. Transfers into the scratchpad are queued in the order in which they
-are needed and issued as early as the DMA channel is free and their bytes are; so the weights of later tiles and
-layers arrive while earlier ones compute. Times here are estimates that only decide the order; the machine finds
-out what really happens.
+Compute slots keep the order of the graph. Loads are queued in the order in which they are needed. Each is issued as
+soon as the DMA channel and the bytes of its buffer are free, so the weights of later tiles and layers arrive while
+earlier ones compute. Times here are estimates and decide the order only; the simulated machine finds the real ones.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LOAD_CHANNEL = 0
 
 @dataclass(slots=True)
 class Buffer:
-    """Bytes of the scratchpad for a span of slots; the address is found when it is first needed."""
+    """A buffer of the scratchpad during a span of slots. It gets its address when it is first needed."""
 
     name: str
     size_bytes: int
@@ -37,7 +36,7 @@ class Buffer:
 
 
 class Runs(NamedTuple):
-    """Dimensions of a copy, the last of contiguous bytes, and the strides of the others at either end."""
+    """The counts of a copy's dimensions, the last of contiguous bytes, and the strides of the others, in bytes."""
 
     counts: tuple[int, ...]
     source_strides: tuple[int, ...]
@@ -46,10 +45,13 @@ class Runs(NamedTuple):
 
 @dataclass(slots=True)
 class Load:
-    """Bytes that must be in a buffer before a slot: a dense copy from another memory, or none (room for results).
+    """A copy from another memory into a buffer, which must be complete before a slot.
 
-    With `weights`, the last `packed_bytes` of the copy unpack to that many weights. With `few_bits`, so many weights of
-    few bits pass behind `plain_bytes`. With `runs` it is no dense copy.
+    A load of 0 bytes only reserves its buffer, for results.
+    needed_slot, earliest_slot: the slot that needs it, and the first slot beside which it may run.
+    packed_bytes, weights: the last `packed_bytes` bytes of the copy unpack to so many weights; 0 for no packed ones.
+    few_bits, plain_bytes: number of weights of few bits, which follow `plain_bytes` other bytes; 0 for none.
+    runs:                  the dimensions of a strided copy; None for a dense one.
     """
 
     buffer: Buffer
@@ -70,10 +72,12 @@ class Load:
 
 @dataclass(slots=True)
 class Slot:
-    """One computation of an item: builds its instructions once the buffers have addresses.
+    """One computation of an item, such as a tile.
 
-    `after` gives the copies that take its results to another memory. `beside` one waits for no slot before it but
-    those of its own item.
+    cycles: estimated computing cycles.
+    emit:   builds the instructions, once the buffers have addresses.
+    after:  builds the copies that take the results to another memory; None if they stay in the scratchpad.
+    beside: it runs in parallel with other items' slots, and waits for earlier slots of its own item only.
     """
 
     item: int
@@ -95,9 +99,9 @@ class DoesNotFit(Exception):
 
 @dataclass(slots=True)
 class Timeline:
-    """Instructions in program order with the layer each works for.
+    """Instructions in program order, with the layer that each works for.
 
-    behind: positions of instructions that one waits for although they share no data, by its own position.
+    behind: for instructions that must wait for others without sharing data, by position, the positions of those.
     """
 
     instructions: list[Instruction] = field(default_factory=list)
@@ -124,9 +128,10 @@ def strided_copy(
     strides: tuple[Sequence[int], Sequence[int]],
     block: int = 0,
 ) -> Copy:
-    """A copy from (source, target) spaces and addresses with (source, target) strides of the outer dimensions, up to
-    three; the inner `block` of them pass the burst buffer together. `counts[-1]` bytes are contiguous. Negative source
-    strides read backwards.
+    """Return a copy instruction of up to three strided dimensions around `counts[-1]` contiguous bytes.
+
+    spaces, addresses, strides: of source and target; strides in bytes. Negative source strides read backwards.
+    block: number of inner dimensions that pass the burst buffer as one block; 0 for a copy without it.
     """
     missing = 4 - len(counts)
     full_counts = (1,) * missing + tuple(counts)
@@ -163,19 +168,21 @@ def arrange(
 ) -> Timeline:
     """Put slots and loads into program order and give streaming buffers their addresses.
 
-    `resident` already holds what stays in the scratchpad over many slots. With `spare_results`, results that leave the
-    scratchpad keep off the bytes of those before them while there is room elsewhere. Loads that wait fill no more than
-    `queue_share` of their queue, by estimate. Raises DoesNotFit.
+    resident:      allocator that already holds the buffers that stay in the scratchpad over many slots.
+    spare_results: results that leave the scratchpad avoid the bytes of the results before them, which are still being
+                   stored, while there is room elsewhere.
+    queue_share:   estimated share of the DMA queue that waiting loads may fill.
+    Raises DoesNotFit for a buffer that finds no room.
     """
     steps: list[Load | Slot] = []
     transfers = Transfers(hardware)
-    # Loads that wait in the queue of their channel must leave room, or they hold up the front end and with it
-    # the computations behind them.
+    # Waiting loads must not fill the queue of their channel, or they stall the front end and with it the computations
+    # that follow.
     most_waiting = max(1, int(hardware.front_end.queue_depth * queue_share))
     loads = sorted(loads, key=lambda load: load.needed_slot)
     ready: dict[int, float] = {}
     begins: list[float] = []
-    # A load behind a slot is dispatched when that slot is, which at the latest is when it starts.
+    # The front end dispatches in order, so a load after a slot is dispatched by the time that slot starts.
     now = dma_free = dispatched = 0.0
     ended: dict[int, float] = {}
     position = 0
@@ -210,10 +217,10 @@ def arrange(
 
 
 def _written(steps: Sequence[Load | Slot], overlap: bool) -> Timeline:
-    """The instructions of loads and slots in order, made when all buffers have found their places.
+    """Build the instructions of loads and slots in order, after all buffers have been placed.
 
-    Without `overlap` each instruction of a slot waits for those of the slots before it, and a load for those of the
-    slots before the earliest that it may precede.
+    Without `overlap` (the hardware runs layers one by one), each instruction of a slot waits for those of the slots
+    before it, and each load for those of the slots before its `earliest_slot`.
     """
     timeline = Timeline()
     ends: dict[Unit, int] = {}
@@ -240,8 +247,8 @@ def _place(load: Load, slot: int, memory: Allocator, spare_results: bool) -> boo
         return True
     address = None
     if spare_results and not load.size_bytes and buffer.last_slot == load.needed_slot:
-        # Results that go to another memory: those of the slot before are on their way, leave them their bytes if
-        # there is room elsewhere.
+        # This buffer takes results that go to another memory. The results of the slot before are still being stored,
+        # so avoid their bytes if there is room elsewhere.
         address = memory.find(buffer.size_bytes, slot - 1, buffer.last_slot, from_top=True)
     if address is None:
         address = memory.find(buffer.size_bytes, slot, buffer.last_slot, from_top=True)

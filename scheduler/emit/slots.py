@@ -1,4 +1,4 @@
-"""From items to slots: tiles with their buffers, loads and stores."""
+"""The slots of a network: its tiles with their buffers, loads and stores."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _address(place: Place, space: Space) -> int:
 
 
 class _Target(NamedTuple):
-    """Where a tile of an output goes: to a buffer of its own, or to its place in that of the whole output."""
+    """The destination of a tile of an output: a buffer of its own, or its part of the whole output's buffer."""
 
     rows: Rows
     buffer: Buffer
     place: Place
 
     def written(self, work: Work, tile: Tile) -> Written:
-        """Its bytes in the scratchpad, when the buffer has an address."""
+        """Return where a tile's bytes are written in the scratchpad, once the buffer has an address."""
         rows, place = self.rows, self.place
         if place.buffer is None:
             row_bytes = rows.row_bytes // work.channels * tile.channels
@@ -82,9 +82,9 @@ class SlotBuilder:
         self._weaves = weaves
 
     def build(self) -> list[Slot]:
-        """Cut all items, place the residents, and make slots and loads. Raises DoesNotFit.
+        """Cut all items, place the resident storages, and return the slots in order. Raises DoesNotFit.
 
-        The builder keeps no slots: they know it, and all of an attempt that failed can go at once.
+        The builder keeps no slots. They refer to it, so without a cycle a failed attempt is freed at once.
         """
         items = self.residents.items
         while len(self._plans) < len(items):
@@ -112,8 +112,9 @@ class SlotBuilder:
         return [slots[number] for number in range(len(slots))]
 
     def _earliest(self, slot: int) -> int:
-        """The first slot beside which a load for a slot may run where not all may: of its item, or of the one before
-        that takes time.
+        """Return the first slot beside which a load for `slot` may run, on hardware that limits prefetching.
+
+        It is the first slot of the item that needs the load, or of the nearest item before that takes time.
         """
         index = self.item_of_slot[slot]
         return self._plans[index if self.residents.loads_alone(index) else self.residents.before(index)].first
@@ -156,9 +157,7 @@ class SlotBuilder:
         ]
 
     def _place_residents(self) -> None:
-        """Give the resident storages addresses, largest first; they keep them from first to last slot. Pinned ones
-        have theirs.
-        """
+        """Give the resident storages their addresses, largest first. Pinned storages have theirs already."""
         storages, plans = self.residents.storages, self._plans
         for root in self.residents.roots:
             if storages[root].pinned:
@@ -186,7 +185,7 @@ class SlotBuilder:
     # Works.
 
     def _unhurried(self, index: int, item: Item, work: Work, plan: Plan) -> list[Slot]:
-        """The slots of a work; loads of one that must not hurry wait for the slot that needs them."""
+        """Return the slots of a work. If the work may not prefetch, issue each load with the tile that needs it."""
         before = len(self.loads)
         made = self._work_slots(index, item, work, plan)
         if index in self.residents.unhurried:
@@ -244,7 +243,7 @@ class SlotBuilder:
         fixed: tuple[Held, Held],
         targets: Sequence[_Target],
     ) -> tuple[Instruction, ...]:
-        """The instructions of a tile; `fixed` are its constants and its weights that are none."""
+        """Return the instructions of a tile. fixed: its constants, and its non-constant weights."""
         constants, weights = fixed
         where = TileAddresses(
             tuple([held.address for held in inputs]),
@@ -258,7 +257,7 @@ class SlotBuilder:
         return work.instructions(tile, where)
 
     def _store(self, work: Work, tile: Tile, targets: Sequence[_Target]) -> list[Instruction]:
-        """The copies that take a tile's outputs to the memories that they belong in."""
+        """Return the copies that store a tile's outputs to the memories that hold them."""
         return [copy for target in targets for copy in self._store_one(work, tile, target)]
 
     def _store_one(self, work: Work, tile: Tile, target: _Target) -> list[Instruction]:
@@ -274,7 +273,8 @@ class SlotBuilder:
         counts = tile.rows, rows.row_bytes // work.channels, tile.channels
         strides = (row_stride, pixel_stride), (rows.row_bytes, work.channels)
         pieces: tuple[Piece, ...] = (Piece((0, 0), counts, strides),)
-        if tile.channels < self.hardware.dma.port_bytes_per_cycle:  # a beat takes more than one of these runs
+        # Runs shorter than the port waste transfer cycles, so blocks of them may be faster.
+        if tile.channels < self.hardware.dma.port_bytes_per_cycle:
             pieces = plan_copy(counts, strides, spaces, self.hardware).pieces
         return [each.copy(self._store_channel, spaces, ends) for each in pieces]
 
@@ -294,14 +294,15 @@ class SlotBuilder:
             for end, found in plans
             for piece in found.pieces
         )
-        # Its time at a memory's port hides no loads: they pass the same port.
+        # Cycles at a memory's port do not count: they hide no loads, which pass the same port.
         dma = self.hardware.dma
         cycles = dma.setup_cycles + prod(move.counts) // dma.port_bytes_per_cycle
         return Slot(index, item.node, cycles, used, lambda: (next(copies),), lambda: list(copies))
 
     def _origin(self, item: Item, operand: OperandRef, place: Place | None) -> Space:
-        """The memory that an operand is read in. What came from another memory is whole there; in the scratchpad it may
-        not be yet.
+        """Return the memory that an operand is read from.
+
+        An operand that comes from another memory is read there, because its copy in the scratchpad may be incomplete.
         """
         assert place is not None
         root = self.residents.forest.root(operand_tensor(self.graph, item.node, operand))[0]

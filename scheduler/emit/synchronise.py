@@ -1,9 +1,8 @@
 """Synchronisation: the fewest waits that keep every read and write in program order.
 
-Two instructions on different units conflict when one writes bytes that the other touches. The later one must
-wait until the unit of the earlier one has completed it, unless that already follows from other waits and from
-units executing in order: for every instruction we carry how many completions of each unit are certain when it
-starts (a vector clock).
+Two instructions on different units conflict if one writes bytes that the other accesses. The later one must wait until
+the unit of the earlier one has completed it, unless other waits and the in-order execution of each unit imply that.
+For every instruction, a vector clock holds how many completions of each unit are certain when it starts.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from npusim.scheduler.emit.sequence import Timeline
 from npusim.scheduler.fit.allocate import Spans
 
 _RECENT = 128
-"""So many accesses are looked through one by one; what lies further back is found by its addresses."""
+"""Number of recent accesses that are searched one by one; older ones are found through an index of addresses."""
 
 _NOTHING: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
@@ -35,8 +34,8 @@ _Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 class Accesses:
     """The regions of one memory that one unit read or wrote, in program order.
 
-    `_far` knows the first `_indexed` of them by their addresses, and of those that are equal the last: nearly always
-    what is sought lies among the most recent, so it is brought up to date only when it is asked.
+    `_far` indexes the first `_indexed` of them by address and keeps the last of equal ones. Most searches end among
+    the recent accesses, so the index is brought up to date only when it is used.
     """
 
     def __init__(self) -> None:
@@ -52,7 +51,7 @@ class Accesses:
         self._low, self._high = min(self._low, start), max(self._high, end)
 
     def latest(self, region: Region, certain: int) -> int | None:
-        """The last instruction that shares bytes with a region, if it lies behind the position `certain`."""
+        """Return the last instruction after the position `certain` that shares bytes with a region."""
         start, end = region.address, region.end
         if end <= self._low or start >= self._high:
             return None
@@ -64,7 +63,7 @@ class Accesses:
         return self._latest_by_address(region, certain) if len(self._all) > _RECENT else None
 
     def _latest_by_address(self, region: Region, certain: int) -> int | None:
-        """`latest` among all accesses."""
+        """Return the same as `latest`, found through the index of addresses."""
         for access in islice(self._all, self._indexed, None):
             first, last, other, _ = access
             self._far.add(first, last - 1, (first, last, other.counts, other.strides), access)
@@ -88,8 +87,9 @@ _Histories = Mapping[tuple[Space, int], Accesses]
 def _clashes(
     histories: _Histories, regions: Sequence[Region], unit: int, certain: Sequence[int]
 ) -> Iterator[int]:
-    """Of each other unit the last instruction that shares bytes with each region: it completes after those before.
+    """Yield the last conflicting instruction of each other unit, for each region.
 
+    Units complete in order, so waiting for the last one suffices.
     certain: for each unit, the position of its last instruction that is known to have completed.
     """
     for (space, other), accesses in histories.items():
@@ -109,7 +109,7 @@ def overlap(a: Region, b: Region) -> bool:
 
 
 def _rows_overlap(a: Region, b: Region) -> bool:
-    """`overlap` of two regions of one memory whose outermost bytes interleave."""
+    """Return whether two regions share a byte, given that their address ranges overlap. When in doubt, say yes."""
     if not a.strides and not b.strides:
         return True
     strides = a.strides or b.strides
@@ -127,9 +127,9 @@ def _rows_overlap(a: Region, b: Region) -> bool:
 
 
 class Ordered(NamedTuple):
-    """Instructions with the layers that they work for and their waits, and barriers for waits beyond `WAITS`.
+    """Instructions with their layers and waits, and barriers for the waits that an instruction cannot encode.
 
-    barriers: what a barrier stands in front of, by its position in the timeline, rising.
+    barriers: ascending timeline positions of the instructions that a barrier precedes.
     """
 
     instructions: list[Instruction]
@@ -144,14 +144,14 @@ class Ordered(NamedTuple):
         self.waits.append(waits)
 
     def position(self, given: int) -> int:
-        """Return the position of an instruction of the timeline in the program."""
+        """Return the program position of an instruction at a timeline position; barriers before it count."""
         return given + bisect_right(self.barriers, given)
 
 
 def ordered(timeline: Timeline, context: Context) -> Ordered:
-    """A timeline with its waits: those that an instruction has no room for are in a barrier in front of it.
+    """Return a timeline with waits. Those that an instruction cannot encode go to a barrier in front of it.
 
-    What a barrier waits for was dispatched before it, so holding up the front end cannot lock anything.
+    A barrier stalls the front end. It waits only for instructions dispatched before it, so it cannot deadlock.
     """
     waits = synchronise(timeline.instructions, context, timeline.behind)
     front_end = context.hardware.front_end
@@ -180,7 +180,7 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
 
 
 def _preparation(before: Sequence[tuple[int, int]], cycles: int) -> Iterator[tuple[Barrier, Waits]]:
-    """The barriers in which a layer is prepared, behind what it waits for."""
+    """Return the barriers that model the preparation of a layer, after what the layer waits for."""
     groups = [tuple(before[first : first + WAITS]) for first in range(0, len(before), WAITS)] or [()]
     for counts in groups[:-1]:
         yield Barrier(), counts
@@ -190,7 +190,7 @@ def _preparation(before: Sequence[tuple[int, int]], cycles: int) -> Iterator[tup
 def synchronise(
     instructions: Sequence[Instruction], context: Context, behind: Mapping[int, tuple[int, ...]] = _NOTHING
 ) -> list[Waits]:
-    """The waits of all instructions, however many each has; `behind`: see `Timeline`."""
+    """Return the waits of all instructions, without the limit of the encoding. behind: see `Timeline`."""
     width = len(PRODUCERS)
     of_unit: list[list[int]] = [[] for _ in range(width)]
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]

@@ -1,1 +1,1 @@
-"""How a layer is cut into tiles that fit the scratchpad, and where buffers are placed."""
+"""Cutting layers into tiles that fit the scratchpad, and placing buffers in a memory."""

@@ -13,13 +13,12 @@ _FEW = 512
 
 
 class Busy:
-    """The bytes of a memory that are in use during a span of time: a list while uses are few, then a tree over time.
+    """The bytes of a memory that are in use over time: a list while uses are few, then a segment tree over time.
 
-    A node stands for 2**k moments, its two children for the halves. A use covers few whole nodes, at most two of each
-    size. Every node knows the union of the bytes of uses that cover it (`_covered`), and of all uses within it
-    (`_within`): so what is in use during a span is the union of few unions. Nodes are numbered from the root, 1,
-    downwards: those below n are 2n and 2n + 1. A union is a list of its edges in ascending order, begin and end by
-    turns.
+    A node of the tree stands for 2**k moments, its two children for the halves. A use covers at most two whole nodes
+    of each size. Every node holds the union of the bytes of uses that cover it (`_covered`), and of all uses within it
+    (`_within`). So the bytes in use during a span are the union of a few unions. The root is node 1; the children of
+    node n are 2n and 2n + 1. A union is the ascending list of its edges: begin, end, begin, end, ...
     """
 
     __slots__ = ("_covered", "_few", "_moments", "_most_few", "_within")
@@ -32,7 +31,7 @@ class Busy:
         self._within: dict[int, list[int]] = {}
 
     def add(self, start: int, end: int, first: int, last: int) -> None:
-        """Bytes from `start` to before `end` are in use from `first` (-1 or later) to `last`, both included."""
+        """Mark bytes from `start` to before `end` as in use from `first` (-1 or later) to `last`, both included."""
         if self._few is None:
             self._plant(start, end, first, last)
         elif start < end:
@@ -47,12 +46,12 @@ class Busy:
             self._grow()
         for node in self._nodes(first, last):
             _unite(self._covered.setdefault(node, []), start, end)
-            # Above a node that had them within already, all nodes have.
+            # If a node had these bytes within it already, so had all nodes above it.
             while node and _unite(self._within.setdefault(node, []), start, end):
                 node >>= 1
 
     def during(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Spans of bytes that are in use at some time from `first` to `last`, in order of their begins."""
+        """Return the byte spans that are in use at some time from `first` to `last`, sorted by start."""
         if self._few is not None:
             return sorted(
                 [(start, end) for start, end, begun, done in self._few if begun <= last and first <= done]
@@ -71,7 +70,7 @@ class Busy:
         return sorted([pair for union in unions for pair in zip(union[::2], union[1::2], strict=True)])
 
     def _nodes(self, first: int, last: int) -> list[int]:
-        """The largest nodes that together are just the moments from `first` to `last`; moment -1 is the first leaf."""
+        """Return the largest nodes that together cover exactly `first` to `last`; moment -1 is the first leaf."""
         found = []
         low, high = first + 1 + self._moments, last + 2 + self._moments
         while low < high:
@@ -86,7 +85,7 @@ class Busy:
         return found
 
     def _grow(self) -> None:
-        """Make the tree the left half of one twice as large."""
+        """Double the moments that the tree covers: the old tree becomes the left half of the new one."""
         self._moments *= 2
         self._covered, self._within = (
             {node + (1 << node.bit_length() - 1): union for node, union in unions.items()}
@@ -97,7 +96,7 @@ class Busy:
 
 
 def _unite(union: list[int], start: int, end: int) -> bool:
-    """Add the bytes from `start` to before `end` to a union; False if it had them."""
+    """Add bytes from `start` to before `end` to a union. Return False if it held them already."""
     low, high = bisect_left(union, start), bisect_right(union, end)
     edges = ([] if low & 1 else [start]) + ([] if high & 1 else [end])
     if union[low:high] == edges or start == end:
@@ -115,9 +114,9 @@ def aligned(size_bytes: int, alignment: int = ALIGNMENT_BYTES) -> int:
 
 
 class Allocator:
-    """First fit over address and time. Times are integers; spans include both ends.
+    """First-fit allocator of buffers over address and time. Times are integers; spans include both ends.
 
-    With `bank_bytes`, buffers that live at the same time have banks of that size for themselves where there is room.
+    bank_bytes: if not 0, buffers that live at the same time get separate banks of this size where there is room.
     """
 
     def __init__(self, capacity_bytes: int, bank_bytes: int = 0) -> None:
@@ -128,10 +127,10 @@ class Allocator:
 
     @classmethod
     def of_scratchpad(cls, capacity_bytes: int, hardware: Hardware) -> Self:
-        """Banks matter where they have a single port: then two units cannot work in one at the same time.
+        """Return an allocator for the scratchpad; it separates buffers by bank if banks have a single port.
 
-        With more ports there is one for the unit that computes and one for transfers, and whole banks would only
-        leave holes.
+        Two units cannot access a single-ported bank at the same time. With more ports, one serves the computing unit
+        and one the transfers, and aligning buffers to whole banks would only leave holes.
         """
         scratchpad = hardware.scratchpad
         apart = scratchpad.bank_ports == 1
@@ -189,10 +188,10 @@ Value = TypeVar("Value")
 
 
 class Spans(Generic[Key, Value]):
-    """Intervals of whole numbers, both ends included, each with a key and a value; of equal keys the last one counts.
+    """An index of integer intervals, both ends included, each with a key and a value. A later equal key replaces.
 
     An interval of 2**(k-1) to 2**k - 1 numbers is entered in the blocks of 2**k numbers that it touches, at most two.
-    So a query looks through few blocks of each size, however many intervals there are.
+    So a query reads few blocks of each size, however many intervals there are.
     """
 
     __slots__ = ("_levels",)
@@ -211,7 +210,10 @@ class Spans(Generic[Key, Value]):
             block[key] = value
 
     def near(self, first: int, last: int) -> Iterator[dict[Key, Value]]:
-        """Blocks, each oldest first, that hold all spans that touch this one; they hold others too, and some twice."""
+        """Yield blocks, each oldest first, that together hold every span that touches this one.
+
+        The blocks hold other spans too, and some spans twice; the caller filters.
+        """
         for level, blocks in self._levels.items():
             low, high = first >> level, last >> level
             if high - low < len(blocks):
@@ -223,6 +225,7 @@ class Spans(Generic[Key, Value]):
 
 
 _PART = 128
+"""Positions per part of `Sums`, to which one addition can apply at once."""
 
 
 class Sums:

@@ -23,14 +23,13 @@ from npusim.scheduler.fit.cuts import Cut, Residency, band_bytes, cuts, finest_c
 
 
 class Transfers:
-    """The rates of one machine.
+    """Transfer rates and latencies of one machine's memories, as tile estimates use them.
 
-    constants, maps, code: the memories of constants, of feature maps, and of the instructions.
-    cycles_per_byte: of each memory's port, by space, for a long run of bytes: whole cycles per grant, and what each row
-                     is waited for; 0 for the scratchpad, whose bytes pass no port.
-    map_burst_bytes: of the memory of feature maps.
-    gap_cycles:      of each memory: from the start of a load to the first byte that passes; its channel does nothing
-                     else meanwhile.
+    constants, maps, code: the memories that hold constants, feature maps, and instructions.
+    cycles_per_byte: cycles per byte of a long run at each memory's port, by space: whole cycles per grant plus the
+                     exposed row misses; 0 for the scratchpad, which has no such port.
+    map_burst_bytes: burst size of the memory of feature maps.
+    gap_cycles:      cycles from the start of a load to its first byte, by space. The DMA channel idles meanwhile.
     """
 
     def __init__(self, hardware: Hardware) -> None:
@@ -97,10 +96,10 @@ _MEMORY = _Memory()
 
 
 def block(constants: Constants, packed: bool, skips: bool = False) -> tuple[Piece, int]:
-    """Return constants as they are stored, and how many of their bytes are packed weights.
+    """Return the stored form of constants, and how many of its bytes are packed weights (0 if none are).
 
-    Weights are packed if they may be and if that makes them shorter; else the number is 0. Those known by their size
-    only count as they are: how short they are when packed depends on their data.
+    Weights are packed if `packed` allows it and packing makes them shorter. Weights without data, known by their size
+    only, stay unpacked, because their packed length depends on the data.
     """
     plain, weights, zero_point = constants.plain, constants.weights, constants.zero_point
     if constants.absent_bytes:
@@ -143,16 +142,16 @@ def share(constants: Constants, skips: bool = False) -> float:
 
 
 def sizes(total: int, step: int) -> list[tuple[int, int]]:
-    """The distinct sizes into which a step cuts a total: (size, repetitions)."""
+    """Return the distinct sizes of the pieces when `total` is cut by `step`, as (size, repetitions)."""
     whole, rest = divmod(total, step)
     return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
 
 
 class _Channels(NamedTuple):
-    """How a cut divides the channels.
+    """The channel ranges of a cut, and the bytes of their constants.
 
-    spans: the distinct numbers of channels that its tiles have, and their repetitions; tiles: all repetitions.
-    kept_bytes, tile_bytes: scratchpad bytes of the constants of all tiles, and of one as wide as the step.
+    spans: the distinct widths of the ranges in channels, with their repetitions; tiles: number of ranges.
+    kept_bytes, tile_bytes: scratchpad bytes of the constants of all ranges, and of the widest one.
     """
 
     spans: list[tuple[int, int]]
@@ -162,9 +161,10 @@ class _Channels(NamedTuple):
 
 
 class TileCosts:
-    """Buffer sizes and cycles of the tiles of one layer for any placement of its operands; all its searches share them.
+    """Buffer sizes and cycles of the tiles of one layer, for any placement of its operands.
 
-    Costs are the machine's; they depend on the size of a tile only, so each size is asked for once.
+    All tile searches of the layer share them. Cycles come from the machine's own cost model. They depend on the size
+    of a tile only, so each size is computed once.
     """
 
     def __init__(self, work: Work, hardware: Hardware) -> None:
@@ -184,7 +184,7 @@ class TileCosts:
         return self._instructions(self.work.rows, self.work.channels)[0].unit
 
     def cycles(self, rows: int, channels: int) -> int:
-        """The machine's cost of a tile of this size."""
+        """Return the computing cycles of a tile of `rows` x `channels`, by the machine's cost model."""
         key = (rows, channels)
         found = self._cycles.get(key)
         if found is None:
@@ -194,9 +194,10 @@ class TileCosts:
         return found
 
     def streams_constants(self, pack: bool) -> bool:
-        """Whether the constants are read once and more slowly than computed with: nothing is gained by having them in
-        the scratchpad before the work begins but time of the work before it. One that is not cut by channels needs
-        them all.
+        """Return whether the work is limited by the transfer of constants that it reads only once.
+
+        Prefetching all of them would then gain no more than the time of the work before. A work that cannot be cut by
+        channels needs all constants at its start, so it never streams them.
         """
         if pack not in self._streams:
             self._streams[pack] = self._find_streams(pack)
@@ -209,18 +210,19 @@ class TileCosts:
         if any(each.rereads(context) for each in self._instructions(work.rows, work.channels)):
             return False
         arriving = self.transfers.cycles(self.transfers.constants, self.constant_traffic(pack))
-        # In one range of channels nothing is computed before all have come: they wait only if that is most of the time.
+        # If one tile takes all channels, it starts after all constants have arrived. Require that the transfer takes
+        # twice the computing time before giving up the prefetch.
         ranges = 1 if work.channel_step < work.channels else 2
         return arriving > ranges * self.cycles(work.rows, work.channels)
 
     def _instructions(self, rows: int, channels: int) -> tuple[Instruction, ...]:
-        """A tile of this size, at no address in particular."""
+        """Return the instructions of a tile of this size at dummy addresses; costs do not depend on addresses."""
         nowhere = self._slices_nowhere if channels < self.work.channels else self._nowhere
         return self.work.instructions(Tile(0, rows, 0, channels), nowhere)
 
     @cached_property
     def _nowhere(self) -> TileAddresses:
-        """No address in particular, with the strides of operands that lie whole."""
+        """Dummy addresses, with the strides of operands that are stored whole."""
         work = self.work
         row_bytes = tuple([each.row_bytes for each, _ in work.inputs])
         outputs = tuple([Written(0, rows.row_bytes, work.channels) for rows in work.outputs])
@@ -230,11 +232,11 @@ class TileCosts:
 
     @cached_property
     def _slices_nowhere(self) -> TileAddresses:
-        """The same where inputs hold some channels only."""
+        """Dummy addresses, with the strides of inputs of which only a slice of the channels is loaded."""
         return replace(self._nowhere, sliced=self.work.sliced)
 
     def constant_traffic(self, pack: bool) -> float:
-        """Bytes of all constants that pass: weights packed if the hardware can and it is wanted, or of few bits."""
+        """Return the bytes of all constants at the port: weights of few bits, or packed if `pack` and possible."""
         if pack not in self._traffic:
             self._traffic[pack] = self._find_constant_traffic(pack)
         return self._traffic[pack]
@@ -253,9 +255,9 @@ class TileCosts:
         )
 
     def bands(self, position: int, row_step: int) -> tuple[int, int]:
-        """Bytes of an input that row tiles need: the one that needs most, and all of an entry together.
+        """Return the input bytes of the row tile that needs most, and of all row tiles of a batch entry together.
 
-        Those between the first and the last need equally much.
+        Tiles between the first and the last need the same number of rows, so one of them stands for all.
         """
         key = (position, row_step)
         found = self._bands.get(key)
@@ -270,7 +272,7 @@ class TileCosts:
         return found
 
     def channels(self, cut: Cut) -> _Channels:
-        """How a cut divides the channels."""
+        """Return the channel ranges of a cut."""
         key = (cut.channel_step, cut.last_channels)
         found = self._channels.get(key)
         if found is None:
@@ -287,7 +289,7 @@ class TileCosts:
         return found
 
     def cuts(self, residency: Residency, last_resort: bool) -> list[list[Cut]]:
-        """`cuts` of the work."""
+        """Return the candidate cuts of the work (`npusim.scheduler.fit.cuts.cuts`)."""
         key = streams_rows(residency), finest_channels(self.work, residency) if last_resort else 0
         if key not in self._cuts:
             self._cuts[key] = list(cuts(self.work, residency, last_resort))

@@ -1,4 +1,4 @@
-"""Cuts: the ways to divide a work into tiles, and how many bytes the pieces have."""
+"""The ways to divide a layer's work into tiles, and the bytes of the pieces."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class Depth:
 
 
 class End(NamedTuple):
-    """Whether a work is the first or the last of its network: nothing hides its loads, or its computation.
+    """The position of a work at an end of its network, where neighbours hide less.
 
-    ahead: cycles before it in which nothing but its loads goes on beside what is computed; None: other loads do, too.
+    No work before the first one hides its loads; no work after the last one hides its computation.
+    ahead: cycles of the item before during which only loads for this work run; None if other loads run too.
     """
 
     first: bool
@@ -53,13 +54,13 @@ SINGLE = Depth(1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A way to tile a work.
+    """A way to tile a work: tile size and loop order.
 
-    channels_outside: for each channel range all rows (constants loaded once), else for each row range all
-                      channels (feature map loaded once). Entries of a batch are outermost, but inside channel ranges
-                      of constant weights.
-    keep_constants:   with rows outside, the constants of all channels stay for the whole work.
-    last_channels:    the last so many channels are a tile of their own; 0: as the step has it.
+    channels_outside: if True, the outer loop goes over channel ranges, so constants are loaded once. Else it goes over
+                      row ranges, so the feature map is loaded once. Entries of a batch are the outermost loop, except
+                      that channel ranges of constant weights enclose them.
+    keep_constants:   with rows outside, the constants of all channels stay in the scratchpad for the whole work.
+    last_channels:    channels of a separate last tile; 0 if the step alone decides.
     """
 
     row_step: int
@@ -88,14 +89,14 @@ class Cut:
 
 
 def band_bytes(work: Work, position: int, first_row: int, last_row: int) -> int:
-    """Bytes of an input's rows that output rows need."""
+    """Return the bytes of the input rows that output rows `first_row` to before `last_row` need."""
     rows, needed = work.inputs[position]
     first, last = needed(first_row, last_row)
     return rows.part_bytes(last - first)
 
 
 def output_bytes(work: Work, rows: int, channels: int, position: int = 0) -> int:
-    """Bytes of a piece of an output, stored densely."""
+    """Return the bytes of `rows` x `channels` of an output, stored densely."""
     return rows * (work.outputs[position].row_bytes // work.channels) * channels
 
 
@@ -105,7 +106,7 @@ def streams_rows(residency: Residency) -> bool:
 
 
 def finest_channels(work: Work, residency: Residency) -> int:
-    """The granularity of cuts by channels as a last resort; inputs in the scratchpad cannot be sliced."""
+    """Return the smallest channel step of last-resort cuts; inputs in the scratchpad cannot be sliced."""
     if not work.last_resort or (work.sliced and any(residency.inputs)):
         return work.channel_step
     return work.last_resort
@@ -117,8 +118,9 @@ def slices(work: Work, cut: Cut) -> bool:
 
 
 def cuts(work: Work, residency: Residency, last_resort: bool = False) -> Iterator[list[Cut]]:
-    """The cuts worth a look, coarse ones first: one list per row step. As a last resort also those into fewer channels
-    than the hardware is made for.
+    """Return the candidate cuts, one list per row step, coarse ones first.
+
+    last_resort: include tiles with fewer channels than the hardware computes at once.
     """
     row_steps = [work.rows]
     if streams_rows(residency):
@@ -158,7 +160,7 @@ def _none() -> Mapping[int, _Value]:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A prescribed chain: the number of its layers, and the rows of the last layer per stripe (None: estimated)."""
+    """A prescribed chain of fused layers: its length, and the last layer's rows per stripe (None: by estimate)."""
 
     length: int
     row_step: int | None = None
@@ -168,22 +170,22 @@ class Band:
 class Choices:
     """The decisions of the compiler that a search may prescribe, for one network on one machine.
 
-    Passes read them and never change them. They decide what is not prescribed, and what does not fit as prescribed, by
-    their own estimates. Items and tensors are numbered as in `Network`.
+    Passes read the choices and never change them. A pass decides by its own estimates whatever is not prescribed, or
+    does not fit as prescribed. Items and tensors are numbered as in `Network`.
 
-    cuts:       tiles of a work: shape, loop order, and whether constants stay.
-    chains:     the chain that begins at an item; a length of 1 is none.
-    weaves:     into how many row tiles an item is cut to run beside the next one on another unit; 1: not at all.
+    cuts:       tiles of a work: shape, loop order, and whether constants stay in the scratchpad.
+    chains:     the chain of fused layers that begins at an item; a length of 1 prescribes no chain.
+    weaves:     number of row tiles of an item that is fused with the next one on another unit; 1 prescribes no fusing.
     evicted:    storages (root tensors) that live in DRAM.
-    kept:       storages that go to DRAM only when nothing else is left to go.
-    readmit:    whether storages in DRAM come back where they fit after all and the estimates say that it helps.
-    apart:      results that do not take the place of an input.
-    unpacked:   items whose weights are stored as they are.
-    unhurried:  items that load nothing ahead of the tile that needs it.
-    depth:      buffers that tiles are sized for.
-    room:       share of the free scratchpad that the tiles of a work may fill; the rest is for what comes after it.
-    queue_share: how much of a queue loads that wait may fill, by estimate.
-    lead_slots: how many slots before its first use a storage that comes from DRAM may claim its bytes.
+    kept:       storages that are evicted to DRAM last.
+    readmit:    whether storages in DRAM return to the scratchpad if they fit in the end and estimates say it is faster.
+    apart:      results that do not reuse the buffer of an input.
+    unpacked:   items whose weights are stored uncompressed.
+    unhurried:  items that prefetch nothing: each load is issued with the tile that needs it.
+    depth:      buffers per operand that tiles are sized for.
+    room:       share of the free scratchpad that the tiles of a work may fill; the rest is left for later items.
+    queue_share: estimated share of a DMA queue that waiting loads may fill.
+    lead_slots: number of slots before its first use at which a storage that comes from DRAM may claim its bytes.
     """
 
     cuts: Mapping[int, Cut] = field(default_factory=_none)

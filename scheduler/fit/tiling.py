@@ -1,6 +1,6 @@
-"""Tiles: how a work is cut so that its buffers fit and transfers hide behind computation.
+"""The search for tiles: buffers must fit the scratchpad, and transfers should overlap with computation.
 
-The search uses the machine's own `cost` of the instructions that each cut would give.
+Computing cycles come from the machine's own `cost` of the instructions of each cut.
 """
 
 from __future__ import annotations
@@ -29,22 +29,29 @@ from npusim.scheduler.fit.cuts import (
 )
 
 PRICE = 1 / 4
-"""Share that counts of the transfers or computation of a tile that another layer may hide."""
+"""Weight of a first or last tile's cycles that a neighbouring layer may hide."""
 
 SHARED = 1 / 6
-"""Share that counts of what is hidden in the layer itself: computation while its transfers pass, or transfers in the
-time of its computation. They may not be hidden in the network: DMA or units could work for other layers meanwhile.
+"""Weight of the cycles that overlap within the layer: the shorter of its transfers and its computation.
+
+They still count, because they occupy the DMA or a unit, which could work for other layers meanwhile.
 """
 
 _TAPERS = (64, 32, 16, 12, 8, 6, 4, 3, 2)
-"""Parts of all channels that a smaller last tile may have."""
+"""Divisors: a smaller last tile may have 1/64, 1/32, ..., 1/2 of all channels."""
 
 _PATIENCE = 3
-"""Channels get fewer along the cuts of one row step; after this many without gain only overhead grows."""
+"""Number of cuts without gain after which the search skips the other cuts of a row step.
+
+Channels get fewer along these cuts, so after that only the overhead grows.
+"""
 
 
 class TileSearch:
-    """The cuts of one work under one residency: what each needs and costs, and the best that fits."""
+    """Search for the fastest cut of one work, for one placement of its operands.
+
+    It estimates the scratchpad bytes and the cycles of each cut.
+    """
 
     def __init__(
         self,
@@ -81,11 +88,14 @@ class TileSearch:
         return self._costs.constant_traffic(self._pack)
 
     def tile_cycles(self, rows: int, channels: int) -> int:
-        """The machine's cost of a tile of this size."""
+        """Return the computing cycles of a tile of `rows` x `channels`, by the machine's cost model."""
         return self._costs.cycles(rows, channels)
 
     def buffer_bytes(self, cut: Cut) -> int:
-        """Scratchpad bytes of the streaming buffers: of each that more than one tile needs as many as `Depth` says."""
+        """Return the scratchpad bytes of all streaming buffers of a cut.
+
+        An operand that several tiles stream has as many buffers as `Depth` says.
+        """
         work, depth = self.work, self._depth
         channels = self._costs.channels(cut)
         if (cut.keep_constants and not cut.channels_outside) or (work.weights and work.entries > 1):
@@ -109,11 +119,11 @@ class TileSearch:
 
     @cached_property
     def _streamed_outputs(self) -> list[int]:
-        """The outputs that go to DRAM tile by tile."""
+        """The positions of the outputs that are stored to DRAM tile by tile."""
         return [position for position, resident in enumerate(self.residency.outputs) if not resident]
 
     def _weight_bytes(self, cut: Cut) -> int:
-        """Scratchpad bytes of the streaming buffers of weights that are no constants."""
+        """Return the scratchpad bytes of the streaming buffers of non-constant weights."""
         work, depth = self.work, self._depth
         assert work.weights is not None
         spans, tiles, _, _ = self._costs.channels(cut)
@@ -124,7 +134,7 @@ class TileSearch:
         return widest * min(depth.constants, tiles * work.entries)
 
     def _input_bytes(self, row_step: int) -> int:
-        """Scratchpad bytes of the streaming buffers of the inputs."""
+        """Return the scratchpad bytes of the streaming buffers of inputs that are loaded by rows."""
         found = self._inputs.get(row_step)
         if found is None:
             buffers = min(self._depth.inputs, -(-self.work.rows // row_step) * self.work.entries)
@@ -136,7 +146,7 @@ class TileSearch:
         return found
 
     def _slice_bytes(self, cut: Cut) -> int:
-        """Scratchpad bytes of the streaming buffers of the inputs, where tiles need slices of them."""
+        """Return the scratchpad bytes of the streaming buffers of inputs that are loaded by channel slices."""
         tiles = -(-self.work.rows // cut.row_step) * self._costs.channels(cut).tiles * self.work.entries
         return sum(
             aligned(self._costs.bands(position, cut.row_step)[0] // self.work.channels * cut.channel_step)
@@ -145,9 +155,10 @@ class TileSearch:
         )
 
     def cycles(self, cut: Cut, limit: float = inf) -> float:
-        """Estimated time: transfers overlap computation but for one tile at either end.
+        """Return the estimated cycles of a cut: transfers overlap with computation except for one tile at either end.
 
-        Cuts whose transfers alone take `limit` or more are not looked at any closer; what they get is no less.
+        limit: if transfers and overhead alone reach it, their cycles are returned without a closer estimate. The cut
+               is then at least that slow, so it cannot win.
         """
         channels = self._costs.channels(cut)
         tiles = -(-self.work.rows // cut.row_step) * channels.tiles * self.work.entries
@@ -163,7 +174,7 @@ class TileSearch:
         return max(compute, transfer) + hidden + self._exposed(cut, compute, transfer, tiles) + overhead
 
     def computing_cycles(self, cut: Cut) -> int:
-        """The machine's cost of all tiles."""
+        """Return the computing cycles of all tiles, by the machine's cost model."""
         rows, spans = sizes(self.work.rows, cut.row_step), self._costs.channels(cut).spans
         return self.work.entries * sum(
             [rn * cn * self.tile_cycles(r, c) for r, rn in rows for c, cn in spans]
@@ -171,11 +182,11 @@ class TileSearch:
 
     @property
     def constant_cycles(self) -> float:
-        """The time in which all constants pass the port of their memory."""
+        """Cycles in which all constants pass the port of their memory."""
         return self._transfers.cycles(self._transfers.constants, self._constant_traffic)
 
     def transfer_cycles(self, cut: Cut) -> float:
-        """The time of all transfers between the scratchpad and other memories, instructions included."""
+        """Return the cycles of all transfers between the scratchpad and other memories, instruction fetch included."""
         work, residency, entries = self.work, self.residency, self.work.entries
         spans, channel_tiles, _, _ = self._costs.channels(cut)
         row_tiles = -(-work.rows // cut.row_step) * entries
@@ -210,20 +221,20 @@ class TileSearch:
             traffic[maps] += stored * entries
         words = tiles + constant_loads + loads + tiles * len(self._streamed_outputs)
         traffic[transfers.code] += words * WORD_BYTES
-        # A channel sets up a load only when the bytes of the one before it have arrived.
+        # Latencies add up: a channel sets up a load only when the bytes of the load before it have arrived.
         gaps = constant_loads * transfers.gap_cycles[transfers.constants] + loads * transfers.gap_cycles[maps]
         return transfers.together_cycles(traffic) + gaps
 
     def _reloads(self, cut: Cut, channel_tiles: int, row_tiles: int) -> int:
-        """Return how often all constants, or all weights of an entry that are not constant, are loaded."""
+        """Return how often all constants are loaded, or all non-constant weights of a batch entry."""
         if cut.channels_outside or cut.keep_constants or channel_tiles == 1:
             return 1
         return -(-self.work.rows // cut.row_step) if self.work.weights else row_tiles
 
     def _exposed(self, cut: Cut, compute: float, transfer: float, tiles: int) -> float:
-        """Return the cycles that nothing hides: transfers of the first tile, or the computation of the last.
+        """Return the exposed cycles: the transfers of the first tile, or the computation of the last one.
 
-        Most of it does hide behind the layers before and after, where there are any: a quarter is the price.
+        A layer before or after hides most of them, so only the share `PRICE` counts there.
         """
         if compute >= transfer:
             return self._first_cycles(cut) if self._end.first else transfer / tiles * PRICE
@@ -243,7 +254,7 @@ class TileSearch:
         return finished - transfer
 
     def _first_cycles(self, cut: Cut) -> float:
-        """The time of the transfers that the first tile needs."""
+        """Return the cycles of the transfers that the first tile needs."""
         transfers = self._transfers
         traffic, loads, gaps = transfers.no_bytes(), 0, 0
         if self._constant_traffic:
@@ -262,14 +273,15 @@ class TileSearch:
         return transfers.together_cycles(traffic) + gaps + loads * transfers.gap_cycles[transfers.maps]
 
     def _stored(self, channels: int, step: int, position: int) -> float:
-        """Bytes at the port of storing some channels of all pixels."""
+        """Return the bytes at the port when `channels` channels of all pixels of an output are stored."""
         return output_bytes(self.work, self.work.rows, 1, position) * self._touched(channels, step)
 
     def _touched(self, channels: int, step: int) -> int:
-        """Bytes at the port of some channels of a pixel: whole bursts, shared only by pixels side by side.
+        """Return the average bytes at the port per pixel when `channels` of its channels are transferred.
 
-        Runs of `channels` bytes begin at multiples of g = gcd(pixel, step, burst) in their bursts, evenly, and
-        so touch (channels + burst - g) / burst of them.
+        Transfers are whole bursts. If all channels are transferred, neighbouring pixels share bursts. Else runs of
+        `channels` bytes begin at multiples of g = gcd(pixel, step, burst) within a burst, all equally often, so
+        a run touches (channels + burst - g) / burst bursts on average.
         """
         work, burst = self.work, self._transfers.map_burst_bytes
         if channels == work.channels:
@@ -278,7 +290,7 @@ class TileSearch:
         return min(channels + burst - grid, work.channels)
 
     def smallest_buffers(self) -> int:
-        """Bytes of scratchpad below which no cut fits."""
+        """Return the scratchpad bytes of the smallest cut; with fewer, no cut fits."""
         if self._smallest_buffers is None:
             work = self.work
             step = finest_channels(work, self.residency) if self._last_resort else work.channel_step
@@ -292,13 +304,13 @@ class TileSearch:
         return self._smallest_buffers
 
     def best(self, budget_bytes: int) -> tuple[float, Cut] | None:
-        """The fastest cut whose buffers fit the budget, with its estimated cycles; None if none fits."""
+        """Return the fastest cut whose buffers fit the budget, with its estimated cycles; None if none fits."""
         if budget_bytes not in self._best:
             self._best[budget_bytes] = self._search(budget_bytes)
         return self._best[budget_bytes]
 
     def ranked(self, budget_bytes: int) -> list[Cut]:
-        """All cuts whose buffers fit, the fastest by estimate first; equally fast ones in the order of `cuts`."""
+        """Return all cuts whose buffers fit, fastest by estimate first; ties keep the order of `cuts`."""
         fitting = [
             cut
             for group in self._costs.cuts(self.residency, self._last_resort)
@@ -324,7 +336,10 @@ class TileSearch:
         return best if best is None or not self._end.last else self._tapered(best, budget_bytes)
 
     def _tapered(self, best: tuple[float, Cut], budget_bytes: int) -> tuple[float, Cut]:
-        """The best cut with a smaller last tile, so that little is left to compute when the last weights are there."""
+        """Return the best cut with a smaller last tile, or `best` if none is faster.
+
+        A small last tile leaves little to compute after the last weights have arrived.
+        """
         work = self.work
         for group in self._costs.cuts(self.residency, self._last_resort) if work.channel_step else ():
             for cut in group:

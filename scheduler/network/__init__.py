@@ -1,1 +1,1 @@
-"""A network made ready for scheduling: storages, states, what depends on no choice."""
+"""The preparation of a network for scheduling: its items, its states, and the storages of its tensors."""

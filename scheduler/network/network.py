@@ -1,4 +1,4 @@
-"""A network made ready for scheduling: everything that depends on the graph and the machine but on no choice."""
+"""The preparation of a network for scheduling: everything that depends on graph and machine, but on no choice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ Made = TypeVar("Made")
 
 
 class Memo:
-    """A cache of values that passes made for one network: one table per type; whoever makes a type chooses its keys."""
+    """A cache of values that passes compute for one network: one table per type of value.
+
+    The code that creates a type of value chooses the keys of its table.
+    """
 
     def __init__(self) -> None:
         self._tables: dict[type, dict[Any, Any]] = {}
@@ -40,11 +43,11 @@ class Memo:
 
 
 def check_states(graph: Graph) -> None:
-    """Raise GraphError for a state whose next value cannot lie where the state is.
+    """Raise GraphError for a state whose next value cannot be written to the memory of the state.
 
-    The layer that gives the next value runs on the host, which reads all operands before it writes one, or copies it
-    there. The only reader of the state is that layer or one before it: with others it would be a question of order,
-    which only operands decide.
+    The layer that computes the next value runs on the host, which reads all operands before it writes one, or it is a
+    copy. The state may have one reader: that layer, or a layer before it. With other readers, the result would depend
+    on the order of execution, and only operands define an order.
     """
     for state in graph.states:
         where = f'{graph.name}: state tensor "{graph.tensors[state.before].name}"'
@@ -71,7 +74,7 @@ def _check_readers(graph: Graph, state: State, writer: int, where: str) -> None:
 
 
 MOST_COUNTS = tuple(
-    spec.high + spec.name.startswith("count")  # counts are stored less one
+    spec.high + spec.name.startswith("count")  # a count is encoded as its value minus 1
     for spec in layout(Copy)
     if spec.name in ("count0", "count1", "count2", "size")
 )
@@ -85,7 +88,7 @@ _MOST_BATCHES, _MOST_REPEATS, _MOST_ROWS = (
 
 
 def picks(pick: Pick, hardware: Hardware) -> Iterator[Pick]:
-    """A pick, or several that do the same, each with a list of indices that a burst buffer holds."""
+    """Split a pick into picks whose index lists fit the burst buffer."""
     room = list_bytes(hardware) // pick.index_bytes
     if pick.repeats > _MOST_REPEATS or pick.rows > min(room, _MOST_ROWS):
         for batch in range(pick.batches):
@@ -114,7 +117,7 @@ def _chosen(pick: Pick, batches: tuple[int, int], repeats: tuple[int, int], rows
 
 
 def pieces(move: Move) -> Iterator[Move]:
-    """A move, or several that do the same, each with counts that an instruction can encode; none for no bytes."""
+    """Split a move into moves with counts that an instruction can encode; none for a move of 0 bytes."""
     if 0 in move.counts:
         return
     for axis, most in enumerate(MOST_COUNTS[len(MOST_COUNTS) - len(move.counts) :]):
@@ -149,8 +152,8 @@ class Network:
     """A graph, simplified and checked, as items in the order of execution.
 
     uses:    operator and call of every node.
-    aliases: tensors that share memory because their operator moves nothing.
-    memo:    what passes have made of it.
+    aliases: tensors that share memory because their operator moves no bytes.
+    memo:    cached values that passes computed.
     """
 
     graph: Graph
@@ -225,7 +228,7 @@ def _require_straight_line(graph: Graph) -> None:
 
 
 def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
-    """The operator and call of a node. Raises GraphError when a rule of the operator is broken."""
+    """Return the operator and call of a node. Raises GraphError if a rule of the operator is broken."""
     each = graph.nodes[node]
     try:
         found = operator(each.op)
@@ -251,7 +254,7 @@ def _way(node: Node, each: Operator, call: Call, hardware: Hardware) -> Lowering
 
 
 def _state_way(node: Node, way: Lowering | Refusal, befores: set[int]) -> Lowering | Refusal:
-    """That of a node that updates a state: copies may, of what is computed elsewhere."""
+    """Return how a node that updates a state is computed: by the NPU if it copies another tensor, else by the host."""
     copies = isinstance(way, Lowering) and way.unit == "dma" and befores.isdisjoint(node.inputs)
     return way if copies else Refusal(_STATE)
 
@@ -260,7 +263,7 @@ def _lower(
     way: Lowering | Refusal, call: Call, hardware: Hardware
 ) -> Sequence[Work | Move | Pick | HostStep]:
     if not any(output.elements for output in call.outputs):
-        return ()  # no element to compute: there is nothing to do, on whatever unit
+        return ()  # all outputs are empty, so no unit has anything to compute
     if isinstance(way, Refusal):
         return (HostStep(*way),)
     return [body for part in way.lower(call, hardware) for body in _bodies(part, hardware)]
@@ -276,7 +279,10 @@ def _bodies(part: Part, hardware: Hardware) -> Iterable[Work | Move | Pick]:
 
 
 def _aliases(uses: Sequence[tuple[Operator, Call]], updates: Sequence[bool]) -> dict[int, tuple[Alias, ...]]:
-    """The nodes that move nothing if their operands share memory; none that updates a state."""
+    """Return the aliases by node, for nodes that move no bytes if their operands share memory.
+
+    Nodes that update a state are left out.
+    """
     found = {}
     for node, ((each, call), update) in enumerate(zip(uses, updates, strict=True)):
         parts = each.alias(call) if each.alias is not None and not update else None

@@ -1,4 +1,4 @@
-"""Storages: which tensors share memory, how long each storage lives, and where its bytes come from."""
+"""Storages: memory that tensors share. Here their tensors, lifetimes, and the origins of their bytes are found."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from npusim.kernels.operator.operator import Alias
 class HostStep:
     """A node that the host computes.
 
-    reason: why, in words. keys: the hardware keys that, set, would let the NPU compute it.
+    reason: why the NPU does not, in words.
+    keys:   hardware keys that would let the NPU compute it if they were set.
     """
 
     reason: str
@@ -39,14 +40,15 @@ class Item:
 class Storage:
     """Memory that one or more tensors share.
 
-    first, last: items between which the content is live (first = -1: from the start).
+    first, last: items between which the content is live, both included; first is -1 if it is live from the start.
     writes:      the items that write it, in order.
     first_read:  the first work that reads it.
-    from_dram:   content is written in a memory behind a port (model inputs, constants, host outputs).
-    to_dram:     content is read there (model outputs, host inputs).
-    constant:    it is one, with data at hand or not.
-    from_npu, in_npu: written, written or read, by works on the scratchpad.
-    pinned:      its place is in the scratchpad from the beginning to the end.
+    from_dram:   its content is produced in a memory outside of the scratchpad (model inputs, constants, host outputs).
+    to_dram:     its content is used in a memory outside of the scratchpad (model outputs, host inputs).
+    constant:    it holds a constant, with or without data.
+    from_npu:    the NPU writes it.
+    in_npu:      works read or write it, so it may be in the scratchpad.
+    pinned:      it stays in the scratchpad during the whole run.
     """
 
     name: str
@@ -64,10 +66,10 @@ class Storage:
 
     @property
     def may_be_resident(self) -> bool:
-        """Worth a place in the scratchpad: works touch it, and it has one origin; or nowhere else.
+        """Whether it may stay in the scratchpad: works access it, and its bytes have one origin; or it is pinned.
 
-        What comes from another memory is loaded once, front to back: it must be there as a whole when the first work
-        reads.
+        A storage from another memory is loaded once, front to back, so it must be complete there before the first
+        work reads it.
         """
         if self.pinned:
             return True
@@ -82,13 +84,13 @@ class Aliases:
         self.parent: dict[int, tuple[int, int]] = {}
 
     def copy(self) -> Aliases:
-        """A forest of its own with the same trees."""
+        """Return an independent copy."""
         other = Aliases()
         other.parent = dict(self.parent)
         return other
 
     def root(self, tensor: int) -> tuple[int, int]:
-        """The storage's root tensor and the offset of `tensor` in it."""
+        """Return the root tensor of a tensor's storage, and the tensor's offset in it in bytes."""
         offset = 0
         while tensor in self.parent:
             tensor, step = self.parent[tensor]
@@ -96,7 +98,10 @@ class Aliases:
         return tensor, offset
 
     def join(self, parts: Sequence[tuple[int, int, int]], fixed: frozenset[int]) -> bool:
-        """Make each (part, whole, offset) share memory, all or none. `fixed` tensors cannot become parts."""
+        """Let each `part` lie in its `whole` at an offset, all or none; return whether they do.
+
+        `fixed` tensors cannot become parts.
+        """
         joined: list[int] = []
         for part, whole, offset in parts:
             if part in self.parent or part in fixed or self.root(whole)[0] == part:
@@ -109,7 +114,7 @@ class Aliases:
 
 
 def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
-    """The tensor index of an operand of a node."""
+    """Return the tensor index of an operand of a node. Raises ValueError for an absent operand."""
     side, position = ref
     each = graph.nodes[node]
     tensor = each.inputs[position] if side == "in" else each.outputs[position]
@@ -119,10 +124,10 @@ def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
 
 
 def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tuple[Aliases, set[int]]:
-    """Let operators that move nothing share memory; returns the forest and the nodes that became free.
+    """Let the operands of operators that move no bytes share memory; return the forest and the nodes that became free.
 
-    The next value of a state lies where the state does. Outputs of the model are copied out of its inputs and
-    constants: they are memory of the caller's own.
+    The next value of a state shares the memory of the state. A model output never shares memory with a model input or
+    a constant, because the output's memory belongs to the caller: such a node remains a copy.
     """
     forest = Aliases()
     befores = {state.before for state in graph.states}
@@ -151,10 +156,10 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
 def share_in_place(
     graph: Graph, forest: Aliases, items: Sequence[Item], apart: frozenset[int] = frozenset()
 ) -> list[int]:
-    """Let an output take over the memory of an input that nobody needs any more; returns those that do.
+    """Let outputs reuse the memory of an input that no later item reads; return these outputs.
 
-    Only memory that works alone write and read in the scratchpad: bytes in DRAM keep their meaning. Outputs
-    that are to stay `apart` do not.
+    This holds only for tensors that works alone read and write, which may be in the scratchpad. Outputs in `apart`
+    keep memory of their own.
     """
     shared: list[int] = []
     fixed = {*graph.inputs, *graph.outputs, *(state.before for state in graph.states)}
@@ -180,7 +185,7 @@ def share_in_place(
         output = operand_tensor(graph, item.node, item.body.output.operand)
         sources = [operand_tensor(graph, item.node, rows.operand) for rows in item.body.reads]
         roots = [forest.root(source)[0] for source in sources]
-        # What the work before still reads comes last: the two could not run beside each other.
+        # Prefer inputs that the work before does not read: reusing one that it reads would prevent fusing the pair.
         for position in sorted(item.body.overwrites, key=lambda each: roots[each] in before):
             root, offset = forest.root(sources[position])
             same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes
@@ -189,7 +194,7 @@ def share_in_place(
                 root in kept
                 or output in kept
                 or last_read[root] != index
-                or roots.count(root) > 1  # a later tile may still read what this one would overwrite
+                or roots.count(root) > 1  # a later tile may still read bytes that this one would overwrite
                 or offset
                 or not same_size
                 or not alone
@@ -203,7 +208,7 @@ def share_in_place(
 
 
 def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
-    """Tensors that an item reads and writes."""
+    """Return the tensors that an item reads, and those that it writes."""
     body = item.body
     if isinstance(body, Work):
         reads = [operand_tensor(graph, item.node, rows.operand) for rows, _ in body.inputs]
@@ -221,7 +226,7 @@ def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
 
 
 def fetched(graph: Graph, item: Item) -> list[int]:
-    """Tensors of which a work has bytes brought beside its constants, from where they lie outside the scratchpad."""
+    """Return the tensors whose bytes a work loads together with its constants, from outside of the scratchpad."""
     body = item.body
     return [operand_tensor(graph, item.node, each) for each in body.fetched] if isinstance(body, Work) else []
 
@@ -229,9 +234,9 @@ def fetched(graph: Graph, item: Item) -> list[int]:
 def find_storages(
     graph: Graph, forest: Aliases, items: Sequence[Item], copied: bool = False
 ) -> dict[int, Storage]:
-    """The storages by root tensor, with lifetimes over `items`.
+    """Return the storages by root tensor, with lifetimes over `items`.
 
-    copied: what copies alone write and read may be in the scratchpad, too.
+    copied: storages that only copies access may be in the scratchpad too.
     """
     storages: dict[int, Storage] = {}
     end = len(items)
@@ -286,11 +291,11 @@ def find_storages(
 
 _IMAGE_AXES = 4
 _FEWEST_OF_BRICKS = 4
-"""A map of fewer channels is not kept in bricks."""
+"""Least channels of a feature map that is stored in bricks (groups of channels)."""
 
 
 def on_the_way(graph: Graph, items: Sequence[Item], hardware: Hardware) -> tuple[Item, ...]:
-    """The items as this machine executes them."""
+    """Mark what this machine fuses: look-ups in the MAC array's output, views instead of copies, channel bricks."""
     vector, dma = hardware.vector, hardware.dma
     if not vector.fused_lookup and not dma.views and vector.brick_channels == 1:
         return tuple(items)
@@ -309,7 +314,7 @@ def on_the_way(graph: Graph, items: Sequence[Item], hardware: Hardware) -> tuple
 class Users:
     """The items that write each tensor, and the nodes that read it.
 
-    results: tensors that are read outside.
+    results: tensors that are read outside of the network, and next values of states.
     """
 
     def __init__(self, graph: Graph, items: Sequence[Item]) -> None:
@@ -332,7 +337,7 @@ class Users:
         return len(self._takers.get(tensor, ())) == 1 and tensor not in self.results
 
     def given(self, tensor: int, by: Callable[[Work | Move], bool]) -> bool:
-        """Whether all items that give a tensor are computations and copies for which `by` holds; not for none."""
+        """Return whether works and copies alone write a tensor, at least one of them, and `by` holds for each."""
         found = [item.body for item in self._givers.get(tensor, ())]
         return bool(found) and all(isinstance(body, Work | Move) and by(body) for body in found)
 
@@ -345,7 +350,7 @@ class Users:
 
 
 def _looked_up(users: Users, items: Sequence[Item]) -> set[int]:
-    """The tensors whose look-up is all that they are for, and that the NPU computes without one."""
+    """Return the tensors that only a look-up reads, and whose producers have no look-up of their own."""
     found = set()
     for item in items:
         if isinstance(item.body, Work) and item.body.look_up:
@@ -357,7 +362,7 @@ def _looked_up(users: Users, items: Sequence[Item]) -> set[int]:
 
 
 def _in_place(users: Users, item: Item, move: Move) -> bool:
-    """Whether a copy can be done without; not where it joins what was only looked at as part of something else."""
+    """Return whether a copy can be a view; not if it joins tensors that are themselves views of another one."""
     if not move.view or move.source is None:
         return False
     source, target = (operand_tensor(users.graph, item.node, each) for each in (move.source, move.target))
@@ -368,7 +373,7 @@ def _in_place(users: Users, item: Item, move: Move) -> bool:
 
 
 def _executed(users: Users, item: Item, work: Work, looked_up: set[int], brick: int) -> Work:
-    """The work with what its instructions are to be told."""
+    """Return a work whose instructions have the fields set for fused look-ups or bricks."""
     tensors = users.graph.tensors
     source = operand_tensor(users.graph, item.node, work.inputs[0][0].operand) if work.inputs else None
     output = operand_tensor(users.graph, item.node, work.output.operand)
@@ -382,7 +387,7 @@ def _executed(users: Users, item: Item, work: Work, looked_up: set[int], brick: 
 
 
 def _marked(work: Work, kind: type[Instruction], fields: Mapping[str, Any]) -> Work:
-    """The work with fields of its instructions of a kind set."""
+    """Return a work that sets `fields` of its instructions of type `kind`."""
 
     def emit(tile: Tile, at: TileAddresses) -> tuple[Instruction, ...]:
         made = work.instructions(tile, at)

@@ -1,1 +1,1 @@
-"""Partition: models as several programs and the steps between them, over devices, or where a graph decides."""
+"""Partitioning of models into several programs and the steps between them, over devices or at IF and WHILE."""

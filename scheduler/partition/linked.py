@@ -1,9 +1,9 @@
-"""Programs of several devices, one behind the other, as one executable.
+"""The linker of programs for several devices into one executable that runs them one after the other.
 
-Every tensor that crosses from one program to another has a place: where the program that computes it leaves it. In
-front of a launch it is copied to where the program reads it. An input of the network lies where the program that first
-reads it wants it, and is copied for others. Where a piece of another device begins the host goes from one to the next
-(`Transfer.handover`), unless it has control anyway: the layer before or behind is its own.
+A tensor between two programs is placed where the first program writes it. Before a launch it is copied to where the
+program reads it. An input of the network is placed where the first program that reads it expects it, and is copied for
+others. Between pieces of different devices, control passes by way of the host (`Transfer.handover`), unless the host
+has it already because it runs the layer before or after.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from npusim.scheduler.partition.windows import Windows
 class Part:
     """A program of a network, on a core.
 
-    inputs, outputs: the tensors of the network that its inputs and outputs are, by number, in its order.
-    device:          whose it is; between programs of one device there is no handover.
+    inputs, outputs: numbers of the network's tensors that the program reads and writes, in the program's order.
+    device:          the device that runs it; programs of one device need no handover between them.
     """
 
     program: Program
@@ -40,10 +40,10 @@ def linked(
     inputs: Sequence[tuple[int, Tensor]],
     outputs: Sequence[tuple[int, Tensor]],
 ) -> Executable:
-    """The executable of the programs of a network, in an order in which they can run.
+    """Return the executable of a network's programs, which come in an order in which they can run.
 
-    hardware: of core 0, which copies what crosses.
-    inputs, outputs: of the network, by number; an output may be an input, a constant, or there twice.
+    hardware: that of core 0, which copies tensors between programs.
+    inputs, outputs: tensor numbers of the network; an output may be an input, a constant, or named twice.
 
     Raises GraphError for an output that is a constant without data.
     """
@@ -68,13 +68,13 @@ def linked(
 
 @dataclass
 class _Linking:
-    """The windows so far, and where tensors lie, by number."""
+    """The state of a linker: the programs' windows so far, and the places of tensors by number."""
 
     windows: Windows
     places: dict[int, Place]
 
     def take(self, part: Part, name: str, handover: bool) -> list[Step]:
-        """The steps of a part."""
+        """Add a part's program, and return its steps: the transfers of its operands, and its launch."""
         window = len(self.windows.programs)
         self.windows.programs.append(part.program)
         moves = []
@@ -100,7 +100,7 @@ def _runs(part: Part) -> bool:
 
 
 def _meets_host(before: Part, after: Part) -> bool:
-    """Whether the host's own layer ends the one or begins the other."""
+    """Return whether a host layer ends the first program or begins the second one."""
     ends = [layer.unit for layer in before.program.layers if layer.unit != "none"]
     begins = [layer.unit for layer in after.program.layers if layer.unit != "none"]
     return "host" in (*ends[-1:], *begins[:1])

@@ -1,9 +1,10 @@
-"""From a graph that decides to an executable: its stretches become programs, its IFs and WHILEs steps between them.
+"""Partitioning of a graph with IF and WHILE into an executable.
 
-Every value that crosses from one stretch to another has a *place*: where the program that computes it leaves it. The
-step before a launch copies what the program reads to where it reads it. An input that has no place yet, of the network
-or carried by a WHILE, gets that of the first program that reads it, and is not copied there. The results of a WHILE
-are the carried values when it has ended; those of an IF have places of their own, to which both branches copy.
+Each straight-line segment of the graph becomes a program; each IF and WHILE becomes a step between programs. A value
+between segments is placed where the program that computes it writes it. The step before a launch copies it to where
+the program reads it. An input without a place yet, of the network or carried by a WHILE, gets the place at which the
+first program reads it, and needs no copy there. The results of a WHILE are its carried values at the end. Those of an
+IF have places of their own, to which both branches copy.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from npusim.scheduler.partition.windows import Windows
 
 
 def stretches(graph: Graph) -> Iterator[Graph | Node]:
-    """The nodes that decide, and between them graphs of the others, in order; tensors keep their numbers.
+    """Split a graph into its IF and WHILE nodes and the straight-line segments between them, in order.
 
-    Results that nobody needs are not computed. Raises GraphError for a state that one stretch reads and another one
-    updates.
+    A segment is a graph; its tensors keep their numbers. Nodes whose results nobody needs are dropped. Raises
+    GraphError for a state that one segment reads and another one updates.
     """
     groups = [tuple(group) for _, group in groupby(graph.nodes, key=lambda node: bool(node.bodies))]
     needed = {*graph.outputs, *(state.after for state in graph.states)}
@@ -47,7 +48,7 @@ def _read(nodes: Sequence[Node]) -> set[int]:
 
 
 def _stretch(graph: Graph, nodes: tuple[Node, ...], outside: set[int]) -> Graph | None:
-    """Nodes as a graph whose outputs are what is needed outside of it; None if nothing is."""
+    """Return nodes as a graph whose outputs are the tensors that are needed outside; None if none is needed."""
     written = [number for node in nodes for number in node.outputs]
     states = tuple(state for state in graph.states if state.after in written)
     read = _read(nodes) - set(written)
@@ -68,14 +69,15 @@ def _stretch(graph: Graph, nodes: tuple[Node, ...], outside: set[int]) -> Graph 
 
 
 Places = dict[int, Place]
-"""Where the tensors of a graph lie, by number."""
+"""The places of the tensors of a graph, by number."""
 
 
 def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Program]) -> Executable:
-    """The executable of a bound graph for one core; `compiled` makes the program of a stretch.
+    """Return the executable of a bound graph for one core.
 
+    compiled: compiles a straight-line segment to a program.
     Raises GraphError for a graph that is not well formed, for operators that npusim does not have, and for a state that
-    is read and updated in different stretches; and what `compiled` raises.
+    is read and updated in different segments. Also raises whatever `compiled` raises.
     """
     windows = Windows(hardware)
     made = _Partition(windows, compiled)
@@ -101,14 +103,15 @@ def partition(graph: Graph, hardware: Hardware, compiled: Callable[[Graph], Prog
 
 @dataclass
 class _Partition:
-    """What the steps of a graph are made with."""
+    """The builder of an executable's steps: the programs so far, and the compiler."""
 
     windows: Windows
     compiled: Callable[[Graph], Program]
 
     def take(self, graph: Graph, name: str, places: Places) -> tuple[Step, ...]:
-        """The steps of a graph. `places` says where its inputs lie; it learns where the results do, and where those
-        inputs that it did not say.
+        """Return the steps of a graph.
+
+        places: the places of its inputs; those of results, and of inputs that had none, are added.
         """
         steps: list[Step] = []
         for number, part in enumerate(stretches(graph)):
@@ -127,7 +130,7 @@ class _Partition:
         return places[number]
 
     def _program(self, stretch: Graph, places: Places) -> list[Step]:
-        """Compile a stretch; copy what it reads, and launch it."""
+        """Compile a segment, and return the steps that copy its inputs and launch it."""
         program, window = self.compiled(stretch), len(self.windows.programs)
         self.windows.programs.append(program)
         moves = []
@@ -160,7 +163,11 @@ class _Partition:
         return [If(name, operands[0], then, otherwise)]
 
     def _while(self, graph: Graph, node: Node, name: str, places: Places) -> list[Step]:
-        """Carried values lie where the test reads them, else where the turn does, else in the own window."""
+        """Return the steps of a WHILE.
+
+        Carried values are placed where the test reads them, else where the body does, else in the executable's own
+        window.
+        """
         operands = [self.place(graph, number, places) for number in body_operands(node) if number is not None]
         test, turn = node.bodies
         tested: Places = {}

@@ -1,9 +1,9 @@
-"""Pieces: operations of one device in a row, as few and as large as an order in which they can run allows.
+"""The order of operations on several devices, in as few pieces as their dependencies allow.
 
-Operations are tuples of the tensors that they read and write; what they compute does not matter here. Some belong
-together, such as those that read a state and that which gives its next value: with all that lies between they are a
-*unit*, which no piece parts. Every piece runs to its end before the next one begins, so nothing that leaves a piece
-comes back into it.
+A piece is a group of operations that one device runs in a row. An operation is known here only by the tensors that it
+reads and writes. Some operations belong together, such as those that read a state and the one that computes its next
+value. With all operations on paths between them they form a *unit*, which stays in one piece. A piece runs to its end
+before the next one begins, so no result leaves a piece and comes back into it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 WIDTH = 8
-"""Orders that are followed at the same time; with two devices two are enough for the fewest pieces."""
+"""Beam width: partial orders that the search keeps. With two devices, two suffice for the fewest pieces."""
 
 
 class Operation(NamedTuple):
@@ -32,10 +32,10 @@ class Piece(NamedTuple):
 def units(
     operations: Sequence[Operation], together: Iterable[Iterable[int]] = ()
 ) -> tuple[tuple[int, ...], ...]:
-    """The operations in units, each in ascending order, by their first ones.
+    """Group operations into units. Return the ascending operation numbers of each, sorted by their first ones.
 
     operations: in an order in which they can run.
-    together:   operations that belong into one unit; what lies on a way between two of them goes along.
+    together:   groups that belong into one unit; operations on a path between two of a group join it.
     """
     befores, afters = _reach(operations)
     groups = [frozenset(group) for group in together]
@@ -52,14 +52,14 @@ def units(
 def pieces(
     operations: Sequence[Operation], devices: Sequence[int], parts: Sequence[Sequence[int]] | None = None
 ) -> tuple[Piece, ...]:
-    """The pieces of operations, in an order in which they can run.
+    """Group operations into pieces, and return these in an order in which they can run.
 
     operations: in an order in which they can run.
-    devices:    that of each operation.
-    parts:      the units; each operation by itself if None. The operations of a unit have one device.
+    devices:    the device of each operation.
+    parts:      the units; None if each operation is a unit. All operations of a unit have one device.
 
-    Orders are followed piece by piece: a piece takes whatever is ready on its device, or becomes ready by that. At most
-    WIDTH of them are followed further, those in which most is done. Always the same.
+    A beam search extends partial orders piece by piece. A piece takes every operation that is ready on its device, or
+    becomes ready within the piece. The WIDTH partial orders with most operations are kept. It is deterministic.
     """
     parts = [(number,) for number in range(len(operations))] if parts is None else parts
     graph = _Units(operations, devices, parts)
@@ -82,11 +82,11 @@ def pieces(
 
 
 _Order = tuple[int, tuple[tuple[int, int], ...]]
-"""What is done, and the pieces that do it: a device and its units each. Units are bits."""
+"""A partial order: the bit set of units that have run, and its pieces, each a device and the bit set of its units."""
 
 
 class _Units:
-    """Units, what each waits for, and the device of each; sets of units are bits."""
+    """The dependencies of units (`waits`, one bit set per unit), and the device of each unit."""
 
     def __init__(
         self, operations: Sequence[Operation], devices: Sequence[int], parts: Sequence[Sequence[int]]
@@ -105,7 +105,7 @@ class _Units:
         }
 
     def grown(self, done: int, device: int) -> int:
-        """What is done behind a piece of a device that begins when `done` is."""
+        """Return the units that have run after the largest piece of a device that can start when `done` have run."""
         left = [unit for unit in self.of_device[device] if not done >> unit & 1]
         before = -1
         while before != done:
@@ -118,7 +118,7 @@ class _Units:
 
 
 def _best(orders: list[_Order]) -> list[_Order]:
-    """The orders with most done; none in which nothing is done that another has not."""
+    """Return up to WIDTH partial orders with most units, without those whose units another order includes."""
     kept: list[_Order] = []
     for order in sorted(orders, key=lambda order: -order[0].bit_count()):
         if all(order[0] & ~other for other, _ in kept):
@@ -146,7 +146,7 @@ def _reach(operations: Sequence[Operation]) -> tuple[list[int], list[int]]:
 
 
 def _closed(group: frozenset[int], befores: Sequence[int], afters: Sequence[int]) -> frozenset[int]:
-    """A group with what lies on a way from one of it to another."""
+    """Return a group with all operations on paths between its members."""
     before = after = 0
     for number in group:
         before, after = before | befores[number], after | afters[number]
@@ -154,7 +154,10 @@ def _closed(group: frozenset[int], befores: Sequence[int], afters: Sequence[int]
 
 
 def _circles(groups: Sequence[frozenset[int]], befores: Sequence[int]) -> list[frozenset[int]]:
-    """The groups; those of which each waits for the other as one, many times."""
+    """Return each group united with the groups that it depends on and that depend on it.
+
+    The same union appears once for each group in it; `_merged` removes the repetitions.
+    """
     waits = []
     for group in groups:
         before = 0
@@ -163,7 +166,7 @@ def _circles(groups: Sequence[frozenset[int]], befores: Sequence[int]) -> list[f
         waits.append(
             {other for other, its in enumerate(groups) if any(before >> number & 1 for number in its)}
         )
-    for middle in range(len(groups)):  # what waits for a group waits for what that waits for
+    for middle in range(len(groups)):  # transitive closure, by Warshall's algorithm
         waits = [found | waits[middle] if middle in found else found for found in waits]
     return [
         group.union(*(groups[other] for other in waits[number] if number in waits[other]))
@@ -172,7 +175,7 @@ def _circles(groups: Sequence[frozenset[int]], befores: Sequence[int]) -> list[f
 
 
 def _merged(groups: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-    """Groups of which no two share anything."""
+    """Unite groups that share members, so that the resulting groups are disjoint."""
     found: list[frozenset[int]] = []
     for group in groups:
         apart = [other for other in found if not other & group]

@@ -1,4 +1,4 @@
-"""The places of values in an executable under construction: in windows of programs, or in its own."""
+"""The places of values in an executable under construction: in the windows of its programs, or in its own window."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Moves = Sequence[tuple[Place, Place]]
 class Windows:
     """The programs of an executable so far, and the content of its own window.
 
-    hardware: of the core that transfers run on.
+    hardware: that of the core which runs transfers.
     """
 
     hardware: Hardware
@@ -28,7 +28,7 @@ class Windows:
     values: bytearray = field(default_factory=bytearray)
 
     def own(self, tensor: Tensor) -> Place:
-        """A new place in the executable's own window; a constant's holds its value from the beginning.
+        """Allocate a place in the executable's own window. That of a constant holds its value from the beginning.
 
         Raises GraphError for a constant that is known by its size only.
         """
@@ -46,15 +46,16 @@ class Windows:
         return Place(OWN, Placement(tensor.name, tensor.type, address, space))
 
     def states(self) -> tuple[Place, ...]:
-        """The states of all programs."""
+        """Return the states of all programs."""
         return tuple(
             Place(number, state) for number, program in enumerate(self.programs) for state in program.states
         )
 
     def transfers(self, name: str, moves: Moves, *, handover: bool = False) -> list[Step]:
-        """Copies, all as if at once; by way of places of their own where one would overwrite what another reads.
+        """Return steps that copy values as if all copies happened at once.
 
-        A handover goes before them; it is there even if nothing is to be copied.
+        If one copy would overwrite what another one reads, all go by way of temporary places.
+        handover: let a handover of control precede the copies, even if there are none.
         """
         moves = [
             (source, target)

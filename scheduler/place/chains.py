@@ -1,8 +1,8 @@
-"""Chains: layers fused into stripes, so that feature maps between them that do not fit never leave the scratchpad.
+"""Chains: consecutive layers fused into stripes, so that feature maps between them need not go to DRAM.
 
-Consecutive works that hand a feature map to the next one only can be cut together: for each band of rows of the
-last one, every stage computes just the rows that the next stage needs. Rows that two bands need are computed
-twice; in return no intermediate goes to DRAM. All constants of the stages stay in the scratchpad meanwhile.
+Consecutive works can be fused if each hands its feature map to the next one only. For each stripe of rows of the
+last work, every stage computes just the rows that the next stage needs. Rows that two stripes need are computed
+twice; in return no intermediate goes to DRAM. The constants of all stages stay in the scratchpad meanwhile.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _band(
 
 
 def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
-    """The chains that the choices ask for or that are faster than their works one by one, by first item."""
+    """Return the chains, by first item: those that the choices ask for, and those faster than their works alone."""
     found: dict[int, Chain] = {}
     chosen = residents.choices.chains
     index = 0
@@ -98,7 +98,7 @@ def _chosen(residents: Residents, first: int, band: Band, hardware: Hardware) ->
 
 
 def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | None:
-    """The chain from an item that saves most per work, or None."""
+    """Return the chain from an item that saves most cycles by estimate; None if none saves any."""
     links = list(links_from(residents, first))[: LONGEST - 1]
     if not links:
         return None
@@ -116,7 +116,7 @@ def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | 
 
 
 def links_from(residents: Residents, first: int) -> Iterator[Link]:
-    """The links of the longest chain that may begin at an item, one by one."""
+    """Yield the links of the longest chain that may begin at an item."""
     read: set[int] = set()
     for index in range(first, len(residents.items) - 1):
         item, following = residents.items[index], residents.items[index + 1]
@@ -127,8 +127,8 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
         link = _link(residents, index, item.body, following.body)
         if link is None:
             return
-        # A result may take the place of an input of its own stage, row by row. What an earlier stage reads it must
-        # not touch: later bands read those rows again.
+        # A result may overwrite an input of its own stage, row by row. It must not overwrite what an earlier stage
+        # reads, because later stripes read those rows again.
         read.update(root for root, _ in residents.inputs(index))
         if residents.outputs(index + 1)[0][0] in read:
             return
@@ -136,8 +136,10 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
 
 
 def _link(residents: Residents, index: int, work: Work, following: Work) -> Link | None:
-    """What an item hands to the next if nobody else touches it, it has no place in the scratchpad, and both see the
-    same rows in it.
+    """Return the feature map that an item hands to the next one; None if the two cannot be fused.
+
+    They can be if no other item touches the map, it is not resident in the scratchpad, and both divide it into the
+    same rows.
     """
     root, offset = residents.outputs(index)[0]
     storage = residents.storages[root]
@@ -164,7 +166,7 @@ def _fused(
     searches = tuple([residents.search(index) for index in items])
     budget = min([residents.budget(index) for index in items])
     positions, depth = tuple([link.position for link in links]), residents.choices.depth
-    # One attempt after another asks for the same chains.
+    # Cached, because consecutive attempts to place a schedule ask for the same chains.
     known = residents.network.memo.of(Bands)
     best: Chain | None = None
     worse = 0
@@ -185,9 +187,10 @@ def _fused(
 
 
 class Bands:
-    """Memory and estimated cycles of a chain in stripes of one height. Stripes between the ends are alike.
+    """Scratchpad bytes and estimated cycles of a chain in stripes of one height.
 
-    size_bytes: scratchpad bytes, infinite if a band has no rows at some stage.
+    Only the first, middle and last stripe are computed; the middle one stands for all between the ends.
+    size_bytes: scratchpad bytes; infinite if a stripe has no rows at some stage.
     """
 
     def __init__(
@@ -204,8 +207,8 @@ class Bands:
         self._hardware = hardware
         rows = self._works[-1].rows
         self._count = -(-rows // row_step)
-        # Which bands stand for how many. Rows needed never go back from band to band: if the bands at both ends have
-        # some at each stage, so have those between.
+        # The number of stripes that each computed stripe stands for. The needed rows never move back from stripe to
+        # stripe: if both end stripes have rows at each stage, so have all between.
         stands_for = {self._count // 2: self._count - 2, 0: 1, self._count - 1: 1}
         self._samples = [
             (_band(self._works, positions, number * row_step, row_step), count)

@@ -1,7 +1,7 @@
-"""The layout of the memories: in each, feature maps that live there, then constants, then code.
+"""The layout of the memories: each holds its feature maps first, then constants, then code.
 
-Where a tensor lives says the hardware (`Hardware.holder`): inputs and outputs with `io`, constants with `constants`,
-all other feature maps, operands of the host and states with `activations`.
+The hardware says which memory holds a tensor (`Hardware.holder`): "io" those of inputs and outputs, "constants" those
+of constants, "activations" all other feature maps, operands of the host, and states.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class _Map:
 
     @property
     def chunks_address(self) -> int:
-        """The address of the first constant."""
+        """Address of the first constant."""
         return aligned(self.arena.peak_bytes, self.alignment)
 
     @property
     def end(self) -> int:
-        """The address after the last constant."""
+        """Address after the last constant."""
         return self.chunks_address + self.chunk_bytes
 
     def add(self, content: Piece, spared_bytes: int) -> int:
-        """The address of some more constants, of which some bytes take no room."""
+        """Append constants and return their address. `spared_bytes` of them have addresses but take no room."""
         self.spared_bytes += spared_bytes
         address = self.end
         padding = -content.size_bytes % self.alignment
@@ -67,9 +67,11 @@ class Images(NamedTuple):
 
 
 class MemoryLayout:
-    """Addresses in the memories. Feature maps get theirs at once, constants as they are added, the code comes last.
+    """The addresses of all tensors in the memories behind ports.
 
-    `together` are items that run at the same time, first to last: what one of them touches lives through all.
+    Feature maps get addresses at once, constants when they are added, and the code at the end.
+    together: ranges of items, first to last, that run at the same time. A tensor that one of them touches stays live
+              through all of them.
     """
 
     def __init__(
@@ -112,19 +114,19 @@ class MemoryLayout:
             self._addresses[root] = address
 
     def space(self, tensor: int) -> Space:
-        """The memory that a tensor lives in where it has no place in the scratchpad."""
+        """Return the memory that holds a tensor outside of the scratchpad."""
         root, _ = self._forest.root(tensor)
         return home(self._graph, self._ends, root, self._hardware)
 
     def address(self, tensor: int) -> int:
-        """The address of a tensor in its memory; a constant is added to the image when first asked for."""
+        """Return the address of a tensor in its memory. A constant is added to the image at the first call."""
         root, offset = self._forest.root(tensor)
         if root not in self._addresses:
             self._addresses[root] = self._chunk(self.space(root), ("tensor", root), self._content(root))
         return self._addresses[root] + offset
 
     def _content(self, root: int) -> Piece:
-        """The bytes of a constant, or those with which a state tensor starts: real zero."""
+        """Return the bytes of a constant, or the initial bytes of a state tensor, which stand for the value 0."""
         each = self._graph.tensors[root]
         if each.array is not None:
             return Piece(each.type.size_bytes, each.array.tobytes)
@@ -137,8 +139,9 @@ class MemoryLayout:
         return Piece(start.nbytes, start.tobytes)
 
     def chunk(self, key: object, content: Piece, spared_bytes: int = 0) -> int:
-        """The address of some constant bytes in the memory of constants, of which some take no room (`Program.spared`);
-        one copy per key.
+        """Return the address of constant bytes in the memory of constants. Bytes with the same key are stored once.
+
+        spared_bytes: bytes among them that have addresses but take no room (`Program.spared`).
         """
         return self._chunk(self._hardware.holder("constants"), key, content, spared_bytes)
 
@@ -148,12 +151,12 @@ class MemoryLayout:
         return self._chunks[key]
 
     def placement(self, tensor: int) -> Placement:
-        """A tensor with its place in a memory."""
+        """Return the placement of a tensor in its memory outside of the scratchpad."""
         each = self._graph.tensors[tensor]
         return Placement(each.name, each.type, self.address(tensor), self.space(tensor), each.from_reals)
 
     def finish(self, instructions: int) -> Images:
-        """The images of the memories. Raises CompileError for a memory that is too small for what it is to hold."""
+        """Place the code and return the images of the memories. Raises CompileError for a memory that is too small."""
         ends = {space: place.end for space, place in self._maps.items()}
         code_space = self._hardware.holder("code")
         code_address = aligned(ends[code_space], self._maps[code_space].alignment)
@@ -189,7 +192,10 @@ class MemoryLayout:
 
 
 def home(graph: Graph, ends: set[int], root: int, hardware: Hardware) -> Space:
-    """The memory that a storage, by its root tensor, lives in; `ends` are those of inputs and outputs but states."""
+    """Return the memory outside of the scratchpad that holds a storage.
+
+    root: root tensor of the storage; ends: root tensors of the network's inputs and outputs, without states.
+    """
     if graph.tensors[root].constant:
         return hardware.holder("constants")
     return hardware.holder("io" if root in ends else "activations")
@@ -200,5 +206,5 @@ def _alignment(hardware: Hardware, space: Space) -> int:
 
 
 def host_placements(layout: MemoryLayout, tensors: Sequence[int | None]) -> tuple[Placement | None, ...]:
-    """The operands of a host call in their memories; absent ones stay None."""
+    """Return the placements of the operands of a host call; absent operands stay None."""
     return tuple(None if tensor is None else layout.placement(tensor) for tensor in tensors)

@@ -23,12 +23,13 @@ Part = tuple[int, int]
 
 
 class Residents:
-    """The storages that are resident in the scratchpad, by root tensor, and the room that each item has beside them.
+    """The storages that are resident in the scratchpad, and the bytes that each item has beside them.
 
-    roots:     the resident storages. They change one by one; only the sums of the items that use one are renewed.
-    unhurried: items that may not prefetch, because data that waits would split the room of a larger buffer.
+    roots:     root tensors of the resident storages. They change one by one; only the sums of the items that use the
+               changed one are updated.
+    unhurried: items that may not prefetch, because prefetched data would fragment the space of a larger buffer.
     refused:   items that are no longer fused or cut as the choices ask, because that did not fit.
-    woven:     items that are part of a fused pair in the schedule that is being tried.
+    woven:     items that are part of a fused pair in the current schedule.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Residents:
 
     @property
     def evicted(self) -> set[int]:
-        """Storages that could be resident but were sent to DRAM."""
+        """Return the storages that could be resident but were evicted to DRAM."""
         return {root for root, each in self.storages.items() if each.may_be_resident} - self.roots
 
     def larger_than(self, size_bytes: int) -> frozenset[int]:

@@ -1,8 +1,8 @@
-"""Weaves: two works on different units that run row tile by row tile, so that one unit works while the other does.
+"""Fused pairs: two consecutive works on different units, pipelined row tile by row tile.
 
-The map between them stays in the scratchpad as a whole. A tile of the second work follows as soon as the first has
-written the rows it needs, and runs beside the next tile of the first. Nothing is computed twice, unlike in a chain;
-but all constants of the first work must be there before its first tile is done.
+The feature map between them stays in the scratchpad as a whole. A tile of the second work starts as soon as the first
+work has written the rows that it needs, and runs beside the next tile of the first work. Unlike in a chain, nothing is
+computed twice, but all constants of the first work must arrive before its first tile ends.
 """
 
 from __future__ import annotations
@@ -20,32 +20,35 @@ from npusim.scheduler.place.chains import Chain
 from npusim.scheduler.place.residency import Residents
 
 _PRICE = 1 / 8
-"""Share that counts of the time of the constants, which all come before the first tile: works before hide most."""
+"""Weight of the cycles of constants, which all arrive before the first tile: works before the pair hide most."""
 
 _CHUNKS = 8
-"""The constants of a tile take at most this part of the scratchpad, where channels can be cut."""
+"""If channels can be cut, the constants of a tile take at most 1/8 of the scratchpad."""
 
 PARTS = (2, 3, 4, 6, 8, 12, 16)
-"""Numbers of row tiles of the first work worth a look."""
+"""Candidate numbers of row tiles of the first work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weave:
-    """Items `first` and `first + 1` tile by tile: each row of tiles of the first with what may follow of the second."""
+    """The tile order of a fused pair, items `first` and `first + 1`.
+
+    tiles: per row step, the tiles of the first item, then the tile of the second that these make ready, or None.
+    """
 
     first: int
     tiles: tuple[tuple[tuple[Tile, ...], Tile | None], ...]
 
     @property
     def items(self) -> tuple[int, int]:
-        """Both items."""
+        """The indices of both items."""
         return self.first, self.first + 1
 
 
 def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, Weave]:
-    """The pairs of neighbouring items that gain most from running together, by first item; none is in two pairs."""
+    """Return the fused pairs, by first item, that save most cycles together. No item is in two pairs."""
     chained = {index for chain in chains.values() for index in chain.items}
-    # From the last item to the first: what can be gained from here on, and how.
+    # Dynamic programming from the last item to the first: the most cycles that all items from here on can save.
     gains = [0.0] * (len(residents.items) + 2)
     options: dict[int, Weave] = {}
     for index in range(len(residents.items) - 2, -1, -1):
@@ -91,7 +94,8 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
             woven = known[*lying, parts] = Woven(Weave(first, tiles), searches)
         if woven.size_bytes > room or woven.follows < 2:
             continue
-        # Where transfers are awaited by the estimate, they may well have come while layers before computed.
+        # The estimate has the pair wait for transfers, but they may arrive while earlier layers compute. So cycles
+        # that the pair computes longer than its works alone count against it even where transfers seem to hide them.
         gain = inf if chosen else alone - woven.cycles + min(computing - woven.computing_cycles, 0)
         if gain > best[0]:
             best = gain, woven.weave
@@ -106,7 +110,7 @@ def _lying(residents: Residents, first: int) -> tuple[object, ...]:
 
 
 def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
-    """The works of an item and the next if they may be woven."""
+    """Return the works of an item and the next one if the two can be fused; else None."""
     if first + 1 >= len(residents.items):
         return None
     storages = residents.storages
@@ -119,8 +123,8 @@ def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
     between, result = residents.outputs(first)[0][0], residents.outputs(first + 1)[0][0]
     if between not in residents.roots or between not in reads[1]:
         return None
-    # Later tiles of the first work still read their inputs. What both load from DRAM arrives in the order of items,
-    # not of tiles.
+    # The second work must not overwrite the first one's inputs, which later tiles still read. Nor may both load the
+    # same storage from DRAM: loads arrive in the order of items, not of tiles.
     loaded = {root for root in reads[0] if storages[root].from_dram}
     if result in reads[0] or not loaded.isdisjoint(reads[1]) or between in reads[0]:
         return None
@@ -130,7 +134,7 @@ def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
 def _tiles(
     residents: Residents, first: int, works: tuple[Work, Work], row_step: int
 ) -> tuple[tuple[tuple[Tile, ...], Tile | None], ...]:
-    """Row tiles of the first work, each with the rows of the second that it makes ready."""
+    """Return the row tiles of the first work, each with the tile of the second work that it makes ready, or None."""
     a, b = works
     channels = Cut(row_step, _channel_step(residents, a), False, True).channels(a)
     base = residents.outputs(first)[0][1]
@@ -154,7 +158,7 @@ def _tiles(
 
 
 def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
-    """The end of the bytes between the two works that the first rows of the second need."""
+    """Return where the bytes end, in the storage between two works, that the second's first `rows` rows need."""
     between = residents.outputs(first)[0][0]
     ends = [0]
     for (root, offset), (rows_of, needed) in zip(residents.inputs(first + 1), work.inputs, strict=True):
@@ -164,7 +168,7 @@ def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
 
 
 def _channel_step(residents: Residents, work: Work) -> int:
-    """Channels of a tile of the first work: their constants find room between other buffers."""
+    """Return the channels per tile of the first work, so few that their constants fit between other buffers."""
     step = work.channels
     while work.channel_step and work.constant_bytes(0, step) * _CHUNKS > residents.capacity_bytes:
         smaller = -(-step // (2 * work.channel_step)) * work.channel_step
@@ -181,16 +185,16 @@ def _stage(weave: Weave, stage: int) -> list[Tile]:
 
 
 def _cut(tiles: Sequence[Tile]) -> Cut:
-    """A cut with the sizes of some tiles, constants kept."""
+    """Return a cut with the sizes of the given tiles that keeps constants in the scratchpad."""
     rows, channels = max(tile.rows for tile in tiles), max(tile.channels for tile in tiles)
     return Cut(rows, channels, channels_outside=False, keep_constants=True)
 
 
 class Woven:
-    """A fused pair with its memory and estimated cycles.
+    """A fused pair with its scratchpad bytes and estimated cycles.
 
     size_bytes: scratchpad bytes of the buffers of both works.
-    follows:    tiles of the second work; a single one has nothing to run beside.
+    follows:    number of tiles of the second work; a single tile has no tile of the first work to run beside.
     """
 
     def __init__(self, weave: Weave, searches: tuple[TileSearch, TileSearch]) -> None:
@@ -204,7 +208,7 @@ class Woven:
 
     @cached_property
     def computing_cycles(self) -> float:
-        """The time of both if nothing waits for transfers: a pipeline of two units."""
+        """Cycles of the pair if no tile waits for transfers: a pipeline of two units."""
         searches = self._searches
         first = second = 0.0
         for a, b in self.weave.tiles:
@@ -215,18 +219,18 @@ class Woven:
 
     @cached_property
     def cycles(self) -> float:
-        """The time of both: the pipeline, or the transfers if they take longer."""
+        """Cycles of the pair: the pipeline, or the transfers if they take longer, plus what is exposed."""
         searches, hardware = self._searches, self._searches[0].hardware
         transfer = sum(search.transfer_cycles(cut) for search, cut in zip(searches, self._cuts, strict=True))
         tiles = sum(len(_stage(self.weave, stage)) for stage in (0, 1))
         overhead = tiles * (hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2)
         constants = sum(search.constant_cycles for search in searches) * _PRICE
-        # All constants of the first work come before its first tile ends, so no tile hides the wait for its own part,
-        # as it may where works are cut by channels. Only works before can hide it, the less the nearer the transfers
-        # come to the time of computation: `late` is the share that stays. It rises without a step, as a step makes
-        # better memory slower. Powers 1 and 3 lose up to 2.2 % on the bandwidth ladder of digits_cnn.
+        # All constants of the first work arrive before its first tile ends, so its own tiles hide none of the wait,
+        # unlike in works that are cut by channels. Only earlier works can hide it, and the less the nearer transfers
+        # come to the computing cycles: `late` is the exposed share. It grows continuously, because with a step faster
+        # memory could give a slower schedule. Powers 1 and 3 lose up to 2.2 % over the bandwidths of digits_cnn.
         late = min(1.0, transfer / self.computing_cycles) ** 2 if self.computing_cycles else 1.0
         exposed = max(constants, self.computing_cycles * PRICE * late)
-        # The shorter of both is hidden by the longer; DMA or units could have worked for other layers meanwhile.
+        # The shorter of both is hidden, but counts in part: DMA or units could work for other layers meanwhile.
         hidden = min(self.computing_cycles, transfer) * SHARED
         return max(self.computing_cycles, transfer) + exposed + hidden + overhead

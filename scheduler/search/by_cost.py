@@ -1,13 +1,12 @@
-"""Partition by cost: what the NPU could compute goes to the host where the whole run is faster so.
+"""Partition by cost: operators that the NPU could compute move to the host if the whole run gets faster.
 
-An operator on the host costs its time there and the handover; one on the NPU between two that the host runs costs both
-ways through the memory that holds activations. What is faster is not estimated: each candidate is compiled and timed by
-the machine, transfers, handovers and waiting included. The first is the partition by capability, so the result is
-never slower; it is always the same.
+An operator on the host costs its time there and the handover. An operator on the NPU between two host operators costs
+the transfers to and from the memory that holds activations. The gain is not estimated: each candidate is compiled and
+timed by the machine, with transfers, handovers and waiting. The first candidate is the partition by capability, so the
+result is never slower. It is deterministic.
 
-Candidates are stretches of layers between those of the host: a whole one, and its first or last 1, 2, 4, ... layers
-where they lie beside a layer of the host. Those that take longer on the host alone than the whole run takes are not
-tried.
+Candidates are runs of NPU layers between host layers: a whole run, and its first or last 1, 2, 4, ... layers beside a
+host layer. A candidate is skipped if its layers alone take longer on the host than the whole network takes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph
 
 MOST_TRIES = 64
-"""Networks of a hundred layers with three on the host have some thirty candidates; the first ones gain most."""
+"""Most candidates to compile. A network of a hundred layers with three on the host has some thirty candidates."""
 
 HOST_UNIT = "host"
 
@@ -30,9 +29,10 @@ HOST_UNIT = "host"
 def partition_by_cost(
     graph: Graph, compiled: Callable[[Graph], Program], cycles_of: Callable[[Program], int]
 ) -> Graph:
-    """The graph with more of its operators marked for the host (`Node.on_host`).
+    """Return the graph with the operators marked (`Node.on_host`) that make the run faster on the host.
 
-    compiled, cycles_of: the compiler and the machine. Raises what `compiled` raises for the graph as it is.
+    compiled, cycles_of: the compiler, and the machine that times a program.
+    Raises whatever `compiled` raises for the unchanged graph.
     """
     program = compiled(graph)
     descent = _Descent(compiled, cycles_of, _Tried(graph, program, cycles_of(program)))
@@ -50,7 +50,7 @@ class _Tried:
 
 @dataclass
 class _Descent:
-    """The best partition so far, and how many were tried."""
+    """The state of a descent: the best partition so far, and the number of candidates tried."""
 
     compiled: Callable[[Graph], Program]
     cycles_of: Callable[[Program], int]
@@ -58,11 +58,11 @@ class _Descent:
     tries: int = 0
 
     def improves(self) -> bool:
-        """Take the first candidate that is faster; whether there was one."""
+        """Take the first candidate that is faster; return whether there was one."""
         return any(self._try(names) for names in self._candidates())
 
     def _candidates(self) -> Iterator[frozenset[str]]:
-        """Names of layers, those first that take the host least time."""
+        """Yield candidates as sets of layer names, those first that take the host least time."""
         program = self.best.program
         times = {layer.name: host_cycles(layer.workload, program.hardware) for layer in program.layers}
         stretches = {names: sum(times[name] for name in names) for names in _stretches(program)}
@@ -94,7 +94,7 @@ class _Descent:
 
 
 def _stretches(program: Program) -> Iterator[tuple[str, ...]]:
-    """Layers of the NPU, by name, that lie together: all between two of the host, and those beside one."""
+    """Yield the names of consecutive NPU layers: whole runs between host layers, and their ends beside one."""
     runs = [
         (on_host, tuple(layer.name for layer in layers))
         for on_host, layers in groupby(program.layers, lambda layer: layer.unit == HOST_UNIT)

@@ -1,8 +1,8 @@
 """The search for a faster schedule: coordinate descent over `Choices`, each candidate timed by the machine.
 
-The scheduler does not know the machine; whoever calls brings what times a program. The first candidate is the
-schedule of the estimates, so the result is never slower. The search is counted in schedules, not in seconds, and
-draws from a seeded generator: the same model, machine and count give the same program.
+The scheduler does not know the machine; the caller passes a function that times a program. The first candidate is the
+schedule of the estimates, so the result is never slower. The search is limited by schedules, not by seconds, and draws
+from a seeded generator. So the same model, machine and limit give the same program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from npusim.scheduler.place.residency import Residents
 from npusim.scheduler.place.weaves import pair
 
 Change = Callable[[Choices], Choices]
-"""Other choices, from those of the best schedule so far."""
+"""A function that changes the choices of the best schedule so far."""
 
 _DEPTHS = (
     Depth(results=1),
@@ -38,19 +38,19 @@ _DEPTHS = (
 )
 _ROOMS = (0.75, 0.5, 0.35, 1.0)
 _LARGE = (1, 2, 4, 8)
-"""Parts of the scratchpad; storages that are larger go to DRAM, which makes room for chains."""
+"""Divisors of the scratchpad size. Storages that are larger than the quotient go to DRAM, to make room for chains."""
 _QUEUE_SHARES = (0.25, 0.35, 0.9, 0.5)
 _LEADS = (2, 32, 128, 8)
 _CUTS = 6
-"""Cuts tried per item, the fastest by estimate."""
+"""Number of cuts to try per item, the fastest by estimate."""
 _WEAVES = (1, 2, 4, 8, 16)
-"""Row tiles tried to run an item beside the next; 1 is not at all."""
+"""Numbers of row tiles to try for a fused pair of an item and the next one; 1 tries them unfused."""
 _BYSTANDERS = 2
-"""Storages tried for eviction per item beside those that it uses, the largest."""
+"""Number of live storages per item that it does not use and whose eviction is tried, the largest ones."""
 
 
 def network_changes(best: Schedule) -> Iterator[Change]:
-    """Changes to all items at once."""
+    """Yield changes that apply to all items at once."""
     network, hardware = best.residents.network, best.residents.hardware
     shared = share_in_place(network.graph, network.aliases.copy(), network.items)
     everything = frozenset(range(len(network.items)))
@@ -76,7 +76,7 @@ def network_changes(best: Schedule) -> Iterator[Change]:
 
 
 def item_changes(best: Schedule, index: int) -> Iterator[Change]:
-    """Changes around one item, those that help most often first."""
+    """Yield changes around one item, those first that help most often."""
     residents, item = best.residents, best.residents.items[index]
     work = item.body if isinstance(item.body, Work) else None
     if work is not None and any(index in chain.items for chain in best.chains.values()):
@@ -122,14 +122,17 @@ def _chain_changes(best: Schedule, index: int) -> Iterator[Change]:
 
 
 def _new_chains(residents: Residents, index: int) -> Iterator[Change]:
-    """Chains that begin at an item, where the maps between are in DRAM."""
+    """Yield chains that begin at an item, where the feature maps between the layers are in DRAM."""
     for number, _ in enumerate(links_from(residents, index)):
         if number < 3:
             yield partial(_put, "chains", index, Band(number + 2))
 
 
 def _residency_changes(residents: Residents, index: int) -> Iterator[Change]:
-    """Operands of an item and the largest bystanders to DRAM, operands there into the scratchpad, results apart."""
+    """Yield changes of placement around an item.
+
+    They evict an operand or a large bystander to DRAM, bring an operand back, or give a result a buffer of its own.
+    """
     reads, writes = operands(residents.graph, residents.items[index])
     storages, forest = residents.storages, residents.forest
     used = list(dict.fromkeys(forest.root(tensor)[0] for tensor in (*reads, *writes)))
@@ -172,12 +175,12 @@ def _keep(tensor: int, choices: Choices) -> Choices:
 
 _SEED = 0
 _LEAST_SHARE = 1e-4
-"""Layers that are waited for less than this share of all cycles come last."""
+"""Layers that units wait for in less than this share of all cycles are tried last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The machine's timing of a program: all cycles, and those in which all computing units wait for a layer."""
+    """The machine's timing of a program: its cycles, and per layer those in which all computing units wait for it."""
 
     cycles: int
     waiting: Sequence[int]
@@ -191,15 +194,15 @@ Progress = Callable[[int, int], None]
 def search(
     network: Network, evaluate: Evaluate, schedules: int, progress: Progress | None = None
 ) -> Schedule:
-    """The fastest of `schedules` schedules tried beside that of the estimates.
+    """Return the fastest schedule among the one by estimates and `schedules` further ones.
 
-    Raises CompileError when the network does not fit the machine.
+    Raises CompileError for a network that does not fit the machine.
     """
     return _Descent(network, evaluate, schedules, progress).run()
 
 
 class _Descent:
-    """The best schedule so far and what was tried."""
+    """The state of a descent: the best schedule so far, and the choices tried."""
 
     def __init__(
         self, network: Network, evaluate: Evaluate, schedules: int, progress: Progress | None
@@ -215,7 +218,7 @@ class _Descent:
         self._timing = evaluate(self._best.program)
 
     def run(self) -> Schedule:
-        """Pass after pass over all changes, those where most time is lost first; then pairs of them."""
+        """Try all changes in passes, where most time is lost first; then try pairs of changes."""
         while self._left:
             changes = self._changes()
             if self._try_all(changes):
@@ -237,11 +240,11 @@ class _Descent:
         return changes
 
     def _share(self, cycles: int) -> int:
-        """Cycles, or 0 where they are too few to matter."""
+        """Return the cycles, or 0 if they are less than `_LEAST_SHARE` of all."""
         return cycles if cycles > _LEAST_SHARE * self._timing.cycles else 0
 
     def _try_all(self, changes: Iterable[Change]) -> bool:
-        """Each change on top of those that helped; whether any did."""
+        """Try each change on top of those that helped; return whether any did."""
         improved = False
         for change in changes:
             if not self._left:
@@ -250,7 +253,7 @@ class _Descent:
         return improved
 
     def _try_pairs(self, changes: Sequence[Change]) -> bool:
-        """Two changes at once, drawn at random, until a pair helps or none is left worth drawing."""
+        """Try random pairs of changes until one helps or no untried pair is found."""
         if len(changes) < 2:
             return False
         fruitless = 0
@@ -263,7 +266,7 @@ class _Descent:
         return False
 
     def _try(self, choices: Choices) -> bool:
-        """Take a schedule if it is faster; whether it is. One that was tried before costs nothing."""
+        """Take a schedule if it is faster; return whether it is. Choices that were tried before are skipped."""
         key = choices.key()
         if key in self._tried:
             return False
