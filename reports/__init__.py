@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class Report:
     """One report of a run.
 
-    name:      of its option.
-    module:    has `render`, and `render_runs` if the report also has a form for tables of runs (`has_table`).
-    purpose:   what it is for.
+    name:      the name of its command-line option.
+    module:    the module with `render`, and with `render_runs` if the report has a form for tables of runs.
+    purpose:   what the report shows, for help texts.
     file:      its file in the folder of `--report`; empty if it has none there.
+    has_table: whether the report has a form for tables of runs.
     """
 
     name: str
@@ -34,18 +35,18 @@ class Report:
 
     @property
     def option(self) -> str:
-        """The option that asks for it."""
+        """The command-line option that asks for the report."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def render(self) -> Callable[[RunResult], str]:
-        """The function that makes the text."""
+        """The function that renders a result as text."""
         render: Callable[[RunResult], str] = import_module(self.module).render
         return render
 
     @property
     def render_runs(self) -> Callable[[RunTable], str]:
-        """The function that makes the text of a table of runs, for a report that `has_table`."""
+        """The function that renders a table of runs as text, for a report with `has_table`."""
         render: Callable[[RunTable], str] = import_module(self.module).render_runs
         return render
 
@@ -59,5 +60,5 @@ REPORTS: tuple[Report, ...] = (
 
 
 def report(option: str) -> Report:
-    """The report of an option; KeyError if there is none."""
+    """Return the report of an option. Raises KeyError for an unknown option."""
     return {entry.option: entry for entry in REPORTS}[option]

@@ -20,7 +20,7 @@ PAGE = "report.html"
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """A file of the folder: its name, what it is for, and what writes it."""
+    """A file of the report folder: its name, its purpose, and the function that writes it."""
 
     name: str
     purpose: str
@@ -28,7 +28,7 @@ class ReportFile:
 
 
 def files() -> tuple[ReportFile, ...]:
-    """Every file of the folder: data first, so that it is there whatever happens to a figure."""
+    """Return every file of the folder. Data comes first, so that it is written even if a figure fails."""
     found = [ReportFile(entry.file, entry.purpose, _text(entry.render)) for entry in REPORTS if entry.file]
     for name, table in tables.TABLES.items():
         purpose = " ".join((table.__doc__ or "").split()).rstrip(".")
@@ -48,7 +48,7 @@ def files() -> tuple[ReportFile, ...]:
 
 
 def page(result: RunResult) -> str:
-    """The page, with the list of the files beside it."""
+    """Render the page, with the list of the files beside it."""
     names: dict[str, list[str]] = {}
     purposes: dict[str, list[str]] = {}
     for each in files():
@@ -72,14 +72,14 @@ def _parquet(table: Callable[[RunResult], tables.Columns]) -> Callable[[RunResul
 
 
 class _Drawn:
-    """A figure that is drawn and laid out once for all its files."""
+    """A figure that is drawn and laid out once, and then written in several formats."""
 
     def __init__(self, draw: figures.Drawing) -> None:
         self._draw = draw
         self._figure: tuple[RunResult, Figure] | None = None
 
     def writer(self, kind: str) -> Callable[[RunResult, BinaryIO], object]:
-        """What writes the figure in a format."""
+        """Return the function that writes the figure in a format."""
 
         def write(result: RunResult, file: BinaryIO) -> None:
             with figures.styled():

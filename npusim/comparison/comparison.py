@@ -1,10 +1,11 @@
-"""Two or more runs side by side: what changed against the first, the baseline, and in which layers.
+"""The comparison of runs with a baseline, the first one: what changed, and in which layers.
 
     comparison = npusim.compare("before.json", "after.json")
     comparison.value("latency_ms").change(1).percent
 
-Layers are matched by name and operator, several alike by their order; one that only some of the runs have stands
-alone. Where the clocks of the runs differ, layers and losses are compared in microseconds, else in cycles.
+Layers are matched by name and operator; several with the same name and operator are matched in order. A layer that only
+some of the runs have gets a row of its own. If the clocks of the runs differ, layers and lost cycles are compared in
+microseconds, else in cycles.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ SCHEMA_VERSION = 1
 MOST_RUNS = len(ascii_uppercase)
 
 SHARED = ("clock_mhz", "dram", "memory", "host")
-"""What devices of a context share of their hardware: all but the clock, which is the system's."""
+"""Keys of the hardware that belong to the system of a context. Only the clock is also a key of each device."""
 
 LOWER_BOUND = "lower_bound"
-"""The row of the losses that is none: cycles that no schedule can beat."""
+"""The key of the first row of the cycle breakdown: cycles that no schedule can beat. All other rows are causes."""
 
 
 HEADLINE: tuple[Quantity, ...] = (
@@ -62,7 +63,7 @@ HEADLINE: tuple[Quantity, ...] = (
     Quantity("performance_info.execTime", "execTime", "ratio"),
     Quantity("performance_info.powerUsage", "powerUsage", "ratio"),
 )
-"""What is compared first; every other number of the JSON can be asked for by its key."""
+"""The numbers that are compared first. Any other number of the JSON can be compared by its key."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,12 +74,12 @@ class Comparison:
 
     @property
     def letters(self) -> str:
-        """What tables call the runs: A, the baseline, B, C, ..."""
+        """The letters of the runs in tables: A for the baseline, then B, C, ..."""
         return ascii_uppercase[: len(self.runs)]
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What people call the runs: the names of their files, of their hardware, or their models."""
+        """The names of the runs: those of their files, of their hardware, or of their models."""
         ways: tuple[Callable[[ResultFile], str], ...] = (
             lambda run: splitext(Path(run.source).name)[0],
             lambda run: run.source,
@@ -98,11 +99,11 @@ class Comparison:
 
     @property
     def cost_kind(self) -> Kind:
-        """In what layers and losses are compared."""
+        """The unit in which layers and lost cycles are compared: "cycles" or "time_us"."""
         return "cycles" if self.same_clock else "time_us"
 
     def value(self, key: str) -> Row:
-        """Any number of the JSON by its dotted key. Raises NpusimError for a key that is none of a number."""
+        """Return any number of the JSON by its dotted key. Raises NpusimError for a key without a number."""
         known = {quantity.key: quantity for quantity in HEADLINE}
         quantity = known.get(key, Quantity(key, key, "count", "neither"))
         return Row(quantity, tuple(result_file.numbers(self.runs, key)))
@@ -132,9 +133,10 @@ class Comparison:
 
     @cached_property
     def hardware(self) -> tuple[HardwareRow, ...]:
-        """The parameters that differ, by dotted path; names and descriptions do not count.
+        """The hardware parameters that differ, by dotted path, without names and descriptions.
 
-        Of runs on devices: the devices, what they share, and the parameters of those that are in all runs.
+        For runs on several devices, the devices are compared, the sections that they share, and the parameters of
+        devices that are in all runs.
         """
         tables = [dict(result_file.flat(run.values["hardware"])) for run in self.runs]
         if not any(run.devices for run in self.runs):
@@ -160,17 +162,17 @@ class Comparison:
 
     @cached_property
     def provenance(self) -> tuple[HardwareRow, ...]:
-        """What differs in how the runs came about: versions, effort, seed, inputs, digest of the model.
+        """The provenance that differs: versions, optimization level, seed, inputs, digest of the model.
 
-        The command and the digest of the hardware say nothing that is not told elsewhere. None for all of a run that
-        was written before there was a provenance.
+        The command and the digest of the hardware are left out, because other rows show their differences. All values
+        are None for a run of a version that wrote no provenance.
         """
         tables = [dict(result_file.flat(run.values.get("provenance", {}))) for run in self.runs]
         return _differing(tables, ("command", "hardware_sha256"))
 
     @cached_property
     def layers(self) -> tuple[LayerRow, ...]:
-        """All layers, the one that changed most first; equal ones in the order of the models."""
+        """All layers, the one that changed most first; ties are in the order of the models."""
         found: dict[tuple[str, str, int], dict[int, LayerNumbers]] = {}
         for run, file in enumerate(self.runs):
             seen: Counter[tuple[str, str]] = Counter()
@@ -196,7 +198,10 @@ class Comparison:
 
     @cached_property
     def losses(self) -> tuple[Row, ...]:
-        """The lower bound and the losses by cause, those that no run has left out; they add up to the total."""
+        """The cycle breakdown: the lower bound, then lost cycles by cause. It adds up to the total.
+
+        Causes that no run has are left out.
+        """
         return self._accounts(
             [(run.values["lower_bound_cycles"], run.values["lost_cycles"]) for run in self.runs]
         )
@@ -210,7 +215,7 @@ class Comparison:
         )
 
     def _cost(self, key: str, cycles: Sequence[int | None]) -> Row:
-        """Cycles of every run as a row, in microseconds where clocks differ."""
+        """Return the cycles of every run as a row, in microseconds if clocks differ."""
         if self.same_clock:
             return Row(Quantity(key, key, "cycles"), tuple(cycles))
         times = (
@@ -221,7 +226,7 @@ class Comparison:
 
     @cached_property
     def energy(self) -> tuple[Row, ...]:
-        """Energy by component in microjoules, the largest change first; components that no run pays for left out."""
+        """Energy by component in microjoules, the largest change first, without components that are 0 in all runs."""
         tables: list[Mapping[str, float]] = [run.values["energy_uj"]["by_component"] for run in self.runs]
         names = dict.fromkeys(name for table in tables for name in table if table[name])
         rows = (
@@ -232,7 +237,7 @@ class Comparison:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know before comparing the numbers."""
+        """Caveats about the comparison, such as different models or clocks, a sentence each."""
         found = []
         if len({run.model for run in self.runs}) > 1:
             found.append("The runs are of different models.")
@@ -252,7 +257,7 @@ class Comparison:
         return tuple(found)
 
     def judge(self, conditions: Sequence[Condition]) -> list[Verdict]:
-        """What every condition says of every run but the baseline. Raises NpusimError for a key that is no number."""
+        """Check every condition on every run but the baseline. Raises NpusimError for a key without a number."""
         verdicts = []
         for condition in conditions:
             before, *others = result_file.numbers(self.runs, condition.key)
@@ -261,7 +266,7 @@ class Comparison:
         return verdicts
 
     def to_dict(self, verdicts: Sequence[Verdict] = ()) -> dict[str, Any]:
-        """The JSON of `npusim compare --json`: plain values."""
+        """Return the JSON of `npusim compare --json` as plain values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "npusim_version": npusim_version(),
@@ -303,9 +308,10 @@ class Comparison:
 
 
 def compare(*runs: RunResult | Mapping[str, Any] | str | Path) -> Comparison:
-    """Compare runs with the first: results, their `to_dict()`, or files that `npusim run --json` wrote.
+    """Compare runs with the first one, the baseline.
 
-    Raises NpusimError for fewer than two, and for a file that is none of a result.
+    runs: results, their `to_dict()`, or paths of files that `npusim run --json` wrote.
+    Raises NpusimError for fewer than two or too many runs, and for a file that is not a result file.
     """
     if not 2 <= len(runs) <= MOST_RUNS:
         raise NpusimError(f"compare: {len(runs)} runs given; it takes 2 to {MOST_RUNS}, the baseline first")
@@ -321,7 +327,7 @@ def _opened(run: RunResult | Mapping[str, Any] | str | Path) -> ResultFile:
 
 
 def _differing(tables: Sequence[Mapping[str, Any]], left_out: Sequence[str] = ()) -> tuple[HardwareRow, ...]:
-    """The keys of which tables of the JSON do not all have the same value."""
+    """Return the keys whose values differ between tables, each with its values."""
     paths = dict.fromkeys(path for each in tables for path in each if path not in left_out)
     rows = (HardwareRow(path, tuple(each.get(path) for each in tables)) for path in paths)
     return tuple(row for row in rows if any(value != row.values[0] for value in row.values))

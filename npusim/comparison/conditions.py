@@ -1,12 +1,12 @@
-"""Conditions on a comparison, for continuous integration: `npusim compare --fail-if 'latency_ms>+5%'`.
+"""The conditions on which a comparison fails, for continuous integration: `npusim compare --fail-if 'latency_ms>+5%'`.
 
     KEY > +5%      more than 5 % above the baseline
     KEY < -10%     more than 10 % below the baseline
     KEY > +0.1     more than 0.1 above the baseline, in the unit of the key
-    KEY > 1000000  more than that, whatever the baseline
+    KEY > 1000000  more than 1000000, whatever the baseline
 
-KEY is any number of the result's JSON with dots; layers go by name or position (`layers.conv.cycles`). The sign
-makes a number relative to the baseline. `>=` and `<=` are there too.
+KEY is the dotted key of any number of the result's JSON; layers are named by name or position (`layers.conv.cycles`).
+A number with a sign is relative to the baseline. `>=` and `<=` work too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ HOW = (
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One expression, taken apart: `key` compared by `sign` with `limit`, a value, a difference or a percentage."""
+    """A parsed condition: `key` is compared by `sign` with `limit`.
+
+    relative: the limit is a difference from the baseline; percent: the limit is a percentage.
+    """
 
     text: str
     key: str
@@ -48,7 +51,7 @@ class Condition:
     percent: bool
 
     def verdict(self, letter: str, label: str, before: float, after: float) -> Verdict:
-        """Whether it holds for a run, which has `after` where the baseline has `before`."""
+        """Return the verdict on a run with the value `after`, where the baseline has `before`."""
         change = Change.between(before, after)
         measured = change.percent if self.percent else change.delta if self.relative else after
         fails = COMPARISONS[self.sign](measured, self.limit)
@@ -57,10 +60,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a condition says of a run.
+    """The outcome of a condition on a run.
 
-    found: what is compared with the limit: the value, or its difference or percentage against the baseline.
-    fails: the condition holds, which is what was asked to fail on.
+    found: the number that is compared with the limit: the value, or its difference or percentage against the baseline.
+    fails: True if the condition holds, because it states when to fail.
     """
 
     condition: Condition
@@ -73,19 +76,19 @@ class Verdict:
 
     @property
     def measured(self) -> str:
-        """What was found, written as the limit is."""
+        """The compared number as text, in the form of the limit."""
         sign = "+" if self.condition.relative else ""
         return f"{self.found:{sign}.6g}{'%' if self.condition.percent else ''}"
 
     @property
     def excess(self) -> str:
-        """How far what was found is beyond the limit, on the side that fails."""
+        """The distance of the compared number from the limit, as text."""
         beyond = abs(self.found - self.condition.limit)
         unit = " percentage points" if self.condition.percent else ""
         return f"{beyond:.6g}{unit}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict in the JSON; an infinite percentage is null."""
+        """Return the verdict as in the JSON; an infinite percentage is null."""
         return {
             "condition": self.condition.text,
             "run": self.letter,
@@ -99,7 +102,7 @@ class Verdict:
 
 
 def parse(text: str) -> Condition:
-    """The condition of an expression. Raises NpusimError that says how to write one."""
+    """Parse a condition. Raises NpusimError, with the accepted forms, for any other text."""
     found = _EXPRESSION.fullmatch(text)
     if found is None:
         raise NpusimError(f'--fail-if "{text}": cannot be read; {HOW}')

@@ -1,6 +1,6 @@
-"""Result files: what `npusim run --json` wrote, read back and checked.
+"""The reader of result files, which `npusim run --json` writes.
 
-A file is material from elsewhere: nothing in it is believed before its shape is checked, and a fault is one line
+A file may come from elsewhere, so its structure is checked before any value is used. A fault is a message of one line
 that names the file and the key.
 """
 
@@ -33,7 +33,7 @@ OF_AN_NPU = (
 
 _LARGEST_NUMBER = 1e100
 
-# Beyond these no run gets, and differences and percentages of them are finite.
+# No real run reaches these limits. Differences and percentages of numbers within them are finite.
 _MOST = 1 << 60
 Number = Annotated[float, Field(ge=-_MOST, le=_MOST)]
 Count = Annotated[int, Field(ge=0, le=_MOST)]
@@ -41,7 +41,7 @@ Cycles = dict[str, Annotated[int, Field(ge=-_MOST, le=_MOST)]]
 
 
 class _Table(BaseModel):
-    """A table of the file: keys may be added by later versions, the ones named here are what is used."""
+    """A table of a result file. Unknown keys are ignored, because later versions may add some."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True, allow_inf_nan=False)
 
@@ -67,7 +67,7 @@ class _Energy(_Table):
 class _Power(_Table):
     average: Number
     peak: Number
-    # Version 0.1.0 had `peak` alone, over 1 % of the run: not to be compared with peaks over a fixed time.
+    # Version 0.1.0 wrote `peak` alone, over 1 % of the run, which cannot be compared with peaks over a fixed time.
     peak_10us: Number | None = None
     peak_1ms: Number | None = None
 
@@ -95,7 +95,7 @@ class _Hardware(_Table):
 
 
 class LayerNumbers(_Table):
-    """A layer as the file has it; the meaning of each number is that of `npusim.numbers.run.LayerResult`."""
+    """A layer in a result file; `npusim.numbers.layers.LayerResult` defines its numbers."""
 
     name: str
     op: str
@@ -127,7 +127,7 @@ class _Agreement(_Table):
 
 
 class _Result(_Table):
-    """The keys of version 1 that are read by name."""
+    """The keys of a result file of schema version 1 that are read by name."""
 
     npusim_version: str
     model: str
@@ -156,7 +156,7 @@ class _Result(_Table):
 
 @dataclass(frozen=True)
 class ResultFile:
-    """One run: the file it comes from ("" if from memory) and its checked values, as they stand in the JSON."""
+    """A checked result file: its path ("" for a result in memory), and its values as in the JSON."""
 
     source: str
     values: Mapping[str, Any]
@@ -164,23 +164,23 @@ class ResultFile:
 
     @property
     def model(self) -> str:
-        """Name of the model."""
+        """The name of the model."""
         return str(self.values["model"])
 
     @property
     def hardware(self) -> str:
-        """Name of the hardware, or of the devices that run a part of the model."""
+        """The name of the hardware, or of the devices that run a part of the model."""
         at_work = [str(device["name"]) for device in self.devices if device["launches"]]
         return ", ".join(at_work) or str(self.values["hardware"]["name"])
 
     @property
     def devices(self) -> list[Mapping[str, Any]]:
-        """The devices of the context that it ran on, as the file has them; none for a run outside of one."""
+        """The devices of the context as in the file; empty for a run outside of a context."""
         return list(self.values.get("devices", ()))
 
     @property
     def clock_mhz(self) -> float:
-        """Clock of the NPU."""
+        """The clock of the NPU in MHz."""
         return float(self.values["hardware"]["clock_mhz"])
 
     @property
@@ -190,21 +190,24 @@ class ResultFile:
         return found
 
     def has(self, key: str) -> bool:
-        """Whether the machine has what a number describes: no DRAM traffic without a DRAM, no MAC array in a CPU."""
+        """Return whether a number has a meaning for this machine.
+
+        A machine without DRAM has no DRAM traffic; a CPU alone has no MAC array.
+        """
         if is_host_alone(self.values):
             return not key.startswith(OF_AN_NPU)
         return not key.startswith("dram_bytes.") or self.memories is None or "dram" in self.memories
 
     @property
     def npusim_version(self) -> str:
-        """The version of npusim that ran it."""
+        """The version of npusim that wrote the file."""
         return str(self.values["npusim_version"])
 
     @cached_property
     def flat(self) -> Mapping[str, Any]:
-        """Every value by its dotted key; layers by position and, where only one layer has it, by name.
+        """Every value by its dotted key. Layers are listed by position, and also by name if the name is unique.
 
-        Causes that cost nothing, which the JSON leaves out, are 0.
+        Causes without lost cycles, which the JSON leaves out, are 0.
         """
         count = Counter(layer.name for layer in self.layers)
         by_name = {
@@ -217,13 +220,13 @@ class ResultFile:
 
 
 def read(path: str | Path) -> ResultFile:
-    """The run of a result file. Raises NpusimError that says what is wrong with it."""
+    """Read and check a result file. Raises NpusimError, with the fault, for a file that is not valid."""
     text = user_file.text(path, user_file.RESULT)
     return parse(text, str(path))
 
 
 def parse(text: str, source: str) -> ResultFile:
-    """The run of the text of a result file; `source` opens the message of a fault."""
+    """Parse and check the text of a result file. source: the path, with which the message of a fault begins."""
     try:
         values = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as fault:
@@ -235,7 +238,7 @@ def parse(text: str, source: str) -> ResultFile:
 
 
 def check(values: object, source: str) -> ResultFile:
-    """The run of the plain values of `RunResult.to_dict`. Raises NpusimError that names the key at fault."""
+    """Check the plain values of `RunResult.to_dict`. Raises NpusimError that names the faulty key."""
     if not isinstance(values, dict) or "schema_version" not in values:
         raise NpusimError(
             f"{source}: not a result file: it has no schema_version; npusim run MODEL --json F writes one"
@@ -254,7 +257,7 @@ def check(values: object, source: str) -> ResultFile:
 
 
 def _fault(error: ValidationError) -> str:
-    """The first fault, and how many there are."""
+    """Return the first fault as text, with the number of further ones."""
     first = error.errors(include_url=False, include_context=False)[0]
     path = ".".join(str(part) for part in first["loc"])
     count = error.error_count()
@@ -269,7 +272,7 @@ def _with_all_causes(table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def flat(value: object) -> Iterator[tuple[str, Any]]:
-    """The leaves of nested tables and lists, by dotted path, in their order."""
+    """Return the leaves of nested tables and lists by dotted path, in their order."""
     waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
         path, value = waiting.pop()
@@ -295,7 +298,7 @@ def _short(value: object) -> str:
 
 
 def numbers(runs: Sequence[ResultFile], key: str) -> list[float]:
-    """The number of a dotted key in each run. Raises NpusimError for a key that is unknown or holds no number."""
+    """Return the number of a dotted key in each run. Raises NpusimError for an unknown key or one without a number."""
     return [_number(run, key) for run in runs]
 
 
@@ -311,7 +314,7 @@ def _number(run: ResultFile, key: str) -> float:
 
 
 def _hint(run: ResultFile, key: str) -> str:
-    """What may be meant: a key below a table, or the nearest one."""
+    """Return a suggestion for an unknown key: a key below a table, or the most similar key."""
     below = [known for known in run.flat if known.startswith(f"{key}.")]
     if below:
         return f" itself; it may be {', '.join(below[:3])}{', ...' if len(below) > 3 else ''}"

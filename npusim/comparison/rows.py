@@ -1,4 +1,4 @@
-"""Numbers of several runs side by side, and what changed against the first of them."""
+"""The rows of a comparison: a number in every run, and its change against the baseline, the first run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ Kind = Literal[
     "area_mm2",
     "tops",
 ]
-"""What a number is, and so its unit."""
+"""The kind of a number, which defines its unit."""
 
 Better = Literal["less", "more", "neither"]
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number of a run that is compared: its key in the JSON, what people call it, what it is."""
+    """A number of a run that is compared.
+
+    key:    its dotted key in the JSON; label: its name in tables.
+    better: whether less or more of it is better.
+    """
 
     key: str
     label: str
@@ -39,7 +43,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From the baseline to another run.
+    """The change of a number from the baseline to another run.
 
     delta:   the difference, in the unit of the number.
     percent: 100 * delta / |baseline|; 0 from 0 to 0, infinite from 0 to anything else.
@@ -50,7 +54,7 @@ class Change:
 
     @classmethod
     def between(cls, before: float, after: float) -> Change:
-        """The change from one number to another."""
+        """Return the change from one number to another."""
         delta = after - before
         if before:
             return cls(delta, 100 * delta / abs(before))
@@ -59,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number in every run, the baseline first; None in a run that does not have it.
+    """One number in every run, the baseline first; None for a run without it.
 
     comparable: False for numbers without a meaningful change, such as cycles at different clocks.
     """
@@ -77,17 +81,17 @@ class Row:
 
     @property
     def largest(self) -> float:
-        """The largest change to any run, as an amount without a sign; what a run does not have counts as 0."""
+        """The largest absolute change to any run; a missing number counts as 0."""
         before = self.values[0] or 0
         return max((abs((after or 0) - before) for after in self.values[1:]), default=0)
 
     @property
     def changed(self) -> bool:
-        """Whether it is not the same in all runs."""
+        """Whether the number differs between runs."""
         return any(value != self.values[0] for value in self.values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The row in the JSON; a percentage that is infinite is null."""
+        """Return the row as in the JSON; an infinite percentage is null."""
         changes = [self.change(run) for run in range(1, len(self.values))]
         return {
             "key": self.quantity.key,
@@ -99,7 +103,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class HardwareRow:
-    """A parameter, or a key of the provenance, that is not the same in all runs; None where it is unset or unknown."""
+    """A hardware parameter, or a key of the provenance, that differs between runs; None if unset or unknown."""
 
     path: str
     values: tuple[object, ...]
@@ -109,7 +113,8 @@ class HardwareRow:
 class LayerRow:
     """A layer in every run; None in a run without it.
 
-    cost: its part of the run, cycles, or microseconds where clocks differ.
+    cost:   cycles that are attributed to it, or microseconds if clocks differ.
+    causes: its lower bound and its lost cycles by cause, in the same unit.
     """
 
     name: str
@@ -120,25 +125,28 @@ class LayerRow:
 
     @property
     def everywhere(self) -> bool:
-        """Whether all runs have it."""
+        """Whether all runs have the layer."""
         return None not in self.layers
 
     @property
     def moved(self) -> bool:
-        """Whether it runs on different devices, of those runs that have several."""
+        """Whether the layer runs on different devices, in runs on several devices."""
         return len({layer.device for layer in self.layers if layer is not None and layer.device}) > 1
 
     def present(self, letters: str) -> list[str]:
-        """The letters of the runs that have it."""
+        """Return the letters of the runs that have the layer."""
         return [letter for letter, each in zip(letters, self.layers, strict=True) if each is not None]
 
     def number(self, key: str, label: str, kind: Kind, better: Better = "less") -> Row:
-        """Another of its numbers (`npusim.numbers.run.LayerResult`) as a row."""
+        """Return another number of the layer (a field of `npusim.numbers.layers.LayerResult`) as a row."""
         values = tuple(None if each is None else getattr(each, key) for each in self.layers)
         return Row(Quantity(key, label, kind, better), values)
 
     def main_cause(self, run: int) -> Row | None:
-        """What explains most of its change to a run: the cause, or the lower bound, that moved most its way."""
+        """Return the row that explains most of the layer's change to a run; None if it did not change.
+
+        It is the cause of lost cycles, or the lower bound, that changed most in the same direction.
+        """
         change = self.cost.change(run)
         if change is None or not change.delta:
             return None

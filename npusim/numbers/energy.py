@@ -32,9 +32,9 @@ from npusim.isa.hardware.memories import FIRST_FURTHER, UNPRICED, FurtherMemory,
 from npusim.isa.hardware.voltage import nominal_v, rated_v, supply_v
 from npusim.isa.instructions.actions import components, port_actions
 
-# The row that `activate_pj` of the table opens; other row sizes in proportion.
+# `activate_pj` of the table is for a DRAM row of this size; the energy of other sizes is proportional.
 PRICED_ROW_BYTES = 2048
-# The port that the SRAM fit holds for.
+# The fit of SRAM energy per byte is for a port of this width.
 PRICED_PORT_BYTES = 16
 
 
@@ -42,8 +42,11 @@ PRICED_PORT_BYTES = 16
 class Energy:
     """Energy of one run in microjoules.
 
-    dynamic, static: on chip. dram: traffic, standby and refresh. host: operators that the CPU ran.
-    by_component:    the same energy by where it is spent; its values add up to `total`.
+    dynamic:      energy of actions on the chip.
+    static:       leakage of the chip.
+    dram:         traffic, standby and refresh of all memories off the chip.
+    host:         operators that the CPU ran.
+    by_component: the same energy by component; its values add up to `total`.
     """
 
     dynamic: float
@@ -54,12 +57,12 @@ class Energy:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of dynamic, static, dram and host energy, in uJ."""
         return self.dynamic + self.static + self.dram + self.host
 
 
 class Parts(Protocol):
-    """What has the parts of an energy."""
+    """The interface of values with the parts of an energy, in uJ, such as `Energy` and `RunEnergy`."""
 
     @property
     def dynamic(self) -> float: ...
@@ -76,8 +79,9 @@ class Parts(Protocol):
 def energy(
     actions: Mapping[str, float], cycles: float, hardware: Hardware, host_energy_uj: float = 0.0
 ) -> Energy:
-    """Energy of a run: action counts by name, its length in NPU cycles, and the host's share in uJ.
+    """Return the energy of a run.
 
+    actions: counts by name of the action; cycles: duration of the run in NPU cycles.
     Raises NpusimError for an action that the table does not price.
     """
     time_us = hardware.us_of_cycles(cycles)
@@ -109,7 +113,7 @@ def energy(
 
 
 def sum_of(energies: Sequence[Parts]) -> Energy:
-    """The energy of runs together, component by component."""
+    """Return the sum of several energies, component by component."""
     components = dict.fromkeys(name for each in energies for name in each.by_component)
     return Energy(
         dynamic=sum(each.dynamic for each in energies),
@@ -123,28 +127,28 @@ def sum_of(energies: Sequence[Parts]) -> Energy:
 
 
 def dynamic_pj(actions: Mapping[str, float], hardware: Hardware) -> float:
-    """Picojoules of some actions, DRAM traffic included: the part of a run's energy that a layer causes.
+    """Return the energy of actions in pJ, DRAM traffic included.
 
-    What a whole run adds to the sum over its actions is `floor_mw` times its duration, and the host.
+    The energy of a whole run is this, plus `floor_mw` times its duration, plus the host's energy.
     """
     table = prices(hardware)
     return sum(count * _price(name, table) for name, count in actions.items())
 
 
 def standing_mw(hardware: Hardware) -> dict[str, float]:
-    """Power in mW that is drawn in every cycle of a run, by component: system, leakage, DRAM standby, refresh."""
+    """Return the power in mW that is drawn in every cycle, by component: system, leakage, DRAM standby and refresh."""
     system_mw = _system_pj_per_cycle(hardware) * hardware.clock_mhz * 1e-3
     off_chip = {each.name: memory_standby_mw(each, hardware) for each in hardware.memory if not each.on_chip}
     return {"system": system_mw, **_leakage_mw(hardware), "dram": dram_background_mw(hardware), **off_chip}
 
 
 def floor_mw(hardware: Hardware) -> float:
-    """The sum of `standing_mw`."""
+    """Return the total power in mW that is drawn in every cycle (sum of `standing_mw`)."""
     return sum(standing_mw(hardware).values())
 
 
 def dram_background_mw(hardware: Hardware) -> float:
-    """Standby and refresh power of as many dies as the bandwidth needs, in mW; of a DRAM that holds nothing, none."""
+    """Return the standby and refresh power in mW of as many DRAM dies as the bandwidth needs; 0 without a DRAM."""
     if not hardware.has_dram:
         return 0.0
     if hardware.dram.standby_mw is not None:
@@ -153,7 +157,7 @@ def dram_background_mw(hardware: Hardware) -> float:
 
 
 def memory_standby_mw(memory: FurtherMemory, hardware: Hardware) -> float:
-    """What a further memory draws while nothing happens, in mW: what its table says, else that of the energy table."""
+    """Return the standby power of a further memory in mW, from the hardware file, else from the energy table."""
     if memory.standby_mw is not None:
         return memory.standby_mw
     if not memory.on_chip:
@@ -169,7 +173,7 @@ def _background_mw(kind: str, gb_per_s: float) -> float:
 
 @lru_cache(maxsize=256)
 def prices(hardware: Hardware) -> Mapping[str, float]:
-    """Picojoules of every action on this hardware."""
+    """Return the energy of every action on this hardware, in pJ by name of the action."""
     table, column = _table(), _column(hardware)
     voltage = _voltage_factor(hardware)
     wire = table["terms"]["wire_pj_per_byte_mm"][column]
@@ -181,7 +185,7 @@ def prices(hardware: Hardware) -> Mapping[str, float]:
         "scratchpad_read_byte": read,
         "scratchpad_write_byte": write,
         "noc_byte": wire * table["terms"]["dram_port_mm"],
-        # One of the two halves of the buffer, in and out.
+        # Each byte is written to and read from one of the two halves of the buffer.
         "burst_buffer_byte": sum(
             _sram_pj_per_byte(hardware.dma.burst_buffer_kib / 2, PRICED_PORT_BYTES, hardware)
         ),
@@ -195,13 +199,13 @@ def prices(hardware: Hardware) -> Mapping[str, float]:
 
 
 def _given(memory: Scratchpad | Port, read: str, write: str) -> dict[str, float]:
-    """The prices that the hardware file gives itself, of a byte read and a byte written, by their names."""
+    """Return the energies per byte that the hardware file states, in pJ, by the given names of read and write."""
     given = {read: memory.read_pj_per_byte, write: memory.write_pj_per_byte}
     return {name: pj for name, pj in given.items() if pj is not None}
 
 
 def _dram_pj(hardware: Hardware) -> tuple[float, float, float]:
-    """Picojoules of a byte read, a byte written and a row opened: what the file says, else by the energy table."""
+    """Return the DRAM's pJ per byte read, byte written and row opened, from the hardware file or the energy table."""
     read, write, activate = _off_chip_pj(hardware.technology.dram, hardware.dram)
     given = _given(hardware.dram, "read", "write")
     return given.get("read", read), given.get("write", write), activate
@@ -210,13 +214,16 @@ def _dram_pj(hardware: Hardware) -> tuple[float, float, float]:
 def _port_prices(
     hardware: Hardware, space: Space, pj: tuple[float | None, float | None, float]
 ) -> dict[str, float]:
-    """The prices of what is counted at a port: a byte read, a byte written, a row opened; None has no price."""
+    """Return the energies of a port's actions in pJ, by name of the action.
+
+    pj: of a byte read, a byte written and a row opened; an action with None is left out.
+    """
     named = zip(port_actions(hardware, space), pj, strict=True)
     return {name: price for name, price in named if name is not None and price is not None}
 
 
 def _off_chip_pj(kind: str, port: Port) -> tuple[float, float, float]:
-    """Picojoules of a byte read, a byte written and a row opened."""
+    """Return an off-chip memory's pJ per byte read, byte written and row opened, with its interface."""
     row = _dram_row(kind)
     return (
         row["read_pj_per_byte"] + row["phy_pj_per_byte"],
@@ -226,7 +233,10 @@ def _off_chip_pj(kind: str, port: Port) -> tuple[float, float, float]:
 
 
 def _memory_pj(memory: FurtherMemory, hardware: Hardware) -> tuple[float | None, float | None, float]:
-    """The same of a further memory: what its table says, else by the energy table; an SRAM is priced as one bank."""
+    """Return a further memory's pJ per byte read, byte written and row opened.
+
+    They come from the hardware file, else from the energy table, which prices an SRAM as one bank.
+    """
     given = memory.read_pj_per_byte, memory.write_pj_per_byte
     if memory.kind in UNPRICED:
         return *given, 0.0
@@ -247,7 +257,7 @@ def _table() -> dict[str, Any]:
 
 
 def _column(hardware: Hardware) -> int:
-    """The column of the table that belongs to the process node."""
+    """Return the index of the table's column for the process node."""
     nodes: list[int] = _table()["nodes_nm"]
     return nodes.index(hardware.technology.node_nm)
 
@@ -280,7 +290,11 @@ def _system_pj_per_cycle(hardware: Hardware) -> float:
 
 
 def _sram_pj_per_byte(bank_kib: float, port_bytes: int, hardware: Hardware) -> tuple[float, float]:
-    """Energy per byte (read, write) of one SRAM bank."""
+    """Return the energy in pJ per byte read and per byte written of one SRAM bank, at the nominal supply.
+
+    It is max(floor, const + slope * sqrt(KiB)), fitted to CACTI 7 (`energy.toml`). A port narrower than the fitted one
+    costs sqrt(16 / bytes) as much per byte; a wider one costs the same.
+    """
     fit = _table()["sram"]
     factor = fit["node_factor"][_column(hardware)] * sqrt(max(1.0, PRICED_PORT_BYTES / port_bytes))
     read = max(fit["read_floor"], fit["read_const"] + fit["read_slope"] * sqrt(bank_kib))
@@ -312,7 +326,7 @@ def _accumulator_pj(hardware: Hardware) -> float:
 
 
 def _leakage_mw(hardware: Hardware) -> dict[str, float]:
-    """Leakage by component in mW."""
+    """Return the leakage in mW by component."""
     sram, mac, lane = (_leaking_mw(row, hardware) for row in ("sram_per_kib", "mac", "lane"))
     return {
         "mac_array": mac * engine_of(hardware.mac_array).circuits(hardware.mac_array).multipliers,
@@ -331,7 +345,7 @@ def _scratchpad_standby_mw(hardware: Hardware, per_kib: float) -> float:
 
 
 def _price(action: str, table: Mapping[str, float]) -> float:
-    """The price of an action in pJ; an unknown action is an error, never free."""
+    """Return the energy of an action in pJ. Raises NpusimError for an unknown action, so that none is free."""
     if action not in table:
         near = nearest(action, table)
         hint = f"did you mean {near}?" if near else f"known: {', '.join(table)}"

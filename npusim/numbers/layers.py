@@ -1,4 +1,4 @@
-"""The numbers of the layers of a run."""
+"""The results of a run layer by layer, and the pieces of the network on the NPU and on the host."""
 
 from __future__ import annotations
 
@@ -25,37 +25,38 @@ from npusim.numbers.timeline import union_cycles
 
 
 def sizes_text(sizes: Sequence[int]) -> str:
-    """Sizes as people write them: "1x224x224x3"; a scalar has none."""
+    """Return sizes as text, such as "1x224x224x3"; an empty text for a scalar."""
     return "x".join(map(str, sizes))
 
 
 @dataclass(frozen=True, slots=True)
 class LayerResult:
-    """One operator of the model.
+    """The results of one layer, that is one operator of the model.
 
     input_shapes, output_shapes: shapes of its operands without constants, and of its results.
-    kernel, stride: height and width of a window over an image, and its steps; else empty.
-    tile:        sizes of the largest part of the result that one instruction computes; empty off the NPU.
-    dataflow:    of layers on the MAC array: "weight_stationary", "output_stationary" or "depthwise", joined by "+" if
-                 tiles differ.
+    kernel, stride: height and width of a window over an image, and its steps, in elements; empty without a window.
+    tile:        sizes of the largest part of the result that one instruction computes; empty on the host.
+    dataflow:    "weight_stationary", "output_stationary" or "depthwise" on the MAC array, joined by "+" if tiles
+                 differ; empty on other units.
     unit:        "mac", "vector", "dma", "host", or "none" for an operator that costs nothing.
-    cycles:      its part of the run (`npusim.numbers.timeline.layer_cycles`); the layers add up to the total.
+    cycles:      cycles that are attributed to it (`npusim.numbers.timeline.layer_cycles`). Each cycle of the run
+                 belongs to one layer, so the layers add up to the total.
     time_us:     cycles in microseconds.
-    macs:        multiply-accumulates.
-    utilization: macs / (cycles * multipliers of the array), 0 to 1, of layers on the MAC array; else 0.
-    bytes:       DRAM traffic of its instructions, in whole bursts.
-    energy_uj:   its actions, its share of the front end by instructions, its share of static and background
-                 energy by cycles, and the host's energy; the layers add up to the total.
-    start_cycle, end_cycle: from the first start to the last end of its instructions, copies included: layers
-                 overlap. None without instructions.
+    macs:        number of multiply-accumulates.
+    utilization: macs / (cycles * multipliers of the array), 0 to 1, for layers on the MAC array; else 0.
+    bytes:       traffic of its instructions at off-chip memories in bytes, in whole bursts.
+    energy_uj:   energy of its actions, its share of the front end by instructions, its share of static and background
+                 energy by cycles, and the host's energy. The layers add up to the total.
+    start_cycle, end_cycle: first start and last end of its instructions, copies included, so layers overlap. None
+                 without instructions.
     reason:      why the host runs it; empty for the others.
-    lower_bound_cycles, lower_bound_limit: what its work needs at least on an ideal machine of this size, and on
-                 which resource: "mac", "vector", "dram", "host", or "none" for an operator that needs nothing.
+    lower_bound_cycles: cycles that its work needs at least on an ideal machine of this size.
+    lower_bound_limit:  resource that sets this bound: "mac", "vector", "dram", "host"; "none" without work.
     busy_cycles: cycles of the run in which each unit and each memory's port works for it, including cycles that are
                  attributed to other layers: "mac", "vector", "host", "dma" (for layers that copy), memories by name.
-    bound_by:    the unit or memory that works longest for it; "none" if nothing does.
+    bound_by:    unit or memory with the most busy cycles for it; "none" if nothing works for it.
     lost_cycles: cycles - lower_bound_cycles, by cause (`npusim.numbers.causes.CAUSES`); gains are negative.
-    device:      the name of the device that runs it, where there are several; else empty.
+    device:      name of the device that runs it in a run on several devices; else empty.
     """
 
     name: str
@@ -84,7 +85,7 @@ class LayerResult:
     device: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The layer in the JSON; without a device where there is but one."""
+        """Return the layer as in the JSON; `device` is left out if the run has only one."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.device:
             del plain["device"]
@@ -107,7 +108,7 @@ class LayerResult:
 
 
 def layer_results(program: Program, execution: Execution, accounts: Accounts) -> tuple[LayerResult, ...]:
-    """The numbers of every layer; the definitions are at the fields of `LayerResult`."""
+    """Return the results of every layer, in the order of the model."""
     hardware, host = program.hardware, host_work(program, execution)
     cycles = timeline.layer_cycles(program, execution.trace, execution.cycles).tolist()
     spans = timeline.layer_spans(program, execution.trace)
@@ -152,14 +153,14 @@ def layer_results(program: Program, execution: Execution, accounts: Accounts) ->
 
 
 class _Tiles(NamedTuple):
-    """How a layer is cut: the largest tile on its unit, and the dataflows of all of them."""
+    """The tiles of a layer on its unit: the sizes of the largest one, and the dataflows of all."""
 
     largest: tuple[int, ...]
     dataflows: frozenset[str]
 
 
 def _tiles(program: Program) -> list[_Tiles]:
-    """The tiles of each layer, read off its instructions: a program file has them as the compiler does."""
+    """Return the tiles of each layer, from its instructions, so that a program read from a file has them too."""
     on_unit: dict[int, set[tuple[tuple[int, ...], str]]] = {}
     for instruction, layer in zip(decode_all(program.code), program.layer_of.tolist(), strict=True):
         if instruction.tile and UNIT_NAMES[instruction.unit] == program.layers[layer].unit:
@@ -173,7 +174,7 @@ def _tiles(program: Program) -> list[_Tiles]:
 
 
 def share(part: float, whole: float) -> float:
-    """A part of a whole, 0 of nothing."""
+    """Return part / whole; 0 if the whole is 0."""
     return part / whole if whole else 0.0
 
 
@@ -182,15 +183,16 @@ Side = Literal["npu", "host"]
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Where a run passes from an NPU to the host, or back, or from one device to another.
+    """The transfer of tensors and control between an NPU and the host, or between two devices.
 
-    tensors:         those that cross, by name.
-    bytes:           their sizes.
-    copies, copy_cycles: copies of the NPU that store or load them, and the cycles in which at least one of these is
-                     under way; other work may go on meanwhile.
-    handover_cycles: of the host's operators behind it, there and back; 0 on the way back, which is counted there. Where
-                     the boundary has cycles of its own, those of them in which the host hands over.
-    cycles, time_us, energy_uj: of the boundary itself, between two programs; 0 where it is a part of the pieces.
+    tensors:         names of the transferred tensors.
+    bytes:           sum of their sizes.
+    copies:          number of DMA copies of the NPU that store or load them.
+    copy_cycles:     cycles in which at least one of these copies runs; other work may run meanwhile.
+    handover_cycles: cycles in which control passes to the host's operators after the boundary and back again. On the
+                     way back they are 0, because the way there counts both. For a boundary with cycles of its own,
+                     those of them in which the host hands over.
+    cycles, time_us, energy_uj: of a boundary between two programs; 0 if the cycles belong to the pieces.
     """
 
     tensors: tuple[str, ...]
@@ -205,14 +207,15 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Layers one behind the other that one side of a device computes.
+    """Consecutive layers that run on the NPU, or on the host, of one device.
 
     side:        "npu" or "host".
-    device:      the name of the device; of a run outside of a context that of the hardware.
-    first_layer, last_layer: numbers of layers of the model; those that cost nothing belong to the piece before them.
+    device:      name of the device; outside of a context, name of the hardware.
+    first_layer, last_layer: numbers of layers of the model, both included. Layers without cost belong to the piece
+                 before them.
     cycles, time_us, energy_uj: sums over the layers.
-    entered:     the boundary in front of it; None where there is none.
-    left:        the boundary behind the last piece; None where there is none, and for all others.
+    entered:     boundary before the piece; None without one.
+    left:        boundary after the last piece of the run; None without one, and for all other pieces.
     """
 
     side: Side
@@ -227,11 +230,11 @@ class Piece:
 
     @property
     def layers(self) -> int:
-        """How many layers."""
+        """The number of layers."""
         return self.last_layer - self.first_layer + 1
 
     def to_dict(self) -> dict[str, Any]:
-        """The piece in the JSON."""
+        """Return the piece as in the JSON."""
         plain = asdict(self)
         for name in ("entered", "left"):
             if plain[name] is not None:
@@ -244,7 +247,11 @@ class Piece:
 def pieces(
     program: Program, execution: Execution, layers: Sequence[LayerResult], device: str, clock_mhz: float
 ) -> tuple[Piece, ...]:
-    """The pieces of a program in the order of its layers; timeline and layers are in cycles of `clock_mhz`."""
+    """Return the pieces of a program in the order of its layers.
+
+    device:    name that each piece gets.
+    clock_mhz: clock of the cycles of `execution` and `layers`.
+    """
     crossings = _Crossings(program, execution, clock_mhz) if program.host_calls else None
     found: list[Piece] = []
     for side, group in groupby(enumerate(_sides(layers)), lambda numbered: numbered[1]):
@@ -272,7 +279,10 @@ def pieces(
 
 
 def _sides(layers: Sequence[LayerResult]) -> Iterator[Side]:
-    """Who computes each layer; who the one before it where it costs nothing, in front of all others the NPU."""
+    """Yield the side that computes each layer.
+
+    A layer without cost has the side of the layer before it, or "npu" before all others.
+    """
     side: Side = "npu"
     for layer in layers:
         if layer.unit != "none":
@@ -282,7 +292,11 @@ def _sides(layers: Sequence[LayerResult]) -> Iterator[Side]:
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
-    """Regions of memories that instructions touch, one entry each; positions are those in the program, ascending."""
+    """The memory regions that copies and host operators access, one entry per access, in program order.
+
+    position: of the instruction in the program; space, begin, end: memory and byte addresses of the region.
+    write:    the access writes; else it reads. host: the host makes the access; else the NPU does.
+    """
 
     position: NDArray[np.int64]
     space: NDArray[np.int64]
@@ -292,13 +306,13 @@ class _Accesses:
     host: NDArray[np.bool_]
 
     def of(self, place: Placement) -> NDArray[np.int64]:
-        """The entries that touch a tensor."""
+        """Return the indices of the accesses that overlap a tensor's bytes."""
         inside = (self.space == place.space) & (self.begin < place.end) & (self.end > place.address)
         return np.flatnonzero(inside)
 
 
 class _Crossings:
-    """What crosses between the NPU's copies and the host's operators."""
+    """The transfers between the NPU and the host in one program: the host's operands, and the copies that move them."""
 
     def __init__(self, program: Program, execution: Execution, clock_mhz: float) -> None:
         self._program = program
@@ -325,14 +339,14 @@ class _Crossings:
         self._accesses = _Accesses(at, space, begin, end, writes > 0, of_host > 0)
 
     def into(self, layers: Sequence[int]) -> Boundary:
-        """The boundary in front of a stretch of the host."""
+        """Return the boundary before consecutive host layers."""
         calls = self._calls_of(layers)
         crossing = [(place, self._stores(place, at)) for at, call in calls for place in call.inputs if place]
         handover_us = len(calls) * self._program.hardware.host.handover_us
         return self._boundary(crossing, round(handover_us * self._clock_mhz))
 
     def out_of(self, layers: Iterable[int]) -> Boundary:
-        """The boundary behind a stretch of the host."""
+        """Return the boundary after consecutive host layers."""
         calls = self._calls_of(layers)
         return self._boundary(
             [(place, self._loads(place, at)) for at, call in calls for place in call.outputs]
@@ -342,7 +356,7 @@ class _Crossings:
         return [self._calls[layer] for layer in layers if layer in self._calls]
 
     def _stores(self, place: Placement, position: int) -> list[int]:
-        """The copies that the bytes of a tensor come from that the host reads at a position."""
+        """Return the positions of the copies that wrote a tensor's bytes before the host reads it at `position`."""
         table, stores, left = self._accesses, list[int](), place.type.size_bytes
         for entry in table.of(place)[::-1]:
             if table.position[entry] >= position or not table.write[entry]:
@@ -355,7 +369,10 @@ class _Crossings:
         return stores
 
     def _loads(self, place: Placement, position: int) -> list[int]:
-        """The copies that read a tensor which the host writes at a position, until something else lies there."""
+        """Return the positions of the copies that read a tensor after the host writes it at `position`.
+
+        The search ends where other bytes are written to the same addresses.
+        """
         table, loads = self._accesses, list[int]()
         for entry in table.of(place):
             if table.position[entry] <= position:
@@ -369,7 +386,7 @@ class _Crossings:
     def _boundary(
         self, crossing: Sequence[tuple[Placement, Sequence[int]]], handover_cycles: int = 0
     ) -> Boundary:
-        """What tensors cost that cross: those that copies move, each with the positions of these."""
+        """Return the boundary of tensors, each with the positions of its copies; those without copies do not count."""
         sizes = {place.name: place.type.size_bytes for place, copies in crossing if copies}
         at = np.array(sorted({copy for _, copies in crossing for copy in copies}), np.int64)
         cycles = union_cycles(self._trace.started[at], self._trace.ended[at])

@@ -1,6 +1,6 @@
-"""What a run gives back: the outputs, and every number about it, typed and as the JSON of `--json`.
+"""The result of a run: the outputs and every number about it, typed and as the JSON of `--json`.
 
-Numbers are defined where they are held, here and in `npusim.numbers.layers`; `npusim.numbers.measure` computes them.
+The numbers are defined in the docstrings here and in `npusim.numbers.layers`; `npusim.numbers.measure` computes them.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ SCHEMA_VERSION = 1
 
 
 class RunCycles(int):
-    """Cycles of a run: a number, the total, whose attributes say how long each unit works.
+    """The total cycles of a run, an int whose attributes are the busy cycles of each unit.
 
-    `npusim.numbers.timeline.BusyCycles` defines the attributes: total, dma, mac, vector, host, stall. Units overlap,
-    so they do not add up.
+    `npusim.numbers.timeline.BusyCycles` defines the attributes: total, dma, mac, vector, host, stall. Units work at the
+    same time, so the attributes do not add up to the total.
     """
 
     def __getattr__(self, name: str) -> int:
-        """The cycles of a kind of unit; all of them are in `vars`."""
+        """Raise AttributeError for an unknown name; known ones are in `vars`. It lets type checkers accept them."""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def of(cls, busy: BusyCycles) -> RunCycles:
-        """The total of `busy`, with its parts."""
+        """Return the total of `busy` with its parts as attributes."""
         number = cls(busy.total)
         vars(number).update(busy.named())
         return number
 
 
 class RunEnergy(float):
-    """Energy of a run in microjoules: a number, the total, whose attributes say where it went.
+    """The total energy of a run in microjoules, a float whose attributes are its parts.
 
-    `npusim.numbers.energy.Energy` defines the attributes; total = dynamic + static + dram + host, and the values of
+    `npusim.numbers.energy.Energy` defines the attributes. total = dynamic + static + dram + host; the values of
     by_component add up to the total too.
     """
 
@@ -74,7 +74,7 @@ class RunEnergy(float):
 
     @classmethod
     def of(cls, energy: Energy) -> RunEnergy:
-        """The total of `energy`, with its parts."""
+        """Return the total of `energy` with its parts as attributes."""
         number = cls(energy.total)
         vars(number).update(total=energy.total, **asdict(energy))
         return number
@@ -82,14 +82,14 @@ class RunEnergy(float):
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Power in milliwatts of everything that `RunEnergy` counts.
+    """Average and peak power in milliwatts, of everything that `RunEnergy` counts.
 
     average:   energy over latency.
-    peak_10us: the highest average over any 10 us, inferences one after the other; what supply rails must carry.
-    peak_1ms:  likewise over 1 ms; what a battery or a regulator must carry.
+    peak_10us: highest average over any 10 us of inferences back to back; what supply rails must carry.
+    peak_1ms:  highest average over any 1 ms; what a battery or a regulator must carry.
 
-    The window does not depend on the run, so runs can be compared. No peak is below the average; where the window is
-    as long as the run or longer, it is the average. See `npusim.numbers.power`.
+    The windows do not depend on the run, so runs can be compared. No peak is below the average. A peak whose window is
+    at least as long as the run is the average. See `npusim.numbers.power`.
     """
 
     average: float
@@ -98,20 +98,20 @@ class Power:
 
     @property
     def peak(self) -> float:
-        """The peak that is meant where none is named: over 10 us."""
+        """The peak power over 10 us, in mW."""
         return self.peak_10us
 
     def to_dict(self) -> dict[str, float]:
-        """The power in the JSON."""
+        """Return the power as in the JSON."""
         return {"average": self.average, "peak": self.peak} | asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Tops:
-    """Operations per second in 10^12; a multiply-accumulate is two.
+    """Throughput in 10^12 operations per second; a multiply-accumulate counts as two operations.
 
-    peak:    of the full MAC array, whatever the model.
-    reached: of the layers on the MAC array, over the latency of the run.
+    peak:    of the fully used MAC array, independent of the model.
+    reached: operations of the layers on the MAC array, over the latency of the run.
     """
 
     peak: float
@@ -129,9 +129,9 @@ class DramBytes:
 
 @dataclass(frozen=True, slots=True)
 class WallTimes:
-    """Seconds that npusim itself took on the computer it ran on; None for a step that was not taken.
+    """The seconds that npusim itself took for each step; None for a step that was skipped.
 
-    restore: of a compiled model that was kept; `compile` is then what compiling it had taken.
+    restore: time to read a compiled model from the cache; `compile` is then the time that its compilation took before.
     """
 
     load: float | None = None
@@ -140,7 +140,7 @@ class WallTimes:
     restore: float | None = None
 
     def to_dict(self) -> dict[str, float | None]:
-        """The block of the JSON; `restore` is in it where something was restored."""
+        """Return the block of the JSON; `restore` is left out if nothing was restored."""
         steps = asdict(self)
         if self.restore is None:
             del steps["restore"]
@@ -151,10 +151,12 @@ class WallTimes:
 class DeviceResult:
     """A device of a context, and its part of a run.
 
-    name:     in the context; core: its number in the system.
-    is_cpu:   it is the host of the machine `hardware`, which stands by while it computes; else an NPU.
-    launches: of its programs; layers: of these.
-    cycles, time_us, energy_uj, macs: likewise; a device without a program at work draws no power.
+    name:     name of the device in the context.
+    core:     its number in the system.
+    is_cpu:   True if it is the host of the machine `hardware`, whose NPU is idle meanwhile; else it is an NPU.
+    launches: number of launches of its programs.
+    layers:   number of layers of these programs.
+    cycles, time_us, energy_uj, macs: sums over its launches. A device draws no power while none of its programs runs.
     """
 
     name: str
@@ -169,28 +171,28 @@ class DeviceResult:
     macs: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The device in the JSON."""
+        """Return the device as in the JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         return plain | {"hardware": self.hardware.model_dump(mode="json")}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult:
-    """One execution of a program.
+    """The result of one execution of a program: outputs, cycles, latency, energy, power, and its breakdowns.
 
     outputs:    one array per model output, by position; empty when no data was executed (timing only). Outputs that
                 are the same bytes, such as a tensor named twice, share them and are read-only.
-    states:     what the model's state tensors hold afterwards, by name; empty when no data was executed.
+    states:     content of the model's state tensors after the run, by name; empty when no data was executed.
     latency_ms: cycles / clock.
-    macs:       multiply-accumulates of the network on any unit.
+    macs:       multiply-accumulates of the network on all units.
     mac_utilization: multiply-accumulates of layers on the MAC array / (cycles * multipliers), 0 to 1.
     scratchpad_peak_bytes: most bytes of the scratchpad that are allocated to buffers at the same time.
     program, execution: the program and its timeline, for reports.
-    devices:     the devices of the context that it ran on, in order; empty outside of a context.
-    source:      the model as given to `npusim.run`; None for a program that was simulated alone.
+    devices:     devices of the context that it ran on, in order; empty outside of a context.
+    source:      the model as given to `npusim.run`; None if a compiled program was simulated.
     provenance:  how to repeat the run: command, optimization level, seed, digest of the model.
     variants:    effect of a change of each hardware parameter; None unless what-if was asked for.
-    tried:       the changes that were simulated for its answer; None unless levers were asked for.
+    tried:       hardware changes that were simulated for its answer; None unless levers were asked for.
     """
 
     outputs: list[Array]
@@ -215,22 +217,25 @@ class RunResult:
 
     @property
     def model(self) -> str:
-        """Name of the model."""
+        """The name of the model."""
         return self.program.name
 
     @property
     def hardware(self) -> Hardware:
-        """The hardware it ran on."""
+        """The hardware that the program ran on."""
         return self.program.hardware
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader of the model had to say, a line each."""
+        """Remarks of the model's front end, such as simplifications, a line each."""
         return self.program.notes
 
     @cached_property
     def accounts(self) -> Accounts:
-        """Bound and losses of the network and its layers, found when first asked for: sweeps do without."""
+        """Lower bound and cycle breakdown of the network and its layers.
+
+        They are computed at the first access, because sweeps over hardware do not need them.
+        """
         return accounts(self.program, self.execution)
 
     @property
@@ -240,32 +245,32 @@ class RunResult:
 
     @property
     def lost_cycles(self) -> Mapping[str, int]:
-        """Cycles beyond the lower bound, by cause (`npusim.numbers.causes.CAUSES`); they add up to the difference."""
+        """Cycles beyond the lower bound, by cause (`npusim.numbers.causes.CAUSES`); gains are negative."""
         return self.accounts.network.lost
 
     @property
     def answer(self) -> answers.Answer | None:
-        """Return reason, bound and levers; None for a run without cycles."""
+        """The bottleneck, and the hardware changes that relieve it; None for a run without cycles."""
         return self._answer()
 
     def _answer(self) -> answers.Answer | None:
-        """Return the answer from `tried`; nothing is simulated here."""
+        """Return the answer from the changes in `tried`, without further simulation."""
         return answers.answer(self.accounts.network, self.layers, self.tried, bool(self.devices))
 
     @cached_property
     def layers(self) -> tuple[LayerResult, ...]:
-        """The operators of the model, in its order."""
+        """The results of the layers, in the order of the model."""
         return layer_results(self.program, self.execution, self.accounts)
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The stretches of layers on a device's NPU and on the host, in order, and the boundaries between them."""
+        """The groups of consecutive layers on an NPU or the host, in order, with the boundaries between them."""
         device = self.devices[0].name if self.devices else self.hardware.name
         return pieces(self.program, self.execution, self.layers, device, self.hardware.clock_mhz)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The programs that ran, one after the other."""
+        """The programs that ran one after the other, each with its timeline."""
         return (Stage(self.program, self.execution, 0, int(self.cycles)),)
 
     @property
@@ -275,34 +280,37 @@ class RunResult:
 
     @property
     def npus(self) -> tuple[tuple[str, Hardware], ...]:
-        """The NPUs at work, or the machine whose host is, each with the name of its device; at least one."""
+        """The NPUs that run a part of the model, each with the name of its device.
+
+        If only a CPU runs the model, it is the machine of that CPU, so there is at least one.
+        """
         found = tuple((device.name, device.hardware) for device in self.at_work if not device.is_cpu)
         return found or ((self.machine_name, self.hardware),)
 
     @property
     def several_devices(self) -> bool:
-        """Whether there are devices to be told apart."""
+        """Whether more than one device runs a part of the model."""
         return len(self.at_work) > 1
 
     def layer_energy_uj(self) -> dict[str, Amounts]:
-        """Energy by component and layer in uJ, float64 [layers] each; all of it adds up to the energy."""
+        """Return the energy by component and layer in uJ, float64 [layers] each; it adds up to the run's energy."""
         return power.layer_energy_uj(self.program, self.execution)
 
     def power_over_time(self, windows: int = power.WINDOWS) -> PowerOverTime:
-        """Power in `windows` equal windows, fewer if the run has fewer cycles."""
+        """Return the average power in `windows` equal windows, fewer if the run has fewer cycles."""
         return power.power_over_time(self.program, self.execution, windows)
 
     def moving_power(self, bins: int = power.WINDOWS) -> MovingPower:
-        """Power as charts show it, in `bins` equal bins, fewer if the run has fewer cycles."""
+        """Return the power averaged over a moving window, in `bins` equal bins, fewer if the run has fewer cycles."""
         return power.moving_power(self.program, self.execution, bins)
 
     def scratchpad_use(self) -> Occupancy:
-        """Bytes of the scratchpad in use."""
+        """Return the scratchpad bytes in use over time."""
         return timeline.scratchpad_use(self.program, self.execution.trace)
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
-        """How far latency and energy may be off."""
+        """The known error of latency and energy."""
         ((_, hardware), *_) = self.npus
         share = self.cycles.host / self.cycles if self.cycles else 0.0
         estimate = (
@@ -316,27 +324,27 @@ class RunResult:
 
     @property
     def latency_error(self) -> float | None:
-        """The typical error of the latency, a share of 1, by the rows of docs/silicon.md; None where none is known."""
+        """The typical error of the latency as a share, from the chips of docs/silicon.md; None if none is known."""
         return self.uncertainty.error("latency")
 
     @property
     def energy_error(self) -> float | None:
-        """Likewise of the energy."""
+        """The typical error of the energy as a share, from the chips of docs/silicon.md; None if none is known."""
         return self.uncertainty.error("energy")
 
     @property
     def area(self) -> Area:
-        """Silicon of what it ran on, the host not counted."""
+        """The silicon area of the NPU in mm2, without the host."""
         return area(self.hardware)
 
     @property
     def machine_name(self) -> str:
-        """What it ran on: the hardware, or the devices at work."""
+        """The name of the hardware, or the names of the devices that run a part of the model."""
         return ", ".join(device.name for device in self.at_work) or self.hardware.name
 
     @property
     def inferences_per_s(self) -> float:
-        """Inferences per second, one after the other."""
+        """Inferences per second if each starts when the one before has ended."""
         return 1e3 / self.latency_ms if self.latency_ms else 0.0
 
     @cached_property
@@ -358,11 +366,11 @@ class RunResult:
 
     @property
     def tops(self) -> Tops:
-        """Operations per second, what the array can do and what this run did."""
+        """Peak throughput of the MAC array and throughput reached in this run."""
         return Tops(self.hardware.tops, self.hardware.tops * self.mac_utilization)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of `npusim run --json`: plain values, equal for equal runs but for `wall_s`."""
+        """Return the JSON of `npusim run --json` as plain values; equal runs differ in `wall_s` only."""
         found = self._answer()
         return {
             "schema_version": SCHEMA_VERSION,

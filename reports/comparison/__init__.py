@@ -1,1 +1,1 @@
-"""A comparison in the terminal, as CSV, and as a page."""
+"""The reports of a comparison of runs: in the terminal, as CSV, and as a page."""

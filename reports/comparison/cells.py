@@ -1,4 +1,4 @@
-"""What the numbers of a comparison look like, in the terminal and on the page alike."""
+"""The texts of a comparison's numbers and changes, for terminal and page alike, and its CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from npusim.comparison.rows import Change, LayerRow, Row
 
 LEAST_PERCENT = 0.05
-"""Changes below it are shown as none: they would round to 0.0 %."""
+"""Changes below this many percent are shown as none, because they would round to 0.0 %."""
 
 NOTHING = "-"
 
@@ -40,19 +40,22 @@ Judgement = Literal["better", "worse", "same", "other"]
 
 
 def value(kind: str, number: float | None) -> str:
-    """A number with its unit; a dash for one that a run does not have."""
+    """Return a number with its unit; a dash if the run lacks the number."""
     return NOTHING if number is None else _VALUES[kind](number)
 
 
 def delta(kind: str, number: float | None) -> str:
-    """A difference with its sign and unit."""
+    """Return a difference with its sign and unit."""
     if number is None:
         return NOTHING
     return f"{'+' if number > 0 else ''}{_VALUES[kind](number)}" if number else "0"
 
 
 def claims(comparison: Comparison) -> list[tuple[str, str]]:
-    """What is known of the error of latency and energy: letters of runs, and the words; none of files without."""
+    """Return the statements about the error of latency and energy, each with the letters of the runs it holds for.
+
+    Runs of files without such a statement are left out.
+    """
     found: dict[str, list[str]] = {}
     for letter, run in zip(comparison.letters, comparison.runs, strict=True):
         if words := of_json(run.values):
@@ -61,7 +64,7 @@ def claims(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def percent(change: Change | None) -> str:
-    """A change in percent, with its sign; "=" for none at all."""
+    """Return a change in percent with its sign; "=" for no change, and a factor from +1000 % on."""
     if change is None:
         return NOTHING
     if not change.delta:
@@ -85,7 +88,7 @@ def change(row: Row, run: int) -> str:
 
 
 def judgement(row: Row, run: int) -> Judgement:
-    """Whether a change is for the better."""
+    """Return whether a change is an improvement."""
     found, better = row.change(run), row.quantity.better
     if found is None or better == "neither":
         return "other"
@@ -95,12 +98,12 @@ def judgement(row: Row, run: int) -> Judgement:
 
 
 def cause(key: str) -> str:
-    """What people call a row of the losses."""
+    """Return the display name of a row of the cycle breakdown."""
     return "lower bound" if key == "lower_bound" else CAUSE_NAMES.get(key, key)
 
 
 def due_to(row: Row, run: int) -> str:
-    """What a change is due to: a cause, or a gain that grew or shrank."""
+    """Return what a change is due to: a cause of lost cycles, or a gain that grew or shrank."""
     change, name = row.change(run), cause(row.quantity.key)
     if change is None or row.quantity.key not in {cause.name for cause in GAINS}:
         return name
@@ -108,7 +111,7 @@ def due_to(row: Row, run: int) -> str:
 
 
 def reason(layer: LayerRow, run: int, letters: str) -> str:
-    """Why a layer changed: the main cause, or which runs have it at all."""
+    """Return why a layer changed: its main cause, or the runs that have the layer."""
     found = layer.main_cause(run)
     if found is not None:
         return due_to(found, run)
@@ -116,7 +119,7 @@ def reason(layer: LayerRow, run: int, letters: str) -> str:
 
 
 def plain(item: object) -> str:
-    """A parameter of the hardware as it stands in a file."""
+    """Return a hardware parameter as in a hardware file; "unset" for None."""
     if item is None:
         return "unset"
     if isinstance(item, bool):
@@ -129,7 +132,7 @@ PER_RUN = ("cycles", "energy_uj", "bytes", "utilization", "lower_bound_cycles", 
 
 
 def render(comparison: Comparison) -> str:
-    """The CSV text with a line of column names; a layer that a run does not have leaves its columns empty."""
+    """Return the layers as CSV with a line of column names. A run without a layer has empty columns there."""
     rows = [_row(layer, comparison.letters.lower()) for layer in comparison.layers]
     names = _columns(comparison)
     return csv_text(names, ([row.get(name) for name in names] for row in rows))

@@ -1,4 +1,4 @@
-"""The comparison as one self-contained page: `npusim compare --html`, in the look of the report of a run."""
+"""The comparison as one self-contained HTML page: `npusim compare --html`, styled like the report of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_NAME = 40
 
 
 class Cell(NamedTuple):
-    """A number of a run; behind the baseline's with its change. `amount` and `percent` are what is sorted by."""
+    """A number of a run as text, with its change against the baseline. Tables sort by `amount` and `percent`."""
 
     text: str
     amount: float | None
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A row of a table of all runs; `colour` is a variable of the style sheet."""
+    """A row of a table of all runs. colour: a variable of the style sheet; meaning: an explanation of the name."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A part of a stacked bar."""
+    """A segment of a stacked bar; `share` is its length, of the longest bar."""
 
     name: str
     colour: str
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A run as a stacked bar, to the scale of the longest."""
+    """The stacked bar of a run, on a scale that all runs share."""
 
     letter: str
     total: str
@@ -59,7 +59,7 @@ class Bar(NamedTuple):
 
 
 class LayerLine(NamedTuple):
-    """A layer in the table: its cost and energy in every run, and why it changed in each but the baseline."""
+    """A row of the table of layers: cost and energy in every run, and reasons of change in all but the baseline."""
 
     name: str
     full_name: str
@@ -70,7 +70,7 @@ class LayerLine(NamedTuple):
 
 
 def render(comparison: Comparison, verdicts: Sequence[Verdict] = ()) -> str:
-    """The page as text."""
+    """Return the page as HTML text."""
     names = [show.shortened(label, LONGEST_NAME) for label in comparison.labels]
     losses, energy = list(_losses(comparison)), list(_energy(comparison))
     total = comparison.value("cycles.total" if comparison.same_clock else "latency_ms")
@@ -97,7 +97,7 @@ def render(comparison: Comparison, verdicts: Sequence[Verdict] = ()) -> str:
 
 
 def _lead(comparison: Comparison, run: int) -> str:
-    """The answer for one run, in a sentence."""
+    """Return a sentence with latency and energy of a run against the baseline."""
     latency, energy = comparison.value("latency_ms"), comparison.value("energy_uj.total")
     parts = [
         f"{cells.value(row.quantity.kind, row.values[run])}, {_than(row, run)}" for row in (latency, energy)
@@ -122,7 +122,8 @@ def _cells(row: Row) -> tuple[Cell, ...]:
     found = [Cell(cells.value(kind, first), first)]
     for run, number in enumerate(row.values[1:], 1):
         change = row.change(run)
-        percent = max(-1e9, min(change.percent, 1e9)) if change else None  # browsers sort by it
+        # An infinite percentage is no valid number in the page, by which browsers sort.
+        percent = max(-1e9, min(change.percent, 1e9)) if change else None
         found.append(
             Cell(
                 cells.value(kind, number), number, cells.change(row, run), percent, cells.judgement(row, run)
@@ -151,7 +152,7 @@ def _energy(comparison: Comparison) -> Iterable[Line]:
 
 
 def _bars(comparison: Comparison, lines: Sequence[Line], total: Row) -> list[Bar]:
-    """A bar for every run, to the scale of the longest; gains have no length."""
+    """Return a bar for every run, to the scale of the longest. Gains, which are negative, have no length."""
     longest = max(
         sum(max(line.cells[run].amount or 0, 0) for line in lines) for run in range(len(total.values))
     )

@@ -1,4 +1,4 @@
-"""The comparison in the terminal: the answer first, then what differs, and the layers that changed most."""
+"""The comparison in the terminal: main numbers first, then differing hardware, and the layers that changed most."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GAP = 2
 
 
 def render(comparison: Comparison, verdicts: Sequence[Verdict] = (), width: int = 80) -> str:
-    """The comparison as plain text, without colours."""
+    """Return the comparison as plain text, without colours."""
     file = StringIO()
     console(file, width=width, color_system=None, force_terminal=False).print(
         summary(comparison, verdicts, width)
@@ -42,7 +42,7 @@ def render(comparison: Comparison, verdicts: Sequence[Verdict] = (), width: int 
 
 
 def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> RenderableType:
-    """The comparison for a terminal of `width` columns."""
+    """Return the comparison for a terminal of `width` columns."""
     width = min(max(width, NARROWEST), WIDEST)
     return Group(
         *_heading(comparison, width),
@@ -58,7 +58,7 @@ def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> 
 
 
 class _Line(NamedTuple):
-    """A line of a table of all runs: its name, and what to show of it."""
+    """A line of a table of all runs: its name and its numbers."""
 
     name: str
     row: Row
@@ -88,7 +88,7 @@ def _headline(comparison: Comparison, width: int) -> Iterable[RenderableType]:
 
 
 def _claims(comparison: Comparison) -> Iterable[RenderableType]:
-    """What is known of the error of latency and energy, run by run."""
+    """Yield the section with the known errors of latency and energy, run by run."""
     found = cells.claims(comparison)
     if not found:
         return
@@ -102,7 +102,10 @@ def _claims(comparison: Comparison) -> Iterable[RenderableType]:
 
 
 def _losses(comparison: Comparison, width: int) -> Iterable[RenderableType]:
-    """The lower bound, and the causes that changed most; the rest in one line, so that all add up."""
+    """Yield the cycle breakdown: the lower bound, and the causes that changed most.
+
+    All other causes share one line, so that the lines add up to the total.
+    """
     bound, *causes = comparison.losses
     causes.sort(key=lambda row: -row.largest)
     few, rest = causes[:MOST_CAUSES], causes[MOST_CAUSES:]
@@ -116,7 +119,7 @@ def _losses(comparison: Comparison, width: int) -> Iterable[RenderableType]:
 
 
 def total(rows: Sequence[Row]) -> Row:
-    """The sum of rows of one kind, run by run."""
+    """Return the sum of rows of one kind, run by run."""
     return replace(
         rows[0],
         values=tuple(
@@ -130,7 +133,7 @@ def _components(comparison: Comparison) -> list[_Line]:
 
 
 def _rows(title: str, comparison: Comparison, lines: Sequence[_Line], width: int) -> Iterable[RenderableType]:
-    """A section of the lines that changed."""
+    """Yield a section with the lines that changed."""
     changed = [line for line in lines if line.row.changed]
     if changed:
         yield from (Text(""), Text(title, style="bold"))
@@ -138,11 +141,12 @@ def _rows(title: str, comparison: Comparison, lines: Sequence[_Line], width: int
 
 
 def _table(comparison: Comparison, lines: Sequence[_Line], width: int) -> Iterable[RenderableType]:
-    """Numbers of all runs side by side; where there is no room for all of them, in several tables."""
+    """Yield tables with the numbers of all runs side by side, as many as the width requires."""
     names = max(len(line.name) for line in lines) + 2
     values = max(len(cells.value(line.row.quantity.kind, each)) for line in lines for each in line.row.values)
     room = (width - names - values - _GAP) // (values + 9 + 2 * _GAP)
-    first = (0,) if room else ()  # a terminal too narrow for both shows the change, not where it started
+    # A terminal too narrow for the baseline shows only the other run and its change.
+    first = (0,) if room else ()
     for others in _chunks(range(1, len(comparison.runs)), room):
         grid = Table.grid(padding=(0, _GAP))
         grid.add_column(no_wrap=True)
@@ -205,7 +209,7 @@ def _differences(
 
 
 def _layers(comparison: Comparison, width: int) -> Iterable[RenderableType]:
-    """The layers that changed most. Of two runs it says what the change is due to."""
+    """Yield the layers that changed most; for two runs, with the main cause of each change."""
     changed = [row for row in comparison.layers if row.cost.changed]
     unit = "cycles" if comparison.same_clock else "time"
     count = show.plural(len(comparison.layers), "layer")
@@ -227,7 +231,10 @@ def _layers(comparison: Comparison, width: int) -> Iterable[RenderableType]:
 
 
 def _pair(rows: Sequence[LayerRow], comparison: Comparison, width: int) -> RenderableType:
-    """Layers of two runs, with the cause of each change; a narrow terminal goes without some columns."""
+    """Return the table of layers of two runs, with the cause of each change.
+
+    A narrow terminal leaves out the optional columns.
+    """
     columns = [_Column("operator", [Text(show.shortened(row.op, 17)) for row in rows], optional=1)]
     for run in (0, 1):
         values = [Text(cells.value(row.cost.quantity.kind, row.cost.values[run])) for row in rows]
@@ -257,7 +264,11 @@ def _pair(rows: Sequence[LayerRow], comparison: Comparison, width: int) -> Rende
 
 
 class _Column(NamedTuple):
-    """A column of a table; of the `optional` ones, a narrow terminal gives up 1 first."""
+    """A column of a table.
+
+    right:    its texts are flush right.
+    optional: the order in which a narrow terminal drops it, 1 first; 0 if it never does.
+    """
 
     head: str
     texts: list[Text]
@@ -288,7 +299,7 @@ def _conditions(verdicts: Sequence[Verdict], width: int) -> Iterable[RenderableT
 
 
 def sentence(verdict: Verdict) -> str:
-    """What a verdict says, in one line: the condition, what was found, by how much it fails."""
+    """Return a verdict as one line: the condition, the numbers compared, and by how much it fails."""
     text = show.printable(verdict.condition.text)
     numbers = f"{verdict.before:.6g} -> {verdict.after:.6g}"
     change = f", {verdict.measured}" if verdict.condition.relative else ""

@@ -4,7 +4,7 @@ Each function takes a result and returns a matplotlib Figure that belongs to nob
 pyplot, needs no display, and is saved with `figure.savefig("roofline.svg")`. Options of all of them:
 
 width_inches: width of the figure; its height stays.
-title:        what stands above it instead of its kind, the model and the hardware; empty for none.
+title:        title that replaces kind of figure, model and hardware; empty for no title.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ WIDTH_INCHES = 9.0
 FORMATS = ("svg", "png", "pdf")
 """File formats of the figures of reports."""
 _METADATA = {"svg": ("Description", "Date"), "png": ("Description",), "pdf": ("Subject", "CreationDate")}
-"""By format: the key of a text, and those of the times that matplotlib would write."""
+"""Metadata keys by format: first that of a description, then those of time stamps that matplotlib would write."""
 LABELLED_LAYERS = 6
 LEAST_LABELLED = 0.02
 LISTED_LAYERS = 24
 MOST_BARS = 20_000
 COLUMNS, ROWS = 1200, 24
-"""Cells of a track of the timeline: columns about as fine as a point of the PNG."""
+"""Cells of a track of the timeline. A column is about as wide as a pixel of the PNG."""
 TRACK_HEIGHT = 0.76
 SHADES = ("cc", "66")
-"""Neighbouring layers have two shades."""
+"""Opacities, as hexadecimal digits, that alternate between neighbouring layers to tell them apart."""
 POWER_WINDOWS = 500
 INK, FAINT, GRID, SHADE = "#1d2329", "#5f6971", "#e3e6e9", "#e8ebee"
 _STYLE: Any = {
@@ -88,17 +88,17 @@ _STYLE: Any = {
     "legend.frameon": False,
     "legend.fontsize": 8.0,
     "text.color": INK,
-    "text.parse_math": False,  # a "$" in the name of a layer is a "$"
+    "text.parse_math": False,  # a "$" in the name of a layer starts no formula
     "xtick.color": FAINT,
     "ytick.color": FAINT,
     "savefig.dpi": 150.0,
     "svg.fonttype": "none",
-    "svg.hashsalt": "npusim",  # equal runs, equal files
+    "svg.hashsalt": "npusim",  # a fixed salt instead of a random one, so that equal runs give equal files
 }
 
 
 def styled() -> AbstractContextManager[object]:
-    """The style of all figures, for making them and for saving them."""
+    """Return a context with the style of all figures, in which they are drawn and saved."""
     _import_matplotlib()
     from matplotlib import rc_context
 
@@ -176,7 +176,8 @@ def roofline(result: RunResult) -> Figure:
     for before, each in zip((None, *roof.roofs), roof.roofs, strict=False):
         peak = each.peak_macs_per_cycle
         axes.axhline(peak, color=FAINT, linewidth=0.8, linestyle=(0, (2, 3)))
-        close = before is not None and before.peak_macs_per_cycle < 1.6 * peak  # no room between the two
+        # Between two close lines there is no room for a label.
+        close = before is not None and before.peak_macs_per_cycle < 1.6 * peak
         words = f"{show.digits(peak)} MACs/cycle" + (f", {each.name}" if each.name else "")
         axes.text(
             low * 1.1,
@@ -224,7 +225,7 @@ def timeline(result: RunResult) -> Figure:
 
 
 def _track_name(result: RunResult, track: series.Track) -> str:
-    """The unit of a track, with its device where there are several."""
+    """Return the label of a track: its unit, and its device in a run on several devices."""
     name = TRACK_NAMES[track.unit]
     return (
         f"{show.shortened(result.devices[track.device].name, 20)}: {name}" if result.several_devices else name
@@ -326,7 +327,7 @@ FIGURES: Mapping[str, Drawing] = {
 def _figure(
     result: RunResult, title: str, height: float, rows: int = 1, ratios: list[int] | None = None
 ) -> tuple[Figure, list[Axes]]:
-    """An empty figure with `rows` axes below each other; drawings call it in the style of all figures."""
+    """Create an empty figure with `rows` axes below each other. The caller has set the style (`_in_style`)."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
@@ -336,7 +337,7 @@ def _figure(
 
 
 def _track(axes: Axes, result: RunResult, row: int, items: Items, colours: Sequence[str]) -> None:
-    """Items on a track in the colours of their kinds; edges are not smoothed, which would mix colours."""
+    """Draw items on a track in the colours of their kinds, without antialiasing, which would mix colours."""
     from matplotlib.collections import PolyCollection
 
     ms = result.latency_ms / COLUMNS
@@ -356,13 +357,13 @@ def _track(axes: Axes, result: RunResult, row: int, items: Items, colours: Seque
 
 
 def _stairs(axes: Axes, edges: NDArray[Any], low: NDArray[Any], high: NDArray[Any], colour: str) -> None:
-    """The area between two amounts, each constant from one of `edges` to the next."""
+    """Fill the area between two amounts that are constant from one of `edges` to the next."""
     low, high = np.append(low, low[-1:]), np.append(high, high[-1:])
     axes.fill_between(edges[: len(low)], low, high, step="post", color=colour, linewidth=0)
 
 
 def _line(axes: Axes, value: float, label: str) -> None:
-    """A level with its label at the right end."""
+    """Draw a horizontal line at a value, with its label at the right end."""
     axes.axhline(value, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
     axes.annotate(label, (1, value), xycoords=("axes fraction", "data"), xytext=(0, 3), ha="right",
                   textcoords="offset points", fontsize=8)  # fmt: skip
@@ -377,7 +378,7 @@ def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
 
 
 def _near(point: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether labels of two points would cover each other in a roofline."""
+    """Return whether the labels of two points in a roofline would cover each other."""
     return abs(log10(point[1] / other[1])) < 0.2 and abs(log10(point[0] / other[0])) < 1.3
 
 
@@ -386,9 +387,9 @@ def _unit_colour(unit: Unit) -> str:
 
 
 def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
-    """What a file of a figure, in one of `FORMATS`, says of itself: how what it shows came about, as JSON.
+    """Return the metadata of a figure's file: the provenance of its run as JSON.
 
-    No file holds the time at which it was written, so that equal runs give equal files.
+    kind: the format, one of `FORMATS`. Time stamps are left out, so that equal runs give equal files.
     """
     name, *times = _METADATA[kind]
     return {name: json.dumps(made, ensure_ascii=True), **dict.fromkeys(times)}

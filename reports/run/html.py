@@ -1,4 +1,4 @@
-"""The report of a run as one self-contained page: the answer first, then why, then everything there is to know."""
+"""The report of a run as one self-contained HTML page: main numbers and bottleneck first, then all details."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ NAME_WIDTH = 34
 
 
 def render(result: RunResult, files: Sequence[tuple[str, str]] = ()) -> str:
-    """The page as text. files: names of the files beside it, and what they are for."""
+    """Return the page as HTML text.
+
+    files: names of the files beside the page, with their purposes.
+    """
     return page(
         "report.html",
         SCRIPTS,
@@ -60,7 +63,7 @@ def render(result: RunResult, files: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def _context(result: RunResult) -> dict[str, Any]:
-    """What the template shows; everything that is computed for it."""
+    """Return the variables of the template."""
     names = short_names([layer.name for layer in result.layers], NAME_WIDTH)
     return {
         "result": result,
@@ -117,7 +120,7 @@ def _context(result: RunResult) -> dict[str, Any]:
 
 
 def _verdicts(result: RunResult) -> tuple[str, str]:
-    """The two ratios of PerformanceInfo in words: "is 21 times as fast as", "on 4.3 % of its energy"."""
+    """Return the two ratios of PerformanceInfo as words: "is 21 times as fast as", "on 4.3 % of its energy"."""
     time, energy = result.performance_info.execTime, result.performance_info.powerUsage
     fast = f"is {_times(1 / time)} as fast as" if 0 < time <= 1 else f"takes {_times(time)} as long as"
     return fast, f"on {show.percent(energy)} of its energy"
@@ -128,7 +131,10 @@ def _times(factor: float) -> str:
 
 
 class Helping(NamedTuple):
-    """A change in the section on what would help: texts, and which of the changes are for the better."""
+    """A row of the what-if section: a changed parameter, and its effects.
+
+    changes: texts of the changes of latency, energy and area, each with "better", "worse" or "same".
+    """
 
     parameter: str
     now: str
@@ -138,7 +144,13 @@ class Helping(NamedTuple):
 
 
 class Help(NamedTuple):
-    """What each change of the hardware would bring: the advice, tables by kind, and what is in none of them."""
+    """The what-if section: the effect of each hardware change.
+
+    advice: a sentence that names the best change.
+    tables: title and rows by kind of parameter.
+    quiet:  names of the parameters whose changes have no effect.
+    how:    a sentence about how the changes were computed.
+    """
 
     advice: str
     tables: Sequence[tuple[str, Sequence[Helping]]]
@@ -147,7 +159,7 @@ class Help(NamedTuple):
 
 
 def _help(result: RunResult) -> Help | None:
-    """The variants of a run; None where nobody asked for them."""
+    """Return the what-if section of a run; None if no variants were simulated."""
     found = result.variants
     if found is None:
         return None
@@ -182,7 +194,7 @@ def _share(part: float, whole: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a chart of bars: its name, the variable of its colour, its amount and share, a definition."""
+    """A bar of a chart: its name, the style variable of its colour, its amount, its share, and a definition."""
 
     name: str
     colour: str
@@ -192,7 +204,10 @@ class Row:
 
 
 def _cycle_rows(result: RunResult) -> list[Row]:
-    """The bound and every loss, the largest first; they add up to the cycles."""
+    """Return the cycle breakdown: the lower bound, then lost cycles by cause, the largest first.
+
+    The rows add up to the cycles of the run.
+    """
     bound, total = result.lower_bound, int(result.cycles)
     rows = [
         Row("lower bound", f"r-{bound.bound_by}", bound.cycles, _share(bound.cycles, total),
@@ -223,7 +238,7 @@ def _busy(result: RunResult) -> list[Row]:
 
 
 def _stall_rows(result: RunResult) -> list[Row]:
-    """Cycles in which nothing computes, by cause."""
+    """Return the cycles in which nothing computes, by cause."""
     amounts: dict[str, int] = {}
     found = series.stalls(result)
     for cause, cycles in zip(found.cause, (found.end - found.begin).tolist(), strict=True):
@@ -236,7 +251,12 @@ def _stall_rows(result: RunResult) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class LayerRow:
-    """A layer in the table: its place, its cycles as shares of the run and of the longest layer, and their pieces."""
+    """A row of the table of layers.
+
+    share, length: its cycles as shares of the run's cycles, and of the longest layer's.
+    lost:          its cycles beyond its lower bound; largest_loss: the main cause of them, as text.
+    pieces:        the segments of its bar: lower bound and lost cycles by cause.
+    """
 
     index: int
     layer: LayerResult
@@ -285,7 +305,7 @@ def _components(result: RunResult) -> list[Row]:
 
 
 def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, str, float, list[Row]]]:
-    """Per layer, the largest first: place, name, energy in uJ, and its pieces by component."""
+    """Return layers by energy, the largest first: index, name, energy in uJ, and bar segments by component."""
     parts = result.layer_energy_uj()
     largest = max((layer.energy_uj for layer in result.layers), default=0.0)
     ordered = sorted(enumerate(result.layers), key=lambda item: -item[1].energy_uj)
@@ -305,7 +325,7 @@ def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, st
 
 
 class Part(NamedTuple):
-    """What runs on a unit of a device: number of layers, cycles, share, multiply-accumulates, energy."""
+    """The layers that run on one unit of a device, summed up: cycles, share of the run, MACs, and energy in uJ."""
 
     unit: str
     name: str
@@ -330,7 +350,7 @@ def _partition(result: RunResult) -> list[Part]:
 
 
 def _between(result: RunResult) -> Boundary | None:
-    """All boundaries that have cycles of their own, together."""
+    """Return the sum of all boundaries that have cycles of their own; None without any."""
     found = pieces.boundaries(result)
     if not found:
         return None
@@ -343,7 +363,10 @@ def _between(result: RunResult) -> Boundary | None:
 
 
 def _host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
-    """Operators on the host, alike ones together: operator, how many, a name, cycles, reason."""
+    """Return the operators on the host, grouped by operator and reason, those with most cycles first.
+
+    A row has the operator, the number of layers, the name of the first one, their cycles, and the reason.
+    """
 
     def kind(layer: LayerResult) -> tuple[str, str]:
         return layer.op, layer.reason.removeprefix("runs on the host: ")
@@ -358,7 +381,7 @@ def _host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
 
 
 def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Return name, value and meaning of every parameter that a machine reads, by section."""
+    """Return name, value and meaning of every parameter that the simulation of a machine reads, by section."""
     without = unread(hardware)
     values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
     sections = {name: value for name, value in values.items() if isinstance(value, Section)}
@@ -387,7 +410,7 @@ def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]
 
 
 def _agreement(hardware: Hardware) -> tuple[Sequence[Agreement], str]:
-    """The agreements that hold for a machine, and all else that is known of its error."""
+    """Return the measured agreements that hold for a machine, and a text with all else known about its error."""
     found = standing(hardware)
     held = [each for each in found.agreements if found.claim(each.quantity) is not None]
     lines = claims.paragraph(found)
@@ -395,7 +418,7 @@ def _agreement(hardware: Hardware) -> tuple[Sequence[Agreement], str]:
 
 
 def _title(section: str) -> str:
-    """The heading of a table of the hardware."""
+    """Return the heading of a table of hardware parameters."""
     units = {kind.section: kind.label for kind in KINDS}
     name = units.get(section) or COMPONENT_NAMES.get(section, section) or "chip"
     return name[0].upper() + name[1:]

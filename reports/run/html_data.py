@@ -1,4 +1,4 @@
-"""What the scripts of the report draw, compact: columns of whole numbers, times as differences."""
+"""The data that the scripts of the report draw, in compact form: integer columns, times as differences."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
 
 LABEL_WIDTH = 14
-"""Letters of a name in the timeline."""
+"""Most characters of a layer's name in the timeline."""
 
 MOST_ITEMS = 20_000
-"""Of more instructions neighbours are merged: the page stays small, and nobody could tell them apart."""
+"""Most instructions in the timeline. Beyond, neighbours are merged to keep the page small; none could be told apart."""
 
 
 def data(result: RunResult) -> dict[str, Any]:
-    """Everything that is drawn; `time.js` and `report.js` read it."""
+    """Return all data of the page's drawings, which `time.js` and `report.js` read."""
     power, use = result.moving_power(), result.scratchpad_use()
     labels = component_names(result.hardware)
     return {
@@ -97,7 +97,7 @@ def _turns(result: RunResult) -> dict[str, Any]:
 
 
 def _tracks(result: RunResult) -> list[dict[str, Any]]:
-    """A track per unit: layer, instruction, begin and length of each item, and how many are merged in it."""
+    """Return a track per unit: of each item its layer, mnemonic, begin, length, and number of merged instructions."""
     work = series.work(result, MOST_ITEMS)
     names = work.mnemonics()
     known = list(dict.fromkeys(names))
@@ -122,7 +122,7 @@ def _tracks(result: RunResult) -> list[dict[str, Any]]:
 
 
 def _pieces(result: RunResult) -> dict[str, Any] | None:
-    """Which device is at work when, -1 for what runs between two pieces; None where there is but one."""
+    """Return the device that works at each time, -1 between two pieces; None for a run on one device."""
     if not result.several_devices:
         return None
     ends = [stage.end_cycle for stage in result.stages]
@@ -135,7 +135,7 @@ def _pieces(result: RunResult) -> dict[str, Any] | None:
 
 
 def _sizes(result: RunResult) -> list[list[int]]:
-    """The scratchpad of the device at work: from which cycle on, and its bytes."""
+    """Return the scratchpad size of the device at work, as pairs of first cycle and bytes."""
     found: list[list[int]] = []
     for stage in result.stages:
         size_bytes = stage.program.hardware.scratchpad_bytes
@@ -179,17 +179,17 @@ def _roofline(result: RunResult) -> dict[str, Any]:
 
 
 def _differences(values: Times) -> list[int]:
-    """Ascending numbers as the first and the steps between them."""
+    """Encode ascending numbers as the first one and the differences between neighbours."""
     return [int(step) for step in np.diff(values, prepend=0)]
 
 
 def _short(values: Amounts) -> list[float]:
-    """Milliwatts with four significant digits."""
+    """Round milliwatts to four significant digits."""
     return [float(f"{value:.4g}") for value in values.tolist()]
 
 
 class DramRegion(NamedTuple):
-    """A part of the DRAM that a run uses."""
+    """A region of the DRAM that a run uses; `kind` selects its colour."""
 
     name: str
     kind: str
@@ -198,12 +198,15 @@ class DramRegion(NamedTuple):
 
 
 def used_bytes(result: RunResult) -> int:
-    """The DRAM that a run uses, from address 0 on."""
+    """Return the bytes of DRAM that a run uses, from address 0 on."""
     return max(stage.base(Space.DRAM) + stage.program.dram_size_bytes for stage in result.stages)
 
 
 def regions(result: RunResult) -> list[DramRegion]:
-    """The DRAM of a run; what is left between is for feature maps, alignment, and what crosses between programs."""
+    """Return the DRAM regions of a run in order of address.
+
+    Gaps between known regions hold feature maps, alignment, and values that are passed between programs.
+    """
     known = dict.fromkeys(
         region for stage in result.stages for region in _known(stage.program, stage.base(Space.DRAM))
     )
@@ -220,7 +223,7 @@ def regions(result: RunResult) -> list[DramRegion]:
 
 
 def _known(program: Program, base: int) -> Iterator[DramRegion]:
-    """What a program has in the DRAM, which it sees from address `base` on."""
+    """Yield the known DRAM regions of a program whose address 0 is at `base`."""
     for image in program.images:
         if image.space == Space.DRAM:
             spared = program.spared_bytes(Space.DRAM)
@@ -235,7 +238,7 @@ def _known(program: Program, base: int) -> Iterator[DramRegion]:
 
 
 class Method(NamedTuple):
-    """How a number is made, and the document that says more: its file and its title."""
+    """A number of the page, how it is computed, and the document with the details: its file and title."""
 
     number: str
     how: str

@@ -1,4 +1,4 @@
-"""The result as JSON: `npusim run --json`. `RunResult.to_dict` and `JobResult.to_dict` say what the keys mean."""
+"""The result as JSON: `npusim run --json`. `RunResult.to_dict` and `JobResult.to_dict` define the keys."""
 
 from __future__ import annotations
 
