@@ -80,7 +80,7 @@ def measures() -> dict[str, int]:
         lines += kinds(path.read_text("utf-8"))
     names = Counter(path.stem for path in paths if path.stem != "__init__")
     rows = subprocess.run(
-        [sys.executable, "-c", "from npusim.isa.instructions.table import INSTRUCTIONS as i; print(len(i))"],
+        [sys.executable, "-c", "from npusim.isa.instructions.table import ROWS as i; print(len(i))"],
         capture_output=True, text=True, check=True, cwd=ROOT,
     ).stdout  # fmt: skip
     modules = subprocess.run(

@@ -156,7 +156,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / block.name).write_text(block.body, "utf-8")
     table = folder / "kernels" / "table.py"
     _insert(table, "    # moves and type conversions\n", '    "tables.softsign": ("softsign",),\n')
-    _insert(folder / "isa" / "instructions" / "table.py", "    rows.Softmax,\n", "    vector.Reverse,\n")
+    row = '    (0x35, Unit.VECTOR, "rows.Softmax"),\n'
+    _insert(folder / "isa" / "instructions" / "table.py", row, '    (0x7E, Unit.VECTOR, "vector.Reverse"),\n')
     return folder
 
 

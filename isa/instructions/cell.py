@@ -21,7 +21,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.word import ADDRESS_BITS, CODES, SIGNS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, CODES, SIGNS, bits
 
 Words = NDArray[np.int64]
 
@@ -45,7 +45,6 @@ class LstmCell(VectorInstruction):
 
     mnemonic: ClassVar[str] = "vec.lstm"
     opcode: ClassVar[int] = 0x3E
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     sums: int = bits(ADDRESS_BITS, "scratchpad address of the sums of the first row")
     sums_stride: int = bits(24, "bytes from row to row of the sums")

@@ -11,7 +11,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,6 @@ class Call(Instruction):
     mnemonic: ClassVar[str] = "host.call"
     opcode: ClassVar[int] = 0x40
     home: ClassVar[Unit] = Unit.HOST
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     index: int = bits(20, "row of the host-operator table")
 
@@ -58,7 +57,6 @@ class Barrier(Instruction):
     mnemonic: ClassVar[str] = "ctl.barrier"
     opcode: ClassVar[int] = 0x01
     home: ClassVar[Unit] = Unit.FRONT_END
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     cycles: int = bits(24, "cycles behind the waits")
 

@@ -17,7 +17,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.word import LAST, FieldSpec, bits
+from npusim.isa.instructions.word import LAST, bits
 
 SPACES = tuple(space.name.lower() for space in Space)
 """What the fields for memories may say, for all machines."""
@@ -83,7 +83,6 @@ class Copy(Transfer):
 
     mnemonic: ClassVar[str] = "dma.copy"
     opcode: ClassVar[int] = 0x10
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     fill: int = bits(1, "take bytes from the source, or fill with `value`", choices=("no", "yes"))
     value: int = bits(8, "byte that fills")
@@ -255,7 +254,6 @@ class Unpack(Transfer):
 
     mnemonic: ClassVar[str] = "dma.unpack"
     opcode: ClassVar[int] = 0x11
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     source_space: int = bits(SPACE_BITS, "memory of the block", choices=SPACES)
     source: int = bits(36, "byte address of the block")
@@ -327,7 +325,6 @@ class LoadWeights(Transfer):
 
     mnemonic: ClassVar[str] = "dma.weights"
     opcode: ClassVar[int] = 0x13
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     source_space: int = bits(SPACE_BITS, "memory of the block", choices=SPACES)
     source: int = bits(36, "byte address of the block")

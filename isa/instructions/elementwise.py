@@ -24,7 +24,7 @@ from npusim.isa.instructions.lanes import (
     stored,
 )
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, bits
 
 RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "equal": np.equal,
@@ -65,7 +65,6 @@ class Binary(Formatted, Grid):
 
     mnemonic: ClassVar[str] = "vec.binary"
     opcode: ClassVar[int] = 0x30
-    specs: ClassVar[tuple[FieldSpec, ...]]
     names: ClassVar[tuple[str, ...]] = NAMES
 
     function: int = bits(5, "what is computed", choices=NAMES, place=FIRST)

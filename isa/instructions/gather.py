@@ -28,7 +28,7 @@ from npusim.isa.instructions.dma import SPACES, Transfer
 from npusim.isa.instructions.instruction import Cost
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.word import FieldSpec, bits
+from npusim.isa.instructions.word import bits
 
 INDEX_TYPES = ("int32", "int64")
 
@@ -59,7 +59,6 @@ class Gather(Transfer):
 
     mnemonic: ClassVar[str] = "dma.gather"
     opcode: ClassVar[int] = 0x12
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     index_space: int = bits(SPACE_BITS, "memory of the list", choices=SPACES)
     index: int = bits(36, "byte address of the list: for each batch `rows` times `entries` numbers")

@@ -13,7 +13,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.lanes import Values, VectorInstruction, Work, bound, clamp_fault, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
-from npusim.isa.instructions.word import ADDRESS_BITS, LAST, SIGNS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, LAST, SIGNS, bits
 
 PIXEL = "channels of a pixel, which the machine rounds up (`vector.brick_channels`); 0: it does not"
 
@@ -142,7 +142,6 @@ class Select(Grid):
 
     mnemonic: ClassVar[str] = "vec.select"
     opcode: ClassVar[int] = 0x37
-    specs: ClassVar[tuple[FieldSpec, ...]]
     operand_names: ClassVar[tuple[str, ...]] = ("condition", "a", "b")
 
     function: int = bits(1, "what is given", choices=CHOICES)

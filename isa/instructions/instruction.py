@@ -47,6 +47,18 @@ class Cost(NamedTuple):
     legs: tuple[Cost, ...] = ()
 
 
+class _Specs:
+    """The fields of an instruction class, placed in the word when they are first asked for."""
+
+    def __get__(self, instance: Instruction | None, owner: type[Instruction]) -> tuple[FieldSpec, ...]:
+        if owner not in _SPECS:
+            _SPECS[owner] = layout(owner)
+        return _SPECS[owner]
+
+
+_SPECS: dict[type[Instruction], tuple[FieldSpec, ...]] = {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
     """Base of all instructions. `waits`: start only when each unit has completed so many instructions."""
@@ -54,7 +66,7 @@ class Instruction:
     mnemonic: ClassVar[str] = ""
     opcode: ClassVar[int] = 0
     home: ClassVar[Unit] = Unit.FRONT_END
-    specs: ClassVar[tuple[FieldSpec, ...]] = ()
+    specs = _Specs()
     causes: ClassVar[tuple[Cause, ...]] = ()
     """What its cycles beyond those that its demand needs can be lost to; the first takes what rounding leaves."""
 

@@ -37,7 +37,7 @@ from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.output_stage import RESCALES, Finish, parameter_bytes
 from npusim.isa.instructions.region import Region, Regions, Space, dense, map_region
-from npusim.isa.instructions.word import ADDRESS_BITS, CODES, LAST, SIGNS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, CODES, LAST, SIGNS, bits
 
 ROUNDINGS = ("double", "single")
 RESULTS = ("codes", "16_bits", "32_bits")
@@ -345,7 +345,6 @@ class Convolve(MacInstruction):
 
     mnemonic: ClassVar[str] = "mac.convolve"
     opcode: ClassVar[int] = 0x20
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     output_stationary: int = bits(1, "dataflow", choices=DATAFLOWS)
     row_halvings: int = _halvings("rows")
@@ -463,7 +462,6 @@ class Depthwise(MacInstruction):
     mnemonic: ClassVar[str] = "mac.depthwise"
     opcode: ClassVar[int] = 0x21
     _by_channel: ClassVar[bool] = True
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     row_halvings: int = _halvings("rows")
     column_halvings: int = _halvings("columns")

@@ -30,7 +30,7 @@ from npusim.isa.instructions.lanes import FLOAT_TYPES, stored
 from npusim.isa.instructions.mac import MAC_CAUSES
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense, map_region
-from npusim.isa.instructions.word import ADDRESS_BITS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, bits
 
 BIAS_BYTES = 4
 """Of a channel, in either element type."""
@@ -239,7 +239,6 @@ class RealConvolve(_RealWindow):
 
     mnemonic: ClassVar[str] = "mac.real_convolve"
     opcode: ClassVar[int] = 0x58
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     @property
     def dataflow(self) -> str:
@@ -262,7 +261,6 @@ class RealDepthwise(_RealWindow):
 
     mnemonic: ClassVar[str] = "mac.real_depthwise"
     opcode: ClassVar[int] = 0x59
-    specs: ClassVar[tuple[FieldSpec, ...]]
     _by_channel: ClassVar[bool] = True
 
     @property

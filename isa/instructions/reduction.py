@@ -24,7 +24,7 @@ from npusim.isa.instructions.lanes import (
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
 from npusim.isa.instructions.windows import LARGEST_SUM
-from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, bits
 
 FUNCTIONS = ("max", "min", "arg_max", "arg_min", "sum", "mean", "prod", "fused_mean")
 """Functions of `vec.reduce`, in the order of its field."""
@@ -49,7 +49,6 @@ class Reduce(Formatted):
 
     mnemonic: ClassVar[str] = "vec.reduce"
     opcode: ClassVar[int] = 0x38
-    specs: ClassVar[tuple[FieldSpec, ...]]
     names: ClassVar[tuple[str, ...]] = FUNCTIONS
 
     function: int = bits(3, "what is computed", choices=FUNCTIONS, place=FIRST)

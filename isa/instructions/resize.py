@@ -13,7 +13,7 @@ from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.word import ADDRESS_BITS, SIGNS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, SIGNS, bits
 
 POSITION_BITS = 24
 """Fraction bits of positions in the input."""
@@ -33,7 +33,6 @@ class Resize(VectorInstruction):
 
     mnemonic: ClassVar[str] = "vec.resize"
     opcode: ClassVar[int] = 0x39
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     bilinear: int = bits(1, "what is computed", choices=("nearest", "bilinear"))
     input: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")

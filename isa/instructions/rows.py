@@ -27,7 +27,7 @@ from npusim.isa.instructions.lanes import (
 )
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, bits
 
 FUNCTIONS = ("softmax", "log_softmax")
 """Functions of `vec.softmax`, in the order of its field."""
@@ -126,7 +126,6 @@ class Softmax(Formatted, Rows):
 
     mnemonic: ClassVar[str] = "vec.softmax"
     opcode: ClassVar[int] = 0x35
-    specs: ClassVar[tuple[FieldSpec, ...]]
     names: ClassVar[tuple[str, ...]] = FUNCTIONS
 
     function: int = bits(1, "what is computed", choices=FUNCTIONS, place=FIRST)
@@ -268,7 +267,6 @@ class UnitLength(Rows):
 
     mnemonic: ClassVar[str] = "vec.unit_length"
     opcode: ClassVar[int] = 0x3B
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
     output: int = bits(ADDRESS_BITS, "of the output")

@@ -3,73 +3,81 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.instructions import (
-    cell,
-    control,
-    dma,
-    elementwise,
-    gather,
-    grid,
-    mac,
-    real_mac,
-    reduction,
-    resize,
-    rows,
-    vector,
-    windows,
-)
+from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.encoding import decode_rows, encode_rows
-from npusim.isa.instructions.instruction import Instruction, decode_as, layout
+from npusim.isa.instructions.instruction import Instruction, decode_as
 from npusim.isa.instructions.word import WORD_BYTES, Waits
 
-INSTRUCTIONS: tuple[type[Instruction], ...] = (
-    control.Barrier,
-    dma.Copy,
-    dma.Unpack,
-    dma.LoadWeights,
-    gather.Gather,
-    mac.Convolve,
-    mac.Depthwise,
-    elementwise.Binary,
-    windows.Pool,
-    vector.Convert,
-    vector.Unary,
-    vector.Lookup,
-    rows.Softmax,
-    rows.UnitLength,
-    reduction.Reduce,
-    cell.LstmCell,
-    grid.Select,
-    resize.Resize,
-    real_mac.RealConvolve,
-    real_mac.RealDepthwise,
-    control.Call,
+ROWS: tuple[tuple[int, Unit, str], ...] = (
+    (0x01, Unit.FRONT_END, "control.Barrier"),
+    (0x10, Unit.DMA0, "dma.Copy"),
+    (0x11, Unit.DMA0, "dma.Unpack"),
+    (0x13, Unit.DMA0, "dma.LoadWeights"),
+    (0x12, Unit.DMA0, "gather.Gather"),
+    (0x20, Unit.MAC, "mac.Convolve"),
+    (0x21, Unit.MAC, "mac.Depthwise"),
+    (0x30, Unit.VECTOR, "elementwise.Binary"),
+    (0x31, Unit.VECTOR, "windows.Pool"),
+    (0x33, Unit.VECTOR, "vector.Convert"),
+    (0x51, Unit.VECTOR, "vector.Unary"),
+    (0x34, Unit.VECTOR, "vector.Lookup"),
+    (0x35, Unit.VECTOR, "rows.Softmax"),
+    (0x3B, Unit.VECTOR, "rows.UnitLength"),
+    (0x38, Unit.VECTOR, "reduction.Reduce"),
+    (0x3E, Unit.VECTOR, "cell.LstmCell"),
+    (0x37, Unit.VECTOR, "grid.Select"),
+    (0x39, Unit.VECTOR, "resize.Resize"),
+    (0x58, Unit.MAC, "real_mac.RealConvolve"),
+    (0x59, Unit.MAC, "real_mac.RealDepthwise"),
+    (0x40, Unit.HOST, "control.Call"),
 )
+"""The opcode, the home unit, and the module and class of every instruction, in the order of the manual.
 
-for _row in INSTRUCTIONS:
-    _row.specs = layout(_row)
+A module is imported when a program has one of its opcodes, because few programs use more than a third of them.
+"""
 
-BY_OPCODE = {row.opcode: row for row in INSTRUCTIONS}
-BY_MNEMONIC = {row.mnemonic: row for row in INSTRUCTIONS}
+_PLACES = {opcode: place for opcode, _, place in ROWS}
+
+
+@cache
+def row_of(opcode: int) -> type[Instruction]:
+    """Return the instruction class of an opcode, from its module. Raises KeyError for an unknown opcode."""
+    module, _, name = _PLACES[opcode].partition(".")
+    row: type[Instruction] = getattr(import_module(f"npusim.isa.instructions.{module}"), name)
+    return row
+
+
+@cache
+def all_instructions() -> tuple[type[Instruction], ...]:
+    """Import every instruction module and return the classes, in the order of the manual."""
+    return tuple(map(row_of, _PLACES))
+
+
+@cache
+def by_mnemonic() -> Mapping[str, type[Instruction]]:
+    """Import every instruction module and return the classes by mnemonic, in the order of the manual."""
+    return MappingProxyType({row.mnemonic: row for row in all_instructions()})
 
 
 def decode(word: bytes | NDArray[np.uint8]) -> Instruction:
     """Decode one instruction word of WORD_BYTES bytes. Raises ProgramError on an unknown or invalid word."""
     data = bytes(word)
-    row = BY_OPCODE.get(data[0]) if len(data) == WORD_BYTES else None
-    if row is None:
-        known = ", ".join(f"{opcode:#04x}" for opcode in sorted(BY_OPCODE))
+    if len(data) != WORD_BYTES or data[0] not in _PLACES:
+        known = ", ".join(f"{opcode:#04x}" for opcode in sorted(_PLACES))
         what = f"opcode {data[0]:#04x}" if len(data) == WORD_BYTES else f"{len(data)} bytes"
         raise ProgramError(f"instruction word: {what} is unknown; {WORD_BYTES} bytes with opcodes {known}")
-    return decode_as(row, int.from_bytes(data, "little"))
+    return decode_as(row_of(data[0]), int.from_bytes(data, "little"))
 
 
 def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
@@ -101,16 +109,15 @@ def _cannot_change(code: NDArray[np.uint8]) -> bool:
 
 def _decoded(code: NDArray[np.uint8]) -> list[Instruction]:
     code = np.ascontiguousarray(code, np.uint8).reshape(-1, WORD_BYTES)
-    decoded: list[Instruction] = [_NOTHING] * len(code)
+    decoded: dict[int, Instruction] = {}
     lanes = code.view("<u8")
     for opcode in sorted(set(code[:, 0].tolist())):
         positions = np.flatnonzero(code[:, 0] == opcode)
-        rows = decode_rows(BY_OPCODE[opcode], lanes[positions]) if opcode in BY_OPCODE else None
+        rows = decode_rows(row_of(opcode), lanes[positions]) if opcode in _PLACES else None
         if rows is None:
             return _one_by_one(decode, list(code))
-        for position, instruction in zip(positions.tolist(), rows, strict=True):
-            decoded[position] = instruction
-    return decoded
+        decoded.update(zip(positions.tolist(), rows, strict=True))
+    return [decoded[position] for position in range(len(code))]
 
 
 def encode_all(
@@ -140,8 +147,6 @@ def encode_all(
     code.flags.writeable = False
     return code
 
-
-_NOTHING = control.Barrier()
 
 _From = TypeVar("_From")
 _To = TypeVar("_To")

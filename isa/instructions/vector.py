@@ -35,7 +35,7 @@ from npusim.isa.instructions.lanes import (
 )
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, LAST, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, LAST, bits
 
 
 class Dense(VectorInstruction):
@@ -84,7 +84,6 @@ class Convert(Dense):
 
     mnemonic: ClassVar[str] = "vec.convert"
     opcode: ClassVar[int] = 0x33
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
     output: int = bits(ADDRESS_BITS, "of the output")
@@ -178,7 +177,6 @@ class Unary(Formatted, Dense):
 
     mnemonic: ClassVar[str] = "vec.unary"
     opcode: ClassVar[int] = 0x51
-    specs: ClassVar[tuple[FieldSpec, ...]]
     names: ClassVar[tuple[str, ...]] = _NAMES
     ways: ClassVar[Any] = {
         (row.name, "float"): Way(row.compute, f"float_{EFFORT_ACTIONS[row.effort]}") for row in real.UNARY
@@ -223,7 +221,6 @@ class Lookup(Dense):
 
     mnemonic: ClassVar[str] = "vec.lookup"
     opcode: ClassVar[int] = 0x34
-    specs: ClassVar[tuple[FieldSpec, ...]]
 
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
     output: int = bits(ADDRESS_BITS, "of the output")

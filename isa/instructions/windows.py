@@ -27,7 +27,7 @@ from npusim.isa.instructions.lanes import (
 )
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, map_region
-from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, FieldSpec, bits
+from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, bits
 
 SIZES = (
     "ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width",
@@ -118,7 +118,6 @@ class Pool(Formatted):
 
     mnemonic: ClassVar[str] = "vec.pool"
     opcode: ClassVar[int] = 0x31
-    specs: ClassVar[tuple[FieldSpec, ...]]
     names: ClassVar[tuple[str, ...]] = FUNCTIONS
 
     function: int = bits(2, "what is computed", choices=FUNCTIONS, place=FIRST)

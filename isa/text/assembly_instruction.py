@@ -15,7 +15,7 @@ from npusim.isa.base.nearest import nearest
 from npusim.isa.base.plain_values import shown
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES
 from npusim.isa.instructions.instruction import Instruction
-from npusim.isa.instructions.table import BY_MNEMONIC
+from npusim.isa.instructions.table import by_mnemonic
 from npusim.isa.instructions.word import LARGEST_COUNT, FieldSpec, Waits, wait_fault
 from npusim.isa.text.former_names import FORMER, Former
 
@@ -46,9 +46,9 @@ def parse_instruction(text: str) -> Instruction:
     before, found, after = _split(text)
     mnemonic, *assignments = before
     former = FORMER.get(mnemonic, Former(mnemonic))
-    row = BY_MNEMONIC.get(former.mnemonic)
+    row = by_mnemonic().get(former.mnemonic)
     if row is None:
-        raise ProgramError(_unknown("instruction", mnemonic, list(BY_MNEMONIC)))
+        raise ProgramError(_unknown("instruction", mnemonic, list(by_mnemonic())))
     specs = {spec.name: spec for spec in row.specs}
     values: dict[str, Any] = {}
     for assignment in assignments:

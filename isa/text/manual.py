@@ -31,7 +31,7 @@ from npusim.isa.instructions.elementwise import MEANINGS, Binary
 from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
 from npusim.isa.instructions.lanes import Formatted, VectorInstruction
 from npusim.isa.instructions.region import Space
-from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.table import all_instructions
 from npusim.isa.instructions.word import FIELDS_OFFSET, OPCODE_BITS, WAIT_SPECS, WORD_BYTES, FieldSpec
 from npusim.isa.text.assembly_instruction import format_instruction
 
@@ -135,11 +135,11 @@ def _lines() -> Iterator[str]:
     yield ""
     spaces = ", ".join(f"`{space.name.lower()}`: {text}" for space, text in _SPACES.items())
     yield _OVERVIEW.format(word_bytes=WORD_BYTES, spaces=spaces)
-    yield from _table(("instruction", "opcode", "unit", "what it does"), map(_summary, INSTRUCTIONS))
+    yield from _table(("instruction", "opcode", "unit", "what it does"), map(_summary, all_instructions()))
     yield from _word()
-    for module in dict.fromkeys(map(getmodule, INSTRUCTIONS)):
+    for module in dict.fromkeys(map(getmodule, all_instructions())):
         yield from _chapter(module)
-        for row in INSTRUCTIONS:
+        for row in all_instructions():
             if getmodule(row) is module:
                 yield from _instruction(row)
     yield from ("", "## Elementwise functions", "")

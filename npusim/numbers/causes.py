@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.hardware.units import COMPUTING, PORT, RESOURCES, WORKERS
-from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.table import ROWS, row_of
 
 PORT_CAUSES = (
     Cause(
@@ -130,8 +130,9 @@ GAINS = (
 
 def _inside(resource: str) -> tuple[Cause, ...]:
     """Return the causes to which the instructions of a resource's units can lose cycles."""
-    rows = [row for row in INSTRUCTIONS if row.home.kind.resource is RESOURCES[resource]]
-    return tuple(dict.fromkeys(cause for row in rows for cause in row.causes))
+    # The rows of one unit declare the same causes (tests/isa/test_instructions.py), so one row per unit is imported.
+    rows = {unit: opcode for opcode, unit, _ in reversed(ROWS) if unit.kind.resource is RESOURCES[resource]}
+    return tuple(dict.fromkeys(cause for opcode in rows.values() for cause in row_of(opcode).causes))
 
 
 INSIDE: Mapping[str, tuple[Cause, ...]] = MappingProxyType(

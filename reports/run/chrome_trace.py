@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.units import UNIT_NAMES, Unit
-from npusim.isa.instructions.table import BY_OPCODE
+from npusim.isa.instructions.table import row_of
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Transfer
 from npusim.numbers.timeline import accumulate
 from npusim.reports.run import series
@@ -151,7 +151,7 @@ def _span(
 
 def _slices(result: RunResult) -> Iterator[Event]:
     program, trace = result.program, result.execution.trace
-    mnemonics = [BY_OPCODE[opcode].mnemonic for opcode in program.code[:, 0].tolist()]
+    mnemonics = [row_of(opcode).mnemonic for opcode in program.code[:, 0].tolist()]
     begin, end = _whole_ns(result, trace.started), _whole_ns(result, trace.ended)
     rows = zip(
         series.work(result).device.tolist(),

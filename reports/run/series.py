@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.table import BY_OPCODE, decode_all
+from npusim.isa.instructions.table import decode_all, row_of
 from npusim.numbers.activity import CAUSE_OF, Doing, activity
 from npusim.numbers.causes import STAGES
 from npusim.numbers.timeline import Times, accumulate, owners
@@ -44,7 +44,7 @@ class Work:
 
     def mnemonics(self) -> list[str]:
         """The name of each instruction."""
-        return [BY_OPCODE[opcode].mnemonic for opcode in self.opcode.tolist()]
+        return [row_of(opcode).mnemonic for opcode in self.opcode.tolist()]
 
 
 def work(result: RunResult, most: int | None = None) -> Work:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from npusim.base.csv_text import csv_text
 from npusim.isa.hardware.units import UNIT_NAMES, Unit
-from npusim.isa.instructions.table import BY_OPCODE
+from npusim.isa.instructions.table import row_of
 from npusim.reports.run import series
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def instructions(result: RunResult) -> Columns:
     trace, program = result.execution.trace, result.program
     return {
         "unit": [UNIT_NAMES[Unit(unit)] for unit in trace.unit.tolist()],
-        "instruction": [BY_OPCODE[opcode].mnemonic for opcode in program.code[:, 0].tolist()],
+        "instruction": [row_of(opcode).mnemonic for opcode in program.code[:, 0].tolist()],
         "layer": program.layer_of.tolist(),
         "dispatched": trace.dispatched.tolist(),
         "at_head": trace.at_head.tolist(),

@@ -18,11 +18,11 @@ from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.elementwise import Binary
 from npusim.isa.instructions.instruction import Instruction, used_bits
 from npusim.isa.instructions.mac import Convolve
-from npusim.isa.instructions.table import BY_OPCODE, INSTRUCTIONS, decode, decode_all, encode_all
+from npusim.isa.instructions.table import ROWS, all_instructions, decode, decode_all, encode_all
 from npusim.isa.instructions.word import FIELDS_OFFSET, LARGEST_COUNT, WAITS, WORD_BYTES, Waits
 from tests.examples import examples
 
-rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
+rows = pytest.mark.parametrize("row", all_instructions(), ids=lambda row: row.mnemonic)
 
 
 def instructions_of(row: type[Instruction]) -> st.SearchStrategy[Instruction]:
@@ -33,7 +33,7 @@ def instructions_of(row: type[Instruction]) -> st.SearchStrategy[Instruction]:
     return st.builds(row, waits=waits.map(lambda found: tuple(sorted(found.items()))), **fields)
 
 
-any_instruction = st.sampled_from(INSTRUCTIONS).flatmap(instructions_of)
+any_instruction = st.sampled_from(all_instructions()).flatmap(instructions_of)
 
 
 @rows
@@ -63,7 +63,7 @@ def test_a_program_has_the_words_of_its_instructions(instructions: list[Instruct
 @examples(300)
 @given(
     st.binary(min_size=WORD_BYTES, max_size=WORD_BYTES),
-    st.sampled_from([*BY_OPCODE, 0, 255]),
+    st.sampled_from([*(opcode for opcode, _, _ in ROWS), 0, 255]),
     st.integers(0, 8 * WORD_BYTES),
 )
 def test_random_words_are_refused_or_mean_exactly_themselves(
@@ -141,7 +141,7 @@ def test_values_that_do_not_fit_are_refused(instruction: Instruction, message: s
     assert str(caught.value) == f"instruction 1: {message}"
 
 
-OPCODES = ", ".join(f"{opcode:#04x}" for opcode in sorted(BY_OPCODE))
+OPCODES = ", ".join(f"{opcode:#04x}" for opcode in sorted(opcode for opcode, _, _ in ROWS))
 
 
 @pytest.mark.parametrize(

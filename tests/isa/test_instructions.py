@@ -12,6 +12,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from npusim.isa.base.cause import Cause
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.actions import ACTIONS
@@ -21,12 +22,12 @@ from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.region import Region, Space, dense
-from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.table import ROWS, all_instructions
 
 from ..examples import NIGHT
 from .samples import CALLS, executions, filled_memory, legal_instructions, program_of, tiny_hardware
 
-rows = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.mnemonic)
+rows = pytest.mark.parametrize("row", all_instructions(), ids=lambda row: row.mnemonic)
 SAMPLES = 25 if NIGHT else 10
 CONTEXT = Context(tiny_hardware(), CALLS)
 
@@ -45,9 +46,23 @@ def touched(regions: tuple[Region, ...], memory: Memory) -> Masks:
 
 
 def test_opcodes_and_mnemonics_are_unique() -> None:
-    assert max(Counter(row.opcode for row in INSTRUCTIONS).values()) == 1
-    assert max(Counter(row.mnemonic for row in INSTRUCTIONS).values()) == 1
-    assert all(0 < row.opcode < 256 for row in INSTRUCTIONS)
+    assert max(Counter(row.opcode for row in all_instructions()).values()) == 1
+    assert max(Counter(row.mnemonic for row in all_instructions()).values()) == 1
+    assert all(0 < row.opcode < 256 for row in all_instructions())
+
+
+def test_the_table_states_opcode_and_unit_as_the_rows_do() -> None:
+    assert [(opcode, unit) for opcode, unit, _ in ROWS] == [
+        (row.opcode, row.home) for row in all_instructions()
+    ]
+
+
+def test_rows_of_one_unit_declare_the_same_causes() -> None:
+    """`npusim.numbers.causes` reads the causes of one row per unit."""
+    causes: dict[Unit, set[tuple[Cause, ...]]] = {}
+    for row in all_instructions():
+        causes.setdefault(row.home, set()).add(row.causes)
+    assert {unit: len(each) for unit, each in causes.items()} == dict.fromkeys(causes, 1)
 
 
 @rows

@@ -11,7 +11,7 @@ from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import FORMAT_NAMES
 from npusim.isa.instructions.mac import HALVINGS_BITS
-from npusim.isa.instructions.table import INSTRUCTIONS
+from npusim.isa.instructions.table import all_instructions
 from npusim.isa.instructions.vector import TYPES
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
@@ -90,7 +90,7 @@ def header() -> str:
 
 def package() -> str:
     """The package `isa_words`. Both convolutions have the fields of a window in the same place."""
-    rows = {row.mnemonic: row for row in INSTRUCTIONS}
+    rows = {row.mnemonic: row for row in all_instructions()}
     convolve, depthwise = rows["mac.convolve"], rows["mac.depthwise"]
     (hold,) = rows["ctl.barrier"].specs
     window = [spec for spec in convolve.specs if spec in depthwise.specs]

@@ -27,7 +27,7 @@ from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.memory import commit
 from npusim.isa.instructions.region import Region, Space, dense
-from npusim.isa.instructions.table import INSTRUCTIONS, decode_all, encode_all
+from npusim.isa.instructions.table import all_instructions, decode_all, encode_all
 from npusim.isa.instructions.vector import Lookup
 from npusim.isa.program.program import Program
 from npusim.isa.program.start import memory_of
@@ -232,7 +232,7 @@ def adversary(slow: Unit, late_reads: bool) -> Iterator[None]:
 
     Hardware reads its operands at some time while an instruction runs; the machine does so at the start.
     """
-    originals = [(row, row.cost, row.execute) for row in INSTRUCTIONS]
+    originals = [(row, row.cost, row.execute) for row in all_instructions()]
 
     def slowed(cost: Any) -> Any:
         def changed(self: Instruction, *arguments: Any) -> Cost:
