@@ -206,7 +206,7 @@ PASSES = (
     ("npusim.scheduler.emit.slots", "slots"),
     ("npusim.scheduler.emit.sequence", "order"),
     ("npusim.scheduler.emit.synchronise", "waits"),
-    ("npusim.isa.instructions.encoding", "encode"),
+    ("npusim.isa.instructions.table", "encode"),
 )
 """The passes of the compiler in the order in which a graph goes through them, and what each decides in a word."""
 

@@ -7,13 +7,11 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 
-from npusim.isa.base.errors import GraphError, HardwareError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import GraphError, HardwareError, nearest
 from npusim.isa.hardware.hardware import ALL_OPERATORS, Hardware
 from npusim.isa.program.program import UNKNOWN
 from npusim.kernels.operator.operator import Call, Operator, Shapes
-from npusim.kernels.operator.registered import registered
-from npusim.kernels.operator.unknown import unknown_operator
+from npusim.kernels.operator.registered import registered, unknown_operator
 
 FILES: Mapping[str, tuple[str, ...]] = {
     # convolutions and matrix products

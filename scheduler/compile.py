@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from npusim.isa.base.errors import CompileError
-from npusim.isa.base.placement import HostCall
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import HostCall, Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.table import encode_all
 from npusim.isa.program.program import Buffer as BufferRecord
 from npusim.isa.program.program import Layer, Program

@@ -33,7 +33,7 @@ Numbers = NDArray[np.float64]
 def _of_file(name: str) -> Network:
     """The work of a model file of ../shared, or of a built-in model. Raises `peers.Missing`."""
     import npusim
-    from npusim.kernels.graph.call import call_of
+    from npusim.kernels.graph.graph import call_of
     from npusim.kernels.table import operator
 
     graph = npusim.load(name if name in ("mobilenet_v1", "mobilenet_v2") else str(file_of(name)))

@@ -1,6 +1,13 @@
-"""The faults that npusim reports to its user: one line that says where, what is, what may be, what to do."""
+"""The errors that npusim reports to its user, and the words in them.
 
-from npusim.isa.base.printable import within
+A message is one line that says where the fault is, what the file has, what it may have, and what to do. Text from files
+is escaped in it, so that nothing moves the cursor, colours or hides text. Misspelt words get a hint.
+"""
+
+import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from itertools import takewhile
 
 
 class NpusimError(Exception):
@@ -37,3 +44,80 @@ class SimulationError(NpusimError):
 
 class OperandFault(SimulationError):
     """Values that an operation cannot take, such as an index outside; says what, and whoever executes it adds where."""
+
+
+_INVISIBLE = re.compile(
+    # What Python calls printable and Unicode calls default-ignorable: fillers, joiners, variation selectors.
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""DerivedCoreProperties.txt of Unicode, Default_Ignorable_Code_Point, those of the categories Lo and Mn."""
+
+_NOT_PLAIN = re.compile("[^\n -~]")
+
+
+def visible(text: str) -> bool:
+    """Whether all of a text can be seen for what it is; line ends and other controls cannot."""
+    return text.isprintable() and (text.isascii() or not _INVISIBLE.search(text))
+
+
+def printable(text: str) -> str:
+    """A text on one line, whatever is not visible as its escape: \\n, \\x1b, \\u202e."""
+    if visible(text):
+        return text
+    return "".join(mark if visible(mark) else mark.encode("unicode_escape").decode() for mark in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same line by line: the ends of lines stay."""
+    return "\n".join(map(printable, text.split("\n"))) if _NOT_PLAIN.search(text) else text
+
+
+def replaced(text: str, most: int) -> str:
+    """At most so many characters of a text on one line, each that is not visible as a question mark."""
+    shown = "".join(mark if visible(mark) else "?" for mark in text[:most])
+    return shown if len(text) <= most else f"{shown}..."
+
+
+LONGEST_MESSAGE = 380
+"""Maximum length of a message in characters: with the prefix "npusim: warning: " a line then has at most 400."""
+
+_MANY_ITEMS = re.compile(r"((?:[^\s,;:\[({][^,;:\[\](){}]{0,80}, ){3})(?:[^,;:\[\](){}]{1,80}, ){3,}")
+_MANY_PARTS = re.compile(r"((?:(?:^|(?<=; ))[^;]+; ){2})(?:[^;]+; ){2,}")
+_LONG_WORD = re.compile(r"(?<!\S)(\S{20})\S{24,}(\S{36})")
+_MOST_LOOKED_AT = 4000
+"""Characters at each end of a text that are searched for lists; the search takes time quadratic in the length."""
+
+
+def within(text: str, most: int = LONGEST_MESSAGE) -> str:
+    """Shorten a message to at most `most` characters: first long lists and words, then the middle.
+
+    Both ends are kept, because the beginning says where the fault is and the end says what to do about it.
+    """
+    if len(text) > 2 * _MOST_LOOKED_AT:
+        text = f"{text[:_MOST_LOOKED_AT]}...{text[-_MOST_LOOKED_AT:]}"
+    for pattern, shorter in ((_MANY_ITEMS, r"\1..., "), (_LONG_WORD, r"\1...\2"), (_MANY_PARTS, r"\1...; ")):
+        if len(text) <= most:
+            return text
+        text = pattern.sub(shorter, text)
+    if len(text) <= most:
+        return text
+    end = most // 3
+    return f"{text[: most - end - 5]} ... {text[-end:]}"
+
+
+LEAST_SIMILARITY = 0.6
+# Comparing takes time in proportion to the length; no known word comes near this one.
+LONGEST_WORD = 80
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The most similar known word, the longer common beginning winning a tie; None if nothing is similar."""
+    word = word[:LONGEST_WORD]
+
+    def rank(candidate: str) -> tuple[float, int]:
+        similarity = SequenceMatcher(None, candidate, word).ratio()
+        common = takewhile(lambda pair: pair[0] == pair[1], zip(candidate, word, strict=False))
+        return similarity, len(list(common))
+
+    best = max(known, key=rank, default=None)
+    return best if best is not None and rank(best)[0] >= LEAST_SIMILARITY else None

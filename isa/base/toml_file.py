@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from npusim.isa.base import user_file
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.printable import replaced
+from npusim.isa.base.errors import NpusimError, replaced
 
 MOST_CHARACTERS_LISTED = 320
 LONGEST_VALUE = 40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import nearest
 from npusim.isa.engines.bit_serial.bit_serial import BitSerial
 from npusim.isa.engines.block.block import Block
 from npusim.isa.engines.engine import Engine

@@ -18,9 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from npusim.isa.base import user_file
-from npusim.isa.base.errors import HardwareError
-from npusim.isa.base.nearest import nearest
-from npusim.isa.base.printable import visible
+from npusim.isa.base.errors import HardwareError, nearest, visible
 from npusim.isa.base.toml_file import listed, merged, read, short
 from npusim.isa.hardware.cpu import CORE_NAMES
 from npusim.isa.hardware.hardware import Hardware

@@ -17,7 +17,7 @@ from npusim.isa.arithmetic.words import (
     shifted_down,
     tanh_of_words,
 )
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
 from npusim.isa.instructions.word import bits

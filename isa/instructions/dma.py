@@ -13,8 +13,7 @@ from npusim.isa.base.errors import ProgramError
 from npusim.isa.hardware.memories import SPACE_BITS
 from npusim.isa.hardware.units import Unit, units_of
 from npusim.isa.instructions.beats import Beats, straight, walk
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import LAST, bits

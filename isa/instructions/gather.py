@@ -23,9 +23,8 @@ from npusim.isa.base.errors import OperandFault
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import SPACE_BITS
 from npusim.isa.instructions.beats import Beats, straight
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import SPACES, Transfer
-from npusim.isa.instructions.instruction import Cost
+from npusim.isa.instructions.instruction import Context, Cost
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import bits

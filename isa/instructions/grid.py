@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import Values, VectorInstruction, Work, bound, clamp_fault, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense

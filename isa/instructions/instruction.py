@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit, cycles_of
 from npusim.isa.instructions.beats import Beats
 from npusim.isa.instructions.region import Region, Regions
 from npusim.isa.instructions.word import FIELDS_OFFSET, WAIT_SPECS, WORD_BYTES, FieldSpec, Waits, wait_fault
 
 if TYPE_CHECKING:
-    from npusim.isa.instructions.context import Context
+    from npusim.isa.base.tensor import HostCall
     from npusim.isa.instructions.memory import Memory, Write
 
 
@@ -197,3 +198,13 @@ def decode_as(cls: type[Instruction], word: int) -> Instruction:
             )
         values[spec.name] = value
     return cls(**values)
+
+
+class Context(NamedTuple):
+    """Where an instruction is executed; cheap to make.
+
+    host_calls: the program's table of host operators; empty where no instruction calls the host.
+    """
+
+    hardware: Hardware
+    host_calls: tuple[HostCall, ...] = ()

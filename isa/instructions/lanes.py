@@ -18,8 +18,7 @@ from npusim.isa.base.cause import Cause
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.actions import LANE_CYCLES
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.word import CODES, FIRST, bits

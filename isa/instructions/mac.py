@@ -32,8 +32,7 @@ from npusim.isa.engines.kinds import ENGINES, engine_of
 from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.output_stage import RESCALES, Finish, parameter_bytes
 from npusim.isa.instructions.region import Region, Regions, Space, dense, map_region

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import OperandFault, SimulationError
-from npusim.isa.base.placement import HostCall, Placement
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, HostCall, Placement, TensorType
 from npusim.isa.instructions.region import Space
 
 Write = tuple[NDArray[Any], NDArray[Any]]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.float_rescale import requantise_in_float32
+from npusim.isa.arithmetic.float_codes import requantise_in_float32
 from npusim.isa.arithmetic.integer import IntArray, Rounding, requantise
 
 RESCALES = ("fixed_point", "float32")

@@ -24,8 +24,7 @@ from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.lanes import FLOAT_TYPES, stored
 from npusim.isa.instructions.mac import MAC_CAUSES
 from npusim.isa.instructions.memory import Memory, Write

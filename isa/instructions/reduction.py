@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise
 from npusim.isa.arithmetic.integer import requantise
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import (
     Formatted,
     Values,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import rounding_divide_by_power
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense

@@ -14,7 +14,7 @@ from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise, sum
 from npusim.isa.arithmetic.integer import softmax_fixed_point
 from npusim.isa.arithmetic.interpolated import ENTRIES, softmax_of_int16
 from npusim.isa.arithmetic.rows import log_softmax_fixed_point, unit_length
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import (
     Formatted,
     Values,

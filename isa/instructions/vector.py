@@ -16,8 +16,7 @@ from npusim.isa.arithmetic.interpolated import (
     look_up,
     tanh_words,
 )
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost
+from npusim.isa.instructions.instruction import Context, Cost
 from npusim.isa.instructions.lanes import (
     EFFORT_ACTIONS,
     FORMATS,

@@ -13,8 +13,7 @@ from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, quantise
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.lanes import (
     Formatted,
     Values,

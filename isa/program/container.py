@@ -16,7 +16,7 @@ import numpy as np
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.plain_json import from_json, to_json
+from npusim.isa.base.plain_values import from_json, to_json
 from npusim.isa.base.sections import Sections
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.word import WORD_BYTES

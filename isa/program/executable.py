@@ -21,9 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.placement import HostCall, Placement
 from npusim.isa.base.plain_values import printable
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import HostCall, Placement, Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.control import Call

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.placement import HostCall, Placement, distinct_names
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import HostCall, Placement, Workload, distinct_names
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import WORKERS
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.word import WORD_BYTES
 
 UNKNOWN = "unknown "

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.placement import Placement
 from npusim.isa.base.plain_values import printable
+from npusim.isa.base.tensor import Placement
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.program.program import Program
 
 

@@ -25,11 +25,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from npusim.isa.base.errors import HardwareError, ProgramError
-from npusim.isa.base.nearest import nearest
-from npusim.isa.base.plain_json import read_json, to_json
-from npusim.isa.base.plain_values import shown
-from npusim.isa.base.printable import printable
+from npusim.isa.base.errors import HardwareError, ProgramError, nearest, printable
+from npusim.isa.base.plain_values import read_json, shown, to_json
 from npusim.isa.hardware.file import from_dict, hardware, list_presets, to_toml
 from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.instruction import Instruction

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import ProgramError, nearest
 from npusim.isa.base.plain_values import shown
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES
 from npusim.isa.instructions.instruction import Instruction

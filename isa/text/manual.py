@@ -16,8 +16,7 @@ from typing import Any
 
 from npusim.isa.arithmetic import integer as arithmetic
 from npusim.isa.arithmetic import packing
-from npusim.isa.base.placement import HostCall
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import HostCall, Workload
 from npusim.isa.engines.systolic import timing as mac_timing
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
@@ -25,10 +24,9 @@ from npusim.isa.hardware.parameters import parameters
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions import beats
 from npusim.isa.instructions.actions import ACTIONS
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import SPACES
 from npusim.isa.instructions.elementwise import MEANINGS, Binary
-from npusim.isa.instructions.instruction import Cost, Instruction, used_bits
+from npusim.isa.instructions.instruction import Context, Cost, Instruction, used_bits
 from npusim.isa.instructions.lanes import Formatted, VectorInstruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import all_instructions

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
 
-from npusim.isa.base.errors import GraphError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import GraphError, nearest
 from npusim.kernels.graph.control import body_operands
-from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor, quoted
 from npusim.kernels.graph.inference import Shape, complete_results, fits, layer_name
-from npusim.kernels.graph.names import quoted
 
 Sizes = Mapping[str, int | Sequence[int]]
 """Sizes that a user gives: shapes by the names of inputs, single sizes by their own names."""

@@ -19,9 +19,8 @@ from npusim.kernels.graph.bind import (
     names_of,
     open_batch,
 )
-from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor
+from npusim.kernels.graph.graph import UNRANKED, Graph, Node, State, Tensor, quoted, unique
 from npusim.kernels.graph.inference import complete_results
-from npusim.kernels.graph.names import quoted, unique
 from npusim.kernels.operator.parameters import NONE, Parameters
 
 _MOST_OPTIONS = 4

@@ -7,8 +7,7 @@ from math import prod
 import numpy as np
 
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import Node, Tensors
+from npusim.kernels.graph.graph import Node, Tensors, call_of
 from npusim.kernels.table import known, operator
 
 MOST_ELEMENTS = 1 << 24

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, TensorType
+from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NONE, Parameters
 
 UNKNOWN: Final = -1
@@ -129,3 +130,42 @@ class Graph:
         if number in self.inputs:
             return Origin.INPUT
         return Origin.STATE if any(number == state.before for state in self.states) else Origin.VALUE
+
+
+_LONGEST_SHOWN = 60
+
+
+def quoted(name: str) -> str:
+    """Return a name for a message; the middle of those that converters paste together is left out.
+
+    What is no printable character is escaped, so that a message stays one line.
+    """
+    if not name.isprintable():
+        name = name.encode("unicode_escape").decode()
+    half = _LONGEST_SHOWN // 2
+    return f'"{name}"' if len(name) <= _LONGEST_SHOWN else f'"{name[:half]}...{name[-half:]}"'
+
+
+def unique(name: str, uses: dict[str, int]) -> str:
+    """Return `name`, with a number behind it if it is in use; `uses` counts how often each name was asked for."""
+    candidate = name
+    while candidate in uses:
+        uses[name] += 1
+        candidate = f"{name}_{uses[name]}"
+    uses[candidate] = 0
+    return candidate
+
+
+def call_of(graph: Tensors, node: Node) -> Call:
+    """Return a node's call as rules and references see it: types and constants instead of indices."""
+    operands = [None if index is None else graph.tensors[index] for index in node.inputs]
+    return Call(
+        parameters=node.parameters,
+        inputs=tuple(None if tensor is None else tensor.type for tensor in operands),
+        outputs=tuple(graph.tensors[index].type for index in node.outputs),
+        constants={
+            position: tensor.data
+            for position, tensor in enumerate(operands)
+            if tensor is not None and tensor.data is not None
+        },
+    )

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph import control
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Node, Tensor, Tensors
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Node, Tensor, Tensors, call_of, quoted
 from npusim.kernels.operator.operator import Shapes
 from npusim.kernels.table import infer, known, operator
 

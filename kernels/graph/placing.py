@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from npusim.isa.base import user_file
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.base.plain_values import printable
 from npusim.kernels.graph.graph import Graph, Node
 

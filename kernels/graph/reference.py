@@ -8,10 +8,8 @@ import numpy as np
 
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import SIZE_ONLY, Array
-from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.control import IF, body_operands
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Graph, Node, call_of, quoted
 from npusim.kernels.table import operator
 
 Values = Mapping[int, Array]

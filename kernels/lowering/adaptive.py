@@ -22,9 +22,9 @@ from npusim.kernels.lowering.work import (
     no_constant_bytes,
     no_constants,
 )
-from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call
+from npusim.kernels.operator.rescale import act_range
 
 
 class Run(NamedTuple):

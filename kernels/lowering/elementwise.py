@@ -27,7 +27,6 @@ from npusim.kernels.lowering.work import (
     same_rows,
 )
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Part
 from npusim.kernels.operator.parameters import Activation
@@ -36,6 +35,7 @@ from npusim.kernels.operator.rescale import (
     WIDE_LEFT_SHIFT,
     AddMultipliers,
     Multiplier,
+    act_range,
     add_multipliers,
     mul_multiplier,
     quantize_multiplier_of,

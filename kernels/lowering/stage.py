@@ -15,10 +15,9 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.mac import RESULTS
 from npusim.isa.instructions.output_stage import parameter_bytes
 from npusim.kernels.lowering.work import Constants
-from npusim.kernels.operator.activation import act_range, activation_of, float32_bounds
 from npusim.kernels.operator.operands import input_type, quantization, weight_zero
 from npusim.kernels.operator.operator import Call, need
-from npusim.kernels.operator.rescale import float32_scales
+from npusim.kernels.operator.rescale import act_range, activation_of, float32_bounds, float32_scales
 
 Multipliers = Callable[[TensorType, TensorType, TensorType], tuple[Int64Array, Int64Array]]
 """Gives multipliers and shifts from the types of feature map, weights and output."""

@@ -27,11 +27,11 @@ from npusim.kernels.lowering.work import (
     no_constants,
     same_rows,
 )
-from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operands import code_range, input_type, quantization
 from npusim.kernels.operator.operator import Call, need
 from npusim.kernels.operator.rescale import (
     Multiplier,
+    act_range,
     mean_multiplier,
     quantize_multiplier_of,
 )

@@ -17,7 +17,6 @@ from npusim.isa.arithmetic.integer import (
 )
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.activation import act_range, activation_in_32_bits, limited
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Reference, Rule, Values
 from npusim.kernels.operator.parameters import Activated, Activation
@@ -25,6 +24,9 @@ from npusim.kernels.operator.rescale import (
     ADD_LEFT_SHIFT,
     WIDE_LEFT_SHIFT,
     Multiplier,
+    act_range,
+    activation_in_32_bits,
+    limited,
     sound_scales,
     sum_multipliers,
 )

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.operator.activation import activation_of, limited
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Values
 from npusim.kernels.operator.parameters import DYNAMIC_RANGE, Activated, ByValue, Parameters
 from npusim.kernels.operator.real_steps import RealSteps
+from npusim.kernels.operator.rescale import activation_of, limited
 
 Float32Array = NDArray[np.float32]
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from npusim.isa.arithmetic.float_codes import Codes, Float32Array, clamped, multiply_add
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.operator.activation import REAL_RANGES
-from npusim.kernels.operator.in_reals import codes_of_results
+from npusim.kernels.operator.element_types import codes_of_results
 from npusim.kernels.operator.operands import code_range, input_type, input_value, quantization
 from npusim.kernels.operator.operator import Call, Rule, Values
+from npusim.kernels.operator.rescale import REAL_RANGES
 
 
 class SumFactors(NamedTuple):

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.base.elements import element
-from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Quantization, TensorType, Workload, element
 from npusim.kernels.operator.operator import Call, Reference, Shapes, Values
 
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import numpy as np
 from typing_extensions import TypeVar
 
-from npusim.isa.base.tensor import Array, Data, TensorType
-from npusim.isa.base.workload import Workload
-from npusim.kernels.operator.element_types import alike, fits, in_words
-from npusim.kernels.operator.in_reals import codes_of_results, reals_of_codes
+from npusim.isa.base.tensor import Array, Data, TensorType, Workload
+from npusim.kernels.operator.element_types import alike, codes_of_results, fits, in_words, reals_of_codes
 from npusim.kernels.operator.parameters import Parameters, Rescale
 
 if TYPE_CHECKING:

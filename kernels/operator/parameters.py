@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Self, dataclass_transform, get_type_hints
 
-from npusim.isa.base.errors import GraphError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import GraphError, nearest
 from npusim.isa.base.plain_values import Between, Codec, Misfit, printable
 from npusim.isa.program.record import codec
 

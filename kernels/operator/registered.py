@@ -7,6 +7,8 @@
         operations=lambda shapes, results, attributes: 12 * math.prod(results[0]),
     )
 
+Operators that nobody registered are here as well: host layers that are timed by the bytes they move.
+
 A model calls it by its name: a custom operator of TensorFlow Lite, an operation of ONNX, a fragment of NNEF without a
 body, `OEM_OPERATION` or an extension of the NN HAL, a custom operation of NNAdapter.
 """
@@ -21,12 +23,10 @@ import numpy as np
 
 from npusim.isa.base.errors import GraphError, NpusimError, SimulationError
 from npusim.isa.base.plain_values import printable
-from npusim.isa.base.tensor import Array, TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, TensorType, Workload
 from npusim.kernels.operator.operands import elementwise
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values, compute_in_reals
 from npusim.kernels.operator.parameters import Unchecked
-from npusim.kernels.operator.unknown import bytes_moved
 
 Attributes = Mapping[str, Any]
 """Attributes that a model gives an operator beside its tensors, as plain values by name."""
@@ -169,3 +169,35 @@ class _Registered:
 
 def _shapes(kinds: Iterable[TensorType | None]) -> list[Any]:
     return [None if kind is None else kind.shape for kind in kinds]
+
+
+def unknown_operator(name: str) -> Operator:
+    """Return an operator of which only the operands are known."""
+    return Operator(
+        name=name,
+        parameters=Unchecked,
+        types=(),
+        rules=(),
+        infer=_as_they_are,
+        reference=_nothing,
+        workload=bytes_moved,
+        on_host="npusim does not know it; timed by its bytes alone, without results",
+    )
+
+
+def _as_they_are(call: Call) -> Shapes:
+    """Return the shapes that the outputs already have."""
+    return tuple(output.shape for output in call.outputs)
+
+
+def _nothing(call: Call, values: Values) -> list[Array]:
+    raise SimulationError("an operator that npusim does not know has no results; only its time is estimated")
+
+
+def bytes_moved(call: Call) -> Workload:
+    """Return work in which all bytes read and written pass through the host once, at its copy speed."""
+    given = {position: tensor for position, tensor in enumerate(call.inputs) if tensor is not None}
+    constants = sum(tensor.size_bytes for position, tensor in given.items() if position in call.constants)
+    read = sum(tensor.size_bytes for tensor in given.values()) - constants
+    written = sum(output.size_bytes for output in call.outputs)
+    return Workload(kind="move", weight_bytes=constants, output_bytes=read + written)

@@ -2,7 +2,7 @@
 
 Escape sequences, carriage returns, marks without width and marks that turn the direction of writing are written as
 their escapes, to stdout and stderr alike, whoever writes them; only npusim's own colours and progress pass. The ends of
-lines stay: text on one line is the business of who puts a name into a line (`npusim.isa.base.printable`).
+lines stay: text on one line is the business of who puts a name into a line (`npusim.isa.base.errors`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from npusim.isa.base.printable import printable_lines
+from npusim.isa.base.errors import printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

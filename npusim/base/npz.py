@@ -13,8 +13,7 @@ import numpy as np
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError, SimulationError
-from npusim.isa.base.placement import Placement
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Placement
 
 SPARE_FACTOR = 16
 SPARE_BYTES = 1 << 20

@@ -15,8 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from npusim.base.console import STANDARD_OUTPUT, cleaned_streams, data_stream, keep_for_data, say, uncleaned
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.printable import printable, within
+from npusim.isa.base.errors import NpusimError, printable, within
 
 EXIT_OUR_FAULT = 1
 EXIT_USER_FAULT = 2

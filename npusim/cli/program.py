@@ -141,7 +141,7 @@ def _layer_number(program: Program, layer: str) -> int:
         return names.index(layer)
     if layer.isascii() and layer.isdigit() and int(layer[:9]) < len(names):
         return int(layer)
-    from npusim.isa.base.nearest import nearest
+    from npusim.isa.base.errors import nearest
 
     near = nearest(layer, names)
     hint = f"did you mean {near}? " if near else ""

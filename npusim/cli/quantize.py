@@ -124,7 +124,7 @@ def quantize(
             say(line)
     finally:
         if json:
-            from npusim.isa.base.plain_json import to_json
+            from npusim.isa.base.plain_values import to_json
 
             files.write(json, files.text(to_json(found.to_dict()) + "\n"))
 

@@ -15,8 +15,7 @@ import typer
 
 from npusim.base.console import console, say
 from npusim.cli.options import SetOption, ShapeOption, hardware_inputs, sizes_of
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.printable import printable
+from npusim.isa.base.errors import NpusimError, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -66,7 +66,7 @@ def verify(
             say(line)
     finally:
         if json:
-            from npusim.isa.base.plain_json import to_json
+            from npusim.isa.base.plain_values import to_json
 
             files.write(json, files.text(to_json(found.to_dict()) + "\n"))
     if not found.equal:

@@ -18,8 +18,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from npusim.isa.base import user_file
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import NpusimError, nearest
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import SCHEMA_VERSION
 from npusim.numbers.variants import is_host_alone

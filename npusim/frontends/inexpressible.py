@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from npusim.isa.base.errors import GraphError
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Graph, Node, quoted
 
 _MOST_NAMES = 3
 

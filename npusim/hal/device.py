@@ -17,8 +17,7 @@ from npusim.frontends.nn_hal.operations.graph_parts import unsupported
 from npusim.frontends.nn_hal.structs import Capabilities
 from npusim.hal.launches import Target
 from npusim.hal.prepared import PreparedModel, refusing
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.table import known
 from npusim.session import api, options

@@ -10,9 +10,7 @@ from math import ceil
 import numpy as np
 
 from npusim.frontends.nn_hal.structs import OutputShape, Timing
-from npusim.isa.base.placement import HostCall, Placement
-from npusim.isa.base.tensor import Array, TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, HostCall, Placement, TensorType, Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.table import encode_all

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from npusim.frontends.tflite.records import ModelRecord, OperatorRecord, TensorRecord
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import quoted
 from npusim.litert.c_structs import (
     CALLED,
     CUSTOM_CODE,

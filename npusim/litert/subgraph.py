@@ -10,8 +10,7 @@ from npusim.frontends.tflite.operators import DECIDING, OPERATORS
 from npusim.frontends.tflite.reader import graph_of
 from npusim.frontends.tflite.records import ModelRecord
 from npusim.frontends.tflite.shape_arithmetic import computed_operands, constant, part, touched
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import NpusimError, nearest
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph

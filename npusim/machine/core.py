@@ -26,8 +26,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.actions import port_actions
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory, Write, commit
 from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import decode_all

@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
-from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.nearest import nearest
-from npusim.isa.base.placement import Placement
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.errors import SimulationError, nearest
+from npusim.isa.base.tensor import Array, Placement
 from npusim.isa.instructions.memory import HostFunction, Memory, Spaces, check_values
 from npusim.isa.instructions.region import Space
 from npusim.isa.program.executable import (

@@ -36,9 +36,8 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming, Space
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.region import Region
-from npusim.machine.clock import Clock
-from npusim.machine.cycle import MEMORY_PORTS_DECIDE, Settled
-from npusim.machine.rows import OpenRows
+from npusim.machine.banks import OpenRows
+from npusim.machine.clock import MEMORY_PORTS_DECIDE, Clock, Settled
 from npusim.machine.trace import Transfer
 
 
@@ -427,7 +426,7 @@ class MemoryPort:
         """Return an event at cycle `end`, in which the grants up to `stop` end.
 
         A whole transfer ends in the first phase of the cycle, together with instructions. Otherwise the event comes
-        in the last phase, in which the port chooses its next grant (`npusim.machine.cycle`).
+        in the last phase, in which the port chooses its next grant (`npusim.machine.clock`).
         """
         delay = end - int(self.env.now)
         if stop == len(request.rows):

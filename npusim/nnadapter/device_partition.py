@@ -30,8 +30,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
 )
 from npusim.frontends.nnadapter.operation_graphs import Network
 from npusim.kernels.graph import placing
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.graph import Graph, Node, call_of
 from npusim.kernels.graph.placing import line_of
 from npusim.kernels.table import operator
 from npusim.nnadapter.cache.compiled import CompiledPiece

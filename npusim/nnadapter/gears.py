@@ -11,7 +11,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import InvalidDimensions, Inval
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import Shape, checked
 from npusim.frontends.nnadapter.operation_graphs import GraphNetwork, Network
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import nearest
 from npusim.kernels.graph.inference import fits
 
 Input = TypeVar("Input", str, Operand)

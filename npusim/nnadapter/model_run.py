@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported, InvalidParameter
-from npusim.isa.base.placement import Placement
+from npusim.isa.base.tensor import Placement
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.placing import Forced
 from npusim.nnadapter import device_partition

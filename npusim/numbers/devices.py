@@ -17,8 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.placement import distinct_names
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, distinct_names
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import MOVING, Unit
 from npusim.isa.program.executable import Executable, If, Place, Transfer, While

@@ -23,8 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.hardware.hardware import Hardware

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.placement import HostCall, Placement
+from npusim.isa.base.tensor import HostCall, Placement
 from npusim.isa.hardware.units import MOVING, UNIT_NAMES, Unit
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.table import decode_all

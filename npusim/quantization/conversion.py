@@ -10,10 +10,8 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Graph, Node, call_of, quoted
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import known, operator
 from npusim.quantization.groups import real_results, reals_of, schemes

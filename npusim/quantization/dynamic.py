@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npusim.isa.base.tensor import Quantization
-from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
-from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.graph import Graph, Node, Tensor, call_of
 from npusim.kernels.table import operator
 from npusim.quantization.conversion import BY_TENSOR, InFloats
 from npusim.quantization.scales import codes, symmetric

@@ -14,10 +14,8 @@ import numpy as np
 
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.graph import Graph, Node, Tensor, call_of, quoted
 from npusim.kernels.graph.inference import layer_name
-from npusim.kernels.graph.names import quoted
 from npusim.kernels.graph.reference import results
 from npusim.kernels.operator.parameters import DYNAMIC_RANGE, Activated
 from npusim.kernels.table import known, operator

@@ -10,12 +10,11 @@ from typing import Literal
 from npusim.base import files
 from npusim.frontends.targets import target_of
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.placement import Placement
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, Placement, TensorType
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
-from npusim.kernels.operator.in_reals import reals_of_codes
+from npusim.kernels.operator.element_types import reals_of_codes
 from npusim.quantization import dynamic
 from npusim.quantization import samples as sampling
 from npusim.quantization.conversion import Options, quantized

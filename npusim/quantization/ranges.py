@@ -9,8 +9,7 @@ import numpy as np
 
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Graph, quoted
 from npusim.kernels.graph.reference import evaluate
 
 Outputs = list[list[Array]]

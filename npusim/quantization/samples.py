@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from npusim.base import npz
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.placement import Placement
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, Placement
 from npusim.session.inputs import keys_of
 
 Samples = list[list[Array]]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from npusim.isa.base.errors import NpusimError, ProgramError
 
 if TYPE_CHECKING:
-    from npusim.isa.base.placement import HostCall
-    from npusim.isa.base.tensor import Array, TensorType
+    from npusim.isa.base.tensor import Array, HostCall, TensorType
     from npusim.isa.instructions.memory import HostFunction
     from npusim.isa.program.program import Program
 

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from npusim.base import npz
-from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.nearest import nearest
-from npusim.isa.base.placement import Placement, distinct_names
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.errors import SimulationError, nearest
+from npusim.isa.base.tensor import Array, Placement, TensorType, distinct_names
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.bind import Offered

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.isa.base import user_file
-from npusim.isa.base.errors import CompileError, NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import CompileError, NpusimError, nearest
 from npusim.isa.hardware.file import to_flat
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import Program

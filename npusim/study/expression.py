@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import nearest
 
 Names = Mapping[str, Any]
 """Values of parameters by path."""

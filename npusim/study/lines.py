@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from npusim.isa.base.printable import replaced
+from npusim.isa.base.errors import replaced
 from npusim.isa.hardware import file as hardware_file
 from npusim.study.evaluate import Record
 from npusim.study.metrics import COMBINE, LARGEST_VALUE, full_key, is_value

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from npusim.isa.base.errors import HardwareError, NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import HardwareError, NpusimError, nearest
 from npusim.isa.base.toml_file import short
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware

@@ -32,8 +32,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from npusim.isa.base import user_file
-from npusim.isa.base.errors import HardwareError, NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import HardwareError, NpusimError, nearest
 from npusim.isa.base.toml_file import listed, read, short
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware

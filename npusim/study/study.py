@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from npusim.base import files
 from npusim.base.csv_text import csv_text
 from npusim.base.extras import has_parquet
-from npusim.isa.base.printable import printable
+from npusim.isa.base.errors import printable
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.provenance import digest_of_hardware

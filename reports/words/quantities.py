@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from npusim.isa.base.printable import printable as printable
+from npusim.isa.base.errors import printable as printable
 from npusim.isa.hardware.voltage import rated_v, supply_v
 
 if TYPE_CHECKING:

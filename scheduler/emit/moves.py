@@ -10,9 +10,9 @@ from math import gcd, inf, prod
 from typing import NamedTuple
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.gather import INDEX_TYPES, Gather
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.word import WORD_BYTES
 from npusim.kernels.lowering.work import Move, Pick

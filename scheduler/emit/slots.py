@@ -8,11 +8,10 @@ from functools import partial
 from math import prod
 from typing import NamedTuple
 
-from npusim.isa.base.placement import HostCall
+from npusim.isa.base.tensor import HostCall
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Call
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.region import Space
 from npusim.kernels.lowering.work import Move, OperandRef, Pick, Rows, Tile, TileAddresses, Work, Written
 from npusim.scheduler.emit.buffers import Held, Operands, Place, Plan

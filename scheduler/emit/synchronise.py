@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from npusim.isa.hardware.units import PRODUCERS
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Barrier
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.region import Region, Space
 from npusim.isa.instructions.word import WAITS, Waits
 from npusim.scheduler.emit.sequence import Timeline

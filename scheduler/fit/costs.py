@@ -14,8 +14,7 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming, Space
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.program.program import Piece
 from npusim.kernels.lowering.work import Constants, Tile, TileAddresses, Work, Written
 from npusim.scheduler.fit.allocate import aligned

@@ -12,11 +12,9 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.gather import Gather, list_bytes
 from npusim.isa.instructions.instruction import layout
-from npusim.kernels.graph.call import call_of
 from npusim.kernels.graph.check import check_bound
-from npusim.kernels.graph.graph import Graph, Node, State
+from npusim.kernels.graph.graph import Graph, Node, State, call_of, quoted
 from npusim.kernels.graph.inference import layer_name
-from npusim.kernels.graph.names import quoted
 from npusim.kernels.graph.rewrite import simplify
 from npusim.kernels.graph.unknown import require_known
 from npusim.kernels.lowering.work import Move, Pick, Work

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.placement import Placement
+from npusim.isa.base.tensor import Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import OWN, Place, Step, Transfer, conflicts
 from npusim.isa.program.program import Program
-from npusim.kernels.graph.graph import Tensor
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Tensor, quoted
 
 Moves = Sequence[tuple[Place, Place]]
 

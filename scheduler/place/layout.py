@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npusim.isa.base.errors import CompileError
-from npusim.isa.base.placement import Placement
+from npusim.isa.base.tensor import Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import FIRST_FURTHER, Space
 from npusim.isa.instructions.word import WORD_BYTES

@@ -366,7 +366,7 @@ def _undefined(graph: Any, node: Any) -> bool:
 
 def random_draw(graph: Any) -> list[Array]:
     """The inputs that `npusim run` draws for seed 0."""
-    from npusim.isa.base.placement import Placement
+    from npusim.isa.base.tensor import Placement
     from npusim.session.inputs import draw
 
     tensors = [graph.tensors[index] for index in graph.inputs]

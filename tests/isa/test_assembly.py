@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.printable import within
+from npusim.isa.base.errors import ProgramError, within
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy

@@ -19,9 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.base.errors import NpusimError, ProgramError
-from npusim.isa.base.placement import HostCall
-from npusim.isa.base.tensor import Quantization, TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import HostCall, Quantization, TensorType, Workload
 from npusim.isa.hardware.file import to_dict
 from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.control import Barrier, Call

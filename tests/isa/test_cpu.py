@@ -15,7 +15,7 @@ from benchmarks.silicon.described import (
     resnet_8,
 )
 from npusim.isa.base.errors import HardwareError
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.cpu import (
     CORES,
     CpuCore,

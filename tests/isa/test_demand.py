@@ -10,9 +10,8 @@ import pytest
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.hardware.units import Unit, cycles_of
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import Binary
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.reduction import FUNCTIONS, Reduce
 from npusim.isa.instructions.resize import Resize

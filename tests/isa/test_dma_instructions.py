@@ -11,9 +11,8 @@ import pytest
 from npusim.isa.base.errors import ProgramError, SimulationError
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy, LoadWeights, Unpack
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.program.start import memory_of

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from npusim.isa.arithmetic.float_codes import multiply_add, quantise
 from npusim.isa.hardware.file import change
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import NAMES, Binary
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import FORMAT_NAMES, bits_of
 from npusim.isa.instructions.reduction import FUNCTIONS, Reduce
 from npusim.isa.instructions.rows import Softmax

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.arithmetic.float_rescale import requantise_in_float32
+from npusim.isa.arithmetic.float_codes import requantise_in_float32
 
 SCALES = st.floats(2.0**-40, 2.0**10, width=32)
 ACCUMULATORS = st.lists(st.integers(-(1 << 31), (1 << 31) - 1), min_size=1, max_size=20)

@@ -10,8 +10,8 @@ import pytest
 
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.hardware.file import change
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.gather import ANYWHERE, Gather
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.program.start import memory_of

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from npusim.isa.base.errors import HardwareError, NpusimError
-from npusim.isa.base.nearest import nearest
-from npusim.isa.base.printable import LONGEST_MESSAGE
+from npusim.isa.base.errors import LONGEST_MESSAGE, HardwareError, NpusimError, nearest
 from npusim.isa.base.toml_file import listed
 from npusim.isa.engines.systolic.timing import array_shape
 from npusim.isa.hardware.file import (

@@ -16,10 +16,9 @@ from npusim.isa.base.cause import Cause
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.actions import ACTIONS
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import MEANINGS, NAMES, Binary
 from npusim.isa.instructions.gather import ANYWHERE
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import ROWS, all_instructions

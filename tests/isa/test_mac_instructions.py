@@ -10,7 +10,7 @@ import pytest
 
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .samples import codes, read, run, tiny_hardware

@@ -10,9 +10,8 @@ import pytest
 from npusim.isa.hardware.parameters import parameters_read
 from npusim.isa.hardware.units import UNIT_NAMES
 from npusim.isa.instructions.actions import ACTIONS
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import MEANINGS, NAMES
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.table import all_instructions
 from npusim.isa.text.assembly import parse_instruction
 from npusim.isa.text.manual import counted_actions, full_hardware, main, manual

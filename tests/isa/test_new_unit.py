@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.mac import ADDRESS_BITS
 from npusim.isa.instructions.memory import Memory, Write
@@ -97,7 +97,7 @@ SCRIPT = """
 import dataclasses
 import numpy as np
 import npusim
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.units import PRODUCERS, Unit
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.toy import Turn

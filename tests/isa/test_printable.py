@@ -7,8 +7,15 @@ import unicodedata
 
 import pytest
 
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.printable import LONGEST_MESSAGE, printable, printable_lines, replaced, visible, within
+from npusim.isa.base.errors import (
+    LONGEST_MESSAGE,
+    NpusimError,
+    printable,
+    printable_lines,
+    replaced,
+    visible,
+    within,
+)
 
 SHOWN = [
     ("conv2d/Relu", "conv2d/Relu"),

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from npusim.isa.hardware.file import change, hardware
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost
+from npusim.isa.instructions.instruction import Context, Cost
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.reduction import FUNCTIONS, Reduce
 from npusim.isa.instructions.region import Space

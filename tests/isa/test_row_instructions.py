@@ -9,8 +9,7 @@ import pytest
 
 from npusim.isa.arithmetic.rows import logarithm
 from npusim.isa.hardware.file import change, hardware
-from npusim.isa.instructions.context import Context
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.rows import Softmax, UnitLength

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.placement import Placement
+from npusim.isa.base.tensor import Placement
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import UNIT_NAMES

@@ -11,10 +11,9 @@ import pytest
 
 from npusim.isa.arithmetic.integer import softmax_scaling
 from npusim.isa.hardware.file import change
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import NAMES, SCALES, Binary
 from npusim.isa.instructions.grid import Select
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.lanes import FORMAT_NAMES
 from npusim.isa.instructions.reduction import FUNCTIONS as REDUCTIONS
 from npusim.isa.instructions.reduction import Reduce

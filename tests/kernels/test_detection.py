@@ -11,7 +11,7 @@ import pytest
 from npusim.frontends.frontend import read
 from npusim.isa.base.errors import GraphError, SimulationError
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import call_of
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.detection.single_shot import (
     DETECTION_POST_PROCESS,

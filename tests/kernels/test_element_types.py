@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 
 import npusim
-from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import Array, TensorType
+from npusim.isa.base.tensor import Array, TensorType, is_element
 from npusim.isa.hardware.cpu import ELEMENT_CYCLES, cpu_core
 from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.activation import REAL_RANGES
 from npusim.kernels.operator.element_types import alike, entries, first_operand, fits, in_words, refusal
 from npusim.kernels.operator.operator import Call, Lowering
 from npusim.kernels.operator.parameters import Activated, Activation
+from npusim.kernels.operator.rescale import REAL_RANGES
 from npusim.kernels.operators.elementwise.sums_and_products import ADD
 from npusim.kernels.table import operator, operators
 from npusim.models.writer import per_tensor

@@ -14,7 +14,7 @@ import pytest
 
 from npusim.frontends.tflite.reader import parse
 from npusim.isa.base.tensor import Quantization, TensorType
-from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import call_of
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import operator
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
-from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import call_of
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import operator
 

@@ -11,7 +11,7 @@ import pytest
 from npusim.frontends.frontend import read
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import call_of
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operators.sequence.lstm_cell import Operand
 from npusim.kernels.table import operator

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from npusim.isa.arithmetic.integer import quantize_multiplier
-from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Quantization, TensorType, Workload
 from npusim.isa.hardware.file import hardware
-from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import (
+    act_range,
     add_multipliers,
     convolution_multipliers,
     fully_connected_multipliers,

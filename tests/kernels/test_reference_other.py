@@ -12,7 +12,7 @@ import pytest
 from npusim.frontends.tflite.reader import parse
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import hardware
-from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import call_of
 from npusim.kernels.operator.operator import Alias, Call
 from npusim.kernels.operators.movement.joining import rescaling_table
 from npusim.kernels.operators.reduction.softmax import SOFTMAX, fixed_point_numbers

@@ -10,8 +10,7 @@ import pytest
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.parameters import parameters
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.graph import Graph, Node, Tensor, call_of
 from npusim.kernels.operator.operator import ROOM
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.table import FILES, NAMES, operator, operators

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from npusim.cli.operators_table import chosen, coverage, of_onnx, operations, standard
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.performance import ReferenceRun, capabilities
 from npusim.reports.run import capabilities as report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 
 from .model import executed
 from .random_mac import Case

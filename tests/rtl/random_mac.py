@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.engines.systolic.timing import array_shape
 from npusim.isa.hardware.hardware import Hardware, MacArray
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import CODES, Convolve, Depthwise
 
 from .mac_referee import Shape

@@ -10,7 +10,7 @@ import pytest
 
 from npusim.isa.engines.mac_array import Blocks, MacArray
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .block_referee import BlockReferee, BlockShape

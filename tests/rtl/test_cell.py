@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions.cell import ADDEND_BYTES, WORD_BYTES, LstmCell
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import CODES
 
 from .conftest import sized

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import requantise
 from npusim.isa.hardware.hardware import Hardware, MacArray
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import FLOAT_TYPES
 from npusim.isa.instructions.mac import CODES, Convolve, Depthwise
 from npusim.isa.instructions.real_mac import RealConvolve, RealDepthwise

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.real import BINARY, UNARY
 from npusim.isa.hardware.hardware import Hardware, Vector
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import NAMES, Binary
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.lanes import format_of
 from npusim.isa.instructions.vector import TYPES, Convert, Unary
 from npusim.isa.instructions.windows import Pool

@@ -11,7 +11,7 @@ import pytest
 from npusim.isa.engines.engine import Layout
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.file import change, hardware
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .comparing import disagreements

@@ -9,7 +9,7 @@ import pytest
 
 from npusim.isa.engines.mac_array import Streams
 from npusim.isa.hardware.file import change
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 
 from .comparing import disagreements

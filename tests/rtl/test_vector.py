@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from npusim.isa.hardware.hardware import Hardware, Vector
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 
 from .conftest import sized
 from .model import executed

@@ -12,7 +12,7 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.memory import Memory, commit
 from npusim.isa.instructions.region import Space
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
-from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import call_of
 from npusim.kernels.lowering.work import Tile, TileAddresses, Work, Written
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.table import operator

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.isa.hardware.file import change, hardware
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.isa.instructions.table import decode_all
 from npusim.kernels.graph.builder import unshaped

@@ -12,8 +12,8 @@ from npusim.isa.arithmetic.interpolated import logistic_table, logistic_words, t
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.elementwise import NAMES, Binary
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph

@@ -11,8 +11,8 @@ import npusim
 from npusim.isa.base.errors import HardwareError
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.expand import expand
+from npusim.kernels.graph.graph import call_of
+from npusim.kernels.graph.rewrite import expand
 from npusim.kernels.table import operator
 from npusim.reports.run import pieces
 

@@ -13,7 +13,7 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.hardware.file import hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.cell import LstmCell
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.table import decode_all
 from npusim.kernels.graph.builder import GraphBuilder, unshaped

@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
-from npusim.isa.base.placement import Placement
-from npusim.isa.base.tensor import TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Placement, TensorType, Workload
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction

@@ -237,7 +237,7 @@ def test_what_does_not_fit_is_cut() -> None:
     ],
 )
 def test_cycles_by_hand(dtype: str, elements: int, cycles: int) -> None:
-    from npusim.isa.instructions.context import Context
+    from npusim.isa.instructions.instruction import Context
     from npusim.isa.instructions.lanes import format_of
     from npusim.isa.instructions.vector import Unary
 

@@ -10,7 +10,7 @@ import pytest
 import npusim
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import TensorType
-from npusim.isa.instructions.context import Context
+from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.real_mac import RealConvolve
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph

@@ -20,10 +20,9 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.control import Barrier
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.isa.instructions.memory import commit
 from npusim.isa.instructions.region import Region, Space, dense

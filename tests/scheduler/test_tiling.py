@@ -9,8 +9,7 @@ import pytest
 
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.graph import Graph, call_of
 from npusim.kernels.lowering.work import Work
 from npusim.kernels.table import operator
 from npusim.machine.system import execute

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve, convolve_float
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.lowering.blocks import computed
 from npusim.kernels.lowering.grouped import lower_groups
 from npusim.kernels.lowering.mac import lower_convolution, lower_groups_of_one

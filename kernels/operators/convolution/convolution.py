@@ -11,7 +11,6 @@ from npusim.isa.arithmetic.convolution import Float64Array
 from npusim.isa.arithmetic.integer import Int32Array, Int64Array
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import dynamic_range, rules
-from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.geometry import (
     Window,
@@ -24,7 +23,12 @@ from npusim.kernels.operator.geometry import (
 from npusim.kernels.operator.operands import input_type, input_value, quantization, weight_zero
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Rule, Shapes, SlidingWindow, Values
 from npusim.kernels.operator.parameters import Pair
-from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
+from npusim.kernels.operator.rescale import (
+    activation_in_32_bits,
+    convolution_multipliers,
+    moved_in_32_bits,
+    sound_scales,
+)
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 

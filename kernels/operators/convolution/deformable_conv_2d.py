@@ -14,14 +14,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
-from npusim.kernels.operator.activation import limited
+from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import window_shape
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Operator, Shapes, SlidingWindow, Values
 from npusim.kernels.operator.parameters import Count
+from npusim.kernels.operator.rescale import limited
 from npusim.kernels.operators.convolution import convolution
 
 _IFM, _OFFSETS, _MASKS, _WEIGHTS, _BIAS = range(5)

@@ -28,17 +28,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.float_rescale import requantise_in_float32
+from npusim.isa.arithmetic.float_codes import requantise_in_float32
 from npusim.isa.arithmetic.integer import IntArray
-from npusim.isa.base.elements import element
-from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
+from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType, element
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.stage import float32_rescale
-from npusim.kernels.operator.activation import activation_of, float32_bounds, limited
-from npusim.kernels.operator.in_reals import by_element
+from npusim.kernels.operator.element_types import by_element
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import ROOM, Call, Lowering, Rule, Values, need
-from npusim.kernels.operator.rescale import float32_scales, products_of_scales
+from npusim.kernels.operator.rescale import (
+    activation_of,
+    float32_bounds,
+    float32_scales,
+    limited,
+    products_of_scales,
+)
 from npusim.kernels.operators.convolution.weighted_sum import (
     BIAS,
     WEIGHTS,

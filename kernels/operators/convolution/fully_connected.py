@@ -12,13 +12,11 @@ import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve
 from npusim.isa.arithmetic.integer import Int32Array
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
 from npusim.kernels.lowering.product import lower_with_computed_weights
 from npusim.kernels.lowering.real_mac import lower_real_product, on_float_columns
 from npusim.kernels.operator import dynamic_range, rules
-from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
     by_type,
@@ -30,7 +28,7 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Activated
-from npusim.kernels.operator.rescale import fully_connected_multipliers, sound_scales
+from npusim.kernels.operator.rescale import activation_in_32_bits, fully_connected_multipliers, sound_scales
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
 

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.lowering.transposed import lower_transposed
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.activation import activation_in_32_bits
 from npusim.kernels.operator.geometry import Window, image_ranks, maps_on_npu
 from npusim.kernels.operator.operands import (
     by_type,
@@ -30,7 +28,12 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count, Pair
-from npusim.kernels.operator.rescale import convolution_multipliers, moved_in_32_bits, sound_scales
+from npusim.kernels.operator.rescale import (
+    activation_in_32_bits,
+    convolution_multipliers,
+    moved_in_32_bits,
+    sound_scales,
+)
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
 from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, groups
 

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import Int32Array, Int64Array, Rounding, requantise
-from npusim.isa.base.tensor import SIZE_ONLY, Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import SIZE_ONLY, Array, Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.stage import accumulator_bits
-from npusim.kernels.operator.activation import act_range, limited
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Rule, Values, need
 from npusim.kernels.operator.parameters import Activated
+from npusim.kernels.operator.rescale import act_range, limited
 
 IFM, WEIGHTS, BIAS = 0, 1, 2
 

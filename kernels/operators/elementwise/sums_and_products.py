@@ -27,7 +27,6 @@ from npusim.kernels.lowering.float_codes import (
 )
 from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import broadcast, operands, rules
-from npusim.kernels.operator.activation import act_range
 from npusim.kernels.operator.broadcast import Combine, of_numbers
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fused import fused_product, fused_sum, in_32_bits, only_codes
@@ -45,6 +44,7 @@ from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operator.rescale import (
     SQUARE_LEFT_SHIFT,
     Multiplier,
+    act_range,
     div_multiplier,
     moved_in_32_bits,
     mul_multiplier,

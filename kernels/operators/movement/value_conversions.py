@@ -10,8 +10,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Quantization, TensorType, Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.elementwise import MOST_PARTS
 from npusim.kernels.lowering.float_codes import table_lowering
@@ -20,9 +19,8 @@ from npusim.kernels.lowering.vector import int16_passes, lower_quantize, lower_t
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import dynamic_range, parameters, rules
 from npusim.kernels.operator.axes import Reduction
-from npusim.kernels.operator.element_types import fits
+from npusim.kernels.operator.element_types import by_element, codes_of_results, fits, reals_of_codes
 from npusim.kernels.operator.expansion import Expansion
-from npusim.kernels.operator.in_reals import by_element, codes_of_results, reals_of_codes
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.rows import UnitLength
 from npusim.kernels.lowering.rows import row_work, rows_at_once
 from npusim.kernels.lowering.vector import signed
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.activation import limited
 from npusim.kernels.operator.axes import Along, an_axis, ascending_axes, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
@@ -36,7 +34,7 @@ from npusim.kernels.operator.operands import (
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Activated, Size, Sizes
 from npusim.kernels.operator.real_steps import RealSteps
-from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operator.rescale import limited, sound_scales
 
 SMALLEST_NORM = np.float32(1e-6)
 

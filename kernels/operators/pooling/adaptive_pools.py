@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import IntArray, clamp, rounding_divide
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.adaptive import Runs, lower_adaptive_pool, lower_real_adaptive_pool, runs
 from npusim.kernels.lowering.real import on_real_lanes
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.activation import act_range, activation_in_32_bits, limited
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import image_ranks, maps_on_npu
 from npusim.kernels.operator.operands import by_type, elementwise, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import ROOM, Call, Lowering, Operator, Rule, Shapes, Values, need
 from npusim.kernels.operator.parameters import Activated, Pair
-from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operator.rescale import act_range, activation_in_32_bits, limited, sound_scales
 from npusim.kernels.operators.pooling.window_pools import (
     RULES,
     Pooling,

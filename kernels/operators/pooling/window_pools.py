@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import IntArray, clamp, rounding_divide
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.float_codes import (
     float32_rescale,
@@ -23,8 +22,7 @@ from npusim.kernels.lowering.real import lower_real_pool, on_real_lanes
 from npusim.kernels.lowering.vector import int16_passes, lower_average_pool, lower_max_pool
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.activation import act_range, activation_in_32_bits, limited
-from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.element_types import alike, reals_of_codes
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.fused import fused_average, in_32_bits, only_codes
 from npusim.kernels.operator.geometry import (
@@ -37,7 +35,6 @@ from npusim.kernels.operator.geometry import (
 from npusim.kernels.operator.geometry import (
     limited as sizes_limited,
 )
-from npusim.kernels.operator.in_reals import reals_of_codes
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -62,7 +59,7 @@ from npusim.kernels.operator.operator import (
     need,
 )
 from npusim.kernels.operator.parameters import NO_BORDERS, Border, Borders, Pair
-from npusim.kernels.operator.rescale import sound_scales
+from npusim.kernels.operator.rescale import act_range, activation_in_32_bits, limited, sound_scales
 from npusim.kernels.operators.movement.padding import PadParameters
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion

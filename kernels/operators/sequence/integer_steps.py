@@ -8,8 +8,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array, TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, TensorType, Workload
 from npusim.kernels.lowering.cell import (
     StageParameters,
     block_of,

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.isa.base.elements import element
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.tensor import TensorType, element
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.operator.activation import REAL_RANGES
-from npusim.kernels.operator.in_reals import codes_of_results
+from npusim.kernels.operator.element_types import codes_of_results
+from npusim.kernels.operator.rescale import REAL_RANGES
 
 
 class Limits(NamedTuple):

@@ -12,9 +12,9 @@ import numpy as np
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
-from npusim.kernels.graph.call import call_of
+from npusim.kernels.graph.graph import call_of
 from npusim.kernels.graph.taking import takes
-from npusim.kernels.operator.in_reals import reals_of_codes
+from npusim.kernels.operator.element_types import reals_of_codes
 from npusim.kernels.table import operator
 
 MOST_MADE = 1 << 26

@@ -10,7 +10,7 @@ from typing import Any
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import quoted
 
 STANDARD = ""
 """The domain of ONNX's own operations; "ai.onnx" is another name for it."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from npusim.frontends.nn_hal.checked import Bytes
 from npusim.frontends.nn_hal.fault import Fault
-from npusim.isa.base.printable import replaced
+from npusim.isa.base.errors import replaced
 
 Enumeration = TypeVar("Enumeration", bound=IntEnum)
 Value = TypeVar("Value")

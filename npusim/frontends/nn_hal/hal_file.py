@@ -37,8 +37,7 @@ from npusim.frontends.nn_hal.structs import (
 )
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, ProgramError
-from npusim.isa.base.plain_json import from_json, to_json
-from npusim.isa.base.plain_values import shown
+from npusim.isa.base.plain_values import from_json, shown, to_json
 from npusim.isa.base.sections import Sections
 
 MAGIC = b"\x89HAL\r\n\x1a\n"

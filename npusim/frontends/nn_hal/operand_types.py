@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npusim.frontends.nn_hal.enumerations import OperandType
-from npusim.isa.base.elements import element
+from npusim.isa.base.tensor import element
 
 
 @dataclass(frozen=True, slots=True)
 class TypeRow:
     """One operand type.
 
-    element:     its element type in `npusim.isa.base.elements`; None if no operation reads such operands.
+    element:     its element type in `npusim.isa.base.tensor`; None if no operation reads such operands.
     tensor:      whether it has dimensions.
     scaling:     the meaning of `scale`: one scale, an optional one (of a bias), one per channel, or none.
     zero_points: the smallest and largest zero point.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from npusim.frontends.nnadapter import operation_table
 from npusim.frontends.nnadapter.operand import Operand, Operation
-from npusim.isa.base.printable import printable
+from npusim.isa.base.errors import printable
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.control import body_names
 from npusim.kernels.graph.graph import UNRANKED, Graph, Node

@@ -14,7 +14,7 @@ from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.frontends.nnadapter.operation_arguments import Bound
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row, plain
 from npusim.kernels.graph.builder import unshaped
-from npusim.kernels.operator.activation import REAL_RANGES
+from npusim.kernels.operator.rescale import REAL_RANGES
 
 # Functions of one tensor
 

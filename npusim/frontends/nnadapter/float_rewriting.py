@@ -8,7 +8,7 @@ from typing import Any
 
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.graph import Graph, Node, Tensor
-from npusim.kernels.operator.in_reals import reals_of_codes
+from npusim.kernels.operator.element_types import reals_of_codes
 from npusim.kernels.table import operator
 
 _CONVERTERS = ("quantize", "dequantize")

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from npusim.frontends.nnadapter.nnadapter_codes import ResultCode
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.printable import replaced
+from npusim.isa.base.errors import NpusimError, replaced
 
 LONGEST_VALUE = 80
 """Maximum number of characters of a value that a message quotes."""

@@ -19,8 +19,8 @@ from npusim.frontends.onnx.onnx_tensors import array_of, dense, line
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array
+from npusim.kernels.graph.graph import quoted
 from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
-from npusim.kernels.graph.names import quoted
 
 OLDEST_OPSET = 7
 """The oldest version of ONNX's own operations that is read; before it, some names had other meanings."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from npusim.frontends.onnx.onnx_tensors import line
 from npusim.isa.base.errors import FormatError
+from npusim.kernels.graph.graph import quoted
 from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
-from npusim.kernels.graph.names import quoted
 
 _MOST_NESTED = 128
 """Maximum depth of functions that call each other."""

@@ -23,7 +23,7 @@ from npusim.frontends.paddle.written_out import FACTORS, WHOLE, WRITTEN_OUT, Ope
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import quoted
 
 _CONTROL = ("while", "conditional_block", "conditional_block_infer", "recurrent", "pylayer")
 

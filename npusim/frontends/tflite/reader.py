@@ -28,9 +28,8 @@ from npusim.kernels.graph import folding
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.control import body_names, shown
-from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph
+from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, quoted
 from npusim.kernels.graph.inference import fits
-from npusim.kernels.graph.names import quoted
 from npusim.kernels.operator.parameters import NONE, Parameters, Unchecked
 from npusim.kernels.operator.registered import custom
 from npusim.kernels.table import known, operator

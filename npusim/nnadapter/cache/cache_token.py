@@ -12,8 +12,7 @@ import numpy as np
 from npusim.frontends.nnadapter.model_building import Model
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operation_graphs import GraphNetwork
-from npusim.isa.base.plain_json import to_json
-from npusim.isa.base.plain_values import printable
+from npusim.isa.base.plain_values import printable, to_json
 from npusim.isa.base.tensor import SIZE_ONLY, Data, TensorType
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware

@@ -17,8 +17,7 @@ import numpy as np
 from npusim.frontends.nnadapter.nnadapter_codes import Layout, Lifetime, Precision
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import ProgramError
-from npusim.isa.base.plain_json import from_json, to_json
-from npusim.isa.base.plain_values import Between, Misfit, shown
+from npusim.isa.base.plain_values import Between, Misfit, from_json, shown, to_json
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.program.record import codec
 from npusim.kernels.graph.inference import fits

@@ -20,8 +20,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
     faults_as,
     said,
 )
-from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.nearest import nearest
+from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.base.plain_values import printable
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware

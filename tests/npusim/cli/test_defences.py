@@ -29,7 +29,7 @@ import npusim
 from npusim import models
 from npusim.cli.app import COMMANDS as COMMAND_LIST
 from npusim.cli.app import app, load
-from npusim.isa.base.printable import visible
+from npusim.isa.base.errors import visible
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.text import assembly
 from npusim.models.writer import ModelWriter

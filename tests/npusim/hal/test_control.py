@@ -12,8 +12,7 @@ import pytest
 import npusim.hal as hal
 from npusim.hal import ErrorStatus, HalVersion, OperandLifeTime, OperandType, OperationType
 from npusim.hal.launches import look
-from npusim.isa.base.placement import Placement
-from npusim.isa.base.tensor import TensorType
+from npusim.isa.base.tensor import Placement, TensorType
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.program.executable import Executable, If, Place, link
 from npusim.machine.system import execute

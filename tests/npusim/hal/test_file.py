@@ -15,7 +15,7 @@ import npusim
 import npusim.hal as hal
 from npusim.frontends.nn_hal.hal_file import MAGIC, loads
 from npusim.isa.base.errors import FormatError, NpusimError
-from npusim.isa.base.plain_json import to_json
+from npusim.isa.base.plain_values import to_json
 from npusim.isa.base.sections import Sections
 
 from ...damage import DAMAGES, Damage

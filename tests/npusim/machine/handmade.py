@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.isa.base.placement import HostCall, Placement
-from npusim.isa.base.tensor import TensorType
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import HostCall, Placement, TensorType, Workload
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import UNIT_NAMES, Unit

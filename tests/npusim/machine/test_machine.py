@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from npusim.isa.base.errors import ProgramError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.context import Context
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.interpreter import interpret

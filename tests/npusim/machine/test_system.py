@@ -13,9 +13,7 @@ import pytest
 
 import npusim
 from npusim.isa.base.errors import ProgramError, SimulationError
-from npusim.isa.base.placement import Placement
-from npusim.isa.base.tensor import Array
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Array, Placement, Workload
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space

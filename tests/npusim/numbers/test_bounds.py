@@ -9,10 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npusim.isa.base.workload import Workload
-from npusim.isa.instructions.context import Context
+from npusim.isa.base.tensor import Workload
 from npusim.isa.instructions.dma import Copy
-from npusim.isa.instructions.instruction import Instruction
+from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Layer, MemoryImage
 from npusim.numbers.bounds import LowerBound, compulsory_bytes, needed_cycles

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import npusim
 from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.workload import Workload
+from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.program.executable import Executable, Launch, Transfer
 from npusim.machine.job import Run

@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.graph import Graph, Node, Tensor
-from npusim.kernels.operator.in_reals import reals_of_codes
+from npusim.kernels.operator.element_types import reals_of_codes
 
 _BIAS = 2
 

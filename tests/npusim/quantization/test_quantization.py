@@ -22,7 +22,7 @@ from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.reference import evaluate
-from npusim.kernels.operator.in_reals import reals_of_codes
+from npusim.kernels.operator.element_types import reals_of_codes
 from npusim.kernels.table import operator
 from npusim.quantization.loss import losses
 from npusim.quantization.quantization import ACTIVATIONS, SCHEMES, Scheme, quantize

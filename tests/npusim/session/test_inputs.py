@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.placement import Placement
-from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.base.tensor import Placement, Quantization, TensorType
 from npusim.session import inputs
 
 IMAGE = Placement("image", TensorType("uint8", (1, 2, 3), Quantization((0.5,), (128,))), 0)

@@ -22,8 +22,7 @@ from npusim.frontends.rewriting import rewritten
 from npusim.frontends.sameness import check_same
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Graph, Node, quoted
 
 
 def written(graph: Graph) -> bytes:

@@ -15,9 +15,7 @@ from npusim.frontends.nn_hal.operations.signatures import TENSORS, Slot, form
 from npusim.frontends.nn_hal.structs import DataLocation, Model, Operand, Operation, SymmPerChannelQuantParams
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Graph, Node, call_of, quoted
 
 VERSION = HalVersion.AIDL_V3
 _ALIGNMENT = 4

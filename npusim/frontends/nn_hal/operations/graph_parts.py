@@ -27,8 +27,7 @@ from npusim.frontends.nn_hal.operations.named_arguments import (
 )
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import UNRANKED, Node
+from npusim.kernels.graph.graph import UNRANKED, Node, call_of
 from npusim.kernels.graph.inference import fits
 from npusim.kernels.table import operator
 

@@ -15,8 +15,7 @@ import numpy as np
 from npusim.frontends.inexpressible import for_every_node
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.graph.names import unique
+from npusim.kernels.graph.graph import Graph, Node, unique
 
 OPSET = 21
 """The first version that has 16-bit quantized values."""

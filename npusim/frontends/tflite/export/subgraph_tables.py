@@ -13,9 +13,7 @@ from npusim.frontends.tflite.operators import DECIDING, OPERATORS, Deciding, Tra
 from npusim.frontends.tflite.versions import version
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
-from npusim.kernels.graph.call import call_of
-from npusim.kernels.graph.graph import Graph, Node, Origin
-from npusim.kernels.graph.names import quoted
+from npusim.kernels.graph.graph import Graph, Node, Origin, call_of, quoted
 from npusim.kernels.table import operator
 
 _ABSENT = -1
