@@ -154,13 +154,13 @@ def _schemes() -> list[str]:
 _OPERATORS = """\
 # Operators
 
-<!-- Written by docs/generate.py from the rows of the operators and of the doors. Change those, then `make docs`. -->
+<!-- Written by docs/generate.py from the rows of operators and front ends. Change those, then `make docs`. -->
 
-Element types are those of the first operand. An operator runs on the NPU where the conditions below hold, which are the
-messages that reports give for those that the host runs; `npusim ops OP` prints them. On the host every type that is
-listed is computed and timed. Reals run on the NPU where the hardware has lanes (`vector.float16_lanes`,
-`vector.float32_lanes`) and columns (`mac_array.float16_columns`, `mac_array.float32_columns`) for them, int16 values
-where it passes over them (`vector.int16_passes`, `mac_array.int16_passes`).
+Element types are those of the first operand. An operator runs on the NPU if the conditions below hold. Reports name the
+failed condition of each operator that the host runs, and `npusim ops OP` prints all of them. The host computes every
+listed type, and its time is counted. Float values need float lanes (`vector.float16_lanes`, `vector.float32_lanes`) and
+float columns (`mac_array.float16_columns`, `mac_array.float32_columns`) in the hardware to run on the NPU, int16 values
+`vector.int16_passes` and `mac_array.int16_passes` above 0.
 
 """
 
@@ -176,23 +176,23 @@ def hardware_page() -> str:
 _INTRODUCTION = """\
 # Hardware files
 
-<!-- Written by docs/generate.py from npusim/isa/hardware.py and the presets. Change those, then `make docs`. -->
+<!-- Written by docs/generate.py from isa/hardware/hardware.py and the presets. Change those, then `make docs`. -->
 
-A hardware file is TOML. `extends` names a preset, or another file relative to this one, and every key that the
-file leaves out keeps the value from there; without `extends` it keeps the default below. `npusim hw check FILE`
-lists every fault of a file at once, `npusim hw show NAME` prints a preset or a file with all its values.
-A key that the machine does not read is a fault if it is given, in a file, with `--set` or in Python, and the message
-names the keys that count instead; *read by* in the tables says which machines read it. What a file inherits from a
-machine of another kind is left out, so a file may change `mac_array.kind` alone.
-Rules between keys (banks divide the scratchpad, a DRAM row holds a burst, accumulators suffice for the
-columns, ...) are checked too and reported with the key that breaks them.
+A hardware file is TOML. `extends` names a preset, or another file relative to this one. A key that the file leaves out
+keeps the value from there; without `extends` it keeps the default below. `npusim hw check FILE` lists every fault of a
+file at once. `npusim hw show NAME` prints a preset or a file with all its values. A key that the machine does not read
+is a fault if it is given in a file, with `--set` or in Python. The message names the keys that the machine reads
+instead, and *read by* in the tables says which machines read a key. Keys that a file inherits from a machine with
+another MAC engine type are left out, so a file may change `mac_array.kind` alone. Rules between keys (banks divide the
+scratchpad, a DRAM row holds a burst, accumulators suffice for the columns, ...) are checked too and reported with the
+key that breaks them.
 
 Latency and energy are shown with what is known of their error. Presets that are named after chips were compared with
-them ([silicon.md](silicon.md)); that holds for whoever has all keys of such a preset, whatever the file is called. A
-file that extends one and changes a key, `--set` and the points of a study describe another machine: "based on
-ethos-u55-128, 2 keys changed: error not known". Only a value between those that rows of the preset were simulated with
-keeps the claim, such as `mac_array.weight_bits` from 5 to 7 of `gap9`. `edge-*` and `mobile-*` are idealised arrays,
-which no chip is.
+these chips ([silicon.md](silicon.md)). The error holds for every file that has all keys of such a preset, whatever its
+name is. A file that extends one and changes a key, `--set` and the points of a study describe another machine: "based
+on ethos-u55-128, 2 keys changed: error not known". The error still holds for a value within the range with which rows
+of the preset were simulated, such as `mac_array.weight_bits` from 5 to 7 of `gap9`. `edge-*` and `mobile-*` are
+idealised arrays and no chips.
 """
 
 _PRESETS = (
@@ -292,12 +292,12 @@ def _rooms() -> Iterator[str]:
     from tests.test_rooms import ROOMS
 
     yield from _table(
-        ("room", "holds", "stands on"),
+        ("package", "holds", "imports from"),
         [
             (
                 f"`{room.removeprefix('npusim.')}`",
                 purpose(room),
-                ", ".join(lower.removeprefix("npusim.") for lower in below) or "nothing of ours",
+                ", ".join(lower.removeprefix("npusim.") for lower in below) or "no other package",
             )
             for room, below in ROOMS.items()
         ],
@@ -389,11 +389,11 @@ _STATEMENTS = """\
 
 <!-- Written by docs/generate.py from tests/statements. Change those, then `make docs`. -->
 
-npusim implements five texts. What each of them says is listed here in our words: the place in the text, the statement,
-the rule that keeps it, and the tests that would fail without it. Rules are those of [hal.md](hal.md#rules) and
-[nnef.md](nnef.md#rules), names of operations and functions as the text has them, or places in the code, below `npusim`.
-Tests are below `tests`; a word in brackets picks the cases of a test that begin with it. Where npusim departs from the
-NN HAL, and why, stands in [hal.md](hal.md#departures).
+npusim implements five texts. This page lists the statements of each text in our words: the place in the text, the
+statement, the rule that implements it, and the tests that would fail without it. Rules are those of
+[hal.md](hal.md#rules) and [nnef.md](nnef.md#rules), names of operations and functions as in the text, or places in the
+code, below `npusim`. Tests are below `tests`; a word in brackets selects the cases of a test that begin with it.
+[hal.md](hal.md#departures) lists where npusim departs from the NN HAL, and why.
 
 """
 
@@ -496,7 +496,7 @@ def with_functions(text: str) -> str:
     ]
     keys = [(f"`{PARTITION}`", "how models are cut: order, cost or single")]
     keys += [(f"`NPUSIM_{row.name}`", row.means) for row in KEYS]
-    text = _with_part(text, "functions", _table(("function", "what it is for", "rule"), functions))
+    text = _with_part(text, "functions", _table(("function", "what it does", "rule"), functions))
     return _with_part(text, "properties", _table(("key", "value"), keys))
 
 

@@ -186,7 +186,7 @@ def test_imports_keep_to_the_table(module: str) -> None:
             continue
         assert name in FILES or name == "npusim", f"{file}:{line}: there is no module {name}"
         assert room(name) == own or room(name) in allowed, (
-            f"{file}:{line}: {own} stands on {', '.join(ROOMS[own]) or 'nothing of ours'}, not on {room(name)}"
+            f"{file}:{line}: {own} stands on {', '.join(ROOMS[own]) or 'no other package'}, not on {room(name)}"
         )
 
 
