@@ -1,9 +1,9 @@
 """The activity of the machine in every interval of a run, and the cause of intervals without computation.
 
-A run is cut wherever an instruction moves on (dispatched, first of its queue, ready, started, set up, ended) or the
-DRAM port changes hands; between two cuts nothing changes. Each stretch has an owner (`timeline.owners`), a
-`Doing`, and per kind of resource the layer that it works for. All of it is numpy over stretches.
-Why a stall lasts is found by following who waits for whom (`npusim.numbers.bounds`).
+A run is cut wherever an instruction changes its state (dispatched, first of its queue, ready, started, set up, ended)
+or the DRAM port passes to another requester. Between two cuts nothing changes. Each interval has an owner
+(`timeline.owners`), a `Doing`, and for each resource the layer that it works for. All functions are numpy over
+intervals. The cause of a stall is found by following which unit waits for which (`npusim.numbers.bounds`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from npusim.numbers.timeline import Owners, Times, distinct, owners
 
 _STALL = -1
 _ELSEWHERE = -2
-"""In place of a unit and an instruction: those of another core."""
+"""Number that stands for a unit or an instruction of another core."""
 _BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in MOVING} | {
     INSTRUCTION_FETCH: int(Unit.FRONT_END),
     OTHER_CORE: _ELSEWHERE,
@@ -47,8 +47,10 @@ _FIRST = len(COMPUTING)
 
 
 class Doing(IntEnum):
-    """What happens in a stretch in which nothing computes. Numbers below stand for the kinds of units that compute, in
-    the order of `COMPUTING`; `CAUSE_OF` has the cause of each number.
+    """The state of the machine in an interval in which nothing computes.
+
+    Smaller numbers stand for the types of computing units at work, in the order of `COMPUTING`. `CAUSE_OF` has the
+    cause of each number.
     """
 
     MOVES = _FIRST
@@ -65,13 +67,14 @@ class Doing(IntEnum):
 
 _WORKS = [kind.works.name for kind in (*COMPUTING, Unit.DMA0.kind) if kind.works]
 CAUSE_OF = (*_WORKS, *(cause.name for cause in (*STALLS, *ENDS)))
-"""The cause that stands for a stretch of the run in which what sets the bound does not work, by its `Doing`."""
+"""By `Doing`, the cause of lost cycles of an interval in which the resource that sets the bound does not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortUse:
-    """The transfers at a port, in order: when, for which instruction (-1: fetch, -2: one of another core), by
-    whom, how much.
+    """The transfers at a memory's port in order, as columns: cycles, instruction, requester, and bytes.
+
+    The instruction is -1 for instruction fetch, and -2 for an instruction of another core.
     """
 
     started: Times
@@ -83,14 +86,14 @@ class PortUse:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The stretches of a run.
+    """The intervals of a run between two changes of state.
 
-    cycles:  length of each, int64 [n]; they add up to the run.
-    layer:   the layer that owns it, int64 [n].
+    cycles:  length of each interval, int64 [n]; they add up to the run.
+    layer:   layer that owns it, int64 [n].
     doing:   `Doing`, int8 [n].
-    serves:  int64 [resources, n], per resource (`RESOURCES`) the layer it works for, -1 while it rests.
-    delayed: int64 [n], the layer whose transfer waits while instruction fetch has the port; -1 for none.
-    port:    the transfers at the port of the memory `space`, the busiest one (`npusim.numbers.bounds`).
+    serves:  for each resource (`RESOURCES`) the layer that it works for, -1 while it is idle; int64 [resources, n].
+    delayed: layer whose transfer waits while instruction fetch occupies the port, -1 for none; int64 [n].
+    port:    transfers at the port of the memory `space`, the busiest one (`npusim.numbers.bounds`).
     """
 
     cycles: Times
@@ -105,7 +108,7 @@ class Activity:
 def activity(
     program: Program, execution: Execution, instructions: Sequence[Instruction], costs: Sequence[Cost]
 ) -> Activity:
-    """The stretches of a run; instructions and costs are those of the program."""
+    """Return the intervals of a run. instructions, costs: those of the program, in its order."""
     trace = execution.trace
     owned = owners(program, trace, execution.cycles)
     space = busiest_port(program, costs)
@@ -144,7 +147,7 @@ def activity(
 
 
 def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) -> Times:
-    """The layer that the units of a resource work for, -1 while all of them rest."""
+    """Return the layer that the units of a resource work for, -1 while all of them are idle."""
     found = np.full(len(waiting.cycles), NOBODY, np.int64)
     for unit in PRODUCERS:
         if unit.kind.resource is resource:
@@ -153,7 +156,7 @@ def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) 
 
 
 def port_use(trace: Trace, space: Space) -> PortUse:
-    """The transfers at the port of a memory as columns; each belongs to the instruction that its requester works on."""
+    """Return the transfers at a memory's port. Each belongs to the instruction that its requester works on."""
     columns = [
         (t.start_cycle, t.end_cycle, _BY_NAME[t.requester], t.size_bytes)
         for t in trace.transfers
@@ -171,7 +174,7 @@ def port_use(trace: Trace, space: Space) -> PortUse:
 
 
 def transfer_kinds(program: Program, costs: Sequence[Cost]) -> NDArray[np.int8]:
-    """Per instruction the `Doing` of waiting for it: weights, feature map, or a copy inside the scratchpad."""
+    """Return for each instruction the `Doing` of a wait for it: weights, feature map, or copy in the scratchpad."""
 
     def kind(cost: Cost) -> Doing:
         if any(program.is_constant(region.space, region.address) for region, write in cost.dram if not write):
@@ -182,7 +185,7 @@ def transfer_kinds(program: Program, costs: Sequence[Cost]) -> NDArray[np.int8]:
 
 
 def _bounds(owned: Owners, trace: Trace, port: PortUse, setup_end: Times) -> Times:
-    """All cuts from 0 to the end of the run."""
+    """Return the cycles at which the run is cut, from 0 to its end."""
     moves_on = (trace.dispatched, trace.at_head, trace.ready, trace.started, setup_end, trace.ended)
     cuts = distinct(np.concatenate((owned.bounds, *moves_on, port.started, port.ended)))
     inside: Times = cuts[(cuts >= 0) & (cuts <= owned.bounds[-1])]
@@ -198,14 +201,14 @@ def _latest(started: Times, ended: Times, begins: Times) -> Times:
 
 
 def _last_byte(port: PortUse, instructions: int) -> Times:
-    """When the last byte of each instruction has passed the DRAM port; 0 without traffic."""
+    """Return the cycle at which the last byte of each instruction has passed the DRAM port; 0 without traffic."""
     last = np.zeros(instructions, np.int64)
     np.maximum.at(last, port.instruction[port.instruction >= 0], port.ended[port.instruction >= 0])
     return last
 
 
 def _doing(trace: Trace, owner: Times, at_work: Flags, begins: Times) -> NDArray[np.int8]:
-    """What is done in each stretch, without the reasons of stalls between the first computation and the last."""
+    """Return the `Doing` of each interval, without the causes of stalls between first and last computation."""
     doing = np.full(len(begins), _STALL, np.int8)
     if not at_work.any():
         doing[:] = Doing.START_UP
@@ -221,19 +224,19 @@ def _doing(trace: Trace, owner: Times, at_work: Flags, begins: Times) -> NDArray
 
 
 class _Asking(NamedTuple):
-    """When each instruction starts, and from when to when it has or wants the DRAM port, int64 [instructions]."""
+    """The start of each instruction, and the cycles from and to which it uses or requests the DRAM port, int64 [n]."""
 
     started: Times
     setup_end: Times
     last_byte: Times
 
     def at(self, instruction: Times, cycles: Times) -> Flags:
-        """Return whether instructions ask for the port at the cycles."""
+        """Return whether instructions request the port at given cycles."""
         return (cycles >= self.setup_end[instruction]) & (cycles < self.last_byte[instruction])
 
 
 def _at_other_ports(costs: Sequence[Cost], space: Space) -> Flags:
-    """Per instruction whether all that it streams passes ports of other memories."""
+    """Return for each instruction whether all bytes that it streams pass ports of other memories."""
     return np.array([bool(cost.dram) and all(r.space != space for r, _ in cost.dram) for cost in costs], bool)
 
 
@@ -245,7 +248,7 @@ def _why(
     kinds: NDArray[np.int8],
     elsewhere: Flags,
 ) -> NDArray[np.int8]:
-    """Why stalls last whose chains of waiting end at instructions `culprit` (-1: at the front end)."""
+    """Return the `Doing` of stalls whose chain of waiting ends at an instruction `culprit` (-1: at the front end)."""
     behind_another = asks.at(culprit, begins) & (serving != NOBODY)
     on_the_way = np.where(behind_another, Doing.STALL_CONTENTION, Doing.STALL_DMA)
     known = (culprit == serving) | (kinds[culprit] == Doing.MOVES) | elsewhere[culprit]

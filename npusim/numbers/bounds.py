@@ -1,6 +1,6 @@
 """The lower bound: the cycles that no schedule of a program's work can beat on its hardware.
 
-It is the largest of four times, each as if its resource were alone and never waited:
+It is the largest of four times. Each assumes that one resource works alone and never waits:
 
     mac     multiply-accumulates / multipliers of the array
     vector  work of the vector unit / its lanes; work is elements times the cycles of the function per element
@@ -9,8 +9,8 @@ It is the largest of four times, each as if its resource were alone and never wa
             Where there are several memories behind ports, those of the one whose port needs longest for the network
     host    cycles of the operators that the host runs
 
-The bound of a network takes the sums over its layers, so it is at most the sum of theirs. Operators that move
-bytes inside the scratchpad or do nothing have no bound: 0, set by "none".
+The bound of a network uses sums over its layers, so it is at most the sum of the layers' bounds. Operators that move
+bytes inside the scratchpad, or that do nothing, have a bound of 0, set by "none".
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LowerBound:
 
     @property
     def cycles(self) -> int:
-        """The bound: the largest of the cycles."""
+        """The lower bound in cycles, which is the largest over the resources."""
         return max(self.by_resource.values())
 
     @property
@@ -68,7 +68,7 @@ class LowerBound:
 
 
 def busiest_port(program: Program, costs: Sequence[Cost]) -> Space:
-    """The memory whose port needs longest for the compulsory bytes of a whole program; of several, the first."""
+    """Return the memory whose port needs longest for the compulsory bytes of a program; the first one of a tie."""
     spaces = program.hardware.outer_spaces
     if len(spaces) == 1:
         return spaces[0]
@@ -77,7 +77,7 @@ def busiest_port(program: Program, costs: Sequence[Cost]) -> Space:
 
 
 def compulsory_bytes(program: Program, costs: Sequence[Cost], space: Space = Space.DRAM) -> Amounts:
-    """Per layer, int64 [layers], the bytes that the bound counts at the port of a memory; see the module."""
+    """Return the compulsory bytes of each layer at the port of a memory, int64 [layers], as the module defines them."""
     constants, inputs, outputs = (
         [(place.address, place.end) for place in places if place.space == space]
         for places in (program.images, program.inputs, program.outputs)
@@ -93,7 +93,10 @@ def compulsory_bytes(program: Program, costs: Sequence[Cost], space: Space = Spa
 
 
 def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amounts:
-    """Per layer, the bytes of its regions that no region before touches; regions in order, with their layer."""
+    """Return for each layer the bytes of its regions that no earlier region touches.
+
+    regions: in program order, each with its layer.
+    """
     if not regions:
         return np.zeros(layers, np.int64)
     starts = [_runs(region) for region, _ in regions]
@@ -105,7 +108,7 @@ def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amount
     low, high = np.searchsorted(edges, begins), np.searchsorted(edges, ends)
     cells = np.repeat(high - np.cumsum(high - low), high - low) + np.arange((high - low).sum())
     first = np.full(len(edges), -1)
-    # The last of several values for a place stays; backwards that is the first to touch it.
+    # Of several assignments to a place the last one stays, so assigning backwards leaves the first region to touch it.
     first[cells[::-1]] = np.repeat(owner, high - low)[::-1]
     touched = np.flatnonzero(first[:-1] >= 0)
     return np.bincount(first[touched], np.diff(edges)[touched], layers).astype(np.int64)
@@ -120,7 +123,7 @@ def _runs(region: Region) -> Amounts:
 
 
 def needed_cycles(work: Amounts, resource: str, hardware: Hardware, space: Space = Space.DRAM) -> Amounts:
-    """Cycles that amounts of work need on a resource, rounded up; the port is that of a memory."""
+    """Return the cycles that amounts of work need on a resource, rounded up. space: the memory of the port."""
     per_cycle = RESOURCES[resource].per_cycle(hardware)
     if resource == PORT:
         per_cycle = hardware.peak_bytes_per_cycle(space)
@@ -134,9 +137,9 @@ _NODES = len(Unit)
 
 
 class Needs(NamedTuple):
-    """Per instruction, int64 [instructions]: the unit whose completion it needs last, and when that comes.
+    """For each instruction, int64 [instructions]: the unit that it waits for longest, and the cycle when that ends.
 
-    Without waits the cycle is 0.
+    The cycle is 0 without waits.
     """
 
     unit: Times
@@ -157,13 +160,13 @@ def needs(trace: Trace, instructions: Sequence[Instruction]) -> Needs:
 
 
 class Waiting:
-    """At some cycles: the current instruction of every unit, whether it works, and whom it waits for.
+    """The state of all units at given cycles: current instruction, whether it works, and what it waits for.
 
-    current:   int64 [units, cycles], -1 for a unit that has nothing left to do.
-    ready:     bool [units, cycles], the current instruction is ready or at work: between its waits and its end.
+    current:   int64 [units, cycles], instruction of each unit; -1 for a unit that has nothing left to do.
+    ready:     bool [units, cycles], the current instruction has completed its waits and not ended.
     works:     bool [units, cycles], the current instruction is between its start and its end.
-    waits_for: int64 [units, cycles], the unit to ask next, -1 for none.
-    at_queue:  bool [cycles], the front end stands before a full queue.
+    waits_for: int64 [units, cycles], the unit that it waits for, -1 for none.
+    at_queue:  bool [cycles], the front end waits for room in a full queue.
     """
 
     def __init__(self, trace: Trace, needs: Needs, queue_depth: int, cycles: Times) -> None:
@@ -202,7 +205,7 @@ class Waiting:
         self.waits_for[Unit.FRONT_END] = np.where(self.at_queue, trace.unit[current], asked)
 
     def at(self, positions: Times) -> Waiting:
-        """Return the same for a selection of the cycles."""
+        """Return the state at a selection of the cycles."""
         part = object.__new__(Waiting)
         part.cycles, part.at_queue = self.cycles[positions], self.at_queue[positions]
         part.current, part.ready = self.current[:, positions], self.ready[:, positions]
@@ -211,16 +214,18 @@ class Waiting:
         return part
 
     def layer_at_work(self, unit: Unit, layer_of: NDArray[np.uint32]) -> Times:
-        """The layer that a unit works for at each cycle, -1 while it does not; `layer_of` each instruction."""
+        """Return the layer that a unit works for at each cycle, -1 while it is idle.
+
+        layer_of: the layer of each instruction.
+        """
         layers = np.append(layer_of.astype(np.int64), NOBODY)
         return layers[np.where(self.works[unit], self.current[unit], NOBODY)]
 
     def chase(self, unit: NDArray[np.int8]) -> tuple[Times, Flags]:
-        """The instruction that works, or waits for ports of banks, at the end of each chain from the units `unit`;
-        -1 for the front end.
+        """Follow the chain of waits from each of `unit`, and return the instruction at its end; -1 for the front end.
 
-        Also whether the chain leads past a full queue: what it began with then needs nothing of what it ends
-        with, it only stands behind something that does.
+        The instruction works, or waits for the port of a bank. Also return whether the chain passes a full queue. In
+        that case the first instruction does not depend on the last one, but is queued after one that does.
         """
         column = np.arange(len(self.cycles))
         node, queued = unit.astype(np.int64), np.zeros(len(column), bool)
@@ -235,7 +240,10 @@ class Waiting:
 
 
 def _found_full_queue(trace: Trace, queue_depth: int) -> Flags:
-    """Instructions that entered a queue when the one `queue_depth` before left it: it was full until then."""
+    """Return whether each instruction found its queue full.
+
+    It did if it entered the queue at the cycle in which the instruction `queue_depth` places before left it.
+    """
     found = np.zeros(len(trace.unit), bool)
     for unit in PRODUCERS:
         own = np.flatnonzero(trace.unit == unit)

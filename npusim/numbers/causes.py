@@ -1,4 +1,4 @@
-"""The causes that cycles are lost to: those that rows and units declare, those of the DRAM port, and stalls."""
+"""The causes of lost cycles: those that instruction rows and units declare, those of the DRAM port, and stalls."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _inside(resource: str) -> tuple[Cause, ...]:
 INSIDE: Mapping[str, tuple[Cause, ...]] = MappingProxyType(
     {name: PORT_CAUSES if name == PORT else _inside(name) for name in RESOURCES}
 )
-"""By resource, what is lost inside it: its cycles beyond the bound. The first cause has what rounding leaves."""
+"""By resource, the causes of its busy cycles beyond the lower bound. The first cause takes what rounding leaves."""
 
 
 def _all() -> Iterator[Cause]:
@@ -151,7 +151,8 @@ def _all() -> Iterator[Cause]:
 
 
 CAUSES: Mapping[str, Cause] = MappingProxyType({cause.name: cause for cause in _all()})
-"""What cycles are lost to, in the order of reports. Cyan and pale blue: inside the MAC array; red to yellow: memory;
-purple: queues; grey: beginning and end; light green: gains. None has the colour of a resource that it can stand beside
-in a bar.
+"""The causes of lost cycles by name, in the order of reports.
+
+Their colours: cyan and pale blue inside the MAC array, red to yellow for memory, purple for queues, grey for beginning
+and end, light green for gains. None has the colour of a resource that may be next to it in a bar.
 """

@@ -1,10 +1,9 @@
 """The result of a run on several devices: cores of one system, of different hardware and clocks, one after the other.
 
-Cycles are those of the system's clock, the first core's; a time of another clock is rounded up to it where it stands on
-the time axis, so that whatever is divided adds up to the cycle (`npusim.numbers.stage`). Energy is the sum over the
-launches, each on its own hardware: a device at which no piece is at work is gated, it draws no power; the memories of
-the system stand by in every launch. A boundary is what runs between two pieces: transfers, and what the host hands
-over.
+Cycles are those of the system's clock, which is the first core's. Points in time of another clock are rounded up to it,
+so that parts of the run add up to it exactly (`npusim.numbers.stage`). Energy is the sum over the launches, each on its
+own hardware. A device without a running piece is power-gated and draws no power; the memories of the system are on
+standby during every launch. A boundary is what runs between two pieces: transfers, and handovers by the host.
 """
 
 from __future__ import annotations
@@ -46,15 +45,17 @@ from npusim.numbers.staged import Same, StagedRun, groups, numbered, record
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """The energy of a run along its cycles, in pJ: by component, and all of it."""
+    """The energy of a run accumulated over its cycles, in pJ: by component, and in total."""
 
     by_component: dict[str, timeline.Accumulation]
     whole: timeline.Accumulation
 
 
 def charges(stages: Sequence[Stage], total: int) -> Charges:
-    """Energy of instructions evenly over their cycles, what belongs to none of them and what the hardware draws in any
-    cycle evenly over the launch (`npusim.numbers.power`).
+    """Return the energy of a run over its cycles (`npusim.numbers.power`).
+
+    The energy of an instruction is spread evenly over its cycles. Energy of no instruction, and what the hardware draws
+    in every cycle, is spread evenly over the launch.
     """
     rows: dict[str, list[tuple[timeline.Times, timeline.Times, Amounts]]] = {}
     for stage in stages:
@@ -82,7 +83,7 @@ def _accumulated(
 
 
 def stage_energy(stage: Stage) -> Energy:
-    """The energy of one launch on its hardware."""
+    """Return the energy of one launch on its hardware."""
     program, execution = stage.program, stage.execution
     actions: Counter[str] = Counter()
     for counts in execution.layer_actions:
@@ -93,11 +94,11 @@ def stage_energy(stage: Stage) -> Energy:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DeviceRun(StagedRun):
-    """A run of an executable whose programs are for the devices of one system; `hardware` is the first core's."""
+    """The result of a run on several devices of one system; `hardware` is the first core's."""
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The stretches of layers on one side of a device, in the order in which they run."""
+        """The pieces, which are consecutive layers on one side of a device, in the order in which they run."""
         found: list[Piece] = []
         between: list[Stage] = []
         for stage in self.launches:
@@ -113,7 +114,7 @@ class DeviceRun(StagedRun):
         return tuple(found)
 
     def _pieces_of(self, stage: Stage) -> list[Piece]:
-        """The pieces of one launch."""
+        """Return the pieces of one launch."""
         once = self._alike[id(stage.execution), stage.time]._replace(times=1)
         device = self.devices[stage.device].name
         first = stage.first_layer
@@ -125,11 +126,11 @@ class DeviceRun(StagedRun):
 
     @cached_property
     def _alike(self) -> dict[tuple[int, CoreTime], Same]:
-        """The numbers of launches by their timeline."""
+        """The indices of launches, grouped by their timeline."""
         return {(id(each.stage.execution), each.stage.time): each for group in self._groups for each in group}
 
     def layer_energy_uj(self) -> dict[str, Amounts]:
-        """Energy by component and layer in uJ, float64 [layers] each; all of it adds up to the energy."""
+        """Return the energy by component and layer in uJ, float64 [layers] each; it adds up to the run's energy."""
         found: dict[str, Amounts] = {}
         for stage in self.launches:
             for component, amounts in power.layer_energy_uj(stage.program, stage.execution).items():
@@ -138,14 +139,14 @@ class DeviceRun(StagedRun):
         return found
 
     def power_over_time(self, windows: int = power.WINDOWS) -> PowerOverTime:
-        """Power in `windows` equal windows, fewer if the run has fewer cycles."""
+        """Return the average power in `windows` equal windows, fewer if the run has fewer cycles."""
         edges = power.edges_of(int(self.cycles), windows)
         scale = self.hardware.clock_mhz * 1e-3 / np.maximum(np.diff(edges), 1)  # pJ per cycle * MHz = uW
         grown = self._charges.by_component
         return PowerOverTime(edges, {name: np.diff(each.by(edges)) * scale for name, each in grown.items()})
 
     def moving_power(self, bins: int = power.WINDOWS) -> MovingPower:
-        """Power as charts show it, in `bins` equal bins, fewer if the run has fewer cycles."""
+        """Return the power averaged over a moving window, in `bins` equal bins, fewer if the run has fewer cycles."""
         total = int(self.cycles)
         edges = power.edges_of(total, bins)
         window, scale = power.window_cycles(self.hardware), self.hardware.clock_mhz * 1e-3
@@ -160,7 +161,7 @@ class DeviceRun(StagedRun):
         return charges(self.launches, int(self.cycles))
 
     def scratchpad_use(self) -> timeline.Occupancy:
-        """Bytes of the scratchpad of the device that is at work, in use."""
+        """Return the scratchpad bytes in use over time, of the device at work."""
         cycles, sizes = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
         for stage in self.launches:
             use = timeline.scratchpad_use(stage.program, stage.execution.trace)
@@ -172,14 +173,14 @@ class DeviceRun(StagedRun):
 
     @property
     def tops(self) -> Tops:
-        """Operations per second: of the fastest array, as one device works at a time, and what this run did."""
+        """Peak throughput of the fastest MAC array, because one device works at a time, and throughput of this run."""
         on_array = sum(layer.macs for layer in self.layers if layer.unit == "mac")
         reached = share(2 * on_array, self.latency_ms * 1e9)
         return Tops(max(hardware.tops for _, hardware in self.npus), reached)
 
     @property
     def area(self) -> Area:
-        """All NPUs, the memories that they share and their interfaces once."""
+        """The area of all NPUs in mm2; shared memories and their interfaces count once."""
         parts = dict(area(self.hardware).by_component)
         once = {f"{name}_interface" for name in ("dram", *(each.name for each in self.hardware.memory))}
         once |= {each.name for each in self.hardware.memory}
@@ -192,7 +193,7 @@ class DeviceRun(StagedRun):
 
 
 def _boundary(stages: Sequence[Stage], hardware: Hardware) -> Boundary:
-    """The steps between two pieces."""
+    """Return the boundary made of the steps between two pieces."""
     sizes: dict[str, int] = {}
     for stage in stages:
         for place in _crossing(stage):
@@ -220,7 +221,7 @@ def _crossing(stage: Stage) -> Iterable[Place]:
 
 
 def _busy(stage: Stage, units: Sequence[Unit]) -> int:
-    """Cycles of the run in which at least one of some units works in a stage."""
+    """Return the cycles of the run in which at least one of some units works in a stage."""
     trace = stage.in_run().trace
     mine = np.isin(trace.unit, units)
     return timeline.union_cycles(trace.started[mine], trace.ended[mine])
@@ -233,12 +234,12 @@ def measure_devices(
     wall_s: WallTimes | None = None,
     cpus: Collection[int] = (),
 ) -> RunResult:
-    """Every number about one run of an executable whose cores are devices.
+    """Return the result of a run of an executable whose cores are devices.
 
     devices: name and hardware of each core of the executable, by number; the clock of the first is the system's.
-    cpus:    the numbers of those that are a CPU: the host of the hardware, which stands by while it computes.
+    cpus:    numbers of the devices that are a CPU, the host of their hardware, whose NPU is idle meanwhile.
 
-    One launch of one program on the first device is `npusim.numbers.measure.measure` of it, with the devices.
+    For a single launch on the first device, it is the result of `npusim.numbers.measure.measure` with the devices.
     """
     if not run.parts:
         raise SimulationError(f"{executable.name}: nothing was launched, so there is nothing to measure")
@@ -289,7 +290,7 @@ def measure_devices(
 
 
 def _stages(run: Run) -> tuple[Stage, ...]:
-    """The launches of a run; the wait of a later one for its core is part of it."""
+    """Return the launches of a run. A launch includes the cycles in which it waits for its core."""
     found = []
     for number, part in enumerate(run.parts):
         begin = part.asked_cycle if number else part.start_cycle
@@ -334,13 +335,13 @@ def _devices(
 
 
 def _named(executable: Executable, run: Run) -> dict[str, Array]:
-    """The states that are left, by name."""
+    """Return the final content of the model's states, by name."""
     names = distinct_names([place.tensor for place in executable.states])
     return dict(zip(names, run.states, strict=False))
 
 
 def _power(stages: Sequence[Stage], total: int, hardware: Hardware, energy_uj: float) -> Power:
-    """Average and peak power; no longer window has the higher peak, and none is below the average."""
+    """Return average and peak power. A longer window never has the higher peak; no peak is below the average."""
     if not total:
         return Power(0.0, 0.0, 0.0)
     whole, average = charges(stages, total).whole, energy_uj / hardware.us_of_cycles(total) * 1e3

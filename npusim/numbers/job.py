@@ -1,7 +1,7 @@
 """The result of a run of an executable: outputs, and sums over its launches, program by program.
 
-Launches follow one another, so cycles, energy, bytes and work are sums over them; nothing lies between. Each launch
-has its own timeline: `JobResult.launch` gives it as the result of a run.
+Launches follow one another without gaps, so cycles, energy, bytes and work are sums over them. Each launch has its own
+timeline; `JobResult.launch` returns it as the result of a run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from npusim.numbers.run import SCHEMA_VERSION, DramBytes, RunEnergy, RunResult, 
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """All launches of one program of a run, which may be a transfer or a decision, together.
+    """The sums over all launches of one program, which may be a transfer or a decision.
 
-    cycles, macs: sums; energy_uj: of these launches, in microjoules; dram_bytes: whole bursts.
+    energy_uj:  energy of these launches in microjoules.
+    dram_bytes: traffic at the DRAM port in whole bursts.
     """
 
     name: str
@@ -41,23 +42,22 @@ class ProgramResult:
     dram_bytes: DramBytes
 
     def to_dict(self) -> dict[str, Any]:
-        """The program in the JSON."""
+        """Return the program as in the JSON."""
         return asdict(self) | {"energy_uj": dict(vars(self.energy_uj))}
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """One run of an executable.
+    """The result of one run of an executable, a model with IF or WHILE.
 
-    outputs, states:  by position, and by name; none where no data was executed.
+    outputs, states:  by position, and by name; empty if no data was executed.
     cycles:           from the begin of the first launch to the end of the last one.
-    waiting_cycles:   those of them in which launches waited for cores that others had; 0 alone.
-    latency_ms:       cycles as time.
-    energy_uj:        sum over the launches.
-    macs, dram_bytes: likewise.
-    decisions:        what was decided, in order, by name: 1 or 0 for an IF, its turns for a WHILE that has ended.
-    programs:         in the order in which they first ran.
-    assumed:          whether the decisions were given, as no data was executed.
+    waiting_cycles:   those of them in which launches waited for cores that other runs occupied; 0 for a run alone.
+    latency_ms:       cycles / clock.
+    energy_uj, macs, dram_bytes: sums over the launches.
+    decisions:        by name, in order: 1 or 0 for an IF, the number of iterations for a WHILE that has ended.
+    programs:         sums by program, in the order in which they first ran.
+    assumed:          True if the decisions were given because no data was executed.
     """
 
     outputs: list[Array]
@@ -79,12 +79,12 @@ class JobResult:
 
     @property
     def model(self) -> str:
-        """Name of the model."""
+        """The name of the model."""
         return self.executable.name
 
     @property
     def hardware(self) -> Hardware:
-        """The hardware it ran on."""
+        """The hardware that the programs ran on."""
         return self.executable.hardware
 
     @property
@@ -104,16 +104,16 @@ class JobResult:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader of the model had to say, a line each."""
+        """Remarks of the model's front end, such as simplifications, a line each."""
         return self.executable.notes
 
     def launch(self, number: int) -> RunResult:
-        """A launch, by its number from 0, as the result of a run of its program."""
+        """Return a launch, by its number from 0, as the result of a run of its program."""
         part = self.run.parts[number]
         return measure(part.program, part.execution)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, with the keys of a `RunResult` where they mean the same."""
+        """Return plain values, with the keys of a `RunResult` for numbers of the same meaning."""
         return {
             "schema_version": SCHEMA_VERSION,
             "npusim_version": npusim_version(),
@@ -137,7 +137,7 @@ class JobResult:
 
 
 def measure_job(executable: Executable, run: Run, state_names: Sequence[str] = ()) -> JobResult:
-    """Every number about one run of an executable."""
+    """Return the result of one run of an executable."""
     launches: dict[int, list[Part]] = {}
     for part in run.parts:
         launches.setdefault(id(part.program), []).append(part)

@@ -1,14 +1,14 @@
-"""PerformanceInfo and the capability table of the NN HAL: the driver against the CPU, every cell simulated.
+"""PerformanceInfo and the capability table of the NN HAL: ratios of the driver to the CPU, every cell simulated.
 
-Both ratios are for the same workload and data type, weights resident, one inference, smaller is better:
+Both ratios are for one inference of the same workload and data type, with weights resident. Smaller is better:
 
     execTime   = (NPU time + driver call) / CPU time
     powerUsage = (NPU energy + CPU energy of the call) / CPU energy
 
-DRAM standby and refresh are paid for as long as either side runs, by either side. The driver guide of
-Android names MobileNet v1 and v2 as reference workloads, of 8-bit codes and of reals; cells are geometric means over
-them, or of a small network where the memories have room for neither. Types in which no network computes are measured on
-an operator that takes them. What the NPU lacks the host runs behind the driver call, which gives a ratio above 1.
+Each side pays for DRAM standby and refresh as long as it runs. Android's driver guide names MobileNet v1 and v2 as
+reference workloads, quantized to 8 bits and in floating point. A cell is the geometric mean over them, or of a small
+network if the memories have room for neither. Types in which no network computes are measured on a single operator.
+Operators that the NPU lacks run on the host after the driver call, which gives a ratio above 1.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from npusim.numbers.energy import dram_background_mw
 
 NETWORKS = ("mobilenet_v1", "mobilenet_v2")
 SMALL_NETWORK = "ds_cnn"
-"""For chips that keep their weights: it stands for those that do not fit."""
+"""The network that replaces references whose weights do not fit a chip that keeps weights on chip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A workload that a cell is measured on: a built-in model or the name of an operator, and its element type."""
+    """A workload on which a cell is measured: a built-in model or an operator by name, and its element type."""
 
     name: str
     dtype: str
@@ -47,7 +47,7 @@ HAL_VERSIONS: tuple[HalVersion, ...] = get_args(HalVersion)
 
 @dataclass(frozen=True, slots=True)
 class PerformanceInfo:
-    """The struct of that name in the NN HAL, with its field names: driver / CPU, smaller is better."""
+    """The struct of that name in the NN HAL: ratios of the driver to the CPU; smaller is better."""
 
     execTime: float
     powerUsage: float
@@ -64,9 +64,9 @@ class ReferenceRun:
 
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """A cell of the table: its name in the JSON, its title, and what it is measured on.
+    """The definition of a cell: its name in the JSON, its title, and its reference workloads.
 
-    smaller: what it is measured on where the memories have room for none of the references.
+    smaller: workloads that replace the references if the memories have room for none of them.
     """
 
     name: str
@@ -94,13 +94,15 @@ CELLS: tuple[CellRow, ...] = (
     CellRow("quantized16", "codes of 16 bits", _operator("cast", "uint16")),
 )
 RELAXED, CONTROL_FLOW = "relaxedFloat32toFloat16", "controlFlow"
-"""Cells that come of others, and of a decision."""
+"""The names of two special cells: one follows from others, the other one is measured on IF and WHILE."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperandType:
-    """One tensor or scalar type of the HAL, the cell that an operation with it as first input has, and the version
-    that brought it. No operation has an empty cell's type as its first input, so it is not listed.
+    """A tensor or scalar type of the HAL, its cell, and the HAL version that introduced it.
+
+    The cell is that of operations with the type as first input. If no operation has it there, the cell is empty and the
+    type is not listed.
     """
 
     code: int
@@ -130,7 +132,7 @@ OPERAND_TYPES: tuple[OperandType, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One entry of the table: the value, or None for a type that is not offered, and where it came from."""
+    """An entry of the table: its value, or None for a type that is not offered, and its origin."""
 
     performance: PerformanceInfo | None
     provenance: str
@@ -138,9 +140,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The table of one driver: its cells by name, and how its hardware stands to chips that were measured.
+    """The capability table of a driver: its cells by name, and the known error of its hardware.
 
-    A type that is not offered is left out of `operandPerformance`; the runtime counts it as FLT_MAX.
+    A type that is not offered is left out of `operandPerformance`; the Android runtime counts it as FLT_MAX.
     """
 
     hardware: str
@@ -149,11 +151,11 @@ class Capabilities:
     host: Host
 
     def operand(self, operand_type: OperandType) -> Cell:
-        """The cell of a type as the first input of an operation, which is how the runtime looks it up."""
+        """Return the cell of operations whose first input has this type, which is how the runtime looks it up."""
         return self.cells[operand_type.cell]
 
     def hal(self, version: HalVersion) -> dict[str, Any]:
-        """The Capabilities struct of a HAL version as plain values."""
+        """Return the Capabilities struct of a HAL version as plain values."""
         if version not in HAL_VERSIONS:
             raise NpusimError(f"HAL version {version!r} is not one of {', '.join(HAL_VERSIONS)}")
         float32, quantized8 = _plain(self.cells["float32"]), _plain(self.cells["quantized8"])
@@ -176,7 +178,7 @@ class Capabilities:
         return by_type | {"ifPerformance": control_flow, "whilePerformance": control_flow}
 
     def to_dict(self) -> dict[str, Any]:
-        """Every cell with its provenance, and the struct of every HAL version."""
+        """Return every cell with its provenance, and the struct of every HAL version."""
         return {
             "hardware": self.hardware,
             "agreement": self.standing.to_dict(),
@@ -196,10 +198,10 @@ class Capabilities:
 def performance_info(
     npu_time_us: float, npu_energy_uj: float, workloads: Iterable[Workload], hardware: Hardware
 ) -> PerformanceInfo:
-    """Ratios of one inference to the hardware's host CPU, the driver call included on the NPU's side.
+    """Return the ratios of one inference to the hardware's host CPU, with the driver call on the NPU's side.
 
-    `npu_energy_uj` is the run's total, DRAM standby and host operators included. A network that asks
-    nothing of the CPU is charged the overhead of one operator there.
+    npu_time_us, npu_energy_uj: totals of the run, DRAM standby and host operators included.
+    workloads: work of the network's operators for the CPU. A network without work counts as one operator's overhead.
     """
     cpu_us, cpu_uj = _on_cpu(workloads, hardware)
     call_us, call_uj = _driver_call(hardware)
@@ -207,7 +209,7 @@ def performance_info(
 
 
 def geometric_mean(ratios: Sequence[PerformanceInfo]) -> PerformanceInfo:
-    """Geometric mean of each ratio: halving one workload's time counts the same for fast and slow ones."""
+    """Return the geometric mean of each ratio, in which halving the time counts the same for every workload."""
     if not ratios:
         raise NpusimError("a geometric mean needs at least one workload")
     times = fsum(log(ratio.execTime) for ratio in ratios)
@@ -218,10 +220,10 @@ def geometric_mean(ratios: Sequence[PerformanceInfo]) -> PerformanceInfo:
 def capabilities(
     run: Callable[[Reference], ReferenceRun | None], decision: ReferenceRun, hardware: Hardware
 ) -> Capabilities:
-    """The capability table.
+    """Return the capability table of a hardware.
 
-    run:      simulates a reference workload on this hardware; None where it does not fit.
-    decision: an IF or a turn of a WHILE beside what it decides about.
+    run:      simulates a reference workload on this hardware; returns None if it does not fit.
+    decision: the run of an IF, or of an iteration of a WHILE, without its body.
     """
     how = f"simulated, against {_cpu_words(hardware)}"
     cells: dict[str, Cell] = {}
@@ -249,7 +251,7 @@ def capabilities(
 
 
 def _relaxed(cells: Mapping[str, Cell]) -> Cell:
-    """The faster of both: relaxed computation permits float16 and demands nothing."""
+    """Return the faster of the float32 and float16 cells, because relaxed computation permits both."""
     name = min(("float32", "float16"), key=lambda name: _exec_time(cells[name]))
     return Cell(cells[name].performance, f"computed in {name}, the faster of both: {cells[name].provenance}")
 
@@ -259,7 +261,7 @@ def _exec_time(cell: Cell) -> float:
 
 
 def _on_cpu(workloads: Iterable[Workload], hardware: Hardware) -> tuple[float, float]:
-    """Time in us and energy in uJ of a network on the host CPU."""
+    """Return time in us and energy in uJ of a network on the host CPU."""
     work = list(workloads)
     host = hardware.host
     least_us = cpu_core(host.core).operator_us
@@ -271,7 +273,7 @@ def _on_cpu(workloads: Iterable[Workload], hardware: Hardware) -> tuple[float, f
 
 
 def _driver_call(hardware: Hardware) -> tuple[float, float]:
-    """Time in us and energy in uJ of one call of the driver, one core busy."""
+    """Return time in us and energy in uJ of one driver call, which keeps one core busy."""
     time_us = hardware.host.call_overhead_us
     return time_us, cpu_busy_energy_uj(time_us, hardware.host) + _dram_standby_uj(time_us, hardware)
 
@@ -281,7 +283,10 @@ def _dram_standby_uj(time_us: float, hardware: Hardware) -> float:
 
 
 def _control_flow(decision: ReferenceRun, hardware: Hardware) -> Cell:
-    """IF and WHILE beside their bodies, against the CPU's own look at the condition; the driver call is the model's."""
+    """Return the ratios of IF and WHILE without their bodies, against the CPU's own evaluation of the condition.
+
+    The driver call is left out, because it belongs to the whole model.
+    """
     cpu_us, cpu_uj = _on_cpu(decision.workloads, hardware)
     ratios = PerformanceInfo(decision.npu_time_us / cpu_us, decision.npu_energy_uj / cpu_uj)
     words = f"simulated: {decision.npu_time_us:.4g} us of an IF without its body, against {cpu_us:.4g} us"

@@ -1,6 +1,6 @@
-"""Where and when the energy of a run goes: per component, by layer and over time.
+"""The energy of a run by component, divided by layer and over time.
 
-Both are the energy of `npusim.numbers.energy` divided up; nothing is priced anew, so the parts add up to the run:
+Both divide the energy of `npusim.numbers.energy`, so the parts add up to the run:
 
     by layer    its own actions, its share of the front end's actions by instructions, its share of standing
                 power by the cycles it owns, the host's energy of its instructions
@@ -8,8 +8,8 @@ Both are the energy of `npusim.numbers.energy` divided up; nothing is priced ane
                 the units that cause it, in proportion to their duration and evenly within each; the host's
                 energy over its instruction; the front end's over the run; standing power is drawn throughout
 
-Power has a peak only over a time: of a window of fixed length (`WINDOWS_US`), whatever the run, so that peaks of runs
-can be compared. Inferences follow one another there, so a window may hold the end of one and the beginning of the next.
+Peak power is defined over a window of fixed length (`WINDOWS_US`), independent of the run, so that peaks of runs can be
+compared. Inferences follow one another, so a window may hold the end of one and the beginning of the next.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from npusim.numbers.energy import prices, standing_mw
 Amounts = NDArray[np.float64]
 
 WINDOWS = 1000
-"""Parts that a run is divided into for a table or a chart."""
+"""Number of windows into which a run is divided for a table or a chart."""
 
 WINDOWS_US: Mapping[str, int] = {"10 us": 10, "1 ms": 1000}
-"""The windows that peaks are told over, by name, in microseconds: the shortest is that of charts, the others are
-multiples of it, so that no longer window has the higher peak."""
+"""The windows of peak power in microseconds, by name. The shortest is that of charts.
+
+The others are multiples of it, so that a longer window never has the higher peak.
+"""
 
 CHART_WINDOW = "10 us"
 
@@ -50,7 +52,7 @@ _CAUSES: Mapping[str, tuple[Unit, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """What the host instructions of a run do: per instruction its position, energy in uJ, and reason."""
+    """The host instructions of a run: position, energy in uJ, and reason of each."""
 
     positions: NDArray[np.int64]
     energy_uj: Amounts
@@ -58,7 +60,7 @@ class HostWork:
 
 
 def host_work(program: Program, execution: Execution) -> HostWork:
-    """The host instructions of a run, in its order."""
+    """Return the host instructions of a run, in program order."""
     positions = np.flatnonzero(execution.trace.unit == Unit.HOST)
     calls = [program.host_calls[getattr(decode(program.code[at]), "index")] for at in positions]  # noqa: B009
     energies = [host_energy_uj(call.workload, program.hardware) for call in calls]
@@ -78,7 +80,7 @@ class PowerOverTime:
 
     @property
     def total_mw(self) -> Amounts:
-        """All components together, float64 [windows]."""
+        """The power of all components together in mW, float64 [windows]."""
         total = np.zeros(len(self.edges) - 1)
         for part in self.by_component_mw.values():
             total += part
@@ -86,7 +88,7 @@ class PowerOverTime:
 
 
 def power_over_time(program: Program, execution: Execution, windows: int = WINDOWS) -> PowerOverTime:
-    """Power of a run in `windows` equal windows, fewer if the run has fewer cycles."""
+    """Return the average power of a run in `windows` equal windows, fewer if the run has fewer cycles."""
     total, hardware = execution.cycles, program.hardware
     edges = edges_of(total, windows)
     # pJ per cycle * MHz = uW
@@ -101,7 +103,7 @@ def power_over_time(program: Program, execution: Execution, windows: int = WINDO
 
 
 def window_cycles(hardware: Hardware, window: str = CHART_WINDOW) -> int:
-    """Cycles of a window of `WINDOWS_US`: whole ones, so it is a little longer where the clock does not divide it."""
+    """Return the length of a window of `WINDOWS_US` in cycles, rounded up to whole ones."""
     shortest = WINDOWS_US[CHART_WINDOW]
     return max(1, ceil(round(shortest * hardware.clock_mhz, 6))) * (WINDOWS_US[window] // shortest)
 
@@ -121,7 +123,7 @@ class MovingPower:
 
 
 def moving_power(program: Program, execution: Execution, bins: int = WINDOWS) -> MovingPower:
-    """Power of a run as charts show it, in `bins` equal bins, fewer if the run has fewer cycles."""
+    """Return the power of a run averaged over a moving window, in `bins` bins, fewer if the run has fewer cycles."""
     total, hardware = execution.cycles, program.hardware
     edges = edges_of(total, bins)
     window, scale = window_cycles(hardware), hardware.clock_mhz * 1e-3  # pJ per cycle * MHz = uW
@@ -139,7 +141,7 @@ def moving_power(program: Program, execution: Execution, bins: int = WINDOWS) ->
 def accumulated(
     program: Program, execution: Execution, parts: Iterable[tuple[Amounts, float]]
 ) -> timeline.Accumulation:
-    """Amounts of instructions, and of none of them, added up along the run."""
+    """Accumulate energy over the run: the amounts of each instruction, plus those that belong to no instruction."""
     trace, total = execution.trace, execution.cycles
     of_instructions, of_none = np.zeros(program.instructions), 0.0
     for spread, rest in parts:
@@ -150,12 +152,12 @@ def accumulated(
 
 
 def edges_of(total: int, bins: int) -> timeline.Times:
-    """`bins` equal bins of a run, fewer if it has fewer cycles: where they begin, and its end."""
+    """Return the edges of `bins` equal bins of a run, from 0 to its end; fewer bins if the run has fewer cycles."""
     return np.unique(np.linspace(0, total, bins + 1).astype(np.int64))
 
 
 def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts, float]]:
-    """Dynamic energy by component in pJ: of each instruction, float64 [instructions], and of none of them."""
+    """Return the dynamic energy by component in pJ: of each instruction, float64 [n], and of no instruction."""
     trace, layers, count = execution.trace, program.layer_of.astype(np.int64), len(program.layers)
     duration = np.maximum(trace.ended - trace.started, 1).astype(np.float64)
     by_unit: dict[Sequence[Unit], tuple[Amounts, Amounts]] = {}
@@ -183,9 +185,9 @@ def moving_pj(program: Program, execution: Execution) -> dict[str, tuple[Amounts
 
 
 def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts]:
-    """Energy by component and layer in uJ, float64 [layers] each; all of it adds up to the run's energy.
+    """Return the energy by component and layer in uJ, float64 [layers] each.
 
-    A run without layers has none to charge.
+    It adds up to the run's energy, except that a program without layers has no layer to which energy can be assigned.
     """
     hardware, count = program.hardware, len(program.layers)
     instructions = np.bincount(program.layer_of, minlength=count)[:count]
@@ -208,7 +210,7 @@ def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts
 
 
 def _priced(counts: Sequence[Mapping[str, int]], program: Program) -> dict[str, Amounts]:
-    """Energy of action counts in pJ by component, float64 [len(counts)] each."""
+    """Return the energy of action counts in pJ by component, float64 [len(counts)] each."""
     price, component = prices(program.hardware), components(program.hardware)
     found: dict[str, Amounts] = {}
     for at, actions in enumerate(counts):

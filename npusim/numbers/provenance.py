@@ -1,4 +1,4 @@
-"""How a run came about, so that it can be had again and told from another. No time of day, no folder, no host."""
+"""The provenance of a run: command, settings, versions and digests that reproduce it, without time, folder or host."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ Inputs = Literal["random", "given", "none"]
 class Provenance:
     """How a result came about: the command, compiler settings and digests that reproduce it.
 
-    command:      a command that gives the same numbers, files by their names alone; None for what Python made.
-    effort:       of the compiler, as `npusim run --effort`; None for a program that was compiled before.
-    seed:         of the random inputs; None for others, and where no data was executed.
-    inputs:       "random", "given", or "none" where no data was executed.
-    model_sha256: of the file of the model or program, or of a built-in model; None for what Python made.
-    shapes:       sizes that the model leaves open, as `npusim run --shape`; None where none were given.
+    command:      a command that gives the same numbers, with file names without folders; None for objects made in
+                  Python.
+    effort:       optimization level of the compiler, as `npusim run --effort`; None for a program compiled before.
+    seed:         seed of the random inputs; None for given inputs, and if no data was executed.
+    inputs:       "random", "given", or "none" if no data was executed.
+    model_sha256: digest of the file of the model or program, or of a built-in model; None for objects made in Python.
+    shapes:       sizes that the model leaves open, as `npusim run --shape`; None if none were given.
     """
 
     command: str | None = None
@@ -72,26 +73,26 @@ def digest_of_hardware(hardware: Hardware) -> str:
 
 
 MOST_HOST_SHARE = 0.1
-"""Of the time of a run: rows are about NPUs, so one that waits longer for its host is not like them."""
+"""Largest share of host time for which errors are stated: they were measured on runs dominated by the NPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
     """The known error of the latency and the energy of a run.
 
-    standing: how its hardware stands to the presets.
-    unlike:   why the run is not like the rows that these were measured by; empty if it is.
+    standing: relation of its hardware to the presets with a measured error.
+    unlike:   why the run is not comparable with the measured ones; empty if it is.
     """
 
     standing: Standing
     unlike: str = ""
 
     def claim(self, quantity: Quantity) -> Agreement | None:
-        """The agreement that holds for a number of the run; None if none does."""
+        """Return the measured agreement that holds for a number of the run; None if none does."""
         return None if self.unlike else self.standing.claim(quantity)
 
     def error(self, quantity: Quantity) -> float | None:
-        """The typical error, a share of 1; no bound. None where none is known."""
+        """Return the typical error as a share, which is no upper limit; None if none is known."""
         claim = self.claim(quantity)
         return None if claim is None else claim.error
 
@@ -119,8 +120,11 @@ class Uncertainty:
 def uncertainty(
     hardware: Hardware, host_share: float = 0.0, devices: int = 1, estimate: str = ""
 ) -> Uncertainty:
-    """Of a run on a hardware. host_share: of its time, 0 to 1; devices: how many NPUs and hosts had parts of it;
-    estimate: what of its program is not known.
+    """Return the known error of a run.
+
+    host_share: share of the time that the host takes, 0 to 1.
+    devices:    number of NPUs and hosts that ran a part of it.
+    estimate:   what is unknown about its program, such as operators; empty if nothing is.
     """
     if estimate:
         return Uncertainty(standing(hardware), estimate)

@@ -1,9 +1,8 @@
-"""The result of a run of several programs, one after the other: on one core, as a driver launches them, or on several
-devices of one system (`npusim.numbers.devices`).
+"""The result of a run of several programs in sequence, on one core or on several devices of one system.
 
-A launch begins when the one before it has ended, so cycles, energy, bytes and work are sums over launches. A layer is
-one of a program; where that is launched again it has the cycles, energy and work of all its launches. Of the bound,
-what each device has for itself counts for itself; the port and the host are everybody's.
+A launch begins when the one before it has ended, so cycles, energy, bytes and work are sums over launches. A layer of a
+program that is launched several times has the cycles, energy and work of all its launches. For the lower bound, the MAC
+array and the vector unit of each device count separately, while all devices share the DRAM port and the host.
 """
 
 from __future__ import annotations
@@ -34,12 +33,13 @@ from npusim.numbers.run import RunResult
 from npusim.numbers.stage import Stage
 
 Groups = list[list[Stage]]
-"""The stages of each program on each device, in the order in which they first come."""
+"""The stages grouped by program and device, in the order of their first stages."""
 
 
 def numbered(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Stages with their first layers and instructions. The layers of a program stand once for each device that runs it,
-    however often it is launched there.
+    """Return the stages with the numbers of their first layers and instructions in the run.
+
+    The layers of a program are counted once for each device that runs it, however often it is launched there.
     """
     layers, instructions, first_layers = 0, 0, dict[tuple[int, int], int]()
     found = []
@@ -54,7 +54,7 @@ def numbered(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
 
 def groups(stages: Sequence[Stage]) -> Groups:
-    """Stages of one program on one device together."""
+    """Group the stages by program and device."""
     found: dict[tuple[int, int], list[Stage]] = {}
     for stage in stages:
         found.setdefault(_key(stage), []).append(stage)
@@ -66,7 +66,7 @@ def _key(stage: Stage) -> tuple[int, int]:
 
 
 def record(name: str, hardware: Hardware, stages: Sequence[Stage]) -> tuple[Program, Execution]:
-    """What was launched as one program, and its timeline in cycles of the run. At least one stage."""
+    """Join all launches into one program and one timeline in cycles of the run. At least one stage is needed."""
     kinds = groups(stages)
     first_call, calls = dict[tuple[int, int], int](), 0
     for first, *_ in kinds:
@@ -95,7 +95,7 @@ def record(name: str, hardware: Hardware, stages: Sequence[Stage]) -> tuple[Prog
 
 
 def _worked(layer: Layer, count: int) -> Layer:
-    """A layer with the work of all its launches."""
+    """Return a layer with the work of all its launches."""
     work = layer.workload
     sizes = {
         field.name: getattr(work, field.name) * count
@@ -106,7 +106,7 @@ def _worked(layer: Layer, count: int) -> Layer:
 
 
 def _calls_from(program: Program, first: int) -> NDArray[np.uint8]:
-    """The code of a program whose calls stand from row `first` on in the table of host calls."""
+    """Return a program's code for a table of host calls in which its own calls begin at row `first`."""
     if not first or not program.host_calls:
         return program.code
     code = program.code.copy()
@@ -117,7 +117,7 @@ def _calls_from(program: Program, first: int) -> NDArray[np.uint8]:
 
 
 def _joined(stages: Sequence[Stage], kinds: Groups) -> Execution:
-    """Timelines one behind the other."""
+    """Concatenate the timelines of stages."""
     executions = [stage.in_run() for stage in stages]
     begins = [stage.start_cycle for stage in stages]
     traces = [execution.trace for execution in executions]
@@ -164,11 +164,11 @@ def _joined(stages: Sequence[Stage], kinds: Groups) -> Execution:
 
 
 SHARED_RESOURCES = (PORT, *(kind.resource.name for kind in COMPUTING if kind.resource and not kind.on_chip))
-"""What all devices of a system have once."""
+"""The resources that all devices of a system share: the DRAM port and the host."""
 
 
 class Launch(NamedTuple):
-    """One launch of a program. A program takes the same cycles whenever it is launched, so launches share timelines."""
+    """One launch of a program. Every launch of a program takes the same cycles, so launches share timelines."""
 
     program: Program
     execution: Execution
@@ -176,7 +176,7 @@ class Launch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StagedRun(RunResult):
-    """A run of several programs. `program` and `execution` are their joined record (`record`).
+    """The result of a run of several programs. `program` and `execution` join all of them (`record`).
 
     launches: the programs with their timelines, in order.
     """
@@ -190,7 +190,10 @@ class StagedRun(RunResult):
 
     @cached_property
     def accounts(self) -> Accounts:
-        """Sums over the launches; what their bounds together are above that of the network is lost between them."""
+        """Cycle breakdowns, summed over the launches.
+
+        The sum of their lower bounds exceeds that of the network; the difference counts as lost between programs.
+        """
         networks, layers = list[tuple[int, Account]](), list[Account]()
         for group in self._groups:
             networks += [(same.stage.device, _times(same.network, same.times)) for same in group]
@@ -202,7 +205,7 @@ class StagedRun(RunResult):
 
     @cached_property
     def layers(self) -> tuple[LayerResult, ...]:
-        """The layers of the programs, in the order in which these were first launched."""
+        """The results of the programs' layers, in the order in which programs were first launched."""
         found = list[LayerResult]()
         for group in self._groups:
             results = [same.results(self) for same in group]
@@ -211,7 +214,7 @@ class StagedRun(RunResult):
 
     @cached_property
     def _groups(self) -> list[list[Same]]:
-        """The launches of each program on each device, those of one timeline together."""
+        """The launches of each program on each device, grouped by their timeline."""
         found = []
         for group in groups(self.launches):
             alike: dict[tuple[object, ...], list[Stage]] = {}
@@ -222,11 +225,11 @@ class StagedRun(RunResult):
 
 
 class Same(NamedTuple):
-    """Launches that differ in nothing but when they begin.
+    """Launches that differ only in their start.
 
-    stage, times, last_cycle: the first of them, how many there are, and where the last begins.
-    own:     the accounts in cycles of the core.
-    network, layers: those of one launch, in cycles of the run.
+    stage, times, last_cycle: the first launch, the number of launches, and the cycle in which the last one begins.
+    own:     cycle breakdowns of one launch in cycles of the core.
+    network, layers: cycle breakdowns of one launch in cycles of the run.
     """
 
     stage: Stage
@@ -237,7 +240,7 @@ class Same(NamedTuple):
     layers: tuple[Account, ...]
 
     def results(self, run: RunResult) -> list[LayerResult]:
-        """The layers of all of them together, in cycles of the run."""
+        """Return the results of the layers over all these launches, in cycles of the run."""
         stage, count, hardware = self.stage, self.times, run.hardware
         of_core = layer_results(stage.program, stage.execution, self.own)
         device = run.devices[stage.device].name if run.several_devices else ""
@@ -266,7 +269,7 @@ class Same(NamedTuple):
 
 
 def same(stages: Sequence[Stage]) -> Same:
-    """Launches of one program with one timeline."""
+    """Group launches of one program that have the same timeline."""
     first = stages[0]
     own = accounts(first.program, first.execution)
     begins = accumulate((account.cycles for account in own.layers), initial=0)
@@ -282,7 +285,7 @@ def same(stages: Sequence[Stage]) -> Same:
 def measure_launches(
     name: str, launches: Sequence[Launch], outputs: Sequence[Array] | None = None
 ) -> RunResult:
-    """Every number about launches on one core that follow one another; at least one."""
+    """Return the result of launches that follow one another on one core; at least one launch is needed."""
     given = None if outputs is None else tuple(outputs)
     if len(launches) == 1:
         program, execution = launches[0]
@@ -312,7 +315,7 @@ def _times(account: Account, count: int) -> Account:
 
 
 def _sum(parts: Iterable[tuple[int, Account]]) -> Account:
-    """The account of parts that follow one another, each with its device."""
+    """Return the cycle breakdown of parts that follow one another, each on its device."""
     given = list(parts)
     own: dict[str, Counter[int]] = {name: Counter() for name in RESOURCES if name not in SHARED_RESOURCES}
     shared: Counter[str] = Counter()
@@ -336,7 +339,7 @@ def _sum(parts: Iterable[tuple[int, Account]]) -> Account:
 
 
 def _merged(layers: Sequence[LayerResult]) -> LayerResult:
-    """A layer with all its launches, those of each timeline given together."""
+    """Return the result of a layer over all its launches, from its results by timeline."""
     first = layers[0]
     if len(layers) == 1:
         return first

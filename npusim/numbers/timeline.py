@@ -1,4 +1,4 @@
-"""What a trace says: busy cycles of the units, the layer that each cycle belongs to, rates over time.
+"""The evaluation of a trace: busy cycles of units, the layer that each cycle is attributed to, rates over time.
 
 All functions are pure numpy over the arrays of a `Trace`; times are cycles, intervals are half-open.
 """
@@ -19,17 +19,17 @@ from npusim.machine.trace import Trace
 Times = NDArray[np.int64]
 
 BUSY_UNITS: Mapping[str, tuple[Unit, ...]] = {unit.kind.name: units_of(unit.kind) for unit in PRODUCERS}
-"""The units whose busy cycles are told together, by the name of their kind."""
+"""The units whose busy cycles are counted together, by the name of their type."""
 
 
 @dataclass(frozen=True, slots=True)
 class BusyCycles:
-    """Cycles of one run, and how many of them each kind of unit works.
+    """The cycles of a run, and those in which each type of unit is busy.
 
     total: from the first fetch to the last completion.
-    units: by kind (dma, mac, vector, host), cycles in which at least one instruction of a unit of that kind is
-    between its start and its end, waiting for the DRAM port included. Units overlap, so these do not add up.
-    stall: cycles in which no unit works that computes: neither the MAC array, nor the vector unit, nor the host.
+    units: by type (dma, mac, vector, host), cycles in which at least one instruction of such a unit is between its
+           start and its end, waits for the DRAM port included. Units work at the same time, so these do not add up.
+    stall: cycles in which no computing unit works: neither the MAC array, nor the vector unit, nor the host.
     """
 
     total: int
@@ -37,12 +37,12 @@ class BusyCycles:
     stall: int
 
     def named(self) -> dict[str, int]:
-        """All of them by name."""
+        """Return all numbers by name."""
         return {"total": self.total, **self.units, "stall": self.stall}
 
 
 def union_cycles(started: Times, ended: Times) -> int:
-    """Cycles covered by at least one of the intervals [started, ended)."""
+    """Return the number of cycles that at least one of the intervals [started, ended) covers."""
     order = np.argsort(started, kind="stable")
     starts, ends = started[order], ended[order]
     reached = np.maximum.accumulate(ends) if len(ends) else ends
@@ -51,7 +51,7 @@ def union_cycles(started: Times, ended: Times) -> int:
 
 
 def busy_cycles(trace: Trace, total: int) -> BusyCycles:
-    """Busy cycles of each kind of unit in a run of `total` cycles."""
+    """Return the busy cycles of each type of unit in a run of `total` cycles."""
 
     def of(*units: Unit) -> int:
         chosen = np.isin(trace.unit, [int(unit) for unit in units])
@@ -65,10 +65,10 @@ def busy_cycles(trace: Trace, total: int) -> BusyCycles:
 
 
 def _working_unit(program: Program, trace: Trace) -> NDArray[np.int8]:
-    """The unit of each instruction that advances its layer; -1 for those that do not.
+    """Return the unit of each instruction that advances its layer; -1 for those that do not.
 
-    The MAC array, the vector unit and the host advance their layer; a copy does only where the layer itself
-    is a copy (concatenation, padding), not where it brings the operands of another unit.
+    Instructions of the MAC array, the vector unit and the host advance their layer. A copy does only if the layer
+    itself is a copy (concatenation, padding), not if it loads operands for another unit.
     """
     advances = np.isin(trace.unit, [int(unit) for unit in ADVANCING])
     for name in {unit.kind.name for unit in MOVING}:
@@ -80,10 +80,11 @@ def _working_unit(program: Program, trace: Trace) -> NDArray[np.int8]:
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """Whose cycles they are. Stretch i lasts from bounds[i] to bounds[i + 1] (int64, the first is 0).
+    """The instructions to which the cycles of a run are attributed, interval by interval.
 
-    instruction: int64, the owner of each stretch, -1 if no instruction of the run advances a layer.
-    at_work:     bool, the owner is between its start and its end; else it is the next to start, or the last.
+    bounds:      int64 [n + 1], interval i lasts from bounds[i] to bounds[i + 1]; the first is 0.
+    instruction: int64 [n], owner of each interval, -1 if no instruction of the run advances a layer.
+    at_work:     bool [n], the owner is between its start and its end; else it is the next to start, or the last.
     """
 
     bounds: Times
@@ -92,16 +93,19 @@ class Owners:
 
 
 def distinct(values: Times) -> Times:
-    """The values sorted, each once: `numpy.unique`, which imports all of `numpy.ma` to ask whether they are masked."""
+    """Return the sorted distinct values.
+
+    It replaces `numpy.unique`, which imports all of `numpy.ma` to check for masked arrays.
+    """
     ordered = np.sort(values)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def owners(program: Program, trace: Trace, total: int) -> Owners:
-    """The instruction that each cycle of a run of `total` cycles belongs to.
+    """Attribute each cycle of a run of `total` cycles to one instruction.
 
-    It is the one at work, MAC array before vector unit before host before copies when several are; in a stall,
-    the next one to start, for which everybody waits; after the last one, that one.
+    It is the instruction at work; of several, MAC array comes before vector unit before host before copies. In a stall
+    it is the next one to start, for which all units wait. After the last instruction it is that one.
     """
     working = _working_unit(program, trace)
     active = np.flatnonzero(working >= 0)
@@ -124,11 +128,11 @@ def owners(program: Program, trace: Trace, total: int) -> Owners:
 
 
 def layer_cycles(program: Program, trace: Trace, total: int) -> Times:
-    """Cycles of each layer, int64 [layers]; they add up to `total`.
+    """Return the cycles that are attributed to each layer, int64 [layers]; they add up to `total`.
 
     Every cycle belongs to the layer of its owner (`owners`): that of the instruction at work, in a stall that
-    of the next one to start, after the last one (results on their way to DRAM) that of the last one. If none
-    advances, all belong to the first layer.
+    of the next one to start, after the last one (while results go to DRAM) that of the last one. If no instruction
+    advances a layer, all cycles belong to the first layer.
     """
     if not program.layers:
         return np.zeros(0, np.int64)
@@ -138,9 +142,9 @@ def layer_cycles(program: Program, trace: Trace, total: int) -> Times:
 
 
 def layer_spans(program: Program, trace: Trace) -> list[tuple[int, int] | None]:
-    """Per layer: start of its first instruction and end of its last, on any unit; None without instructions.
+    """Return for each layer the start of its first instruction and the end of its last; None without instructions.
 
-    Spans of neighbours overlap: the weights of a layer arrive while the one before it computes.
+    Spans of neighbours overlap, because the weights of a layer arrive while the layer before computes.
     """
     begin = np.full(len(program.layers), np.iinfo(np.int64).max)
     end = np.full(len(program.layers), -1)
@@ -159,10 +163,10 @@ class Occupancy:
 
 
 def scratchpad_use(program: Program, trace: Trace) -> Occupancy:
-    """Bytes of the scratchpad in use: each buffer from the start of its first instruction to its last's end.
+    """Return the scratchpad bytes in use: each buffer from the start of its first instruction to the end of its last.
 
-    A buffer may move in where the rows of another one are read already while its last rows are not, so the sum
-    of whole buffers is limited to the size of the scratchpad.
+    A buffer may reuse the bytes of rows that are read already, while other rows of the old buffer are still in use. So
+    the sum of whole buffers is limited to the size of the scratchpad.
     """
     sizes = np.array([buffer.size_bytes for buffer in program.buffers], np.int64)
     first = np.array([buffer.first_instruction for buffer in program.buffers], np.int64)
@@ -182,15 +186,16 @@ class Accumulation:
     reached: NDArray[np.float64]
 
     def by(self, cycles: Times) -> NDArray[np.float64]:
-        """The amount reached by each of `cycles`, same shape."""
+        """Return the amount reached by each of `cycles`, in the same shape."""
         return np.interp(cycles, self.corners, self.reached)
 
     def peak_rate(self, window: int, total: int) -> float:
-        """Highest average per cycle over any `window` consecutive cycles of runs of `total` cycles back to back.
+        """Return the highest average per cycle over any `window` consecutive cycles of runs back to back.
 
-        The run repeats, so every cycle lies in as many windows as any other: the averages over all windows have the
-        average of the run as their mean, and the highest is never below it. Where the window holds the run, it is
-        that average. The rate is constant between corners, so the best window begins or ends at one.
+        total: cycles of one run. The run repeats, so every cycle lies in equally many windows. The mean over all
+        windows is therefore the average of the run, and the highest is never below it. A window that is at least as
+        long as the run gives that average. The rate is constant between corners, so the best window begins or ends at
+        one.
         """
         if window >= total:
             return float(self.reached[-1]) / max(total, 1)
@@ -199,9 +204,9 @@ class Accumulation:
         return float(max(after.max(), before.max())) / window
 
     def moving_rate(self, edges: Times, window: int, total: int) -> NDArray[np.float64]:
-        """Per bin between `edges` the mean of the average over the `window` around each cycle, runs back to back.
+        """Return for each bin between `edges` the mean of the moving average over `window` cycles, runs back to back.
 
-        Times the bins' lengths it adds up to the amount.
+        Multiplied by the bins' lengths, it adds up to the amount.
         """
         if window >= total:
             return np.full(len(edges) - 1, self.reached[-1] / max(total, 1))
@@ -211,7 +216,10 @@ class Accumulation:
         return rates
 
     def highest_rate(self, edges: Times, window: int, total: int) -> NDArray[np.float64]:
-        """Per bin between `edges` the highest average over the `window` around a cycle; the peak is their maximum."""
+        """Return for each bin between `edges` the highest moving average over `window` cycles.
+
+        The maximum over the bins is the peak.
+        """
         if window >= total:
             return np.full(len(edges) - 1, self.reached[-1] / max(total, 1))
         half = window / 2
@@ -225,13 +233,13 @@ class Accumulation:
         return np.array([rates[first:end].max() for first, end in zip(firsts, ends, strict=True)])
 
     def _repeated(self, cycles: NDArray[Any], total: int) -> NDArray[np.float64]:
-        """The amount reached by each of `cycles` when runs of `total` cycles follow one another; negative before."""
+        """Return the amount reached by each of `cycles` when runs of `total` cycles repeat; negative before cycle 0."""
         runs, within = np.divmod(cycles, total)
         reached: NDArray[np.float64] = self.by(within) + runs * self.reached[-1]
         return reached
 
     def _sums(self, cycles: NDArray[Any], total: int) -> NDArray[np.float64]:
-        """The integral of `_repeated` from 0 to each of `cycles`."""
+        """Return the integral of `_repeated` from 0 to each of `cycles`."""
         pieces = np.diff(self.corners) * (self.reached[1:] + self.reached[:-1]) / 2
         sums = np.concatenate(([0.0], np.cumsum(pieces)))
         runs, within = np.divmod(cycles, total)
@@ -245,7 +253,7 @@ class Accumulation:
 
 
 def accumulate(started: Times, ended: Times, amounts: NDArray[np.float64], total: int) -> Accumulation:
-    """Spread each amount evenly over its [started, ended), and add them all up along a run of `total` cycles.
+    """Spread each amount evenly over its interval [started, ended), and accumulate all of them over a run.
 
     An amount without duration falls into the cycle it starts in (at the end of the run: into the last one).
     """

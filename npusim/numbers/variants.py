@@ -1,4 +1,4 @@
-"""What changes of hardware parameters would bring: the numbers. `npusim.study.what_if` computes them."""
+"""The effects of changed hardware parameters on a run, as data. `npusim.study.what_if` computes them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One changed parameter and what it brings.
+    """One changed hardware parameter and its effect.
 
-    before, after:   its value, and the value that was tried; None where it could not be changed.
-    latency_ms, energy_uj, area_mm2:   of the variant; None if it was not run.
-    *_percent:       the change of them, negative is less.
-    percent_per_mm2: latency that it takes off, in percent, for each square millimetre more; None where the area
-                     does not grow.
+    before, after:   present value, and value that was tried; None if it could not be changed.
+    latency_ms, energy_uj, area_mm2: results of the variant; None if it was not run.
+    *_percent:       their changes in percent; negative is less.
+    percent_per_mm2: reduction of the latency in percent per additional mm2; None if the area does not grow.
     reason:          why it was not run; empty if it was.
     """
 
@@ -40,18 +39,18 @@ class Variant:
 
     @property
     def chosen(self) -> bool:
-        """An architect may choose the parameter; else it comes with the DRAM, the circuits or the host."""
+        """Whether an architect may choose the parameter; else the DRAM, the circuits or the host set it."""
         known = parameter(self.parameter)
         return known is None or known.chosen
 
     def to_dict(self) -> dict[str, Any]:
-        """The variant in the JSON."""
+        """Return the variant as in the JSON."""
         return asdict(self) | {"chosen": self.chosen}
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The variants of one parameter, in the order of its values: those that were run, and why others were not."""
+    """The variants of one parameter in the order of its values: those that were run, and why others were not."""
 
     path: str
     chosen: bool
@@ -61,10 +60,10 @@ class Parameters:
 
 @dataclass(frozen=True, repr=False)
 class WhatIf:
-    """What each change would bring to one model on one machine.
+    """The effects of hardware changes on one model on one machine.
 
-    variants: what was tried, the largest gain in latency first (then in energy), what was not run last.
-    compiled: each variant was compiled for its hardware; False: one program was run on all of them.
+    variants: all changes, the largest gain in latency first (then in energy), those that were not run last.
+    compiled: True if each variant was compiled for its hardware; False if one program was run on all of them.
     """
 
     model: str
@@ -76,11 +75,11 @@ class WhatIf:
     variants: tuple[Variant, ...]
 
     def to_list(self) -> list[dict[str, Any]]:
-        """The `what_if` of the JSON: a table per variant, in order."""
+        """Return the `what_if` of the JSON: a table per variant, in order."""
         return [each.to_dict() for each in self.variants]
 
     def by_parameter(self) -> tuple[Parameters, ...]:
-        """The variants, each parameter once: what an architect may choose first, then the largest gain in latency."""
+        """Return the variants grouped by parameter: those an architect may choose first, by gain in latency."""
         found: dict[str, list[Variant]] = {}
         for each in self.variants:
             found.setdefault(each.parameter, []).append(each)
@@ -100,7 +99,7 @@ class WhatIf:
         )  # variants have the largest gain first
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The variants as a table, a row each."""
+        """Return the variants as a DataFrame, a row each."""
         import pandas
 
         return pandas.DataFrame(self.to_list())
@@ -119,7 +118,7 @@ def is_host_alone(values: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A model on a machine: the values of its JSON (`npusim.numbers.run.RunResult.to_dict`), or why there are none."""
+    """A run of a model on a machine: the values of its JSON (`RunResult.to_dict`), or the reason why it failed."""
 
     model: str
     hardware: str
@@ -129,23 +128,23 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunTable:
-    """Runs of all models on all machines, model by model, each in the order in which they were given."""
+    """The runs of all models on all machines, model by model, in the order in which they were given."""
 
     models: tuple[str, ...]
     machines: tuple[str, ...]
     runs: tuple[Run, ...]
 
     def of(self, model: str) -> tuple[Run, ...]:
-        """The runs of a model, machine by machine."""
+        """Return the runs of a model, machine by machine."""
         return tuple(run for run in self.runs if run.model == model)
 
     @property
     def faults(self) -> tuple[Run, ...]:
-        """The runs that there are not."""
+        """Return the runs that failed."""
         return tuple(run for run in self.runs if run.values is None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; a run is the JSON of `npusim run --json`, or has a `fault`."""
+        """Return plain values; a run is the JSON of `npusim run --json`, or has a `fault`."""
         runs = [
             run.values or {"model": run.model, "hardware": {"name": run.hardware}, "fault": run.fault}
             for run in self.runs

@@ -1,1 +1,1 @@
-"""What results show of themselves in a notebook."""
+"""The display of results in notebooks."""

@@ -1,4 +1,4 @@
-"""What results show of themselves in a notebook: small tables in HTML, every name escaped."""
+"""The display of results in notebooks: small HTML tables in which every name is escaped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLOURS = {"better": "#2e7d32", "worse": "#c62828", "same": "inherit", "other":
 
 
 def result(run: RunResult) -> str:
-    """The answer, and the longest layers."""
+    """Return the main numbers of a run, and its longest layers."""
     facts = [
         (
             "Latency",
@@ -92,7 +92,7 @@ def result(run: RunResult) -> str:
 
 
 def figure(name: str, run: RunResult) -> Figure:
-    """A figure of `npusim.reports.run.figures` that a notebook shows, also without `%matplotlib inline`."""
+    """Return a figure of `npusim.reports.run.figures` that a notebook shows, even without `%matplotlib inline`."""
     from npusim.reports.run import figures
 
     drawn: Figure = getattr(figures, name)(run)
@@ -110,7 +110,7 @@ def _png(drawn: Figure) -> bytes:
 
 
 def comparison(found: Comparison) -> str:
-    """What changed, the headline and the layers."""
+    """Return the main numbers and layers of a comparison, with their changes."""
     legend = [
         (letter, show.shortened(label, LONGEST_NAME), f"{run.model} on {run.hardware}")
         for letter, label, run in zip(found.letters, found.labels, found.runs, strict=True)
@@ -143,7 +143,7 @@ def comparison(found: Comparison) -> str:
 
 
 def what_if(found: WhatIf) -> str:
-    """What a change of each hardware parameter would bring."""
+    """Return the table of what-if changes of hardware parameters."""
     rows = [
         (
             each.parameter,
@@ -162,7 +162,7 @@ def what_if(found: WhatIf) -> str:
 
 
 def study(found: Study) -> str:
-    """The front, at most `MOST_LAYERS` of its points, and what each parameter explains."""
+    """Return at most `MOST_LAYERS` points of a study's front, and the variance that each parameter explains."""
     from npusim.reports.study import columns as study_columns
     from npusim.reports.study import page as study_page
     from npusim.reports.study.columns import claims
@@ -207,7 +207,7 @@ def _shares(found: Study) -> str:
 
 
 def _changes(found: Comparison, rows: Sequence[tuple[str, Row]]) -> str:
-    """Rows of all runs, with the change of each but the baseline."""
+    """Return rows with the numbers of all runs, and the change of each but the baseline."""
     head = [""]
     for run, letter in enumerate(found.letters):
         head += [letter, "change"] if run else [letter]
@@ -243,7 +243,10 @@ def _block(title: str, *parts: str) -> str:
 def _table(
     head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,), markup: bool = False
 ) -> str:
-    """A table; all cells are escaped, but those behind the first where they are `markup` of ours."""
+    """Return an HTML table whose cells are escaped.
+
+    markup: the cells after the first of a row are HTML of npusim itself and are not escaped.
+    """
 
     def row(texts: Sequence[str], tag: str) -> str:
         parts = []

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def to_json(capabilities: Capabilities) -> str:
-    """Every cell with where it came from, and the struct of every HAL version."""
+    """Return the JSON of a table: every cell with its origin, and the struct of every HAL version."""
     return json.dumps(capabilities.to_dict(), indent=2, allow_nan=False) + "\n"
 
 
 def table(capabilities: Capabilities) -> RenderableType:
-    """The cells that are computed, then the operand types that each stands for."""
+    """Return the computed cells, followed by the operand types that each stands for."""
     from npusim.numbers.performance import CELLS, CONTROL_FLOW, OPERAND_TYPES, RELAXED
 
     titles = {row.name: row.title for row in CELLS} | {RELAXED: RELAXED, CONTROL_FLOW: "if, while"}
@@ -57,7 +57,7 @@ def table(capabilities: Capabilities) -> RenderableType:
 
 
 def side(capabilities: Capabilities) -> str:
-    """What is known of the error of the NPU's side of the ratios; rows are networks of 8 bits."""
+    """Return a sentence about the error of the NPU's side of the ratios, which is measured on 8-bit networks."""
     cpu = of_cpu(capabilities.host)
     return f"NPU's side of 8 bits: {of_standing(capabilities.standing)}{cpu and f'. {cpu}'}"
 

@@ -41,7 +41,7 @@ COUNTER_WINDOWS = 1000
 
 
 def render(result: RunResult) -> str:
-    """The trace as JSON text."""
+    """Return the trace as JSON text."""
     document = {
         "displayTimeUnit": "ns",
         "otherData": {
@@ -56,7 +56,7 @@ def render(result: RunResult) -> str:
 
 
 def events(result: RunResult) -> Iterator[Event]:
-    """All trace events: names of the tracks, slices, arrows, counters."""
+    """Return all trace events: names of tracks, slices, arrows, counters."""
     yield from _tracks(result)
     yield from _pieces(result)
     yield from _layers(result)
@@ -91,7 +91,7 @@ def _process(pid: int, name: str) -> Event:
 
 
 def _pieces(result: RunResult) -> Iterator[Event]:
-    """Which device is at work, and what runs between two pieces."""
+    """Yield a slice for each piece on a device, and for what runs between two pieces."""
     if not result.several_devices:
         return
     for stage in result.stages:
@@ -191,7 +191,7 @@ def _slices(result: RunResult) -> Iterator[Event]:
 
 
 def _arrows(result: RunResult) -> Iterator[Event]:
-    """From the instruction whose completion came last among the waits, to the one that waited."""
+    """Yield an arrow to each instruction that waited, from the one whose completion ended the wait."""
     for stage in result.stages:
         yield from _arrows_of(result, stage)
 
@@ -208,7 +208,7 @@ def _arrows_of(result: RunResult, stage: Stage) -> Iterator[Event]:
         number = stage.first_instruction + consumer
         name = f"{UNIT_NAMES[units[producer]]} to {UNIT_NAMES[units[consumer]]}"
         arrow = {"pid": PROCESS + stage.device, "name": name, "cat": "wait", "id": number}
-        # A viewer ties the tail to the slice that is open at that time: not yet at its end.
+        # A viewer ties the tail to the slice that is open at that time, so it must lie before the slice's end.
         tail = {"ph": "s", "tid": int(trace.unit[producer]), "ts": float(middle[producer])}
         head = {"ph": "f", "bp": "e", "tid": int(trace.unit[consumer]), "ts": float(begin[consumer])}
         yield arrow | tail
@@ -221,7 +221,10 @@ def producer_of(
     ended: NDArray[np.int64],
     blocked_by: NDArray[np.int8],
 ) -> NDArray[np.int64]:
-    """Per instruction the one it waited for, or -1: the last of that unit to end by the time it was ready."""
+    """Return for each instruction the one that it waited for, or -1.
+
+    It is the last instruction of the blocking unit that ended by the time at which the waiting one was ready.
+    """
     producers = np.full(len(unit), -1, np.int64)
     for other in np.unique(blocked_by[blocked_by >= 0]):
         there = np.flatnonzero(unit == other)
@@ -234,7 +237,7 @@ def producer_of(
 
 
 def _dram_counter(result: RunResult) -> Iterator[Event]:
-    """Bytes per second through the DRAM port, averaged over a thousandth of the run."""
+    """Yield the counter of bytes per second through the DRAM port, averaged over intervals of 1/1000 of the run."""
     total = int(result.cycles)
     if not total:
         return
@@ -276,7 +279,7 @@ def _bytes_by(transfers: list[Transfer], total: int, edges: NDArray[np.int64]) -
 
 
 def _scratchpad_counter(result: RunResult) -> Iterator[Event]:
-    """KiB of buffers in use, of several devices on the one at work."""
+    """Yield the counter of KiB in use in the scratchpad of the device at work."""
     use = result.scratchpad_use()
     pid = SYSTEM if result.several_devices else PROCESS
     counter = {"ph": "C", "pid": pid, "name": "scratchpad KiB"}
@@ -298,7 +301,7 @@ def _power_counter(result: RunResult) -> Iterator[Event]:
 
 
 def _whole_ns(result: RunResult, cycles: NDArray[Any]) -> NDArray[np.float64]:
-    """Times of slices, in us: viewers count whole ns, and would otherwise round neighbours into each other."""
+    """Return cycles as us, rounded to whole ns. Viewers count whole ns, and would let rounded neighbours overlap."""
     return _us(result, cycles).round(3)
 
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def render(result: RunResult) -> str:
-    """The CSV text with a line of column names; what a layer does not have is left empty."""
+    """Return the CSV text with a line of column names; fields that a layer lacks are empty."""
     return tables.to_csv(tables.layers(result))
 
 
 def render_runs(table: RunTable) -> str:
-    """The CSV text of a table of runs, a row per run."""
+    """Return the CSV text of a table of runs, a row per run."""
     return run_table.to_csv(table)

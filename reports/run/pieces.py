@@ -1,4 +1,4 @@
-"""The pieces of a run for a terminal: who computes which layers, and what each boundary cost."""
+"""The pieces of a run for a terminal: which device computes which layers, and the cost of each boundary."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def npus(result: RunResult) -> list[tuple[str, Hardware]]:
-    """The NPUs that worked, with the names that tell devices apart: empty for one alone."""
+    """Return the NPUs that ran a part of the model, each with its device's name, which is empty for one alone."""
     several = result.several_devices
     return [(show.printable(name) if several else "", hardware) for name, hardware in result.npus]
 
 
 def lines(result: RunResult) -> list[str]:
-    """The machine in a line; several devices in one each, and one for what they share."""
+    """Return the machine as a line; several devices as a line each, and a line for what they share."""
     if not result.several_devices:
         return [*_alone(result), *_clock(result)]
     own = [f"{show.printable(device.name)}: {_device(device)}" for device in result.at_work]
@@ -48,14 +48,14 @@ def _device(device: DeviceResult) -> str:
 
 
 def cpu(hardware: Hardware) -> str:
-    """The host of a machine: "2 x cortex-a53 at 1800 MHz"."""
+    """Return the host of a machine as text, such as "2 x cortex-a53 at 1800 MHz"."""
     host = hardware.host
     cores = f"{host.threads} x " if host.threads > 1 else ""
     return f"{cores}{host.core}" + (f" at {host.clock_mhz:g} MHz" if host.clock_mhz else "")
 
 
 def _clock(result: RunResult) -> list[str]:
-    """Whose cycles they are, where they are not those of the machine that worked."""
+    """Return whose clock the cycles of the run count, if it is not that of the machine at work."""
     ((_, hardware),) = npus(result)
     return [_cycles(result)] if hardware.clock_mhz != result.hardware.clock_mhz else []
 
@@ -66,7 +66,7 @@ def _cycles(result: RunResult) -> str:
 
 
 def utilization(result: RunResult) -> str:
-    """What the utilization of the multipliers is of: "3.5 of 128 MACs/cycle"."""
+    """Return the utilization in MACs per cycle, such as "3.5 of 128 MACs/cycle"."""
     if result.several_devices:
         return "of the multipliers of the NPU at work"
     ((_, hardware),) = npus(result)
@@ -74,13 +74,13 @@ def utilization(result: RunResult) -> str:
 
 
 def nodes(result: RunResult) -> str:
-    """The process nodes of the machines: "22 nm"."""
+    """Return the process nodes of the machines, such as "22 nm"."""
     hardware = [device.hardware for device in result.devices if not device.is_cpu] or [result.hardware]
     return ", ".join(dict.fromkeys(f"{each.technology.node_nm} nm" for each in hardware))
 
 
 def scratchpads(result: RunResult) -> list[tuple[str, int, int]]:
-    """Of each NPU its name, most bytes of its scratchpad that a program sets aside at a time, and its size."""
+    """Return for each NPU its name, the scratchpad bytes that its programs use at most at a time, and the size."""
     if not result.several_devices:
         ((_, hardware),) = npus(result)
         return [("", result.scratchpad_peak_bytes, hardware.scratchpad_bytes)]
@@ -102,7 +102,7 @@ SIDE_WORDS = {"npu": "NPU", "host": "host"}
 
 
 def title(result: RunResult) -> str:
-    """How many pieces there are, and whose."""
+    """Return the title of the table of pieces: how many there are, and on which sides."""
     number = show.plural(len(result.pieces), "piece")
     if result.several_devices:
         return f"Partition, {number} on {len(result.at_work)} devices"
@@ -110,7 +110,7 @@ def title(result: RunResult) -> str:
 
 
 def who(result: RunResult, piece: Piece) -> str:
-    """The side that computes a piece, with its device where there are several."""
+    """Return the side that computes a piece, with its device in a run on several devices."""
     if not result.several_devices:
         return SIDE_WORDS[piece.side]
     is_cpu = any(device.name == piece.device and device.is_cpu for device in result.devices)
@@ -118,13 +118,16 @@ def who(result: RunResult, piece: Piece) -> str:
 
 
 def boundaries(result: RunResult) -> list[Boundary]:
-    """The boundaries that have cycles of their own, in order."""
+    """Return the boundaries that have cycles of their own, in order."""
     found = [boundary for piece in result.pieces for boundary in (piece.entered, piece.left)]
     return [boundary for boundary in found if boundary is not None and boundary.cycles]
 
 
 def table(result: RunResult) -> Table:
-    """A row per piece; of very many those that take longest. The sums of both kinds are the run's."""
+    """Return the table of pieces, a row each; if there are very many, those that take longest.
+
+    The pieces and boundaries add up to the run.
+    """
     grid = Table.grid(padding=(0, 2))
     for justify in ("right", "left", "right", "right"):
         grid.add_column(justify=justify, no_wrap=True)
@@ -157,7 +160,7 @@ def _amounts(result: RunResult, cycles: int) -> Iterator[Text]:
 
 
 def _entered(piece: Piece) -> str:
-    """What the boundary in front of a piece cost, and that behind the last one."""
+    """Return the cost of the boundary before a piece as text; for the last piece, also of that after it."""
     texts = [_crossed(piece.entered)] if piece.entered is not None else []
     texts += [f"behind it {_crossed(piece.left)}"] if piece.left is not None else []
     return "; ".join(texts)
@@ -178,7 +181,7 @@ LONGEST_NAME = 60
 
 
 def summary(result: JobResult) -> RenderableType:
-    """The summary of a `JobResult`."""
+    """Return the summary of a `JobResult` for a terminal."""
     heading = Text.assemble(
         (show.printable(result.model), "bold"), " on ", (show.printable(result.hardware.name), "bold"), "\n"
     )
@@ -210,7 +213,7 @@ def _sums(result: JobResult) -> Table:
 
 
 def _decisions(result: JobResult) -> str:
-    """What was decided, how often: "loop 10", or "loop 10 (3 times)" where it was so more than once."""
+    """Return the decisions as text: "loop 10", or "loop 10 (3 times)" if it was decided so three times."""
     counts = Counter(result.decisions)
     return "\n".join(
         f"{show.shortened(name, LONGEST_NAME)} {number}" + (f" ({count} times)" if count > 1 else "")

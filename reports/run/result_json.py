@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def render(result: RunResult | JobResult) -> str:
-    """The JSON text; equal for equal runs but for `wall_s`."""
+    """Return the JSON text; equal runs differ in `wall_s` only."""
     return _text(result.to_dict())
 
 
 def render_runs(table: RunTable) -> str:
-    """The JSON text of a table of runs."""
+    """Return the JSON text of a table of runs."""
     return _text(table.to_dict())
 
 

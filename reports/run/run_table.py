@@ -1,4 +1,4 @@
-"""Runs of several models on several machines as text and CSV: `npusim run MODEL... --hw A --hw B`."""
+"""Tables of runs of several models on several machines, as text, CSV and page: `npusim run MODEL... --hw A --hw B`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUANTITIES = (
     Quantity("MAC use", _of_array(lambda run: run["mac_utilization"]), show.percent, more=True),
     Quantity("area", _of_array(lambda run: run["area_mm2"]["total"]), show.area),
 )
-"""What the table tells; the first two have a table each where there are several of both."""
+"""The numbers of the table. With several models and several machines, the first two have a table each."""
 
 _KEYS: tuple[tuple[str, Callable[[Values], Any]], ...] = (
     ("cycles", lambda run: run["cycles"]["total"]),
@@ -65,7 +65,7 @@ _KEYS: tuple[tuple[str, Callable[[Values], Any]], ...] = (
 
 
 def to_csv(table: RunTable) -> str:
-    """A row per run; one that there is not has its `fault` and nothing else."""
+    """Return CSV with a row per run; a failed run has its `fault` only."""
     head = ["model", "hardware", *(name for name, _ in _KEYS), "fault"]
     rows = [
         [
@@ -80,7 +80,7 @@ def to_csv(table: RunTable) -> str:
 
 
 def text(table: RunTable, width: int) -> str:
-    """Models by machines, a table for latency and one for energy; a line per run where that is too wide."""
+    """Return tables of latency and energy, models by machines; a line per run if `width` is too small for them."""
     parts = []
     if len(table.models) > 1 and len(table.machines) > 1:
         parts = [_by_machine(table, quantity) for quantity in QUANTITIES[:2]]
@@ -103,8 +103,9 @@ def faults_of(table: RunTable) -> dict[tuple[str, str], list[str]]:
 
 
 def claims(table: RunTable) -> list[tuple[str, str]]:
-    """What is known of the error of latency and energy: machines, or runs where not all of a machine are alike, and
-    the words.
+    """Return the statements about the error of latency and energy, each with what it holds for.
+
+    It holds for machines, or for single runs if the runs of a machine differ.
     """
     by_machine: dict[str, dict[str, list[str]]] = {}
     for run in table.runs:
@@ -136,7 +137,7 @@ def _cell(run: Run, quantity: Quantity) -> str:
 CHIPS, IDEALISED = "Chips", "Idealised arrays"
 
 DEEPEST = 45
-"""Percent of the accent colour behind the best cell: few enough that text keeps its contrast."""
+"""Percent of the accent colour behind the best cell; with more, text would lose its contrast."""
 
 
 class Cell(NamedTuple):

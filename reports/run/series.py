@@ -1,4 +1,4 @@
-"""The data of a run's charts as columns: units over time, stalls with their causes, the roofline."""
+"""The data of a run's charts: the activity of units over time, stalls with their causes, the roofline."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Instructions on their units: int64 [n] each, in the order of the program; cycles are half-open.
+    """The instructions of a run on their units: int64 [n] each, in program order; intervals of cycles are half-open.
 
-    device: its place among those of the run.
-    number: how many instructions an entry stands for, 1 unless neighbours were merged.
-    busy:   cycles in which they work: all of it, unless there are gaps between merged ones.
+    device: index of the device in the run.
+    number: number of instructions that an entry stands for, 1 unless neighbours were merged.
+    busy:   cycles in which they work; less than the whole interval if there are gaps between merged ones.
     """
 
     device: Times
@@ -43,14 +43,15 @@ class Work:
     busy: Times
 
     def mnemonics(self) -> list[str]:
-        """The name of each instruction."""
+        """Return the mnemonic of each instruction."""
         return [row_of(opcode).mnemonic for opcode in self.opcode.tolist()]
 
 
 def work(result: RunResult, most: int | None = None) -> Work:
-    """The instructions of a run; of more than `most`, neighbours of a layer and kind on a unit are merged.
+    """Return the instructions of a run; if there are more than `most`, neighbours are merged.
 
-    Only gaps are merged that a chart of `most` points could not show: shorter than the run / `most`.
+    Only neighbours of one unit, layer and mnemonic are merged, and only over gaps that a chart of `most` points could
+    not show, which are shorter than the run / `most`.
     """
     trace, program = result.execution.trace, result.program
     columns = np.array(
@@ -82,7 +83,7 @@ def work(result: RunResult, most: int | None = None) -> Work:
 
 
 class Track(NamedTuple):
-    """Instructions of a unit of a device: which of `Work` they are, int64, by their begin."""
+    """The instructions of one unit of a device: their indices in `Work`, int64, sorted by start."""
 
     device: int
     unit: Unit
@@ -90,7 +91,7 @@ class Track(NamedTuple):
 
 
 def tracks(work: Work) -> tuple[Track, ...]:
-    """The tracks of a timeline from top to bottom: device by device, of each the units that do something."""
+    """Return the tracks of a timeline from top to bottom: device by device, the units that do something."""
     found = []
     for device in sorted(set(work.device.tolist())):
         for unit in TRACK_NAMES:
@@ -102,7 +103,7 @@ def tracks(work: Work) -> tuple[Track, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """Stretches in which nothing computes: their causes (`npusim.numbers.causes.CAUSES`), layers, and times."""
+    """Intervals in which nothing computes: their causes (`npusim.numbers.causes.CAUSES`), layers, and cycles."""
 
     cause: tuple[str, ...]
     layer: Times
@@ -111,7 +112,7 @@ class Stalls:
 
 
 def stalls(result: RunResult) -> Stalls:
-    """The stalls of a run, in order; neighbours of one cause and layer are one."""
+    """Return the stalls of a run in order; neighbours with the same cause and layer are joined."""
     parts = [_stalls_of(stage) for stage in result.stages]
     columns = (np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*parts, strict=True))
     kind, layer, begin, end = columns
@@ -126,11 +127,11 @@ def stalls(result: RunResult) -> Stalls:
 
 
 _LATE = -1
-"""In place of a `Doing`: a program has not begun, its core or the edge of its clock is waited for."""
+"""Value beside those of `Doing`: a program has not begun, because it waits for its core or its clock edge."""
 
 
 def _stalls_of(stage: Stage) -> tuple[Times, Times, Times, Times]:
-    """Of a stage, in cycles of the run: `Doing`, layer, begin and end of the stretches in which nothing computes."""
+    """Return the intervals of a stage without computation: `Doing`, layer, begin and end in cycles of the run."""
     program = stage.program
     instructions = decode_all(program.code)
     costs = [each.cost(program.context) for each in instructions]
@@ -150,7 +151,7 @@ def _stalls_of(stage: Stage) -> tuple[Times, Times, Times, Times]:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Whose cycles they are, one layer after the other: int64 [n] each, without gaps from 0 to the end."""
+    """The intervals that are attributed to one layer: layer and end, int64 [n] each, without gaps from cycle 0 on."""
 
     layer: Times
     begin: Times
@@ -158,7 +159,10 @@ class Turns:
 
 
 def turns(result: RunResult) -> Turns:
-    """The layers in the order in which they own cycles (`npusim.numbers.timeline.owners`); a layer may come again."""
+    """Return the intervals in which layers own the cycles (`npusim.numbers.timeline.owners`).
+
+    A layer may own several intervals.
+    """
     parts = [_turns_of(stage) for stage in result.stages]
     layer, begin = (np.concatenate(column) for column in zip(*parts, strict=True))
     end = np.append(begin[1:], result.stages[-1].end_cycle)
@@ -167,7 +171,7 @@ def turns(result: RunResult) -> Turns:
 
 
 def _turns_of(stage: Stage) -> tuple[Times, Times]:
-    """The layers of a stage in their turns, and where in the run these begin."""
+    """Return the layer of each interval of a stage, and the cycle of the run in which the interval begins."""
     program = stage.program
     found = owners(program, stage.execution.trace, stage.execution.cycles)
     layer = np.append(program.layer_of.astype(np.int64), 0)[found.instruction]
@@ -180,7 +184,7 @@ def _turns_of(stage: Stage) -> tuple[Times, Times]:
 
 @dataclass(frozen=True, slots=True)
 class BufferUse:
-    """A buffer of the scratchpad of a device: its place among those of the run, and when it is in use, in cycles."""
+    """A buffer of a device's scratchpad: the device's index in the run, and the cycles from and to which it is used."""
 
     buffer: Buffer
     device: int
@@ -189,7 +193,7 @@ class BufferUse:
 
 
 def buffers(result: RunResult) -> list[BufferUse]:
-    """The buffers of all programs."""
+    """Return the buffers of all programs of a run."""
     return [
         BufferUse(
             buffer,
@@ -204,7 +208,7 @@ def buffers(result: RunResult) -> list[BufferUse]:
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """What one machine can reach, in cycles of the run; its name is empty where there is but one."""
+    """The peak throughput of one machine in MACs per cycle of the run; `name` is empty if there is only one."""
 
     name: str
     peak_macs_per_cycle: float
@@ -212,10 +216,10 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What machines can reach: multiply-accumulates per cycle over those per byte of DRAM traffic.
+    """The roofline of a run: limits of MACs per cycle over arithmetic intensity in MACs per byte of DRAM traffic.
 
-    A roof is min(peak_macs_per_cycle, bytes_per_cycle * macs per byte). They come from the highest to the lowest;
-    devices of one peak share one.
+    A roof is min(peak_macs_per_cycle, bytes_per_cycle * MACs per byte). Roofs are sorted from the highest to the
+    lowest; devices with the same peak share one.
     """
 
     roofs: tuple[Roof, ...]
@@ -224,7 +228,7 @@ class Roofline:
 
     @property
     def peak_macs_per_cycle(self) -> float:
-        """The highest roof."""
+        """The highest roof, in MACs per cycle."""
         return self.roofs[0].peak_macs_per_cycle
 
     @property
@@ -235,7 +239,7 @@ class Roofline:
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
-    """A layer in the roofline. macs_per_byte is None where the layer moves no bytes through the DRAM port."""
+    """A layer in the roofline. macs_per_byte is None if the layer moves no bytes through the DRAM port."""
 
     index: int
     layer: LayerResult
@@ -244,7 +248,7 @@ class RooflinePoint:
 
 
 def roofline(result: RunResult) -> Roofline:
-    """The layers of the MAC arrays in the roofline of their hardware."""
+    """Return the roofline of a run's hardware, with the layers on MAC arrays as points."""
     points = [
         RooflinePoint(i, layer, layer.macs / layer.bytes if layer.bytes else None, layer.macs / layer.cycles)
         for i, layer in enumerate(result.layers)
@@ -254,7 +258,7 @@ def roofline(result: RunResult) -> Roofline:
 
 
 def _roofs(result: RunResult) -> tuple[Roof, ...]:
-    """The roofs of the machines at work; a cycle of the run may be more or less than one of a device."""
+    """Return the roofs of the machines that run a part of the model, converted to cycles of the run."""
     named: dict[float, list[str]] = {}
     for name, hardware in result.npus:
         per_cycle = hardware.macs_per_cycle * hardware.clock_mhz / result.hardware.clock_mhz
@@ -266,7 +270,7 @@ def _roofs(result: RunResult) -> tuple[Roof, ...]:
 
 
 class Patch(NamedTuple):
-    """Cells of one kind: columns [left, right), rows [low, high)."""
+    """A rectangle of cells of one kind: columns [left, right), rows [low, high)."""
 
     kind: int
     left: int
@@ -281,7 +285,7 @@ class Patch(NamedTuple):
 
 
 class Items(NamedTuple):
-    """What is on a track: each item's kind, its cycles, half-open, and in how many of them it is at work."""
+    """The items on a track: their kinds, their half-open intervals of cycles, and their busy cycles within these."""
 
     kind: NDArray[np.int64]
     begin: Times
@@ -290,7 +294,7 @@ class Items(NamedTuple):
 
 
 def patches(items: Items, total: int, columns: int, rows: int) -> Iterator[Patch]:
-    """What to paint for a track of `total` cycles; neighbouring columns that are filled alike are one patch."""
+    """Yield the rectangles that draw a track of `total` cycles; equal neighbouring columns are joined."""
     at = 0
     for stack, group in groupby(cells(covered(items, total, columns), rows)):
         right, low = at + len(list(group)), 0
@@ -302,7 +306,7 @@ def patches(items: Items, total: int, columns: int, rows: int) -> Iterator[Patch
 
 
 def covered(items: Items, total: int, columns: int) -> NDArray[np.float64]:
-    """The share of every column's time that each kind has, float64 [kinds, columns]."""
+    """Return the share of every column's time that each kind takes, float64 [kinds, columns]."""
     edges = np.linspace(0, total, columns + 1)
     found = np.zeros((int(items.kind.max(initial=-1)) + 1, columns))
     for kind in range(len(found)):
@@ -313,9 +317,9 @@ def covered(items: Items, total: int, columns: int) -> NDArray[np.float64]:
 
 
 def cells(shares: NDArray[np.float64], rows: int) -> Iterator[Sequence[int]]:
-    """Column by column how many of its `rows` cells each kind fills.
+    """Return how many of the `rows` cells of each column each kind fills.
 
-    The cells of a column are those that its kinds want together, rounded; they go to whoever wants most of one more.
+    The number of filled cells is the sum of the shares, rounded. Each cell goes to the kind that lacks most of one.
     """
     owed = [0.0] * len(shares)
     for column in (shares.T * rows).tolist():

@@ -1,4 +1,4 @@
-"""The summary in the terminal: the answer first, then where time, energy and bytes go."""
+"""The summary of a run in the terminal: main numbers first, then where time, energy and bytes go."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def render(result: RunResult, width: int = 80) -> str:
-    """The summary as plain text, without colours."""
+    """Return the summary as plain text, without colours."""
     file = StringIO()
     console(file, width=width, color_system=None, force_terminal=False).print(
         summary(result, width), crop=crops(width)
@@ -63,7 +63,7 @@ def render(result: RunResult, width: int = 80) -> str:
 
 
 def summary(result: RunResult, width: int, ascii_only: bool = False) -> RenderableType:
-    """The summary for a terminal of `width` columns; `ascii_only` draws bars that any terminal has."""
+    """Return the summary for a terminal of `width` columns; `ascii_only` draws bars of ASCII characters."""
     table_width = min(max(width, NARROWEST), WIDEST_TABLE)
     width = min(max(width, NARROWEST), WIDEST)
     bars, cut = _Bars(max(width - 42, 12), ascii_only), PLAIN_CUT if ascii_only else CUT
@@ -90,7 +90,7 @@ def crops(width: int) -> bool:
 
 
 class _Bars:
-    """Bars of at most `width` columns, in eighths of a column where the terminal can."""
+    """Bars of at most `width` columns, in eighths of a column if the terminal can show them."""
 
     def __init__(self, width: int, ascii_only: bool) -> None:
         self.width, self.ascii_only = width, ascii_only
@@ -107,7 +107,7 @@ def _titled(title: str, body: RenderableType) -> Iterable[RenderableType]:
 
 
 def _facts(rows: Iterable[tuple[str, str, str]], width: int) -> Table:
-    """Rows of a name, a value that matters, and what else there is to say."""
+    """Lay out facts as rows of a name, its value, and further words."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(min_width=NAMES)
     grid.add_column(justify="right", min_width=VALUES, no_wrap=True)
@@ -220,7 +220,7 @@ def _busy(result: RunResult, bars: _Bars) -> RenderableType:
 
 
 def _bar_grid(numbers: int = 1) -> Table:
-    """Rows of a name, right-aligned numbers, and a bar."""
+    """Create a table of names, right-aligned numbers, and bars."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(min_width=15 if numbers == 1 else 21)
     for _ in range(numbers):
@@ -230,7 +230,7 @@ def _bar_grid(numbers: int = 1) -> Table:
 
 
 def _further(result: RunResult, memory: FurtherMemory) -> tuple[str, str, str]:
-    """The traffic of a further memory."""
+    """Return the traffic of a further memory as a line."""
     moved = list(result.memory_bytes[memory.name].values())
     rate = memory.gb_per_s(result.hardware.clock_mhz)
     peak = rate * 1e3 / result.hardware.clock_mhz * result.cycles
@@ -325,7 +325,7 @@ def _device_column(result: RunResult, layers: Sequence[LayerResult]) -> Iterable
 
 
 def _beginning(name: str, width: int, cut: str) -> str:
-    """The beginning of a name, where those of operators differ."""
+    """Return the beginning of an operator's name, in which such names differ."""
     shown = show.printable(name)
     return shown if len(shown) <= width else shown[: width - len(cut)] + cut
 
@@ -365,7 +365,7 @@ def _largest_loss(layer: LayerResult) -> str:
 
 
 def _cycles(result: RunResult, bars: _Bars) -> RenderableType:
-    """The bound and what was lost to what; the rows add up to the total."""
+    """Return the cycle breakdown: the lower bound, and lost cycles by cause; the rows add up to the total."""
     bound, lost = result.lower_bound, sorted(result.lost_cycles.items(), key=lambda item: -abs(item[1]))
     few, rest = lost[:MOST_CAUSES], lost[MOST_CAUSES:]
     if len(rest) == 1:
@@ -445,7 +445,7 @@ def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
 
 
 def _pieces(result: RunResult) -> Iterable[RenderableType]:
-    """Where a run passes between devices, or between NPU and host, and what it cost."""
+    """Return the table of pieces: where a run passes between devices, or between NPU and host, and the cost."""
     several = len(result.pieces) > 1 or any(piece.entered or piece.left for piece in result.pieces)
     return _titled(pieces.title(result), pieces.table(result)) if several else ()
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 NARROWEST = 40
 LEAST_PERCENT = 0.05
-"""Smaller changes would round to 0.0 %; the JSON has them."""
+"""Least change in percent that tables show, because a smaller one would round to 0.0 %; the JSON has all."""
 
 
 def render(found: WhatIf, width: int = 80) -> str:
-    """The table as plain text, without colours."""
+    """Return the table as plain text, without colours."""
     file = StringIO()
     console(file, width=width, color_system=None, force_terminal=False).print(table(found, width))
     return file.getvalue()
@@ -42,7 +42,10 @@ GROUPS: Mapping[bool, str] = {
 
 
 def table(found: WhatIf, width: int) -> RenderableType:
-    """The changes that matter, each parameter once, the largest gain first; then what matters not, or was not run."""
+    """Return the table of changes, each parameter once, the largest gain first.
+
+    Parameters without effect, and those that were not run, are listed below it.
+    """
     width = min(max(width, NARROWEST), WIDEST)
     parts: list[RenderableType] = [
         Text("What if, one parameter at a time", style="bold"),
@@ -58,17 +61,17 @@ def table(found: WhatIf, width: int) -> RenderableType:
 
 
 def felt(found: WhatIf, chosen: bool) -> list[Parameters]:
-    """The parameters of a kind of which a change matters."""
+    """Return the parameters of a kind for which some change has an effect."""
     return [each for each in found.by_parameter() if each.chosen == chosen and any(map(matters, each.ran))]
 
 
 def quiet(found: WhatIf) -> list[str]:
-    """The parameters that were changed and do not matter."""
+    """Return the parameters whose changes have no effect."""
     return [each.path for each in found.by_parameter() if each.ran and not any(map(matters, each.ran))]
 
 
 def not_run(found: WhatIf) -> dict[str, list[str]]:
-    """The parameters of which no change was run, by reason."""
+    """Return the parameters for which no change was run, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
     for each in found.by_parameter():
         if not each.ran:
@@ -118,26 +121,26 @@ def _supplies(found: WhatIf) -> Iterable[str]:
 
 
 def value(number: float | None) -> str:
-    """A parameter as it stands in a hardware file."""
+    """Return the value of a parameter as in a hardware file."""
     return "-" if number is None else f"{number:.12g}"
 
 
 def percent(difference: float | None) -> str:
-    """A change with its sign; "=" for none."""
+    """Return a change in percent with its sign; "=" for none."""
     if difference is None:
         return "-"
     return show.change(difference) if difference else "="
 
 
 def per_mm2(variant: Variant) -> str:
-    """Percent of the latency for each square millimetre more; "free" for a gain without, "-" where none can be had."""
+    """Return the latency gain in percent per additional mm2; "free" for a gain without area, "-" if there is none."""
     if not variant.chosen or (variant.latency_percent or 0.0) > -LEAST_PERCENT:
         return "-"
     return "free" if variant.percent_per_mm2 is None else f"{show.digits(variant.percent_per_mm2)} %"
 
 
 def _rows(groups: Iterable[Parameters], width: int) -> RenderableType:
-    """A line for each value that was tried; the parameter and what it is now stand in its first."""
+    """Return a line for each value that was tried; only a parameter's first line has its name and present value."""
     grid = Table.grid(padding=(0, 2 if width >= 80 else 1))
     grid.add_column(overflow="fold", min_width=14)
     words = ["  parameter", "now", "then", "latency", "energy", "area", "per mm2"]

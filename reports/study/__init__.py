@@ -1,1 +1,1 @@
-"""A study as a page and as figures."""
+"""The reports of a study: page, figures, and text for a terminal."""

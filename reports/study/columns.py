@@ -1,4 +1,4 @@
-"""The columns of a study as pages and figures show them: parameters and values, each in one unit, with its scale."""
+"""The columns of a study in pages and figures: parameters and recorded values, each with its unit and scale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npusim.study.study import Study
 
 LOGARITHMIC_FROM = 3.0
-"""A range whose ends are so many times apart is drawn on a logarithmic axis."""
+"""Least ratio of largest to smallest value for which an axis is logarithmic."""
 
 _TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
 _ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"))
@@ -40,35 +40,35 @@ _UNITS: dict[str, tuple[str, Steps]] = {
     "dram_bytes": ("DRAM traffic", _SIZES),
     "scratchpad_peak_bytes": ("scratchpad peak", _SIZES),
 }
-"""The label of a top-level key of `npusim.study.metrics`, and the units that it may be shown in."""
+"""Label and possible units by top-level key of `npusim.study.metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter that varies: its values, in the order of its axis."""
+    """A parameter that varies in a study, with its values in the order of its axis."""
 
     path: str
     levels: tuple[Any, ...]
 
     @property
     def table(self) -> str:
-        """The table of the hardware file that it stands in; empty at the top."""
+        """The table of the hardware file that holds the parameter; empty at the top level."""
         return self.path.rpartition(".")[0]
 
     @property
     def key(self) -> str:
-        """Its key in that table."""
+        """The parameter's key in that table."""
         return self.path.rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A recorded value.
+    """A value that a study records for each point.
 
     key:         its key in the JSON of a run.
-    label, unit: what the reader sees; a shown number is the recorded one divided by `factor`.
-    goal:        "min" or "max" of an objective, empty for what is only kept.
-    logarithmic: how its axis is best divided.
+    label, unit: how pages show it; a shown number is the recorded one divided by `factor`.
+    goal:        "min" or "max" for an objective; empty for a value that is only recorded.
+    logarithmic: whether its axis is logarithmic.
     """
 
     key: str
@@ -80,16 +80,16 @@ class Value:
 
     @property
     def title(self) -> str:
-        """Label and unit: "latency, ms"."""
+        """Label and unit, such as "latency, ms"."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
     def amount(self, recorded: float) -> float:
-        """The number that is shown."""
+        """Convert a recorded number to the shown unit."""
         return recorded / self.factor
 
 
 def parameters(study: Study) -> tuple[Parameter, ...]:
-    """The parameters that have more than one value, numbers in ascending order."""
+    """Return the parameters with more than one value; numbers are in ascending order."""
     return tuple(
         Parameter(axis.path, tuple(sorted(axis.values)) if axis.ordered else axis.values)
         for axis in study.parameters
@@ -98,7 +98,10 @@ def parameters(study: Study) -> tuple[Parameter, ...]:
 
 
 def values(study: Study) -> tuple[Value, ...]:
-    """Every recorded key, objectives first, in the largest unit that leaves the smallest result at 1 or more."""
+    """Return every recorded value, objectives first.
+
+    Its unit is the largest one in which the smallest result is at least 1.
+    """
     goals = {each.key: each.goal for each in study.objectives}
     shown = study.feasible or [record for record in study.records if not record.reason]
     return tuple(_value(key, goals.get(key, ""), _amounts(shown, key)) for key in study.space.keys)
@@ -125,15 +128,17 @@ def _value(key: str, goal: str, amounts: Sequence[float]) -> Value:
 
 
 def level(value: Any) -> str:
-    """The value of a parameter as text."""
+    """Return the value of a parameter as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else f"{value:g}"
 
 
 def claims(study: Study) -> str:
-    """A sentence or two: points have the claim of the base hardware only where all that varies is what the rows behind
-    it varied in, too. What fewer bits of weights cost in accuracy, no point says.
+    """Return a sentence or two about the error of the points.
+
+    The error of the base hardware holds for other points only if the networks that it was measured on cover every value
+    that varies. Another sentence says that results do not show what fewer weight bits cost in accuracy.
     """
     return f"{_of_error(study)}{_of_weight_bits(study)}"
 

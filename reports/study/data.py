@@ -1,4 +1,4 @@
-"""The data of a study's page for its scripts: columns of numbers, one place per record."""
+"""The data of a study's page for its scripts: columns with one number per record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIGITS = 6
 
 
 def data(study: Study, parameters: Sequence[Parameter], values: Sequence[Value]) -> dict[str, Any]:
-    """Everything by column, in the order of `study.records`; what a record does not have is null."""
+    """Return all columns, in the order of `study.records`; null where a record has no value."""
     front = {record.point for record in study.front}
     reasons = list(Counter(filter(None, map(study.reason, study.records))))
     places = {reason: at for at, reason in enumerate(reasons)}
@@ -74,7 +74,7 @@ def _value(value: Value, study: Study) -> dict[str, Any]:
 
 
 def _base(study: Study, values: Sequence[Value]) -> list[list[float | None]]:
-    """The values of the base hardware: of all models together, then of each; null if they are not known."""
+    """Return the values of the base hardware, of all models together and of each; null if they are unknown."""
     if study.base is None:
         return []
     tables = [study.base.values, *(study.base.by_model.get(model.name, {}) for model in study.models)]
@@ -82,14 +82,14 @@ def _base(study: Study, values: Sequence[Value]) -> list[list[float | None]]:
 
 
 def show_unit(unit: str) -> str:
-    """A unit as it is printed."""
+    """Return a unit in print form, with micro signs and superscripts."""
     return unit.replace("uJ", "\N{MICRO SIGN}J").replace("us", "\N{MICRO SIGN}s").replace(
         "uW", "\N{MICRO SIGN}W"
     ).replace("mm2", "mm\N{SUPERSCRIPT TWO}")  # fmt: skip
 
 
 def _rounded(value: Value, recorded: Iterable[float | None]) -> list[float | None]:
-    """In the unit of the column, with more digits than any axis or table shows."""
+    """Convert recorded values to the column's unit, rounded to more digits than any axis or table shows."""
     return [None if each is None else _short(value.amount(each)) for each in recorded]
 
 
@@ -99,9 +99,10 @@ def _short(amount: float) -> float:
 
 
 def _hardware(study: Study, settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What it takes to write the hardware file of any point: on what it builds, and what changes, as TOML.
+    """Return the data from which the page writes the hardware file of any point, as TOML.
 
-    changes: of every path that differs between points, the texts of its values, and which one a record has.
+    extends: the preset that the file extends; fixed: its changes that all points share.
+    changes: for every path that differs between points, the texts of its values, and the index for each record.
     """
     extends, fixed = _nearest_preset(study)
     full = [_setting(study, record, plain) for record, plain in zip(study.records, settings, strict=True)]
@@ -129,7 +130,7 @@ def _hardware(study: Study, settings: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 
 def _setting(study: Study, record: Record, plain: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters of a record with the derived ones, if those can be had."""
+    """Return the parameters of a record, with the derived ones if these can be computed."""
     try:
         return study.space.setting(record.point) if study.space.derived else plain
     except InfeasibleError:
@@ -137,12 +138,12 @@ def _setting(study: Study, record: Record, plain: Mapping[str, Any]) -> Mapping[
 
 
 def _nearest_preset(study: Study) -> tuple[str, dict[str, Any]]:
-    """The preset that differs least from the base hardware, "" if none can be extended, and the differences."""
+    """Return the preset that differs least from the base hardware, and the differences; "" if none can be extended."""
     base = hardware_file.to_flat(study.space.base)
     found = [("", base)]
     for name in hardware_file.list_presets():
         preset = hardware_file.to_flat(hardware_file.hardware(name))
         differing = {path: value for path, value in base.items() if preset.get(path) != value}
-        if set(preset) <= set(base):  # a file cannot take a value away
+        if set(preset) <= set(base):  # a file that extends a preset cannot unset a value of it
             found.append((name, differing))
     return min(found, key=lambda each: len(each[1]))

@@ -1,4 +1,4 @@
-"""The effect of each parameter on the objectives, as words and small charts."""
+"""The effects of parameters on the objectives of a study, as words and small charts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LEAST_RATIO = 1.02
 class Effect(NamedTuple):
     """The effect of a parameter on an objective.
 
-    line, dots, spread: paths in a box of 100 x 40: means, and two standard errors to either side of each; all boxes of
-                an objective have one logarithmic (or linear) scale. Empty where no value has enough points.
-    share:      what it explains of the variance, 0 to 1; with its error as text in `words_of_share`.
-    swing:      the largest mean over the smallest, as text.
-    words:      by value the mean, its range and the number of points, for those who do not see the line.
+    line, dots, spread: SVG paths in a box of 100 x 40: the means, and two standard errors to either side of each. All
+                boxes of an objective share one scale. Empty if no value has enough points.
+    share:      share of the variance that the parameter explains, 0 to 1; `words_of_share` has it with its error.
+    swing:      ratio of the largest mean to the smallest, as text.
+    words:      mean, range and number of points by value, for readers who cannot see the chart.
     """
 
     line: str
@@ -38,10 +38,11 @@ class Effect(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """Points with a value of a parameter: on the front, feasible, beyond a limit, without a result.
+    """The bar of one value of a parameter: how many points of each kind have the value.
 
-    `part` is that of the front of its most frequent value; `parts` are those of the feasible points, those beyond a
-    limit and those without a result of all points of the value with the most.
+    front:  number of its points on the front; part: its ratio to that of the value with the most.
+    counts: numbers of feasible points, points beyond a limit, and points without a result.
+    parts:  ratios of `counts` to the number of points of the value with the most.
     """
 
     value: str
@@ -59,7 +60,7 @@ class Bar(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A parameter with its effects, one per objective, and the points with each of its values."""
+    """A parameter with its effects, one per objective, and a bar for each of its values."""
 
     path: str
     ends: tuple[str, str]
@@ -68,14 +69,14 @@ class Row(NamedTuple):
 
     @property
     def each(self) -> str:
-        """How many points with a result a value has: "34 to 48 each"."""
+        """The number of points with a result per value, such as "34 to 48 each"."""
         counts = [bar.counts[0] + bar.counts[1] for bar in self.bars]
         ends = dict.fromkeys((min(counts), max(counts)))
         return f"{' to '.join(map(str, ends))} each"
 
 
 def effects(study: Study, parameters: Sequence[Parameter], objectives: Sequence[Value]) -> list[Row]:
-    """A row per parameter, the one that matters most first; none where too few points have a result."""
+    """Return a row per parameter, the one with the largest effect first; none if too few points have a result."""
     by_path = {each.path: each for each in parameters}
     scales = {
         value.key: _Scale(
@@ -95,12 +96,12 @@ def effects(study: Study, parameters: Sequence[Parameter], objectives: Sequence[
 
 
 def words_of_share(found: Sensitivity) -> str:
-    """A share with two standard errors: "38.5 % ± 4.6"."""
+    """Return a share with two standard errors, such as "38.5 % ± 4.6"."""
     return f"{show.percent(found.share)} \N{PLUS-MINUS SIGN} {200 * found.error:.1f}"
 
 
 def basis(study: Study) -> str:
-    """What the effects rest on, in a sentence or two; empty where nothing varies."""
+    """Return a sentence or two about the model behind the effects; empty if no parameter varies."""
     computed = sum(not record.reason for record in study.records)
     without = len(study.records) - computed
     if all(len(axis.values) < 2 for axis in study.parameters) or not study.records:
@@ -120,7 +121,7 @@ def basis(study: Study) -> str:
 
 
 class _Scale:
-    """Heights of the means of an objective in all its boxes: logarithms where they are all positive."""
+    """The vertical scale of all boxes of an objective, logarithmic if all means are positive."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         told = [each for each in levels if each.mean is not None]
@@ -130,9 +131,11 @@ class _Scale:
         heights = [self._height(each) for each in means] or [0.0]
         self._low, self._high = min(heights), max(heights)
         if self._logarithmic and self._high - self._low < math.log(LEAST_RATIO):
-            middle = (self._low + self._high) / 2  # differences that small are drawn as such
+            # Means that differ by less get a range of LEAST_RATIO, so that small differences look small.
+            middle = (self._low + self._high) / 2
             self._low, self._high = (middle + side * math.log(LEAST_RATIO) / 2 for side in (-1, 1))
-        reach = self._high - self._low  # errors beyond twice the range of the means are cut off
+        # Large errors must not flatten the line of means, so they extend the scale by half its range at most.
+        reach = self._high - self._low
         lowest = min([self._height(each) for each in ends] or [self._low])
         highest = max([self._height(each) for each in ends] or [self._high])
         self._low, self._high = (
@@ -144,7 +147,7 @@ class _Scale:
         return math.log(mean) if self._logarithmic else mean
 
     def y(self, mean: float) -> float:
-        """From the bottom of the box upwards: more is higher."""
+        """Return the y coordinate of a mean in the SVG box; a larger mean is drawn higher."""
         part = (self._height(mean) - self._low) / ((self._high - self._low) or 1.0)
         return HEIGHT - MARGIN - min(max(part, 0.0), 1.0) * (HEIGHT - 2 * MARGIN)
 
@@ -168,7 +171,7 @@ def _effect(found: Sensitivity, value: Value, scale: _Scale) -> Effect:
 
 
 def _words(found: Level, value: Value) -> str:
-    """What is known at one value: "16: 3.12 ms (2.9 to 3.3, 24 points, 2 without a result)"."""
+    """Return the statistics of one value, such as "16: 3.12 ms (2.9 to 3.3, 24 points, 2 without a result)"."""
     counts = [show.plural(found.points, "point")]
     if found.without:
         counts.append(f"{found.without} without a result")
@@ -180,7 +183,7 @@ def _words(found: Level, value: Value) -> str:
 
 
 def name_of(found: Level) -> str:
-    """The value of a level, or the first and the last of a group."""
+    """Return the value of a level as text; for a group of values, the first and the last."""
     ends = dict.fromkeys((level(found.values[0]), level(found.values[-1])))
     return " to ".join(ends)
 
@@ -192,7 +195,7 @@ def _swing(found: Sensitivity) -> str:
 
 
 def _bars(study: Study, parameter: Parameter) -> tuple[Bar, ...]:
-    """Points by value of a parameter."""
+    """Return a bar for each value of a parameter."""
     front = {record.point for record in study.front}
     on_front: Counter[Any] = Counter()
     standing: Counter[tuple[Any, int]] = Counter()

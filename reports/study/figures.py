@@ -118,11 +118,11 @@ FIGURES: Mapping[str, Callable[[Study], Figure]] = {
     "parallel": parallel,
     "sensitivity": sensitivity,
 }
-"""Every figure by the name of its file."""
+"""Every figure by the name of its file. Their docstrings are shown in the list of files."""
 
 
 def writers(study: Study) -> dict[str, Writer]:
-    """What writes the figures that a study has, by the names of their files: each as SVG, PNG and PDF."""
+    """Return the functions that write a study's figures as SVG, PNG and PDF, by file name."""
     if len(study.feasible) < 2 or len(study.objectives) < 2 or not study_columns.parameters(study):
         return {}
     found: dict[str, Writer] = {}
@@ -144,7 +144,7 @@ def _save(drawn: Callable[[], Figure], kind: str, made: Mapping[str, Any], file:
 
 
 def listed(written: Mapping[str, Writer]) -> list[tuple[str, str]]:
-    """Names of the files with what they show."""
+    """Return the names of the files of each figure, with what it shows."""
     found = []
     for name, draw in FIGURES.items():
         if f"{name}.svg" in written:
@@ -157,7 +157,10 @@ def listed(written: Mapping[str, Writer]) -> list[tuple[str, str]]:
 def _figure(
     study: Study, title: str, rows: int, columns: int, height: float, *, same: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """An empty figure of rows x columns axes, each row `height` inches high and, if `same`, on one scale."""
+    """Create an empty figure of rows x columns axes.
+
+    height: height of a row in inches; same: all axes of a row share one vertical scale.
+    """
     from matplotlib.figure import Figure
 
     with styled():
@@ -176,7 +179,7 @@ def _amounts(value: Value, records: tuple[Record, ...] | list[Record]) -> list[f
 
 
 def _heights(column: Parameter | Value, study: Study) -> list[float]:
-    """Where the points of the front cross an axis, 0 to 1."""
+    """Return where the points of the front cross an axis, 0 to 1."""
     if isinstance(column, Parameter):
         last = max(len(column.levels) - 1, 1)
         points = [study.space.point(record.point)[column.path] for record in study.front]
@@ -190,7 +193,7 @@ def _heights(column: Parameter | Value, study: Study) -> list[float]:
 
 
 def _ticks(column: Parameter | Value, study: Study) -> list[tuple[float, str]]:
-    """Heights with their labels: every value of a short parameter, else the ends."""
+    """Return the ticks of an axis as heights with labels: every value if they are few, else both ends."""
     if isinstance(column, Value):
         amounts = _amounts(column, study.front)
         return [(0.0, show.digits(min(amounts))), (1.0, show.digits(max(amounts)))]

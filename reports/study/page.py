@@ -1,4 +1,4 @@
-"""A study as one self-contained page: `study.html` of `npusim explore`, in the look of the report of a run."""
+"""A study as one self-contained HTML page: `study.html` of `npusim explore`, styled like the report of a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SAMPLERS = {
 
 
 class Cell(NamedTuple):
-    """A number with its unit, whether nothing beats it, and what it is of the base hardware's: "x 0.42"."""
+    """A number with its unit, whether it is the best, and its ratio to that of the base hardware, such as "x 0.42"."""
 
     text: str
     best: bool = False
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """A point that answers a question: the best in an objective, the balanced one, the base hardware."""
+    """A notable point: the best in an objective, the balanced one, or the base hardware."""
 
     title: str
     point: int | None
@@ -59,7 +59,7 @@ class Pick(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """A reason why points are not feasible, and the number of points."""
+    """A reason why points are infeasible, and the number of such points."""
 
     text: str
     points: int
@@ -67,7 +67,10 @@ class Reason(NamedTuple):
 
 
 def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
-    """The page as text. files: names of the files beside it, and what they are for."""
+    """Return the page as HTML text.
+
+    files: names of the files beside the page, with their purposes.
+    """
     parameters, values = study_columns.parameters(study), study_columns.values(study)
     objectives = [value for value in values if value.goal]
     data = study_data.data(study, parameters, values)
@@ -119,7 +122,7 @@ def title(study: Study) -> str:
 
 
 def _picks(study: Study, parameters: Sequence[Parameter], objectives: Sequence[Value]) -> list[Pick]:
-    """The best of every objective, the balanced point of a front, and the base hardware."""
+    """Return the notable points: the best of every objective, the balanced one of the front, the base hardware."""
     if not study.front:
         return []
     found = []
@@ -135,7 +138,7 @@ def _picks(study: Study, parameters: Sequence[Parameter], objectives: Sequence[V
 
 
 def _balanced(costs: metrics.Costs) -> int:
-    """The point of a front with the least distance to the best of each objective, every range counted as 1."""
+    """Return the front's point that is nearest to the best of all objectives, each scaled to a range of 1."""
     low, high = costs.min(axis=0), costs.max(axis=0)
     scaled = (costs - low) / np.where(high > low, high - low, 1)
     return int((scaled**2).sum(axis=1).argmin())
@@ -179,7 +182,7 @@ def _cell(study: Study, value: Value, record: Record, is_base: bool) -> Cell:
 
 
 def amount(value: Value, recorded: float | None) -> str:
-    """A recorded value in the unit of its column."""
+    """Return a recorded value as text in the unit of its column."""
     if recorded is None:
         return ""
     unit = study_data.show_unit(value.unit)
@@ -187,7 +190,7 @@ def amount(value: Value, recorded: float | None) -> str:
 
 
 def _against_base(study: Study) -> str:
-    """How the base hardware stands against the front, in a sentence; empty if it is not known."""
+    """Return a sentence that compares the base hardware with the front; empty if its values are unknown."""
     name, base = show.printable(study.space.base.name), study.base
     if base is None:
         return ""
@@ -222,7 +225,7 @@ def _reasons(study: Study) -> list[Reason]:
 def _front(
     study: Study, parameters: Sequence[Parameter], values: Sequence[Value]
 ) -> list[tuple[int, list[str], list[str]]]:
-    """The table of the front as it stands without scripts."""
+    """Return the table of the front that is shown without scripts."""
     rows = []
     for record in study.front[:MOST_STATIC_ROWS]:
         point = study.space.point(record.point)
@@ -233,7 +236,7 @@ def _front(
 
 
 def _everywhere(study: Study, parameters: Sequence[Parameter]) -> list[tuple[str, str]]:
-    """Parameters that are the same at every point of the front."""
+    """Return the parameters that have the same value at every point of the front."""
     if len(study.front) < 2:
         return []
     points = [study.space.point(record.point) for record in study.front]
@@ -245,7 +248,7 @@ def _everywhere(study: Study, parameters: Sequence[Parameter]) -> list[tuple[str
 
 
 def _listed(values: Sequence[Any]) -> str:
-    """The values of an axis; of many, the ends."""
+    """Return the values of an axis as text; only both ends if they are many."""
     texts = [level(value) for value in values]
     if len(texts) <= MOST_LISTED_VALUES:
         return ", ".join(texts)
@@ -253,7 +256,7 @@ def _listed(values: Sequence[Any]) -> str:
 
 
 def _reached(steps: Iterable[Any], share: float = 0.99) -> int | None:
-    """The number of points after which most of the final hypervolume was found."""
+    """Return the number of points after which a share of the final hypervolume was reached."""
     return next((step.points for step in steps if step.share >= share), None)
 
 
@@ -261,7 +264,7 @@ PAGE = "study.html"
 
 
 def write_page(study: Study) -> list[Path]:
-    """Write study.html and its figures; returns the files."""
+    """Write study.html and its figures; return the files written."""
     figures = study_figures.writers(study)
     listed = [*FILES, *study_figures.listed(figures)]
     written = {study.path / PAGE: files.text(render(study, listed))}

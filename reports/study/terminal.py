@@ -1,4 +1,4 @@
-"""A study as text for a terminal: the front, what matters, and what failed."""
+"""The summary of a study for a terminal: the front, the parameters with most effect, and failed points."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_REASONS = 3
 
 
 def summary(study: Study) -> str:
-    """The text at the end of a search."""
+    """Return the text that `npusim explore` prints at the end of a search."""
     parts = [_head(study), _front(study), _sensitivities(study), _failed(study)]
     return "\n\n".join(part for part in parts if part)
 
@@ -45,7 +45,7 @@ def _head(study: Study) -> str:
 
 
 def _front(study: Study) -> str:
-    """The front, the parameters that are the same everywhere on it in a line of their own."""
+    """Return the table of the front; parameters with one value on it are in a line of their own."""
     if not study.front:
         return ""
     points = [study.space.point(record.point) for record in study.front]
@@ -70,7 +70,7 @@ def _front(study: Study) -> str:
 
 
 def _short(paths: Sequence[str]) -> list[str]:
-    """Parameters without their table, where that is clear: the next table has them in full."""
+    """Return parameter names without their table if they stay unique; the next table shows them in full."""
     last = [path.rpartition(".")[2] for path in paths]
     return [name if last.count(name) == 1 else path for name, path in zip(last, paths, strict=True)]
 
@@ -86,7 +86,7 @@ def _value(value: Any) -> str:
 
 
 def _spread(rows: Sequence[list[str]], most: int) -> list[list[str]]:
-    """At most so many rows, the first and the last among them."""
+    """Return at most `most` rows, evenly spread, with the first and the last."""
     if len(rows) <= most:
         return list(rows)
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
