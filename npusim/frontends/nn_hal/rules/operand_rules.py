@@ -50,7 +50,7 @@ def scale(_: CheckedModel, graph: CheckedGraph) -> Iterator[Fault]:
 
 
 def zero_point(_: CheckedModel, graph: CheckedGraph) -> Iterator[Fault]:
-    """A zero point is one of the codes: 0..255 for QUANT8_ASYMM, -128..127 for its signed twin, 0..65535 for
+    """A zero point is a value of the type: 0..255 for QUANT8_ASYMM, -128..127 for its signed twin, 0..65535 for
     QUANT16_ASYMM; 0 for all others."""
     for operand in graph.operands:
         low, high = operand.row.zero_points
