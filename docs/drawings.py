@@ -240,7 +240,7 @@ _FOLDERS = ("npusim.isa", "npusim.kernels", "npusim.scheduler", "npusim.reports"
 
 
 def rooms(stands_on: Mapping[str, Sequence[str]]) -> str:
-    """The rooms on floors, each above those that it stands on; the table is that of tests/test_rooms.py."""
+    """Draw the packages in layers, each above those that it imports from, as the table of tests/test_rooms.py says."""
     groups: dict[str, list[str]] = {}
     for room in stands_on:
         groups.setdefault(_group(room), []).append(room)
@@ -248,8 +248,8 @@ def rooms(stands_on: Mapping[str, Sequence[str]]) -> str:
     for group in groups:
         _floor(group, groups, stands_on, floors)
     elements = _heading(
-        "The rooms",
-        "each stands on rooms below it, and in a frame on those to its right; it imports no others",
+        "The packages",
+        "each imports only from packages below it, and in a frame from those to its right",
     )
     top = 48
     for floor in sorted(set(floors.values()), reverse=True):

@@ -474,7 +474,11 @@ def with_doors(text: str) -> str:
         ("TensorFlow Lite", "has not", _names(name for name in without if not name.startswith("STABLEHLO"))),
         ("NNEF", "has not", _names(missing - quantizing)),
         ("ONNX", "has, also on quantized values", _names(row.kind for row in onnx.ROWS if row.groups)),
-        ("ONNX", "has, not on quantized values of a QDQ group", _names(row.kind for row in onnx.ROWS if not row.groups)),
+        (
+            "ONNX",
+            "has, not on values of a QDQ group",
+            _names(row.kind for row in onnx.ROWS if not row.groups),
+        ),
         ("Paddle", "has, also on quantized values", _names(row.name for row in paddle.ROWS if row.groups)),
         ("Paddle", "has, written out", _names(WRITTEN_OUT)),
         ("Paddle", "has, not on quantized values", _names(row.name for row in paddle.ROWS if not row.groups)),
