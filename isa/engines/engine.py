@@ -7,7 +7,8 @@ which kind computes it. A kind is one file with an `Engine` and one line in `npu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate, pairwise
 from typing import ClassVar, NamedTuple
 
 from npusim.isa.base.cause import Cause
@@ -172,3 +173,27 @@ class Engine(ABC):
     @abstractmethod
     def circuits(self, array: MacArray) -> Circuits:
         """What it is built of."""
+
+
+class OneLayout(Engine):
+    """A kind without corners and dataflows.
+
+    works: how it works, for whoever asks for another layout.
+    """
+
+    works: ClassVar[str]
+
+    def fastest(self, array: MacArray, problem: Problem) -> Layout:
+        """There is one."""
+        return Layout()
+
+    def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
+        """Whatever is not 0."""
+        return [
+            f"{name} {value}; it may be 0, {self.works}" for name, value in layout._asdict().items() if value
+        ]
+
+
+def in_turn(cycles: Iterable[int]) -> tuple[int, ...]:
+    """What each hindrance adds to those before it. cycles: without any, with the first alone, the second alone, ..."""
+    return tuple(after - before for before, after in pairwise(accumulate(cycles, max)))

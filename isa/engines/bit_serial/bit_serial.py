@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.bit_serial.timing import Shape, macs_per_cycle, occupancy, products_per_cycle
-from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, Problem, Use
+from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, OneLayout, Problem, Use, in_turn
 from npusim.isa.engines.mac_array import MOST_BITS, MacArray
-from npusim.isa.engines.one_layout import OneLayout, in_turn
+
+if TYPE_CHECKING:
+    from npusim.isa.engines.bit_serial.timing import Shape
 
 
 class BitSerial(OneLayout):
@@ -49,6 +50,8 @@ class BitSerial(OneLayout):
 
     def macs_per_cycle(self, array: MacArray) -> int:
         """With all weight bits that the array is said to have."""
+        from npusim.isa.engines.bit_serial.timing import macs_per_cycle
+
         return macs_per_cycle(_shape(array))
 
     def width(self, array: MacArray) -> int:
@@ -57,24 +60,34 @@ class BitSerial(OneLayout):
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """The closed form."""
+        from npusim.isa.engines.bit_serial.timing import occupancy
+
         found = occupancy(_shape(array), problem)
         return Use(found.total, found.steps, *found[4:])
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""
+        from npusim.isa.engines.bit_serial.timing import occupancy
+
         found = occupancy(_shape(array), problem)
         return in_turn(found[:4])
 
     def circuits(self, array: MacArray) -> Circuits:
         """As many binary multipliers as eight times so many of 8 bits; one block of accumulators."""
+        from npusim.isa.engines.bit_serial.timing import products_per_cycle
+
         return Circuits(products_per_cycle(_shape(array)) // MOST_BITS, 1, 2)
 
 
 def _shape(array: MacArray) -> Shape:
+    from npusim.isa.engines.bit_serial.timing import Shape
+
     return Shape(**dict(array.bit_serials), weight_bits=array.weight_bits)
 
 
 def _multipliers(array: MacArray) -> str | None:
+    from npusim.isa.engines.bit_serial.timing import products_per_cycle
+
     products = products_per_cycle(_shape(array))
     if products >= MOST_BITS:
         return None

@@ -10,12 +10,8 @@ from itertools import product
 from typing import ClassVar
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.block.choice import chosen
-from npusim.isa.engines.block.shape import block_shape
-from npusim.isa.engines.block.timing import Occupancy, occupancy, pool, turned
-from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, Problem, Use
+from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, OneLayout, Problem, Use, in_turn
 from npusim.isa.engines.mac_array import Blocks, MacArray
-from npusim.isa.engines.one_layout import OneLayout, in_turn
 
 
 class Block(OneLayout):
@@ -82,6 +78,8 @@ class Block(OneLayout):
 
     def macs_per_cycle(self, array: MacArray) -> int:
         """Outputs of a micro-block times the products of each in a cycle."""
+        from npusim.isa.engines.block.shape import block_shape
+
         return block_shape(array).multipliers
 
     def width(self, array: MacArray) -> int:
@@ -90,16 +88,25 @@ class Block(OneLayout):
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """The closed form of `timing`."""
+        from npusim.isa.engines.block.shape import block_shape
+        from npusim.isa.engines.block.timing import occupancy
+
         found = occupancy(block_shape(array), problem)
         return Use(found.total, found.array, found.map_values, found.weight_values, found.updates)
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""
-        found: Occupancy = occupancy(block_shape(array), problem)
+        from npusim.isa.engines.block.shape import block_shape
+        from npusim.isa.engines.block.timing import occupancy
+
+        found = occupancy(block_shape(array), problem)
         return in_turn(found[:6])
 
     def pool(self, array: MacArray, problem: Problem) -> int | None:
         """A pool in blocks, if a step of one has cycles."""
+        from npusim.isa.engines.block.shape import block_shape
+        from npusim.isa.engines.block.timing import pool
+
         shape = block_shape(array)
         return pool(shape, problem) if shape.pool_step_cycles else None
 
@@ -110,6 +117,10 @@ class Block(OneLayout):
 
 def _micro_block(array: MacArray) -> str | None:
     """A block of one output fits: all that a step reads of a kernel and of its channels."""
+    from npusim.isa.engines.block.choice import chosen
+    from npusim.isa.engines.block.shape import block_shape
+    from npusim.isa.engines.block.timing import turned
+
     given = block_shape(array)
     shapes = (given, turned(given)) if given.turns_rows else (given,)
     for shape, kernel, by_channel in product(shapes, (2, 3), (False, True)):

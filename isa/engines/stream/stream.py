@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, Problem, Use
+from npusim.isa.engines.engine import ArrayRule, Circuits, Layout, OneLayout, Problem, Use, in_turn
 from npusim.isa.engines.mac_array import MacArray
-from npusim.isa.engines.one_layout import OneLayout, in_turn
-from npusim.isa.engines.stream.timing import Shape, occupancy
+
+if TYPE_CHECKING:
+    from npusim.isa.engines.stream.timing import Shape
 
 
 class Stream(OneLayout):
@@ -63,11 +64,15 @@ class Stream(OneLayout):
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
         """The closed form."""
+        from npusim.isa.engines.stream.timing import occupancy
+
         found = occupancy(_shape(array), problem)
         return Use(max(found[:5]), max(found[:3]), found.map_values, found.weight_values, found.updates)
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
         """One hindrance after the other."""
+        from npusim.isa.engines.stream.timing import occupancy
+
         found = occupancy(_shape(array), problem)
         return in_turn(found[:5])
 
@@ -77,6 +82,8 @@ class Stream(OneLayout):
 
 
 def _shape(array: MacArray) -> Shape:
+    from npusim.isa.engines.stream.timing import Shape
+
     return Shape(
         **dict(array.streams),
         map_port=array.ifm_bytes_per_cycle,
