@@ -28,6 +28,7 @@ from npusim.kernels.lowering.work import (
     Tile,
     TileAddresses,
     Work,
+    deferred,
     no_constant_bytes,
     no_constants,
     same_rows,
@@ -61,6 +62,26 @@ def on_real_lanes(
 ) -> Lowering:
     """Return the lowering of an operator to the float lanes; `kind` is the rule for the element types."""
     return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes, *needs))
+
+
+@need("mac_array.{dtype}_columns")
+def columns(call: Call, hardware: Hardware) -> bool:
+    """float columns (mac_array.float16_columns, mac_array.float32_columns)"""
+    from npusim.isa.instructions.real_mac import float_columns
+
+    return float_columns(hardware.mac_array, input_type(call).dtype) > 0
+
+
+def constant_operands(call: Call) -> bool:
+    """in the float mode weights and bias are constants"""
+    return all(
+        call.inputs[position] is None or position in call.constants for position in range(1, len(call.inputs))
+    )
+
+
+def on_float_columns(name: str, *rules: Rule) -> Lowering:
+    """Return the lowering of an operator to the float mode of the MAC array by a function of `real_mac`."""
+    return Lowering("mac", (reals, constant_operands, *rules), deferred("real_mac", name), (columns,))
 
 
 def _format(call: Call) -> int:

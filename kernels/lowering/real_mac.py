@@ -27,7 +27,6 @@ from npusim.isa.instructions.real_mac import (
     float_mode,
 )
 from npusim.kernels.lowering.mac import ONE_COLUMN, Window, product, window_of
-from npusim.kernels.lowering.real import reals
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,
@@ -39,28 +38,10 @@ from npusim.kernels.lowering.work import (
     same_rows,
 )
 from npusim.kernels.operator.operands import input_type
-from npusim.kernels.operator.operator import Call, Lowering, Rule, need
+from npusim.kernels.operator.operator import Call
 
 Geometry = Callable[[Tile], dict[str, Any]]
 """Gives the fields of a tile that say what is computed, without addresses, counted in elements."""
-
-
-@need("mac_array.{dtype}_columns")
-def columns(call: Call, hardware: Hardware) -> bool:
-    """float columns (mac_array.float16_columns, mac_array.float32_columns)"""
-    return float_columns(hardware.mac_array, input_type(call).dtype) > 0
-
-
-def constant_operands(call: Call) -> bool:
-    """in the float mode weights and bias are constants"""
-    return all(
-        call.inputs[position] is None or position in call.constants for position in range(1, len(call.inputs))
-    )
-
-
-def on_float_columns(lower: Callable[[Call, Hardware], Parts], *rules: Rule) -> Lowering:
-    """Return the lowering of an operator to the float mode of the MAC array."""
-    return Lowering("mac", (reals, constant_operands, *rules), lower, (columns,))
 
 
 def lower_real_convolution(call: Call, hardware: Hardware) -> Parts:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Literal, NamedTuple
 
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
-from npusim.kernels.operator.operator import Part
+from npusim.kernels.operator.operator import Call, Part
 
 OperandRef = tuple[str, int]
 """An operand of the node: ("in", position) or ("out", position)."""
@@ -262,6 +264,20 @@ class Pick(Part):
 
 Parts = tuple[Work | Move | Pick, ...]
 """A node as the NPU executes it, in order."""
+
+
+def deferred(module: str, name: str) -> Callable[[Call, Hardware], Parts]:
+    """Return a lowering that imports its function from a module of `npusim.kernels.lowering` with the first call.
+
+    For lowerings that few networks need, so that the others start without their modules.
+    """
+
+    def lower(call: Call, hardware: Hardware) -> Parts:
+        function = getattr(import_module(f"npusim.kernels.lowering.{module}"), name)
+        parts: Parts = function(call, hardware)
+        return parts
+
+    return lower
 
 
 def same_rows(first: int, last: int) -> tuple[int, int]:

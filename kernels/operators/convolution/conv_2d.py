@@ -14,9 +14,9 @@ import numpy as np
 from npusim.isa.arithmetic.convolution import convolve, convolve_float
 from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.lowering.blocks import computed
-from npusim.kernels.lowering.grouped import lower_groups
 from npusim.kernels.lowering.mac import lower_convolution, lower_groups_of_one
-from npusim.kernels.lowering.real_mac import lower_real_convolution, lower_real_groups, on_float_columns
+from npusim.kernels.lowering.real import on_float_columns
+from npusim.kernels.lowering.work import deferred
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.convolution import convolution, exact_sum, weighted_sum
@@ -77,7 +77,7 @@ def _workload(call: Call) -> Workload:
 _MAC = (
     Lowering("mac", (*convolution.NPU_RULES, _one_group), lower_convolution),
     Lowering("mac", (*convolution.NPU_RULES, _groups_of_one), lower_groups_of_one),
-    Lowering("mac", convolution.NPU_RULES, lower_groups),
+    Lowering("mac", convolution.NPU_RULES, deferred("grouped", "lower_groups")),
 )
 _FITS = convolution.fits_on_npu(channel_axis=0)
 
@@ -96,8 +96,8 @@ CONV_2D = Operator(
     lowerings=(
         *_MAC,
         *(weighted_sum.on_int16(row, convolution.wide_sums_fit(0)) for row in _MAC),
-        on_float_columns(lower_real_convolution, *convolution.NPU_RULES[1:], _one_group),
-        on_float_columns(lower_real_groups, *convolution.NPU_RULES[1:]),
+        on_float_columns("lower_real_convolution", *convolution.NPU_RULES[1:], _one_group),
+        on_float_columns("lower_real_groups", *convolution.NPU_RULES[1:]),
     ),
     arithmetics=convolution.arithmetics(
         _filters,

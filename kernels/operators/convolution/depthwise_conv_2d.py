@@ -9,7 +9,7 @@ from __future__ import annotations
 from npusim.isa.arithmetic.convolution import depthwise_convolve, depthwise_convolve_float
 from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.lowering.mac import lower_depthwise
-from npusim.kernels.lowering.real_mac import lower_real_depthwise, on_float_columns
+from npusim.kernels.lowering.real import on_float_columns
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Size
@@ -69,7 +69,7 @@ DEPTHWISE_CONV_2D = Operator(
     lowerings=(
         _MAC,
         weighted_sum.on_int16(_MAC, convolution.wide_sums_fit(3)),
-        on_float_columns(lower_real_depthwise, *convolution.NPU_RULES[1:], _multiplier_on_npu),
+        on_float_columns("lower_real_depthwise", *convolution.NPU_RULES[1:], _multiplier_on_npu),
     ),
     arithmetics=convolution.arithmetics(
         _filters,

@@ -14,8 +14,8 @@ from npusim.isa.arithmetic.convolution import convolve
 from npusim.isa.arithmetic.integer import Int32Array
 from npusim.isa.base.tensor import Array, Workload
 from npusim.kernels.lowering.mac import lower_matrix_product
-from npusim.kernels.lowering.product import lower_with_computed_weights
-from npusim.kernels.lowering.real_mac import lower_real_product, on_float_columns
+from npusim.kernels.lowering.real import on_float_columns
+from npusim.kernels.lowering.work import deferred
 from npusim.kernels.operator import dynamic_range, rules
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import (
@@ -168,7 +168,9 @@ def _computed_weights(call: Call) -> bool:
 _NPU_RULES = (weighted_sum.quantized_maps, _vectors_on_npu)
 _SHAPES = (weighted_sum.three_operands, _matrix, _output_shape)
 _CONSTANT = Lowering("mac", (*_NPU_RULES, _constant_weights), lower_matrix_product)
-_COMPUTED = Lowering("mac", (*_NPU_RULES, _computed_weights), lower_with_computed_weights)
+_COMPUTED = Lowering(
+    "mac", (*_NPU_RULES, _computed_weights), deferred("product", "lower_with_computed_weights")
+)
 
 FULLY_CONNECTED = Operator(
     name="fully_connected",
@@ -193,7 +195,7 @@ FULLY_CONNECTED = Operator(
         _CONSTANT,
         _COMPUTED,
         weighted_sum.on_int16(_CONSTANT, weighted_sum.wide_sums_fit(0, _multipliers)),
-        on_float_columns(lower_real_product, *_NPU_RULES[1:]),
+        on_float_columns("lower_real_product", *_NPU_RULES[1:]),
     ),
     arithmetics=(
         Arithmetic(
