@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import CompileError
-from npusim.isa.base.tensor import HostCall, Workload
+from npusim.isa.base.tensor import HostCall
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.instruction import Context

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from npusim.isa.base.tensor import Workload
+from npusim.isa.base.elements import Workload
 
 Network = list[Workload]
 

@@ -25,8 +25,8 @@ import json
 from dataclasses import dataclass
 from math import ceil
 
+from npusim.isa.base.elements import Rates, Workload
 from npusim.isa.base.errors import HardwareError, nearest
-from npusim.isa.base.tensor import Rates, Workload
 from npusim.isa.hardware.hardware import Hardware, Host
 
 # Cycles of one elementwise operation; an assumption that covers add, pool and softmax alike.

@@ -15,7 +15,7 @@ from math import ceil
 from typing import NamedTuple
 
 from npusim.isa.base.cause import Cause
-from npusim.isa.base.tensor import Workload
+from npusim.isa.base.elements import Workload
 from npusim.isa.hardware.hardware import Hardware
 
 

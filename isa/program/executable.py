@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_values import printable
-from npusim.isa.base.tensor import HostCall, Placement, Workload
+from npusim.isa.base.tensor import HostCall, Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.control import Call

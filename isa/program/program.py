@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.tensor import HostCall, Placement, Workload, distinct_names
+from npusim.isa.base.tensor import HostCall, Placement, distinct_names
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import WORKERS

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from npusim.isa.base.elements import is_element
+from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import HardwareError, ProgramError, nearest
 from npusim.isa.base.plain_values import (
     Codec,
@@ -34,8 +36,7 @@ from npusim.isa.base.plain_values import (
     write_number,
     write_table,
 )
-from npusim.isa.base.tensor import Quantization, TensorType, is_element
-from npusim.isa.base.tensor import names as element_names
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import from_dict, to_dict
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.program import LAYER_UNITS, Layer

@@ -16,7 +16,8 @@ from typing import Any
 
 from npusim.isa.arithmetic import integer as arithmetic
 from npusim.isa.arithmetic import packing
-from npusim.isa.base.tensor import HostCall, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import HostCall
 from npusim.isa.engines.systolic import timing as mac_timing
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from npusim.isa.base.elements import is_element, names
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import TensorType, is_element, names
+from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.control import body_names, check_control, shown
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor, quoted
 from npusim.kernels.graph.inference import completed, has_its_parameters, layer_name, said_shapes

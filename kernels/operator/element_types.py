@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array, Quantization, TensorType, element, names
+from npusim.isa.base.elements import element, names
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 
 Entries = tuple[frozenset[str], ...]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.base.tensor import Array, Quantization, TensorType, Workload, element
+from npusim.isa.base.elements import Workload, element
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator.operator import Call, Reference, Shapes, Values
 
 

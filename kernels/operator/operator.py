@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import numpy as np
 from typing_extensions import TypeVar
 
-from npusim.isa.base.tensor import Array, Data, TensorType, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.kernels.operator.element_types import alike, codes_of_results, fits, in_words, reals_of_codes
 from npusim.kernels.operator.parameters import Parameters, Rescale
 

@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import GraphError, NpusimError, SimulationError
 from npusim.isa.base.plain_values import printable
-from npusim.isa.base.tensor import Array, TensorType, Workload
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.operands import elementwise
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values, compute_in_reals
 from npusim.kernels.operator.parameters import Unchecked

@@ -15,8 +15,9 @@ from npusim.frontends.nnef.operations import nnef_table as nnef
 from npusim.frontends.onnx.operations import onnx_table as onnx
 from npusim.frontends.paddle.operations import paddle_table as paddle
 from npusim.frontends.tflite.operators import OPERATORS as TFLITE
+from npusim.isa.base.elements import element
 from npusim.isa.base.errors import NpusimError, nearest
-from npusim.isa.base.tensor import Quantization, TensorType, element
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph import control
 from npusim.kernels.operator.element_types import ANY_ALIKE, entries, first_operand
 from npusim.kernels.operator.operator import Call, Lowering, Operator, requantized

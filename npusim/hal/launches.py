@@ -10,7 +10,8 @@ from math import ceil
 import numpy as np
 
 from npusim.frontends.nn_hal.structs import OutputShape, Timing
-from npusim.isa.base.tensor import Array, HostCall, Placement, TensorType, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array, HostCall, Placement, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.table import encode_all

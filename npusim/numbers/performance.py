@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from math import exp, fsum, log
 from typing import Any, Literal, get_args
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.agreement import Standing, standing
 from npusim.isa.hardware.cpu import cpu_busy_energy_uj, cpu_core, cpu_energy_uj, cpu_time_us
 from npusim.isa.hardware.hardware import Hardware, Host

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import COMPUTING, PORT, RESOURCES
 from npusim.isa.instructions.control import Call

@@ -14,9 +14,9 @@ import numpy as np
 
 from npusim.base import extras, files
 from npusim.isa.base import user_file
+from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.base.tensor import Array, Placement, TensorType
-from npusim.isa.base.tensor import names as element_names
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import UNKNOWN

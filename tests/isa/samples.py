@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.packing import pack
-from npusim.isa.base.tensor import HostCall, Placement, Quantization, TensorType, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import HostCall, Placement, Quantization, TensorType
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.dma import SPACES

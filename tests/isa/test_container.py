@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import NpusimError, ProgramError
-from npusim.isa.base.tensor import HostCall, Quantization, TensorType, Workload
+from npusim.isa.base.tensor import HostCall, Quantization, TensorType
 from npusim.isa.hardware.file import to_dict
 from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.control import Barrier, Call

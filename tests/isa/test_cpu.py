@@ -14,8 +14,8 @@ from benchmarks.silicon.described import (
     mobilenet_v2,
     resnet_8,
 )
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import HardwareError
-from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.cpu import (
     CORES,
     CpuCore,

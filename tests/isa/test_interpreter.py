@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import ProgramError, SimulationError
-from npusim.isa.base.tensor import HostCall, Placement, Workload
+from npusim.isa.base.tensor import HostCall, Placement
 from npusim.isa.instructions.control import Barrier, Call
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.program.interpreter import interpret

@@ -97,7 +97,7 @@ SCRIPT = """
 import dataclasses
 import numpy as np
 import npusim
-from npusim.isa.base.tensor import Workload
+from npusim.isa.base.elements import Workload
 from npusim.isa.hardware.units import PRODUCERS, Unit
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.toy import Turn

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import Array, TensorType, is_element
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.hardware.cpu import ELEMENT_CYCLES, cpu_core
 from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.graph import Graph, Node, Tensor

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from npusim.isa.arithmetic.integer import quantize_multiplier
-from npusim.isa.base.tensor import Array, Quantization, TensorType, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.hardware.file import hardware
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import (

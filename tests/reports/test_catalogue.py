@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from npusim.cli.operators_table import chosen, coverage, of_onnx, operations, standard
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.performance import ReferenceRun, capabilities
 from npusim.reports.run import capabilities as report

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.isa.base.tensor import Quantization, TensorType, names
+from npusim.isa.base.elements import names
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.table import decode_all
 from npusim.kernels.graph.builder import GraphBuilder, unshaped

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
-from npusim.isa.base.tensor import Placement, TensorType, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Placement, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction

@@ -13,7 +13,8 @@ import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve
 from npusim.isa.arithmetic.integer import Int32Array, requantise
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.product import Factors, lower_products
 from npusim.kernels.lowering.work import Parts

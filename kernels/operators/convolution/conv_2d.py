@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.arithmetic.convolution import convolve, convolve_float
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.blocks import computed
 from npusim.kernels.lowering.mac import lower_convolution, lower_groups_of_one
 from npusim.kernels.lowering.real import on_float_columns

@@ -14,7 +14,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import window_shape
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves

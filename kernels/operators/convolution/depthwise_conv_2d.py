@@ -7,7 +7,8 @@ c * m]; output channel k reads input channel k // m.
 from __future__ import annotations
 
 from npusim.isa.arithmetic.convolution import depthwise_convolve, depthwise_convolve_float
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.mac import lower_depthwise
 from npusim.kernels.lowering.real import on_float_columns
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves

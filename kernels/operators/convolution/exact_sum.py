@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.float_codes import requantise_in_float32
 from npusim.isa.arithmetic.integer import IntArray
-from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType, element
+from npusim.isa.base.elements import element
+from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.stage import float32_rescale
 from npusim.kernels.operator.element_types import by_element

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.transposed import lower_transposed
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.geometry import Window, image_ranks, maps_on_npu

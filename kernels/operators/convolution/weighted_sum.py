@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import Int32Array, Int64Array, Rounding, requantise
-from npusim.isa.base.tensor import SIZE_ONLY, Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.stage import accumulator_bits
 from npusim.kernels.operator.element_types import alike

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import elementwise, input_type, input_value

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import OperandFault
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.base.tensor import Array, names
+from npusim.isa.base.elements import names
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import lower_copy
 from npusim.kernels.lowering.vector import lower_table

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from npusim.isa.base.tensor import Array, names
+from npusim.isa.base.elements import names
+from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.elementwise import (
     broadcast_on_npu,
     int16_lowering,

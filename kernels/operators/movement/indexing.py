@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.elements import Workload, names
 from npusim.isa.base.errors import OperandFault
-from npusim.isa.base.tensor import Array, Workload, names
+from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.pick import Gathering, lowering
 from npusim.kernels.operator import dynamic_range, parameters, rules
 from npusim.kernels.operator.expansion import Expansion

@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import join, lower_pack, lower_split, lower_unpack, pack_alias, unpack_alias
 from npusim.kernels.lowering.vector import dense_row_bytes, table_work

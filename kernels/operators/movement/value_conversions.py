@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from npusim.isa.arithmetic.integer import clamp, codes_of_reals, requantise
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array, Quantization, TensorType, Workload
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.elementwise import MOST_PARTS
 from npusim.kernels.lowering.float_codes import table_lowering

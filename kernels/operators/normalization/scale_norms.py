@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.rows import UnitLength
 from npusim.kernels.lowering.rows import row_work, rows_at_once

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import IntArray, clamp, rounding_divide
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.adaptive import Runs, lower_adaptive_pool, lower_real_adaptive_pool, runs
 from npusim.kernels.lowering.real import on_real_lanes

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.resize import POSITION_BITS, positions
 from npusim.kernels.lowering.reduction import codes_or_truths

@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import dynamic_range, parameters
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion

@@ -7,8 +7,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array, TensorType, Workload
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.lowering.cell import (
     StageParameters,
     block_of,

@@ -9,8 +9,9 @@ from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array, TensorType, Workload
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator import parameters
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Rule, Values

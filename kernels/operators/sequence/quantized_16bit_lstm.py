@@ -15,7 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
-from npusim.isa.base.tensor import Array, Quantization, TensorType, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.fixed_point import Int64Array

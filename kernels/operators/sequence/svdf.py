@@ -21,7 +21,8 @@ from typing import Literal
 import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import dynamic_range
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion

@@ -12,8 +12,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
-from npusim.isa.base.tensor import Array, Workload
+from npusim.isa.base.tensor import Array
 from npusim.isa.instructions.cell import MOST_STATE_INTEGER_BITS
 from npusim.kernels.lowering.cell import lower_lstm_step
 from npusim.kernels.operator import parameters

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.isa.base.tensor import TensorType, element
+from npusim.isa.base.elements import element
+from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.operator.element_types import codes_of_results
 from npusim.kernels.operator.rescale import REAL_RANGES

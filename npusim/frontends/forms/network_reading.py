@@ -12,8 +12,9 @@ from npusim.frontends.forms.networks import Network, Node, Value, values_read
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.qdq import DEQUANTIZE, Codes
 from npusim.frontends.forms.row import Row
+from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
-from npusim.isa.base.tensor import Array, TensorType, is_element
+from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph import folding
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import UNKNOWN, Graph, Tensor, quoted

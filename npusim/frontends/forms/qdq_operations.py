@@ -8,7 +8,8 @@ from dataclasses import replace
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.qdq import Codes, codes_of, held_type
 from npusim.frontends.forms.row import Row
-from npusim.isa.base.tensor import Quantization, element, is_element
+from npusim.isa.base.elements import element, is_element
+from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
 
 

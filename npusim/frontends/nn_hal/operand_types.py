@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from npusim.frontends.nn_hal.enumerations import OperandType
-from npusim.isa.base.tensor import element
+from npusim.isa.base.elements import element
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
     Precision,
 )
 from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported, InvalidParameter, said
-from npusim.isa.base.tensor import Array, Quantization, TensorType, element
+from npusim.isa.base.elements import element
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
 
 Shape = tuple[int, ...]

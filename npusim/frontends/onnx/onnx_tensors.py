@@ -10,8 +10,9 @@ import numpy as np
 
 from npusim.frontends.forms.qdq import NARROW, type_name
 from npusim.isa.base import user_file
+from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import FormatError
-from npusim.isa.base.tensor import Array, is_element
+from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import quoted
 
 MOST_ELEMENTS = 1 << 26

@@ -13,8 +13,9 @@ import numpy as np
 
 from npusim.base.extras import missing
 from npusim.isa.base import user_file
+from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import FormatError
-from npusim.isa.base.tensor import Array, is_element
+from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import quoted
 
 _PACKAGE = "paddle.framework.proto"

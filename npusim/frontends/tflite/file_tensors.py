@@ -8,9 +8,10 @@ from math import inf
 import numpy as np
 
 from npusim.frontends.tflite.records import Data, ModelRecord, TensorRecord
+from npusim.isa.base.elements import element
+from npusim.isa.base.elements import names as element_names
 from npusim.isa.base.errors import FormatError
-from npusim.isa.base.tensor import Array, Quantization, TensorType, element
-from npusim.isa.base.tensor import names as element_names
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import UNRANKED, Tensor, quoted
 
 _DTYPES = {name.upper(): name for name in element_names()}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npusim.isa.base.tensor import ELEMENTS, ElementType, Quantization, TensorType, element, is_element, names
+from npusim.isa.base.elements import ELEMENTS, ElementType, element, is_element, names
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.isa.hardware.cpu import ELEMENT_CYCLES
 
 KINDS = {"i": "signed", "u": "unsigned", "f": "real", "c": "complex", "b": "truth"}

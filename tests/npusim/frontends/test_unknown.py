@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 import npusim
 from npusim.cli.app import app
 from npusim.frontends.tflite.operators import COMPILED
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import FormatError, GraphError, NpusimError
-from npusim.isa.base.tensor import TensorType, Workload
+from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.models.writer import ModelWriter, per_tensor

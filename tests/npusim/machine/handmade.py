@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.isa.base.tensor import HostCall, Placement, TensorType, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import HostCall, Placement, TensorType
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import UNIT_NAMES, Unit

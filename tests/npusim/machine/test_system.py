@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import ProgramError, SimulationError
-from npusim.isa.base.tensor import Array, Placement, Workload
+from npusim.isa.base.tensor import Array, Placement
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npusim.isa.base.tensor import Array, HostCall, Placement, Quantization, TensorType, Workload
+from npusim.isa.base.elements import Workload
+from npusim.isa.base.tensor import Array, HostCall, Placement, Quantization, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Dram
 from npusim.isa.hardware.units import Unit

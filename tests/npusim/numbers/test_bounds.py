@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npusim.isa.base.tensor import Workload
+from npusim.isa.base.elements import Workload
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.region import Space

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import SimulationError
-from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.program.executable import Executable, Launch, Transfer
 from npusim.machine.job import Run

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from npusim.frontends.nn_hal.enumerations import OperandType
+from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import NpusimError
-from npusim.isa.base.tensor import Workload
 from npusim.isa.hardware.cpu import cpu_busy_energy_uj, cpu_core, cpu_energy_uj, cpu_time_us
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.hardware.hardware import Hardware

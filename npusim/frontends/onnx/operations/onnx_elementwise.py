@@ -12,7 +12,7 @@ from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.qdq import held_type
 from npusim.frontends.forms.row import Row, unary
-from npusim.isa.base.tensor import is_element
+from npusim.isa.base.elements import is_element
 
 _SAME_NAMES = (
     *("Abs", "Neg", "Sign", "Floor", "Ceil", "Sqrt", "Exp", "Log", "Tanh", "Softplus"),

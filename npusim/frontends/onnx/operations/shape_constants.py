@@ -10,7 +10,8 @@ import numpy as np
 from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Row
-from npusim.isa.base.tensor import Array, is_element
+from npusim.isa.base.elements import is_element
+from npusim.isa.base.tensor import Array
 
 
 def _constant(c: NodeConversion) -> Sequence[int]:

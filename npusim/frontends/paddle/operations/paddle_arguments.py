@@ -11,7 +11,7 @@ from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.row import Convert, Role, Row
 from npusim.frontends.onnx.operations.onnx_table import row as of_onnx
 from npusim.frontends.paddle.paddle_file import ELEMENTS
-from npusim.isa.base.tensor import is_element
+from npusim.isa.base.elements import is_element
 
 WITH_SCALARS = 2005000
 """The version since which tensors without axes exist; before it they had one axis of one element."""
