@@ -1,8 +1,8 @@
-"""Silicon area of a hardware description: the price of size and speed that a search has to pay.
+"""The silicon area of a hardware description, so that searches weigh size and speed against it.
 
-Parts are counted from the parameters and priced by `area.toml`, which gives the source of every number and the
-error to expect. Faster parts cost more: fewer cycles per element need more multipliers in a lane, wider ports more
-wires, a faster clock larger cells, more bandwidth a larger DRAM interface.
+Circuits are counted from the parameters and priced by `area.toml`, which gives the source of every number and the
+expected error. Faster circuits are larger: fewer cycles per element need more multipliers in a lane, wider ports more
+wires, a faster clock larger cells, and more bandwidth a larger DRAM interface.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from npusim.numbers.energy import PRICED_PORT_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Square millimetres by component; `npusim.numbers.area` says what is in them."""
+    """The silicon area in mm2 by component; `npusim.numbers.area` lists what each contains."""
 
     by_component: Mapping[str, float]
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The total area in mm2."""
         return sum(self.by_component.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The area in the JSON of a run."""
+        """Return the area as in the JSON of a run."""
         return {"total": self.total, "by_component": dict(self.by_component)}
 
 
 def area(hardware: Hardware) -> Area:
-    """The area of the NPU with its DRAM interface in mm2; the host is not in it."""
+    """Return the area of the NPU with its DRAM interface in mm2, without the host."""
     logic = _logic_um2(hardware)
     scale = _scale(hardware) * 1e-6
     parts = {name: um2 * scale for name, um2 in logic.items()}
@@ -56,14 +56,17 @@ def area(hardware: Hardware) -> Area:
 
 
 def _memory_mm2(memory: FurtherMemory, hardware: Hardware) -> float:
-    """A further memory on the chip: what its table says, else an SRAM of one bank with a port as wide as a burst."""
+    """Return the area of a further memory on the chip, from the hardware file if given there.
+
+    Else it is an SRAM of one bank with a port as wide as a burst.
+    """
     if memory.area_mm2 is not None:
         return memory.area_mm2
     return _sram_mm2(memory.size_kib, 1, memory.burst_bytes, hardware)
 
 
 def _logic_um2(hardware: Hardware) -> dict[str, float]:
-    """Logic by component at 28 nm and a slow clock, in um2."""
+    """Return the logic area by component in um2, at 28 nm and a slow clock."""
     um2, structure = _table()["logic_um2"], _table()["structure"]
     bits = structure["multiplier_register_bits"]
     circuits = engine_of(hardware.mac_array).circuits(hardware.mac_array)
@@ -109,9 +112,10 @@ def _lane_um2(hardware: Hardware) -> float:
 
 
 def _float_steps(hardware: Hardware) -> float:
-    """Products and sums in float32 that a lane does in a cycle: of two codes to float32, a product and a quotient six.
+    """Return the float32 products and sums that a lane computes per cycle.
 
-    A quotient is three, as in `energy.toml`.
+    Two conversions of quantized values to float32, a product and a quotient take six. A quotient counts as three, as in
+    `energy.toml`.
     """
     vector = hardware.vector
     if not hardware.float32_rescale:
@@ -156,29 +160,33 @@ def _multiply_add_um2(significand_bits: int, stored_bits: int, um2: Mapping[str,
 
 
 def _float32_rescale_um2(um2: Mapping[str, float]) -> float:
-    """What a lane of the output stage takes to rescale in float32 too: the multiplier that is there takes significands
-    of 24 bits, and the shifter behind it makes a whole number of their product. Before it come the search for the
-    leading one and a shifter; adders are for the exponents and two roundings.
+    """Return the additional area with which a lane of the output stage requantizes in float32 too.
+
+    The present multiplier also multiplies significands of 24 bits, and the shifter after it turns their product into a
+    whole number. Additional are a search for the leading one and a shifter before it, and adders for the exponents and
+    two roundings.
     """
     return um2["shifter_32"] + 3 * um2["adder_32"] + 2 * um2["logic_32"]
 
 
 def _crossbar_bytes(hardware: Hardware) -> int:
-    """Bytes per cycle of all ports of the scratchpad: two operands and a result for each lane of the widest kind."""
+    """Return the bytes per cycle of all scratchpad ports: two operands and a result per lane of the widest type."""
     array, dma = hardware.mac_array, hardware.dma
     streams = array.ifm_bytes_per_cycle + array.weight_bytes_per_cycle + array.output_lanes
     return streams + dma.channels * dma.port_bytes_per_cycle + 3 * _lane_bytes(hardware)
 
 
 def _lane_bytes(hardware: Hardware) -> int:
-    """Bytes of one operand of all lanes; kinds of lanes work in turn and share the ports."""
+    """Return the bytes of one operand of all lanes. Types of lanes never work at once, so they share the ports."""
     vector = hardware.vector
     return max(vector.lanes, 2 * vector.float16_lanes, 4 * vector.float32_lanes)
 
 
 def _dma_um2(hardware: Hardware) -> float:
-    """Descriptors, bursts in flight, the weight decoder: a shifter and an adder for a weight per cycle, and on both
-    sides of the burst buffer a crossbar that brings each byte of the port to any place.
+    """Return the area of the DMA's logic: descriptors, bursts in flight, weight decoder and crossbars.
+
+    The decoder has a shifter and an adder per weight and cycle. On both sides of the burst buffer, a crossbar moves
+    each byte of the port to any place.
     """
     um2, dma = _table()["logic_um2"], hardware.dma
     channel_bits = _table()["structure"]["channel_register_bits"] + 8 * dma.port_bytes_per_cycle
@@ -192,7 +200,7 @@ def _dma_um2(hardware: Hardware) -> float:
 
 
 def _front_end_um2(hardware: Hardware) -> float:
-    """The decoder, its queues, and the instructions being fetched."""
+    """Return the area of the front end: decoder, queues, and buffers of fetched instructions."""
     um2, front_end = _table()["logic_um2"], hardware.front_end
     waiting = _table()["structure"]["queues"] * front_end.queue_depth + front_end.fetch_instructions
     return float(um2["decoder"] + waiting * WORD_BYTES * 8 * um2["latch_bit"])
@@ -211,7 +219,7 @@ def _memories_mm2(hardware: Hardware) -> dict[str, float]:
 
 
 def _burst_buffers_mm2(hardware: Hardware) -> float:
-    """The two halves of each channel's burst buffer."""
+    """Return the area of the two halves of each channel's burst buffer."""
     dma = hardware.dma
     if not dma.burst_buffer_kib:
         return 0.0
@@ -219,7 +227,7 @@ def _burst_buffers_mm2(hardware: Hardware) -> float:
 
 
 def _sram_mm2(kib: float, banks: int, port_bytes: int, hardware: Hardware, ports: int = 1) -> float:
-    """Banks of equal size; `ports` of each bank, so many bytes wide."""
+    """Return the area of an SRAM of `banks` equal banks, each with `ports` ports of `port_bytes` bytes."""
     sram = _table()["sram"]
     cells = sram["macro_factor"] * _node("cells_mm2_per_mib", hardware, sram) * kib / 1024
     cells *= 1 + sram["port_growth"] * (ports - 1)
@@ -228,13 +236,13 @@ def _sram_mm2(kib: float, banks: int, port_bytes: int, hardware: Hardware, ports
 
 
 def _scale(hardware: Hardware) -> float:
-    """Logic of this node and clock relative to 28 nm and a slow one."""
+    """Return the factor of logic area from 28 nm and a slow clock to this node and clock."""
     pace = hardware.clock_mhz / _node("easy_clock_mhz", hardware)
     return float(_node("logic_factor", hardware) * (1 + _table()["clock_growth"] * pace**2))
 
 
 def _node(row: str, hardware: Hardware, table: Mapping[str, Any] | None = None) -> float:
-    """The entry of a row that belongs to the process node."""
+    """Return the entry of a table row for the process node."""
     column = _table()["nodes_nm"].index(hardware.technology.node_nm)
     value: float = (table or _table())[row][column]
     return value

@@ -1,28 +1,28 @@
-"""Where the cycles of a run went: a lower bound for the network and every layer, and what was lost to what.
+"""The cycle breakdown of a run: a lower bound for the network and every layer, and lost cycles by cause.
 
-    cycles = lower bound + losses, to the cycle, for the network and for each layer
+    cycles = lower bound + lost cycles, exactly, for the network and for each layer
 
-**The bound** is that of `npusim.numbers.bounds`: the time of the MAC array, the vector unit, the DRAM port or the host,
-whichever needs longest for the work alone.
+**The lower bound** is that of `npusim.numbers.bounds`: the time of the MAC array, the vector unit, the DRAM port or the
+host, whichever needs longest for the work alone.
 
-**The cycles** of a layer are those of `timeline.layer_cycles`: of every cycle there is one owner, the layer at
-work, in a stall the one that everybody waits for.
+**The cycles** of a layer are those of `timeline.layer_cycles`. Every cycle has one owner: the layer at work, or in a
+stall the layer that all units wait for.
 
-**The losses.** Let R be the resource that sets the bound. Every cycle of a layer in which R works for that layer
-counts towards the bound; every other one is lost, to whatever happens in it (`npusim.numbers.activity`): another unit
-computes, or nothing does and somebody is waited for. To this come two corrections. R needs more cycles than its
-bound: that difference is lost inside R (edge tiles, row misses, ...). And R does part of its work in cycles of
-other layers, beside what these do: that part is a gain, the negative entry `prefetched` (DRAM) or `overlapped`
-(vector unit, host). A layer may so be faster than its own bound. In symbols, for busy cycles of R:
+**The lost cycles.** Let R be the resource that sets the bound. Every cycle of a layer in which R works for that layer
+counts towards the bound. Every other cycle is lost to whatever happens in it (`npusim.numbers.activity`): another unit
+computes, or none does and something is waited for. There are two corrections. First, R needs more cycles than its
+bound, and the difference is lost inside R (edge tiles, row misses, ...). Second, R does part of its work in cycles of
+other layers. That part is a gain, with the negative entry `prefetched` (DRAM) or `overlapped` (vector unit, host). So a
+layer may be faster than its own bound. In symbols, for busy cycles of R:
 
     cycles - bound = (cycles - busy here) + (busy - bound) - (busy - busy here)
 
-The network is accounted for like one layer that owns all cycles; nothing is prefetched there. Its losses are
-therefore not the sums of its layers' losses: what a layer bound by the DRAM loses while the MAC array computes may
-be time in which the network gains on the DRAM for the next.
+The network is treated like one layer that owns all cycles, so nothing is prefetched there. Its lost cycles are
+therefore not the sums of its layers' lost cycles: what a memory-bound layer loses while the MAC array computes may be
+time in which the DRAM already works for the next layer.
 
-`npusim.numbers.causes` has every cause with its definition. What instructions need of a resource and where their other
-cycles go, their rows say (`demand`, `split`); here it is added up.
+`npusim.numbers.causes` defines every cause. The rows of instructions say what an instruction needs of a resource and
+where its other cycles go (`demand`, `split`); this module adds that up.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _other_spaces(hardware: Hardware, space: Space) -> list[Space]:
 
 
 _SPLIT = tuple(cause.name for name in RESOURCES if name != PORT for cause in INSIDE[name][1:])
-"""The causes that instructions tell of; the first of each resource has what the others leave."""
+"""The causes by which instructions split their cycles, without the first of each resource, which has the rest."""
 
 
 def _totals(
@@ -186,7 +186,7 @@ def _totals(
             limits = [resource.asked(layer.workload) for layer in program.layers] or [0]
             asked = np.minimum(np.array(limits, np.int64), asked)
         busy.append(per_layer(np.where(mine, duration, 0)))
-        # Where nothing can be lost inside, all that it takes is needed.
+        # If instructions lose no cycles inside the resource, they need all cycles that they take.
         work.append(asked if INSIDE[name] else busy[-1])
     return _Totals(
         work=np.array(work),
@@ -198,7 +198,10 @@ def _totals(
 
 
 def _demands(program: Program, instructions: Sequence[Instruction]) -> tuple[Times, Times]:
-    """What instructions demand of the resource of their unit, int64 [n], and lose by `_SPLIT`, int64 [causes, n]."""
+    """Return the cycles that instructions need of their unit's resource, int64 [n], and those that they lose.
+
+    Lost cycles are int64 [causes, n], by `_SPLIT`.
+    """
     context, row_of = program.context, {name: row for row, name in enumerate(_SPLIT)}
     demand = np.zeros(len(instructions), np.int64)
     lost = np.zeros((len(_SPLIT), len(instructions)), np.int64)
@@ -213,7 +216,7 @@ def _demands(program: Program, instructions: Sequence[Instruction]) -> tuple[Tim
 
 
 def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardware) -> list[Account]:
-    """An account for each scope; `scope_of` says to which scope each layer belongs."""
+    """Return the cycle breakdown of each scope. scope_of: the scope of each layer, such as the whole network."""
     count = int(scope_of.max(initial=-1)) + 1
     if not count:
         return []
@@ -224,7 +227,7 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
             for name, work in zip(_RESOURCES, sums.work, strict=True)
         ]
     )
-    # The row after the last: nothing sets the bound.
+    # The row after the last resource stands for a bound of 0 that no resource sets.
     limit = np.where(bounds.max(0) > 0, bounds.argmax(0), len(_RESOURCES))
     mine = scope_of[seen.layer]
     everywhere = np.append(scope_of, -1)
@@ -264,11 +267,11 @@ _HINDERED = {
     for kind in COMPUTING
     if kind.hindered and kind.resource and kind.works
 }
-"""Resources whose hindrances are told even where they do not set the bound, and the cause that has the rest."""
+"""Resources whose causes are listed even if they do not set the bound, each with the cause that takes the rest."""
 
 
 def _by_scope(amounts: Times, scope_of: Times, count: int) -> Times:
-    """The sums over the layers of each scope, int64 [rows, count]."""
+    """Return the sums over the layers of each scope, int64 [rows, count]."""
     rows = [np.bincount(scope_of, row, count).astype(np.int64) for row in amounts]
     return np.array(rows, np.int64).reshape(-1, count)
 
@@ -276,7 +279,7 @@ def _by_scope(amounts: Times, scope_of: Times, count: int) -> Times:
 def _inside(
     bounds: Times, sums: _Totals, hardware: Hardware, space: Space
 ) -> Mapping[str, Mapping[str, Times]]:
-    """Busy cycles beyond the bound, by resource and cause, int64 [scopes] each."""
+    """Return the busy cycles beyond the bound, by resource and cause, int64 [scopes] each."""
     found = {}
     for row, name in enumerate(_RESOURCES):
         causes = [cause.name for cause in INSIDE[name]]
@@ -290,7 +293,7 @@ def _inside(
 
 
 def _hindered(works: str, lost: int, hindrances: Mapping[str, int]) -> dict[str, int]:
-    """Lost cycles in which a unit computes: for its hindrances first, in proportion, the rest useful."""
+    """Split the lost cycles in which a unit computes among its causes in proportion; the rest is useful work."""
     total = sum(hindrances.values())
     shares, before = {}, 0
     for cause, reached in zip(hindrances, accumulate(hindrances.values()), strict=True):
@@ -300,5 +303,5 @@ def _hindered(works: str, lost: int, hindrances: Mapping[str, int]) -> dict[str,
 
 
 def in_order(lost: Mapping[str, int]) -> Mapping[str, int]:
-    """Losses in the order of `CAUSES`, without those that are 0."""
+    """Return lost cycles in the order of `CAUSES`, without causes that are 0."""
     return {cause: lost[cause] for cause in CAUSES if lost.get(cause)}

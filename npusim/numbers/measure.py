@@ -1,4 +1,4 @@
-"""From a program and its timeline to the numbers of a `RunResult`."""
+"""The computation of the numbers of a `RunResult` from a program and its timeline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from npusim.numbers.run import (
 
 
 def measure(program: Program, execution: Execution, wall_s: WallTimes | None = None) -> RunResult:
-    """Every number about one execution; the definitions are at the fields of `RunResult`."""
+    """Return the result of one execution; `RunResult` defines its numbers."""
     hardware = program.hardware
     total = execution.cycles
     host = host_work(program, execution)
@@ -55,7 +55,7 @@ def measure(program: Program, execution: Execution, wall_s: WallTimes | None = N
 
 
 def _power(program: Program, execution: Execution, energy_uj: float) -> Power:
-    """Average and peak power; `npusim.numbers.power` says how energy is spread over time."""
+    """Return average and peak power; `npusim.numbers.power` explains how energy is spread over time."""
     total, hardware = execution.cycles, program.hardware
     if not total:
         return Power(0.0, 0.0, 0.0)

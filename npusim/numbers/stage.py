@@ -1,8 +1,8 @@
-"""A stage of a run: one program on one core, from one cycle of the run to another.
+"""The stages of a run: each is one program on one core, from one cycle of the run to another.
 
-A run of one program is one stage. Of several programs one begins in the cycle in which the one before has ended, so
-their stages cover the run. What is known of a program and its timeline is known in cycles of its core; a stage says
-which cycles of the run these are.
+A run of one program is one stage. Each of several programs begins in the cycle in which the one before has ended, so
+the stages cover the run. The timeline of a program counts cycles of its core; a stage converts them to cycles of the
+run.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from npusim.numbers.losses import Account, in_order
 from npusim.numbers.timeline import Times
 
 OWN_TIME = CoreTime(Fraction(0), Fraction(1))
-"""The time of a core whose clock is that of the run."""
+"""The time conversion of a core whose clock is that of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A program and its timeline, and where in the run they are.
+    """A program with its timeline, and its place in the run.
 
-    execution:   in cycles of the core.
-    start_cycle, end_cycle: of the run; waiting for the core, and for its edge, included.
-    time:        the core's cycles in those of the run, from the start on.
-    device:      its place among the devices of the run.
-    step:        what it is of the executable; None where there is none.
-    first_layer, first_instruction: the numbers, among those of the run, of its program's first ones.
-    bases:       the addresses of each memory that its program's count from, among those of the run; 0 where none is.
+    execution:   the timeline, in cycles of the core.
+    start_cycle, end_cycle: in cycles of the run, with waits for the core and for its clock edge.
+    time:        conversion of cycles of the core to cycles of the run, counted from the start.
+    device:      index of its device in the run.
+    step:        the step of the executable that it runs; None without an executable.
+    first_layer, first_instruction: numbers of its program's first layer and instruction in the run.
+    bases:       by memory, the address in the run of the program's address 0; 0 for a memory that is not listed.
     """
 
     program: Program
@@ -50,32 +50,33 @@ class Stage:
     bases: Mapping[Space, int] = field(default_factory=dict)
 
     def base(self, space: Space) -> int:
-        """Where what its program sees of a memory begins."""
+        """Return the address in the run of the program's address 0 of a memory."""
         return self.bases.get(space, 0)
 
     @property
     def is_piece(self) -> bool:
-        """Whether it computes a part of the model; else it moves what crosses between such parts, or decides."""
+        """Whether it computes a part of the model; else it transfers values between parts, or decides."""
         return self.step is None or isinstance(self.step, Launch)
 
     def of_run(self, cycles: Times) -> Times:
-        """Cycles of its core as cycles of the run, rounded up."""
+        """Convert cycles of its core to cycles of the run, rounded up."""
         return self.start_cycle + self.time.cycles(cycles)
 
     def cycle_of_run(self, cycle: int) -> int:
-        """One of them."""
+        """Convert one cycle of its core to a cycle of the run, rounded up."""
         return self.start_cycle + self.time.cycle(cycle)
 
     @property
     def late_cycles(self) -> int:
-        """Cycles of the run in front of its own first one."""
+        """Cycles of the run that it waits before its first own cycle."""
         return self.time.cycle(0)
 
     def account(self, account: Account, begin: int, late_cycles: int = 0) -> Account:
-        """An account of cycles of its core from cycle `begin` on, in cycles of the run.
+        """Convert a cycle breakdown from cycles of its core, from cycle `begin` on, to cycles of the run.
 
-        Bound and losses are laid one behind the other, and each has the cycles between its two ends: they add up
-        whatever the clocks. late_cycles: what to lose to waiting besides.
+        The lower bound and the lost cycles are placed one after another on the time axis, and the ends of each are
+        converted. So they add up to the converted total with any clocks.
+        late_cycles: cycles to add as lost to waiting for the core.
         """
         at = self.time.cycle(begin)
         resources, busy = (
@@ -91,7 +92,7 @@ class Stage:
         return Account(cycles, LowerBound(resources, account.bound.port), in_order(lost), busy)
 
     def in_run(self) -> Execution:
-        """Its timeline in cycles of the run, counted from its start."""
+        """Return its timeline in cycles of the run, counted from its start."""
         if self.time.same:
             return self.execution
         trace, time = self.execution.trace, self.time

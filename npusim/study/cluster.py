@@ -1,7 +1,7 @@
-"""Points computed by a Dask cluster: workers may come, go and die while a search runs.
+"""The executor of a search on a Dask cluster, whose workers may come, go and die while the search runs.
 
-A Dask scheduler and its workers run whatever code anybody sends who reaches their ports, and this process unpickles
-what they answer: a cluster is for a network of trusted machines, or for TLS, whose certificates say who takes part.
+A Dask scheduler and its workers run any code that reaches their ports, and this process unpickles their answers. So a
+cluster needs a network of trusted machines, or TLS, whose certificates define who may take part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from npusim.study.executors import ATTEMPTS, chunks, died
 CONNECT_S = 15
 LEAST_IN_FLIGHT = 16
 CHUNKS_PER_THREAD = 3
-"""Enough that no worker waits for the next, few enough that the scheduler has little to remember."""
+"""Tasks in flight per thread: enough that no worker idles, and few enough to keep the scheduler's state small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,16 @@ def make_evaluator(payload: bytes, version: str) -> Evaluator:
 
 
 def compute(evaluator: Evaluator, points: Sequence[int]) -> list[Record]:
-    """The records of some points, on a worker."""
+    """Compute the records of some points; it runs on a worker."""
     with _COMPUTING:
         return [evaluator.record(point) for point in points]
 
 
 class DaskCluster:
-    """Points in small groups as tasks of a cluster.
+    """The executor that sends points in small groups to a cluster as tasks.
 
-    The models travel to the scheduler once, and from worker to worker. A task whose worker dies is given to
-    another; what had been computed of it is computed again.
+    The models are sent to the scheduler once, and then from worker to worker. A task whose worker dies goes to another
+    worker, which computes all its points again.
     """
 
     def __init__(self, job: Job, address: str, tls: Tls | None = None) -> None:
@@ -115,7 +115,7 @@ class DaskCluster:
         return self._submit(f"{self._submitted}", compute, self._evaluator, list(points))
 
     def records(self, points: Sequence[int]) -> Iterator[Record]:
-        """The records of points as they are ready. Raises NpusimError when the cluster is gone."""
+        """Yield the records of points as they are ready. Raises NpusimError if the cluster is lost."""
         todo = iter(chunks(order(self._space, points), max(1, self._threads())))
         running: dict[Any, list[int]] = {}
         attempts: dict[int, int] = {}
@@ -177,7 +177,7 @@ class DaskCluster:
         return found
 
     def close(self) -> None:
-        """Forget the tasks, and leave the cluster to others."""
+        """Cancel the tasks and disconnect from the cluster, which keeps running."""
         self._evaluator.release()
         self._client.close(timeout=5)
 

@@ -1,8 +1,8 @@
-"""One point of a space: compile, execute, measure, for every model; nothing twice that a point before has left.
+"""The evaluation of a point of a space: every model is compiled, executed and measured, with reuse between points.
 
-What is reused follows from `npusim.study.stages`: a program serves all points that the compiler cannot tell
-apart, an execution all points that differ only in what is read afterwards. The caches give the same numbers as
-a fresh start (a test compares them over random spaces); they only save time.
+`npusim.study.stages` defines what is reused: a program serves all points that are equal to the compiler, and an
+execution serves all points that differ only in parameters that are read afterwards. The caches only save time: the
+numbers are those of a fresh start, which a test checks over random spaces.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROGRAMS_KEPT = 16
 EXECUTIONS_KEPT = 16
 
 _NO_PROGRAM = (CompileError, GraphError, ProgramError, SimulationError)
-"""What makes a point infeasible, and is no fault of the space or of npusim."""
+"""Errors that make a point infeasible, as opposed to faults of the space or of npusim."""
 
 _Made = TypeVar("_Made")
 
@@ -41,10 +41,10 @@ _Made = TypeVar("_Made")
 class Workload:
     """A model of a study.
 
-    name:   how the study calls it.
-    model:  a graph, compiled for every point, or a program that runs as it is.
-    weight: its part in combined values.
-    file:   the name of its file without folders, for commands; empty for what is no file.
+    name:   its name in the study.
+    model:  a graph, which is compiled for every point, or a program, which runs unchanged.
+    weight: its weight in combined values.
+    file:   the name of its file without folders, for commands; empty for a model without a file.
     shapes: sizes that the model leaves open, as `npusim run --shape` takes them, for commands.
 
     Raises NpusimError for a weight that is not one.
@@ -81,7 +81,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Job:
-    """The space and the models of a search, which a worker process gets once."""
+    """The space and the models of a search. A worker process receives them once."""
 
     space: Space
     workloads: tuple[Workload, ...]
@@ -91,9 +91,9 @@ class Job:
 class Record:
     """A computed point: its values, or the reason why it has none.
 
-    values:   every key of the space, of several models combined; empty for a point without a result.
-    by_model: the values of each model, where there are several.
-    reason:   why there is no result; empty where there is one.
+    values:   by key of the space, combined over several models; empty for a point without a result.
+    by_model: the values of each model, if there are several.
+    reason:   why the point has no result; empty for a point with one.
     """
 
     point: int
@@ -103,7 +103,7 @@ class Record:
 
 
 class Evaluator:
-    """Computes points of one job, one after the other."""
+    """The evaluator of a job's points, one after the other, with its caches."""
 
     def __init__(self, job: Job, *, caching: bool = True) -> None:
         self.job = job
@@ -111,13 +111,13 @@ class Evaluator:
         self._executions = _Cache(EXECUTIONS_KEPT if caching else 0)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Between processes the job travels, not what this one has made of it."""
+        """Pickle the job only, without the caches."""
         return Evaluator, (self.job,)
 
     def record(self, point: int) -> Record:
-        """The record of a point. Raises NpusimError for an objective that a model does not have.
+        """Compute the record of a point. Raises NpusimError for an objective that a model does not have.
 
-        Anything else that goes wrong is the reason why the point has no result: the search goes on.
+        Any other error becomes the reason why the point has no result, so that the search goes on.
         """
         return self._judged(point, lambda: self._setting(point))
 
@@ -128,7 +128,7 @@ class Evaluator:
         return setting
 
     def base(self) -> Record:
-        """The record of the hardware that the space varies; it is no point, and its number is -1."""
+        """Compute the record of the base hardware, which is no point of the space and has the number -1."""
         return self._judged(-1, dict)
 
     def _judged(self, point: int, setting: Callable[[], Values]) -> Record:
@@ -184,7 +184,7 @@ class Evaluator:
 
 
 def order(space: Space, points: Sequence[int]) -> list[list[int]]:
-    """Points in groups that share a program, and within a group those that share an execution side by side."""
+    """Group points that share a program; within a group, points that share an execution are next to each other."""
     groups: dict[Hashable, dict[Hashable, list[int]]] = {}
     for point in points:
         try:
@@ -201,7 +201,7 @@ def _values(paths: Sequence[str], setting: Values) -> tuple[Any, ...]:
 
 
 class _Cache:
-    """The last few things that were made, faults included: an infeasible program is not tried again."""
+    """A small cache of recent values and errors, so that an infeasible program is not compiled again."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept

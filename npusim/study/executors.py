@@ -1,4 +1,4 @@
-"""Executors of points: this process, or worker processes on the cores of this machine."""
+"""The executors of a search on this machine: this process, or worker processes on its cores."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from npusim.study.evaluate import Evaluator, Job, Record, order
 
 LARGEST_GROUP = 16
 ATTEMPTS = 3
-"""How often a point is tried whose process dies: the machine may have run out of memory for the moment."""
+"""Attempts for a point whose process dies, because the machine may only have been out of memory for a moment."""
 
 
 class Executor(Protocol):
-    """Computes points in any order; the same records whoever computes them."""
+    """The interface of executors: they compute points in any order, and all give the same records."""
 
     def records(self, points: Sequence[int]) -> Iterator[Record]:
         """The records of points as they are ready."""
@@ -33,27 +33,27 @@ class Executor(Protocol):
 
 
 def executor(job: Job, jobs: int | None = None) -> Executor:
-    """An executor on this machine: `jobs` processes, as many as there are cores if None."""
+    """Return an executor on this machine with `jobs` processes; None starts one per core."""
     count = jobs or available_cores()
     return InProcess(job) if count == 1 else LocalProcesses(job, count)
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def died(point: int) -> Record:
-    """The record of a point that no process survives."""
+    """Return the record of a point that kills every process that computes it."""
     return Record(
         point, reason=f"the process that computed it died {ATTEMPTS} times; is there enough memory?"
     )
 
 
 class InProcess:
-    """Points one after the other, here."""
+    """The executor that computes points one after the other in this process."""
 
     def __init__(self, job: Job) -> None:
         self._space = job.space
@@ -66,21 +66,21 @@ class InProcess:
                 yield self.evaluator.record(point)
 
     def close(self) -> None:
-        """Nothing runs between points."""
+        """Do nothing, because nothing runs between points."""
 
 
 def chunks(groups: Sequence[Sequence[int]], workers: int) -> list[list[int]]:
-    """Groups cut so that several workers are busy to the end, and little is lost with one that dies."""
+    """Cut groups into chunks so small that all workers stay busy to the end, and a dying one loses little."""
     total = sum(map(len, groups))
     size = max(1, min(LARGEST_GROUP, total // (4 * workers)))
     return [list(group[at : at + size]) for group in groups for at in range(0, len(group), size)]
 
 
 class LocalProcesses:
-    """Worker processes, each with the models and caches of its own.
+    """The executor with worker processes, each with its own models and caches.
 
-    A thread per worker hands it points and reads its records. The worker ends when its input does, so none is
-    left behind when this process is killed; one that dies is replaced, and its point tried again.
+    One thread per worker sends points and reads records. A worker ends at the end of its input, so none is left behind
+    if this process is killed. A worker that dies is replaced, and its point is tried again.
     """
 
     def __init__(self, job: Job, count: int) -> None:
@@ -121,7 +121,7 @@ class LocalProcesses:
             stop.set()
 
     def close(self) -> None:
-        """End the workers, in the middle of a point if need be."""
+        """End the workers, even in the middle of a point."""
         for worker in self._workers:
             worker.close()
 
@@ -135,7 +135,7 @@ class _Worker:
         self._closed = False
 
     def record(self, point: int) -> Record:
-        """Have a point computed. A process that dies with it is replaced, up to `ATTEMPTS` times."""
+        """Have a point computed. A process that dies meanwhile is replaced, up to `ATTEMPTS` times."""
         for _ in range(ATTEMPTS):
             process = self._process or self._start()
             try:
@@ -194,7 +194,7 @@ def _send(stream: IO[bytes], payload: bytes) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The worker imports this npusim, wherever it lies, and keeps to its core."""
+    """Return environment variables with which a worker imports this npusim and uses one core only."""
     folder = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH", "")]))
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

@@ -1,4 +1,4 @@
-"""The search: sampler, executor and folder brought together."""
+"""The search of a space: a sampler proposes points, an executor computes them, and a folder keeps the records."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from npusim.study.space_file import Sampling
 from npusim.study.study import Study
 
 FRUITLESS_BATCHES = 20
-"""A search whose proposals were all known this often in a row has nothing left to propose."""
+"""Number of consecutive batches without a new point after which a search ends."""
 
 Watcher = Callable[[Record, int], None]
-"""Called with every record, computed now or before, and the number of points that there will be."""
+"""A function that is called with every record, computed now or before, and the total number of points."""
 
 MakeExecutor = Callable[[Job], Executor]
 
@@ -35,11 +35,11 @@ def explore(
     make_executor: MakeExecutor = executor,
     watch: Watcher | None = None,
 ) -> Study:
-    """Search a space, or go on with a search that was interrupted, and return the study.
+    """Search a space, or continue an interrupted search, and return the study.
 
-    make_executor: who computes the points; all cores of this machine if not given.
+    make_executor: creates the executor of points; by default one that uses all cores of this machine.
 
-    Raises NpusimError for a study of something else at `path`, and for an objective that a model does not have.
+    Raises NpusimError if `path` holds a study of something else, and for an objective that a model does not have.
     """
     if not workloads:
         raise NpusimError("nothing to explore: give at least one model")
@@ -74,7 +74,7 @@ def describe(workloads: Sequence[Workload], space: Space, sampling: Sampling) ->
 
 
 class _Search:
-    """The state of one sitting: what is known, and what the sampler has proposed."""
+    """The state of a search in this process: known records, and the sampler's proposals."""
 
     def __init__(self, folder: Folder, space: Space, sampling: Sampling, watch: Watcher | None) -> None:
         self._folder, self._space, self._sampling, self._watch = folder, space, sampling, watch
@@ -93,11 +93,11 @@ class _Search:
 
     @property
     def known(self) -> list[Record]:
-        """Every record of the study, those of an earlier search for more points included."""
+        """Return every record of the study, also those of an earlier search that computed more points."""
         return list((self._known | self._told).values())
 
     def run(self, executor: Executor) -> None:
-        """Compute what is missing."""
+        """Compute the missing points."""
         while self._pending:
             for record in executor.records(self._pending):
                 self._folder.append(record)
@@ -105,7 +105,7 @@ class _Search:
             self._propose()
 
     def _propose(self) -> None:
-        """Take batches until one needs computing; the records of those before are known by then."""
+        """Take batches from the sampler until one has points to compute; earlier batches are known by then."""
         self._pending = []
         while not self._pending and not self._enough():
             batch = next(self._batches, None)

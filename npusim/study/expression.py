@@ -1,9 +1,9 @@
-"""Small expressions over hardware parameters, for constraints and derived parameters.
+"""Expressions over hardware parameters, for constraints and derived parameters.
 
     mac_array.rows * mac_array.columns <= 1024 and scratchpad.size_kib >= 256
 
-Names are parameters by their dotted path. Arithmetic, comparisons, and / or / not, `a if b else c`, `in` a list,
-and a few functions; nothing else of Python. An expression is read once into nested closures: no `eval`.
+Names are parameters by their dotted path. Allowed are arithmetic, comparisons, and / or / not, `a if b else c`, `in` a
+list, and a few functions. An expression is parsed once into nested closures and never passed to `eval`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 from npusim.isa.base.errors import nearest
 
 Names = Mapping[str, Any]
-"""Values of parameters by path."""
+"""The values of parameters by path."""
 
 LONGEST_EXPRESSION = 1000
 DEEPEST_EXPRESSION = 100
-"""Levels of operators in each other: each is a call, and Python has no more than a thousand."""
+"""Most levels of nested operators. Each is a Python call, and Python allows about a thousand of them."""
 LARGEST_EXPONENT = 64
 LARGEST_NUMBER = 1e100
 MOST_DIGITS = 100
-"""Of what is rounded, on both sides of the point."""
+"""Most digits to which `round` may round, before and after the decimal point."""
 
 _Closure = Callable[[Names], Any]
 
@@ -56,7 +56,7 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
 
 
 def _round(value: Any, digits: Any = 0) -> Any:
-    """Python's, of a number to so many digits; without them to a whole number."""
+    """Round a number as Python does, to so many digits, or to a whole number without them."""
     if abs(digits) > MOST_DIGITS:
         raise ArithmeticError(f"more than {MOST_DIGITS} digits")
     return round(value, digits) if digits else round(value)
@@ -93,7 +93,7 @@ class Expression:
     _closure: _Closure
 
     def __call__(self, names: Names) -> Any:
-        """Its value; raises ExpressionError where it has none, such as for a division by zero."""
+        """Return the value for some parameters. Raises ExpressionError if there is none, as for a division by 0."""
         try:
             value = self._closure(names)
         except KeyError as fault:
@@ -105,12 +105,12 @@ class Expression:
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Closures do not travel between processes; the text does."""
+        """Pickle the text, because closures cannot be pickled."""
         return parse, (self.text, self.names)
 
 
 def parse(text: str, known: Sequence[str]) -> Expression:
-    """Read an expression; raises ExpressionError for what is not allowed in one, or not `known`."""
+    """Parse an expression. Raises ExpressionError for syntax that is not allowed, and for names not in `known`."""
     if len(text) > LONGEST_EXPRESSION:
         raise ExpressionError(f"longer than {LONGEST_EXPRESSION} characters")
     try:
@@ -130,7 +130,7 @@ def parse(text: str, known: Sequence[str]) -> Expression:
 
 @dataclass
 class _Reader:
-    """Turns a syntax tree into closures, and collects the names."""
+    """The compiler from a syntax tree to closures; it collects the names."""
 
     known: frozenset[str]
     names: dict[str, None]
@@ -196,7 +196,7 @@ class _Reader:
     @staticmethod
     def _binary(function: Callable[[Any, Any], Any], left: _Closure, right: _Closure) -> _Closure:
         def value(names: Names) -> Any:
-            # Before they are taken together: text or a list times a number may be of any size.
+            # Checked before the operation, because text or a list times a number may be of any size.
             first, second = _number(left(names)), _number(right(names))
             if function is operator.pow and abs(second) > LARGEST_EXPONENT:
                 raise ArithmeticError(f"an exponent beyond {LARGEST_EXPONENT}")

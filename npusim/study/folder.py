@@ -1,9 +1,9 @@
-"""A study on disk: a folder that grows line by line and survives being killed at any moment.
+"""The folder of a study on disk, which grows line by line and survives being killed at any moment.
 
-    study.json     what is searched: space, models by digest, sampler, version; written once
+    study.json     description of the search: space, models by digest, sampler, version; written once
     points.jsonl   a line per computed point (`npusim.study.lines`), appended with a single write
 
-A line that was torn by a kill is cut off when the study is opened again; nothing else is ever rewritten until
+If a kill left an incomplete last line, it is cut off when the study is opened again. Nothing else is rewritten until
 the study is complete, when the lines are sorted by point. Links in the folder are not followed.
 """
 
@@ -26,13 +26,13 @@ from npusim.study.lines import BASE_POINT, BEGIN, LONGEST_LINE_BYTES, Lines, che
 from npusim.study.space import Space
 
 OLD_FORMAT, FORMAT = 1, 2
-"""Studies of format 1 have no checksums. They are read, their lines checked for what they can be, but not continued."""
+"""The formats of studies. Lines of format 1 have no checksums, so its studies can be read but not continued."""
 
 DESCRIPTION = "study.json"
 POINTS = "points.jsonl"
 CHECKSUM = "sha256"
 NAME = "name"
-"""What may differ between searches that go on in one folder: the name of the space file."""
+"""The key that may differ when a search is continued in a folder: the name of the space file."""
 
 
 class StudyError(NpusimError):
@@ -52,7 +52,7 @@ class Folder:
         return (self.path / DESCRIPTION).is_file()
 
     def describe(self, description: Mapping[str, Any]) -> None:
-        """Begin a study, or check that the one that is there is the same. Raises StudyError if not."""
+        """Begin a study, or check that the folder holds the same one. Raises StudyError if it does not."""
         plain = {"format": FORMAT, **json.loads(json.dumps(description))}
         if self.exists:
             self._require_same(self.description(), plain)
@@ -94,12 +94,12 @@ class Folder:
 
     @cached_property
     def format(self) -> int:
-        """The format of the study that is here."""
+        """Return the format of the study in the folder."""
         return int(self.description()["format"])
 
     @cached_property
     def lines(self) -> Lines:
-        """What the lines of the study that is here look like."""
+        """Return the line format of the study in the folder."""
         plain = self.description()
         models = tuple(each["name"] for each in plain["models"])
         study = "" if plain["format"] == OLD_FORMAT else _checksum(plain)
@@ -121,7 +121,7 @@ class Folder:
         )
 
     def records(self) -> Iterator[Record]:
-        """The records on disk, each point once; a torn last line is left out. Raises StudyError."""
+        """Return the records on disk, each point once, without an incomplete last line. Raises StudyError."""
         file = self.path / POINTS
         if not self.exists or not (file.exists() or file.is_symlink()):
             return
@@ -144,9 +144,9 @@ class Folder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the study for this process, with a torn last line cut off.
+        """Lock the study for this process, and cut off an incomplete last line.
 
-        Raises StudyError if another has it, or if what is there is no file of lines.
+        Raises StudyError if another process holds it, or if the file does not consist of lines.
         """
         handle = self._opened()
         try:
@@ -183,7 +183,7 @@ class Folder:
             raise StudyError(f"{self.path}: another npusim is working on this study") from None
 
     def _cut_torn_line(self, handle: int) -> None:
-        """Cut off what a kill left of a line, if it begins as lines of a study do; anything else is somebody's."""
+        """Cut off an incomplete last line if it begins like a line of a study; other content is not touched."""
         size = os.fstat(handle).st_size
         begin = max(0, size - LONGEST_LINE_BYTES - 1)
         os.lseek(handle, begin, os.SEEK_SET)
@@ -198,7 +198,7 @@ class Folder:
         os.ftruncate(handle, size - len(torn))
 
     def append(self, record: Record) -> None:
-        """Add a record: one write, so that a kill leaves its line out or, at worst, torn."""
+        """Append a record with a single write, so that a kill leaves at worst an incomplete last line."""
         assert self._points is not None, "append outside of writing()"
         line = self.lines.write(record)
         try:
@@ -212,7 +212,7 @@ class Folder:
             written += os.write(self._points, line[written:])
 
     def sort(self, records: Sequence[Record]) -> None:
-        """Replace the lines by the same ones in the order of the points."""
+        """Sort the lines by point."""
         ordered = sorted(records, key=lambda record: record.point)
         content = b"".join(map(self.lines.write, ordered))
         files.write(self.path / POINTS, lambda file: file.write(content), follow=False)
@@ -223,7 +223,7 @@ def _checksum(description: Mapping[str, Any]) -> str:
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """The paths at which two plain values differ, those of tables one by one."""
+    """Return the paths at which two plain values differ; tables are compared key by key."""
     if isinstance(old, dict) and isinstance(new, dict) and path != "space.parameters":
         keys = list(dict.fromkeys([*old, *new]))
         return [
@@ -247,7 +247,7 @@ def keep_base(folder: Folder, job: Job) -> None:
 
 
 def read_base(folder: Folder) -> Record | None:
-    """The record of the base hardware; None in a study that does not have it yet. Raises StudyError."""
+    """Return the record of the base hardware; None if the study does not have it yet. Raises StudyError."""
     file = folder.path / BASE
     if not file.exists() and not file.is_symlink():
         return None

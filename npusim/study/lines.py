@@ -1,9 +1,10 @@
-"""A record of a study as a line of its file, and the one place that judges whether a line is one.
+"""The lines of a study's file: each holds a record, and is checked when it is read.
 
     {"point": 7, "parameters": {...}, "values": {...}, "sha256": "0123456789abcdef"}
 
-The checksum is over the study (that of its description) and the line before it: an edited value, and a line of another
-study, are damage, not results. Lines of format 1 (npusim 0.1.0) have none; of those the shape alone is checked.
+The checksum covers the checksum of the study's description and the content of the line before the `sha256` key. So an
+edited value, or a line of another study, is recognised as damage. Lines of format 1 (npusim 0.1.0) have no checksum;
+only their structure is checked.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ BEGIN = b'{"point": '
 LONGEST_LINE_BYTES = 1 << 22
 LONGEST_REASON = 10_000
 BASE_POINT = -1
-"""The number of the base hardware, which is no point."""
+"""The number of the base hardware, which is no point of the space."""
 
 _CHECKSUM = b', "sha256": "'
 _DIGITS = 16
 
 
 def checksum(*parts: bytes) -> str:
-    """The first half of the SHA-256 of some bytes: enough against edits, and a short line."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of bytes: enough to detect edits, and short."""
     return sha256(b"".join(parts)).hexdigest()[:_DIGITS]
 
 
@@ -42,7 +43,8 @@ def checksum(*parts: bytes) -> str:
 class Lines:
     """The format of the lines of one study.
 
-    models: the names of its models. study: the checksum of its description; "" for format 1, without checksums.
+    models: names of the study's models.
+    study:  checksum of its description; "" for format 1, which has no checksums.
     """
 
     space: Space
@@ -50,7 +52,7 @@ class Lines:
     study: str
 
     def write(self, record: Record) -> bytes:
-        """A record as a line, newline included."""
+        """Return a record as a line, newline included."""
         plain: dict[str, Any] = {"point": record.point}
         if record.point != BASE_POINT:
             plain["parameters"] = self.space.point(record.point)
@@ -64,7 +66,7 @@ class Lines:
         return body + _CHECKSUM + checksum(self.study.encode(), body).encode() + b'"}\n'
 
     def read(self, line: bytes, *, base: bool = False) -> Record:
-        """The record of a line, or of the base hardware. Raises ValueError that says what is wrong with it."""
+        """Return the record of a line. Raises ValueError, with the fault, for an invalid line."""
         if len(line) > LONGEST_LINE_BYTES:
             raise ValueError(f"longer than {LONGEST_LINE_BYTES} bytes")
         if self.study:
@@ -129,7 +131,7 @@ LARGEST_NUMBER = 1e30
 
 
 def require_sound(plain: Mapping[str, Any]) -> None:
-    """Raise ValueError or NpusimError that says what is wrong with the description of a study."""
+    """Check the description of a study. Raises ValueError or NpusimError with its fault."""
     try:
         _require_space(Space.from_plain(plain["space"]))
         _require_models(plain["models"])

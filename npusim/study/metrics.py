@@ -1,7 +1,7 @@
-"""What can be an objective or a limit: every number of the JSON of a run by its dotted key, read off one by one.
+"""The numbers that may be objectives or limits: every number of the JSON of a run, by its dotted key.
 
-A key that names a table with a `total` means the total: "energy_uj" is "energy_uj.total". The short names of
-`SHORT` stand for the keys that people ask for first.
+A key of a table with a `total` means the total: "energy_uj" is "energy_uj.total". `SHORT` has short names of the most
+frequent keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from npusim.numbers.run import DramBytes, Power, RunResult, Tops
 from npusim.numbers.timeline import BUSY_UNITS
 
 Costs = NDArray[np.float64]
-"""Points x objectives."""
+"""Costs of points, float64 [points, objectives]; less is better."""
 
 
 def front(costs: Costs) -> NDArray[np.bool_]:
@@ -46,9 +46,10 @@ def front(costs: Costs) -> NDArray[np.bool_]:
 
 
 def hypervolume(costs: Costs, reference: Sequence[float]) -> float:
-    """The volume between the points and a reference that is worse in everything: larger is better.
+    """Return the hypervolume between the points and a reference that is worse in all objectives; more is better.
 
-    Exact, by slicing along the last objective; meant for fronts of a few hundred points in up to four objectives.
+    It is computed exactly, by slices along the last objective. That is fast enough for a few hundred points in up to
+    four objectives.
     """
     inside = costs[(costs < np.asarray(reference)).all(axis=1)]
     if not len(inside):
@@ -71,7 +72,7 @@ def _volume(points: Costs, reference: NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One top-level key of the JSON: how to get it, and the keys below it (None: open, such as layers)."""
+    """A top-level key of the JSON: the function that reads it, and the keys below it (None if open, as for layers)."""
 
     name: str
     get: Callable[[RunResult], Any]
@@ -114,7 +115,7 @@ SHORT: Mapping[str, str] = {
 }
 
 OF_HARDWARE = ("area_mm2", "hardware", "tops.peak")
-"""Keys that are the same for every model."""
+"""Keys whose values do not depend on the model."""
 
 
 def of_hardware(key: str) -> bool:
@@ -132,7 +133,7 @@ def _by_name() -> dict[str, Metric]:
 
 
 def full_key(key: str) -> str:
-    """The complete key that a user means; raises ValueError with the nearest known one."""
+    """Return the complete key of a user's key. Raises ValueError, with the nearest known key, for an unknown one."""
     key = SHORT.get(key, key)
     name, *path = key.split(".")
     metric = _by_name().get(name)
@@ -167,11 +168,11 @@ def number(run: RunResult, key: str) -> float:
 
 LARGEST_VALUE = 1e30
 LARGEST_WHOLE_VALUE = 1 << 62
-"""Beyond these no run gets; tables and charts hold them."""
+"""Largest values of a point. No real run reaches them, and tables and charts can hold them."""
 
 
 def is_value(value: object) -> bool:
-    """Return whether something is a number that a point of a study may have."""
+    """Return whether a value is a number that a point of a study may have."""
     if type(value) is int:
         return abs(value) <= LARGEST_WHOLE_VALUE
     return type(value) is float and math.isfinite(value) and abs(value) <= LARGEST_VALUE
@@ -195,7 +196,7 @@ def _causes() -> frozenset[str]:
 
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
-"""Of a model in combined values: sums of any number of these, times what a run can have, are finite."""
+"""Limits of a model's weight in combined values. Weighted sums of values of runs are finite within them."""
 
 COMBINE: Mapping[str, str] = {
     "mean": "weighted arithmetic mean: the weights are shares of the inferences",
@@ -203,7 +204,7 @@ COMBINE: Mapping[str, str] = {
     "geomean": "weighted geometric mean: a gain of 1 % counts the same in every model",
     "max": "the worst model",
 }
-"""How the values of several models become one."""
+"""The ways to combine the values of several models into one, by name, with their descriptions."""
 
 
 def combine(values: Sequence[float], weights: Sequence[float], how: str, key: str, minimise: bool) -> float:

@@ -1,4 +1,4 @@
-"""The progress of a search: the best values after each number of points, in the order of the search."""
+"""The progress of a search: the best values after each number of points, in the order of the proposals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARGIN = 0.1
 class Step:
     """The best values after the first `points` points.
 
-    share: the hypervolume found, as a part of the final one.
+    share: hypervolume reached, as a share of the final one.
     best:  the best value of each objective so far.
     """
 
@@ -37,12 +37,14 @@ class Step:
 
 
 def progress(study: Study) -> tuple[Step, ...]:
-    """The steps at which the front grew, and the end; none for a grid, whose order means nothing, and where the
-    order is not known: in an unfinished study, or with another Optuna than it was made with.
+    """Return the steps at which the front grew, and the last step.
 
-    The hypervolume is that between the front and a corner 10 % of its extent beyond its worst values, over the
-    logarithms of the values where all are positive: halving counts the same at both ends of a front. It is
-    estimated from 16384 samples of that box (a standard error of less than 0.4 % of the box), and never falls.
+    There are none for a grid, whose order has no meaning, and if the order is unknown: for an unfinished study, or with
+    another Optuna than it was made with.
+
+    The hypervolume is that between the front and a corner 10 % of its extent beyond its worst values. It is computed
+    over logarithms if all values are positive, so that halving counts the same at both ends of a front. It is estimated
+    from 16384 samples of that box (a standard error of less than 0.4 % of the box), and never decreases.
     """
     records = _in_order(study) if study.front else []
     if not records:
@@ -72,19 +74,22 @@ def progress(study: Study) -> tuple[Step, ...]:
 
 
 def _scale(study: Study) -> Callable[[Costs], Costs]:
-    """Logarithms, if there are logarithms of all costs; the sign of what is maximised stays."""
+    """Return the logarithms of costs if all are positive, else the costs; maximised values keep their sign."""
     if any(record.values[each.key] <= 0 for record in study.feasible for each in study.objectives):
         return lambda plain: plain
     return lambda plain: np.sign(plain) * np.log(np.abs(plain))
 
 
 def _turned(study: Study, costs: NDArray[np.float64]) -> tuple[float, ...]:
-    """Costs as values again: the sign is its own inverse."""
+    """Convert costs back to values; maximised ones change their sign."""
     return tuple(each.cost(cost) for each, cost in zip(study.objectives, costs.tolist(), strict=True))
 
 
 def _in_order(study: Study) -> list[Record]:
-    """The records as the sampler proposed them: it proposes the same points again when it is told the same."""
+    """Return the records in the order of the sampler's proposals.
+
+    The sampler is deterministic, so it repeats its proposals when it is told the same results.
+    """
     plain = {key: study.sampler[key] for key in ("kind", "seed", "batch") if key in study.sampler}
     known = {record.point: record for record in study.records}
     sampling = Sampling(points=max(len(known), 1), **plain)

@@ -36,17 +36,17 @@ TRIES_PER_POINT = 1000
 
 
 def grid(space: Space, sampling: Sampling, told: Told) -> Batches:
-    """Every point that satisfies the constraints."""
+    """Yield every point that satisfies the constraints."""
     yield list(space.numbers())
 
 
 def random(space: Space, sampling: Sampling, told: Told) -> Batches:
-    """Points drawn evenly without replacement; more points continue the same sequence."""
+    """Yield points drawn uniformly without replacement; a longer search continues the same sequence."""
     yield list(islice(random_points(space, sampling.seed), sampling.points))
 
 
 def random_points(space: Space, seed: int) -> Iterator[int]:
-    """The points of a space in random order; of a huge space, until new ones are hard to find."""
+    """Yield the points of a space in random order; for a huge space, until new ones are hard to find."""
     generator = np.random.default_rng(seed)
     if space.size <= PERMUTED_SIZE:
         yield from filter(space.admits, generator.permutation(space.size).tolist())
@@ -73,7 +73,7 @@ _EXCESS = "excess"
 
 
 def search(space: Space, sampling: Sampling, told: Told) -> Batches:
-    """Batches that Optuna proposes, the first at random."""
+    """Yield batches of points that Optuna proposes, the first one at random."""
     study = _study(space, sampling)
     distributions = {axis.path: _distribution(axis) for axis in space.axes}
     size = sampling.batch or BATCH[sampling.kind]
@@ -95,7 +95,7 @@ def _indices(space: Space, point: int) -> dict[str, int]:
 
 
 def _outcome(space: Space, record: Record | None) -> tuple[list[float], float]:
-    """Costs by objective, and how far beyond its limits a point is; without a record it is excluded."""
+    """Return a point's costs by objective, and its excess over the limits; a point without a record is excluded."""
     if record is None or record.reason:
         return [_NO_RESULT_COST] * len(space.objectives), _NO_RESULT_EXCESS
     excess = sum(max(0.0, limit.excess(record.values[limit.key])) for limit in space.limits)
@@ -140,7 +140,7 @@ def _constraints(trial: Any) -> tuple[float, ...]:
 
 
 def _distribution(axis: Axis) -> Any:
-    """Neighbours of a number are alike; of names nothing is known."""
+    """Return Optuna's distribution of an axis: ordered for numbers, categorical for names."""
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     count = len(axis.values)
@@ -148,10 +148,10 @@ def _distribution(axis: Axis) -> Any:
 
 
 class _Children:
-    """How NSGA-II makes a new point of two good ones, where every parameter is a short list of values.
+    """The crossover and mutation of NSGA-II for parameters with short lists of values.
 
-    Each value comes from either parent; one in `count` of them changes, to a neighbour or to any other. A child
-    that is excluded, or was made before, is made again: in a finite space known points are the usual case.
+    Each value comes from either parent. One in `count` values changes, to a neighbour or to any other value. A child
+    that is excluded or known is drawn again, because in a finite space most children are known.
     """
 
     TRIES = 100
@@ -162,7 +162,7 @@ class _Children:
         self._made: set[int] = set()
 
     def __call__(self, study: Any, search_space: Mapping[str, Any], parents: Sequence[Any]) -> dict[str, int]:
-        """The indices of a new point; `parents` are ordered, the best first."""
+        """Return the indices of a new point's values. parents: the best first."""
         known = {trial.number: self._indices(trial) for trial in parents}
         self._made.update(self._space.number(each) for each in known.values())
         ranked = list(known.values())
@@ -179,7 +179,7 @@ class _Children:
         return [int(trial.params[axis.path]) for axis in self._space.axes]
 
     def _parent(self, ranked: Sequence[list[int]]) -> list[int]:
-        """The better of two."""
+        """Return the better of two random parents."""
         return ranked[int(self._random.integers(len(ranked), size=2).min())]
 
     def _crossed(self, first: list[int], second: list[int]) -> list[int]:
@@ -202,7 +202,7 @@ class _Children:
 
 
 def sampler(sampling: Sampling) -> Sampler:
-    """The sampler of a kind."""
+    """Return the sampler of a kind."""
     if sampling.kind == "grid":
         return grid
     if sampling.kind == "random":
@@ -211,7 +211,7 @@ def sampler(sampling: Sampling) -> Sampler:
 
 
 def proposers(sampling: Sampling) -> dict[str, str]:
-    """What the proposals of a sampler depend on besides its seed: another Optuna proposes other points."""
+    """Return what a sampler's proposals depend on besides its seed: the version of Optuna."""
     if sampling.kind in ("grid", "random"):
         return {}
     return {"optuna": version("optuna")}

@@ -1,4 +1,4 @@
-"""What each parameter does to each objective, by a model of all computed points (`npusim.study.response`)."""
+"""The effect of each parameter on each objective, by a model of all computed points (`npusim.study.response`)."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from npusim.study.space import Axis, Space
 
 FEWEST_POINTS = 10
-"""Computed points with a result from which on anything is said about what matters."""
+"""Least number of points with a result for which effects are stated."""
 
 FEWEST_OF_A_VALUE = 5
-"""Computed points with a value of a parameter from which on a mean is told for it."""
+"""Least number of points with a value of a parameter for which its mean is stated."""
 
 
 MOST_LEVELS = 12
-"""More numbers than these are told in groups of neighbours: each alone would have too few points."""
+"""Most levels of a parameter. More values are grouped with their neighbours, because each has too few points."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the points with one value of a parameter, or neighbouring ones, say of an objective.
+    """An objective at one value of a parameter, or at a group of neighbouring values.
 
-    values:    the value; of a group, all of them in ascending order.
-    points:    how many have a result, those beyond a limit included.
-    without:   how many have none: no such hardware, no program that fits.
-    mean:      of the objective over the grid with this value, by the model; geometric where the objective is
-               positive. None for fewer than `FEWEST_OF_A_VALUE` points.
-    low, high: the mean less and more two standard errors; None with it.
+    values:    the value, or all values of the group in ascending order.
+    points:    number of points with a result, those beyond a limit included.
+    without:   number of points without a result, whose hardware is invalid or has no program that fits.
+    mean:      mean of the objective over the grid with this value, by the model; a geometric mean for a positive
+               objective. None for fewer than `FEWEST_OF_A_VALUE` points.
+    low, high: the mean minus and plus two standard errors; None without a mean.
     """
 
     values: tuple[Any, ...]
@@ -50,7 +50,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The effect of one parameter on one objective, over the whole grid and not over the points that were chosen.
+    """The effect of one parameter on one objective, over the whole grid instead of the computed points.
 
     share:     its Shapley effect: the part of the objective's variance that it explains by itself, and half of what
                it explains together with each other parameter, 0 to 1. The shares of an objective add up to `explained`.
@@ -70,12 +70,12 @@ class Sensitivity:
 
     @property
     def means(self) -> Mapping[Any, float]:
-        """The means that are told, by value, or by the first value of a group."""
+        """The stated means, by value, or by the first value of a group."""
         return {level.values[0]: level.mean for level in self.levels if level.mean is not None}
 
     @property
     def swing(self) -> float:
-        """The largest mean over the smallest; 1 where there are fewer than two."""
+        """The ratio of the largest mean to the smallest; 1 for fewer than two means."""
         means = list(self.means.values())
         if len(means) < 2 or max(means) <= 0:
             return 1.0
@@ -83,9 +83,9 @@ class Sensitivity:
 
 
 def sensitivities(space: Space, records: Sequence[Record]) -> list[Sensitivity]:
-    """The effect of every parameter that varies on every objective, objective by objective, the largest share first.
+    """Return the effects of all varying parameters, objective by objective, the largest share first.
 
-    None for fewer than `FEWEST_POINTS` records with a result.
+    There are none for fewer than `FEWEST_POINTS` records with a result.
     """
     computed = [record for record in records if not record.reason]
     axes = [axis for axis in space.axes if len(axis.values) > 1]
@@ -141,12 +141,12 @@ def _sensitivity(
 
 
 def _values(axis: Axis) -> Sequence[Any]:
-    """The values of an axis, numbers in ascending order: neighbours are alike."""
+    """Return the values of an axis; numbers are ascending, so that neighbours are similar."""
     return sorted(axis.values) if axis.ordered else axis.values
 
 
 def _groups(axis: Axis) -> tuple[tuple[int, ...], ...]:
-    """The places among `_values` of those that are told together."""
+    """Return the groups of values that share a level, as indices into `_values`."""
     count = len(axis.values)
     groups = min(count, MOST_LEVELS) if axis.ordered else count
     ends = [round(at * count / groups) for at in range(groups + 1)]

@@ -1,7 +1,7 @@
-"""A space of hardware: what varies, what follows from it, what is allowed, and what is looked for.
+"""The space of a hardware search: varying and derived parameters, constraints, objectives and limits.
 
-A point is its values, one of each parameter; its number is its place in the full grid, the last parameter
-varying fastest. Numbers name points in studies, whatever sampler chose them.
+A point has one value of each parameter. Its number is its place in the full grid, in which the last parameter varies
+fastest. Studies name points by their numbers, whatever sampler chose them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from npusim.study.stages import Stage, paths_up_to, stage
 
 MOST_VALUES = 10_000
 _DIGITS = 10
-"""Digits of a counted-out value: 0.30000000000000004 is 0.3."""
+"""Significant digits of the values of a range, so that 0.30000000000000004 becomes 0.3."""
 
 LARGEST_NUMBER = 1e15
-"""Beyond, whole numbers and their neighbours are one; no parameter comes near it."""
+"""Largest number in a range. Well above it, floats cannot tell whole numbers apart; no parameter comes near."""
 
 Number = (
     Annotated[int, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
@@ -36,7 +36,7 @@ Number = (
 
 
 class Range(BaseModel):
-    """A range as it stands in the file; exactly one of step, factor and count says how it is counted out."""
+    """A range of values in a space file. Exactly one of step, factor and count defines its values."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -48,7 +48,7 @@ class Range(BaseModel):
     log: bool = False
 
     def fault(self) -> str | None:
-        """What is wrong between the keys, or None."""
+        """Return the fault between its keys, or None."""
         ways = [name for name in ("step", "factor", "count") if getattr(self, name) is not None]
         if len(ways) != 1:
             return f"needs exactly one of step, factor and count, has {' and '.join(ways) or 'none'}"
@@ -61,7 +61,7 @@ class Range(BaseModel):
         return None
 
     def values(self, whole: bool) -> list[Number]:
-        """The values, from low to high, rounded to whole numbers for a parameter of whole numbers."""
+        """Return the values in ascending order, rounded to whole numbers if `whole`."""
         found = [_tidy(value, whole) for value in self._values()]
         return list(dict.fromkeys(found))
 
@@ -76,7 +76,7 @@ class Range(BaseModel):
             return
         for i in range(MOST_VALUES + 1):
             value = self.from_ + i * self.step if self.step else self.from_ * (self.factor or 1) ** i
-            # A step of 0.1 must reach the end in spite of its rounding.
+            # Tolerance, because steps such as 0.1 are rounded and must still reach the end.
             if value > self.to * (1 + 1e-12):
                 return
             yield value
@@ -89,7 +89,7 @@ def _tidy(value: Number, whole: bool) -> Number:
 
 
 def listed_values(given: Any, whole: bool) -> list[Any]:
-    """The values that a list or a range table stands for; raises ValueError with what is wrong."""
+    """Return the values of a list or a range table. Raises ValueError with the fault."""
     if isinstance(given, list):
         values = given
     elif isinstance(given, dict):
@@ -124,14 +124,14 @@ def _range(given: dict[str, Any]) -> Range:
 
 
 Values = Mapping[str, Any]
-"""Parameters by path."""
+"""The values of parameters by path."""
 
 Goal = Literal["min", "max"]
 Programs = Literal["own", "shared"]
 
 
 class InfeasibleError(NpusimError):
-    """A point that no hardware can be: its text is the reason."""
+    """The error of a point without valid hardware; its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,32 +143,35 @@ class Axis:
 
     @property
     def ordered(self) -> bool:
-        """True for numbers, whose neighbours are alike."""
+        """True for numbers, whose order has a meaning; False for names."""
         return not any(isinstance(value, bool | str) for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A key that is made small or large."""
+    """A key of the JSON that a search minimises or maximises."""
 
     key: str
     goal: Goal
 
     def cost(self, value: float) -> float:
-        """The value so that less is better."""
+        """Return the value with the sign for which less is better."""
         return -value if self.goal == "max" else value
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A bound that a result keeps, or the point is not feasible."""
+    """A limit on a result; a point beyond it is not feasible."""
 
     key: str
     relation: Literal["<=", ">=", "<", ">"]
     bound: float
 
     def excess(self, value: float) -> float:
-        """How far beyond the bound, relative to it; 0 and less is within (a strict bound has no room at 0)."""
+        """Return how far a value is beyond the limit, relative to it; at most 0 if it is within.
+
+        A strict limit itself is beyond.
+        """
         beyond = value - self.bound if self.relation.startswith("<") else self.bound - value
         if beyond == 0 and len(self.relation) == 1:
             return 1e-12
@@ -183,17 +186,17 @@ class Space:
     """A space of hardware with its objectives, constraints and limits.
 
     base:        the hardware whose parameters vary.
-    derived:     parameters that follow from others, in order: an expression may use those before it.
-    constraints: what a point must satisfy to be in the space at all; excluded points are never computed.
-    objectives:  what is made small or large; more than one give a front.
-    limits:      what a result must keep to be on the front.
+    derived:     parameters that are computed from others, in order; an expression may use those before it.
+    constraints: conditions on the parameters; points that break one are excluded and never computed.
+    objectives:  keys that are minimised or maximised; several ones give a front.
+    limits:      conditions on results; points beyond one are not on the front.
     keep:        further keys that are recorded.
-    combine:     how the values of several models become one (`npusim.study.metrics.COMBINE`).
+    combine:     the way to combine the values of several models (`npusim.study.metrics.COMBINE`).
     programs:    "own": every point is compiled for its own hardware. "shared": for its hardware with the
                  parameters of the stage `estimate` (and later) at those of the base, so that points that differ
                  in timing, energy or clock only execute the same program.
-    effort:      schedules that the compiler tries for each program, beside the one of its estimates.
-    name:        what it is called: its file without folder and suffix; changes nothing that is computed.
+    effort:      number of schedules that the compiler tries for each program, beside the one by estimates.
+    name:        name of its file without folder and suffix, which has no effect on results.
     """
 
     base: Hardware
@@ -210,22 +213,22 @@ class Space:
 
     @cached_property
     def size(self) -> int:
-        """Points of the full grid, excluded ones included."""
+        """The number of points of the full grid, excluded ones included."""
         return prod(len(axis.values) for axis in self.axes)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Every key that is recorded: objectives, limits, and what is kept."""
+        """Every key that is recorded: objectives, limits, and further ones (`keep`)."""
         keys = [each.key for each in self.objectives] + [each.key for each in self.limits] + list(self.keep)
         return tuple(dict.fromkeys(keys))
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """The paths that differ between points, derived ones included."""
+        """The paths of parameters that differ between points, derived ones included."""
         return (*(axis.path for axis in self.axes), *self.derived)
 
     def point(self, number: int) -> dict[str, Any]:
-        """The values of the parameters of a point, by its number."""
+        """Return the values of the parameters of a point, given by its number."""
         found = {}
         for axis in reversed(self.axes):
             number, index = divmod(number, len(axis.values))
@@ -233,14 +236,14 @@ class Space:
         return {axis.path: found[axis.path] for axis in self.axes}
 
     def number(self, indices: Sequence[int]) -> int:
-        """The number of a point, by the index of each parameter's value."""
+        """Return the number of a point, given by the index of each parameter's value."""
         number = 0
         for axis, index in zip(self.axes, indices, strict=True):
             number = number * len(axis.values) + index
         return number
 
     def setting(self, number: int) -> dict[str, Any]:
-        """All values that a point changes: its parameters and the derived ones. Raises InfeasibleError."""
+        """Return all values that a point changes: its parameters and the derived ones. Raises InfeasibleError."""
         setting = self.point(number)
         if self.derived:
             names = {**self._flat_base, **setting}
@@ -270,7 +273,7 @@ class Space:
             return True
 
     def satisfied(self, setting: Values) -> bool:
-        """Whether a setting satisfies the constraints. Raises InfeasibleError for one that has no value there."""
+        """Return whether a setting satisfies the constraints. Raises InfeasibleError for one without a value."""
         names = {**self._flat_base, **setting}
         try:
             return all(constraint(names) for constraint in self.constraints)
@@ -278,22 +281,25 @@ class Space:
             raise InfeasibleError(f"constraint {fault}") from None
 
     def numbers(self) -> Iterator[int]:
-        """The points of the grid that satisfy the constraints, in order."""
+        """Yield the numbers of the points that satisfy the constraints, in order."""
         return filter(self.admits, range(self.size))
 
     def hardware(self, setting: Values) -> Hardware:
-        """The hardware of a setting. Raises InfeasibleError with the broken rules."""
+        """Return the hardware of a setting. Raises InfeasibleError with the broken rules."""
         return _changed(self.base, setting)
 
     def compiled_for(self, setting: Values) -> Hardware:
-        """The hardware that the compiler is given for a point."""
+        """Return the hardware for which the program of a point is compiled."""
         if self.programs == "own":
             return self.hardware(setting)
         return _changed(self.base, {path: setting[path] for path in self.program_paths if path in setting})
 
     @cached_property
     def program_paths(self) -> tuple[str, ...]:
-        """The changed parameters that programs depend on; a search over schedules times them on the machine."""
+        """The changed parameters that programs depend on.
+
+        With a search over schedules, these include timing parameters, because the machine times each schedule.
+        """
         last = Stage.STRUCTURE if self.programs == "shared" else Stage.TIME if self.effort else Stage.ESTIMATE
         return tuple(path for path in paths_up_to(last, self.base) if path in self.changed)
 
@@ -307,7 +313,7 @@ class Space:
         return hardware_file.to_flat(self.base)
 
     def to_plain(self) -> dict[str, Any]:
-        """The space as plain values: equal spaces give equal values; `from_plain` reads them."""
+        """Return the space as plain values, equal for equal spaces; `from_plain` reads them."""
         return {
             "name": self.name,
             "hardware": hardware_file.to_dict(self.base),
@@ -326,7 +332,7 @@ class Space:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Space:
-        """The space of `to_plain`."""
+        """Return the space of plain values that `to_plain` wrote."""
         base = hardware_file.from_dict(plain["hardware"])
         names = known_names(base)
         return cls(
@@ -352,5 +358,5 @@ def _changed(base: Hardware, setting: Values) -> Hardware:
 
 
 def known_names(base: Hardware) -> list[str]:
-    """The names that expressions may use: every parameter of a machine."""
+    """Return the names that expressions may use: every parameter of a machine."""
     return [each.path for each in parameters(base)]

@@ -1,4 +1,4 @@
-"""Space files: TOML to a checked `Space`. All faults of a file are reported at once, in one line.
+"""The reader of space files, from TOML to a checked `Space`. All faults of a file are reported in one line.
 
 extends = "edge-128"                       # the hardware that varies: a preset or a hardware file
 objectives = ["latency", "energy", "area"]
@@ -65,7 +65,7 @@ MOST_GRID_POINTS = 1_000_000
 
 
 class SpaceError(NpusimError):
-    """A space file with faults; its text lists all of them."""
+    """The error of a space file; its text lists all faults."""
 
 
 class _Table(BaseModel):
@@ -75,8 +75,9 @@ class _Table(BaseModel):
 class Sampling(_Table):
     """The sampler of a search with its settings.
 
-    points: how many are computed (not for grid). batch: points that nsga2 and tpe choose at once, before they
-    see results; it does not depend on how many are computed at the same time.
+    points: number of points to compute (not for grid).
+    batch:  number of points that nsga2 and tpe choose before they see results. It does not depend on how many points
+            are computed at the same time, so that results do not either.
     """
 
     kind: SamplerKind = "grid"
@@ -110,8 +111,8 @@ class _SpaceTables(_Table):
 class SpaceFile:
     """The content of a space file.
 
-    models:  names or paths with their weights; there may be none.
-    extends: the preset or hardware file that varies, as the file names it.
+    models:  names or paths of models with their weights; may be empty.
+    extends: preset or hardware file of the base hardware, as written in the file.
     """
 
     space: Space
@@ -121,7 +122,7 @@ class SpaceFile:
 
 
 def read_space(path: str | Path, overrides: Mapping[str, Any] | None = None) -> SpaceFile:
-    """Read a space file. `overrides` replace its top-level keys and those of its tables.
+    """Read a space file. overrides: values that replace its top-level keys and keys of its tables.
 
     Raises SpaceError with every fault in one line.
     """
@@ -133,7 +134,7 @@ def read_space(path: str | Path, overrides: Mapping[str, Any] | None = None) -> 
 def from_values(
     values: Mapping[str, Any], path: Path, overrides: Mapping[str, Any] | None = None
 ) -> SpaceFile:
-    """Check plain values, nested as in the file at `path`: relative names are looked up beside it."""
+    """Check plain values that are nested as in a space file. Relative names are resolved beside `path`."""
     merged = dict(values)
     for key, item in (overrides or {}).items():
         below = merged.get(key)
@@ -142,7 +143,7 @@ def from_values(
 
 
 class _Reader:
-    """Collects faults by path while it turns tables into a space."""
+    """The conversion of tables into a space; it collects faults by path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -324,7 +325,7 @@ class _Reader:
             )
 
     def _check_constraints(self, space: Space) -> None:
-        """A constraint without a value at both ends of the space has none anywhere that matters."""
+        """Report constraints that have no value at either end of the space."""
         for at, constraint in _numbered("constraints", space.constraints):
             alone, faults = replace(space, constraints=(constraint,)), set()
             for number in (0, space.size - 1):
@@ -355,7 +356,7 @@ def _numbered(where: str, items: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _by_path(tables: Mapping[str, Any], nested: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Entries by dotted path: `a.b = 1` and `"a.b" = 1` are the same."""
+    """Return entries by dotted path, for which `a.b = 1` and `"a.b" = 1` are the same."""
     for key, item in tables.items():
         if nested(item):
             yield from _by_path(item, nested, f"{prefix}{key}.")
@@ -369,7 +370,7 @@ def _whole(path: str) -> bool:
 
 
 def _words(loc: Sequence[int | str], kind: str, message: str, given: object) -> tuple[str, str]:
-    """Where and what, for one fault that pydantic found."""
+    """Return path and message of one fault that pydantic found."""
     fields: Mapping[str, Any] = _SpaceTables.model_fields
     keys = [str(part) for part in loc]
     if keys[0] == "sampler" and len(keys) > 1:

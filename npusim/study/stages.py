@@ -1,16 +1,16 @@
 """The step of a run at which each hardware parameter first matters, so that earlier steps can be reused.
 
-A run goes compile, execute, measure. A parameter that is read for the first time by a later step leaves what
-the earlier ones made as it is:
+A run has the steps compile, execute, measure. If a later step is the first to read a parameter, the results of earlier
+steps do not depend on it:
 
-    structure   the compiler cuts, places and checks by it: another value needs another program
-    estimate    the compiler only weighs times by it: another value may bring another program, but any program
-                runs on it
-    time        the machine alone reads it
-    energy      nobody reads it before the run is measured
+    structure   the compiler cuts, places and checks by it, so another value needs another program
+    estimate    the compiler only estimates times with it: another value may give another program, but any program
+                runs with it
+    time        only the machine reads it
+    energy      only the measurement reads it
 
-Everything not listed is structure, so a new parameter is safe before somebody looks at it. A test records what
-compiler and machine read and compares it with this table.
+A parameter that is not listed counts as structure, so a new parameter is safe by default. A test records what compiler
+and machine read, and compares it with this table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from npusim.isa.hardware.parameters import ANY_NAME, MEMORY, parameters
 
 
 class Stage(IntEnum):
-    """The first step of a run that a parameter matters to, or how it matters to the compiler."""
+    """The first step of a run that reads a parameter, with two levels for the compiler."""
 
     STRUCTURE = 0
     ESTIMATE = 1
@@ -82,7 +82,7 @@ _STAGES = {
 
 
 def stage(path: str) -> Stage:
-    """The stage of a parameter."""
+    """Return the stage of a parameter."""
     table, _, rest = path.partition(".")
     if table == MEMORY:
         path = f"{table}.{ANY_NAME}.{rest.rpartition('.')[2]}"

@@ -1,4 +1,4 @@
-"""A study: the points that were computed, and what follows from them. Read from disk, whole or unfinished."""
+"""The result of a search: its computed points, their front, and tables. It is read from disk, finished or not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas
 
 LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1000
-"""Characters that the name and the description of a hardware may have."""
+"""Most characters of the name and of the description of a hardware."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +47,22 @@ class StudyModel:
 
     @property
     def command(self) -> str:
-        """The model and its sizes, as `npusim run` takes them."""
+        """The model and its sizes as words of an `npusim run` command."""
         shapes = [word for shape in self.shapes for word in ("--shape", shape)]
         return shlex.join(map(printable, (self.file or self.name, *shapes)))
 
 
 @dataclass(frozen=True)
 class Study:
-    """The computed points of a search and what follows from them.
+    """The computed points of a search, with its front, the effects of parameters, and tables.
 
-    path:    its folder.
-    space:   what was searched.
-    models:  over what.
+    path:    folder of the study.
+    space:   the space that was searched.
+    models:  the models that each point runs.
     sampler: how points were chosen: kind, seed and batch.
-    version: the npusim that computed it.
-    records: a record per computed point, by its number.
-    base:    the hardware that the space varies, computed like a point; None in a study that did not come so far.
+    version: version of npusim that computed it.
+    records: a record per computed point, in the order of their numbers.
+    base:    record of the base hardware; None in a study that has not computed it yet.
     """
 
     path: Path
@@ -75,7 +75,7 @@ class Study:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """The study in a folder. Raises StudyError for a folder that is none, or is damaged."""
+        """Open the study in a folder. Raises StudyError for a folder that is no study, or a damaged one."""
         folder = Folder(Path(path))
         plain = folder.description()
         return cls(
@@ -100,7 +100,7 @@ class Study:
 
     @cached_property
     def feasible(self) -> tuple[Record, ...]:
-        """The points that have a result and keep every limit."""
+        """The points with a result that is within every limit."""
         return tuple(record for record in self.records if self.within_limits(record))
 
     def within_limits(self, record: Record) -> bool:
@@ -110,13 +110,13 @@ class Study:
         return all(limit.excess(record.values[limit.key]) <= 0 for limit in self.space.limits)
 
     def costs(self, records: Sequence[Record]) -> NDArray[np.float64]:
-        """Records x objectives, turned so that less is better."""
+        """Return the costs of records, float64 [records, objectives], with signs for which less is better."""
         rows = [[each.cost(record.values[each.key]) for each in self.objectives] for record in records]
         return np.array(rows, np.float64).reshape(len(rows), len(self.objectives))
 
     @cached_property
     def front(self) -> tuple[Record, ...]:
-        """The feasible points that no other beats in everything, the best in the first objective first."""
+        """The Pareto front: feasible points that no other one dominates, the best in the first objective first."""
         costs = self.costs(self.feasible)
         kept = metrics.front(costs)
         order = np.lexsort(costs.T[::-1]) if len(costs) else ()
@@ -124,9 +124,9 @@ class Study:
 
     @cached_property
     def sensitivities(self) -> tuple[Sensitivity, ...]:
-        """The effect of every parameter that varies on every objective, the parameter that matters most first.
+        """The effect of every varying parameter on every objective, the parameter with the largest effect first.
 
-        By a model of all points that have a result; none for fewer than ten of them.
+        They come from a model of all points with a result; there are none for fewer than ten such points.
         """
         return tuple(sensitivities(self.space, self.records))
 
@@ -137,12 +137,12 @@ class Study:
 
     @property
     def name(self) -> str:
-        """What the study is called: as its space file was when it began, or else as its folder."""
+        """The name of the study: that of its space file when it began, or else of its folder."""
         return self.space.name or self.path.resolve().name.removesuffix(".study")
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What the study rests on: versions, space, digests."""
+        """The provenance of the study: versions, space, digests."""
         return {
             "npusim": self.version,
             "space": self.space.name,
@@ -155,7 +155,7 @@ class Study:
         }
 
     def hardware(self, point: int) -> Hardware:
-        """The hardware of a point, named after study and point, with what it is as its description."""
+        """Return the hardware of a point, named after study and point, with its changes as description."""
         setting = self.space.setting(point)
         changes = [f"{path} = {hardware_file.toml_value(setting[path])}" for path in self.space.changed]
         named = {
@@ -166,18 +166,18 @@ class Study:
 
     @property
     def hardware_name(self) -> str:
-        """How the names of all points begin; the number follows."""
+        """The common beginning of all points' hardware names; the number of the point follows."""
         room = max(1, LONGEST_NAME - len(f" point {self.space.size}"))
         return f"{printable(self.name)[:room]} point"
 
     @property
     def hardware_description(self) -> str:
-        """How the descriptions of all points begin; what they change follows."""
+        """The common beginning of all points' hardware descriptions; the changes of the point follow."""
         models = ", ".join(printable(model.name) for model in self.models)
         return f"{f'searched for {models}: ' if models else ''}{self.space.base.name} with "
 
     def rows(self, records: Sequence[Record] | None = None) -> list[dict[str, Any]]:
-        """A table row per record: number, parameters, values, those of each model, and how it stands.
+        """Return a row per record: number, parameters, values, values of each model, and feasibility.
 
         Values are None for a point without a result.
         """
@@ -204,7 +204,7 @@ class Study:
         return f"breaks {' and '.join(broken)}" if broken else ""
 
     def to_pandas(self, records: Sequence[Record] | None = None) -> pandas.DataFrame:
-        """The rows as a table; of all points, or of those given, such as `front`."""
+        """Return the rows as a DataFrame, of all points or of the given records, such as `front`."""
         import pandas
 
         return pandas.DataFrame(self.rows(records))
@@ -220,11 +220,11 @@ FILES = (
     ("front.csv", "the points of the front"),
     ("front/*.toml", "their hardware files, by number, for npusim run --hw"),
 )
-"""The files of a study with its tables, and what they are for."""
+"""The files of a study with its tables, with their purposes."""
 
 
 def names_in(study: Path) -> list[str]:
-    """The files of a study's folder that a search writes: those that it always does, and whatever is there of its kind.
+    """Return the files of a study's folder that a search writes: the usual ones, and present ones of the same kind.
 
     Raises NpusimError for a folder of the front that is a link.
     """
@@ -253,7 +253,7 @@ def write_tables(study: Study) -> list[Path]:
 
 
 def columns(study: Study) -> list[str]:
-    """The columns of the tables: number, parameters, values, those of each model, and how the point stands."""
+    """Return the columns of the tables: number, parameters, values, values of each model, and feasibility."""
     keys = list(study.space.keys)
     several = study.models if len(study.models) > 1 else ()
     by_model = [f"{key} [{model.name}]" for model in several for key in keys]
@@ -269,12 +269,12 @@ def columns(study: Study) -> list[str]:
 
 
 def to_csv(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Rows as CSV with a header; a value that is missing is empty, a flag is true or false."""
+    """Return rows as CSV with a header; missing values are empty, flags are true or false."""
     return csv_text(names, ([row[name] for name in names] for row in rows))
 
 
 def to_parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes | None:
-    """Rows as Parquet; None where pyarrow is not installed."""
+    """Return rows as Parquet; None if pyarrow is not installed."""
     if not has_parquet():
         return None
     import pyarrow
@@ -288,7 +288,7 @@ def to_parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes | None:
 
 
 def _one_kind(cells: Sequence[object]) -> list[object]:
-    """A column whose numbers are of one kind: reals where one of them is, or is beyond 64 bits."""
+    """Return a column whose numbers have one type: floats if one is a float or exceeds 64 bits, else integers."""
     numbers = [cell for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
     if not any(isinstance(cell, float) or not -(1 << 63) <= cell < 1 << 63 for cell in numbers):
         return list(cells)
@@ -296,7 +296,7 @@ def _one_kind(cells: Sequence[object]) -> list[object]:
 
 
 def _write_hardware(study: Study) -> list[Path]:
-    """A hardware file for every point of the front: what `npusim run --hw` takes. Old ones are removed."""
+    """Write a hardware file for `npusim run --hw` for every point of the front, and remove old ones."""
     folder = study.path / FRONT
     files.require_no_link(folder)
     files.make_folder(folder)

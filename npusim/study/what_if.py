@@ -36,10 +36,10 @@ from npusim.study.metrics import number
 from npusim.study.space import Axis, Objective, Space
 
 LEAST_MM2 = 1e-6
-"""A square micrometre: less is no area."""
+"""One square micrometre in mm2; a smaller change of the area counts as none."""
 
 LEAST_PARALLEL_S = 2.0
-"""Work of fewer seconds is done here: processes take about half a second to start, and halve it at best."""
+"""Least estimated seconds for which worker processes start: they take 0.5 s to start, and halve the time at best."""
 
 LATENCY, ENERGY, AREA = "latency_ms", "energy_uj.total", "area_mm2.total"
 
@@ -60,10 +60,11 @@ def what_if(
 
     model:    a model file, a built-in name, a Graph; or a program or `.npu` file, which brings its hardware.
     hw:       a preset, a file, or a Hardware; edge-128 if None.
-    effort:   of the compiler, for every variant, as for `npusim.compile`; so is `unknown`.
-    host, partition: likewise; what goes to the host by cost is found for `hw`, and stays there.
-    sizes:    that a model file leaves open, as for `npusim.load`.
-    jobs:     processes; as many as there are cores if None. The result does not depend on it.
+    effort, unknown: how every variant is compiled, as for `npusim.compile`.
+    host, partition: operators on the host, as for `npusim.compile`. Those that move there by cost are found for `hw`
+                     and stay there in all variants.
+    sizes:    sizes that a model file leaves open, as for `npusim.load`.
+    jobs:     number of processes; None starts one per core. The result does not depend on it.
     progress: called now and then with (variants done, all variants).
 
     Raises NpusimError for a model or hardware that cannot be read or run.
@@ -112,7 +113,7 @@ def what_if_of(
 
 
 def _base(model: Graph | Program, chosen: Hardware | None) -> Hardware:
-    """The hardware that is changed. Raises NpusimError for a program on another than its own."""
+    """Return the hardware to change. Raises NpusimError for a program with another hardware than its own."""
     if not isinstance(model, Program):
         return chosen or api.hardware(api.DEFAULT_HARDWARE)
     if chosen not in (None, model.hardware):
@@ -123,7 +124,7 @@ def _base(model: Graph | Program, chosen: Hardware | None) -> Hardware:
 
 
 def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
-    """`what_if` of the model of a result on its hardware; of its program, if that is all there is."""
+    """Do what `what_if` does for the model and hardware of a result; for its program if it has no model."""
     if result.source is None:
         return what_if(result.program, jobs=jobs)
     model = open_model(result.source, parse_sizes(split(result.provenance.shapes or "")))
@@ -137,7 +138,7 @@ def what_if_result(result: RunResult, jobs: int | None = None) -> WhatIf:
 
 
 class Point(NamedTuple):
-    """Latency, energy and area of one machine."""
+    """The latency, energy and area of one machine."""
 
     latency_ms: float
     energy_uj: float
@@ -180,7 +181,7 @@ def _value(hardware: Hardware, parameter: Parameter) -> float | None:
 
 
 def _without_place(message: str) -> str:
-    """A fault of a hardware description without "hardware: 1 fault:"."""
+    """Return the message of a hardware fault without its beginning "hardware: 1 fault:"."""
     return re.sub(r"^hardware: \d+ faults?: ", "", message)
 
 
@@ -188,7 +189,7 @@ def _without_place(message: str) -> str:
 
 
 def _space(base: Hardware, runs: Sequence[_Try], schedules: int) -> Space:
-    """The space that holds all machines with one change, and those with several, which nobody asks for."""
+    """Return a space that holds all machines with one change; those with several changes are never computed."""
     values: dict[str, list[float]] = {}
     for each in runs:
         values.setdefault(each.parameter, [each.before]).append(each.after)
@@ -202,7 +203,7 @@ def _space(base: Hardware, runs: Sequence[_Try], schedules: int) -> Space:
 
 
 def _number(space: Space, tried: _Try) -> int:
-    """The number of the point with one change; all other parameters have their first value, that of the base."""
+    """Return the number of the point with one change; its other parameters have their first value, the base's."""
     return space.number(
         [axis.values.index(tried.after) if axis.path == tried.parameter else 0 for axis in space.axes]
     )
@@ -218,7 +219,7 @@ def _executor(here: InProcess, job: Job, points: Sequence[int], jobs: int | None
 def _records(
     executor: Executor, points: Sequence[int], progress: api.Progress | None
 ) -> Mapping[int, Record]:
-    """The records of all points by their number."""
+    """Return the records of all points by number."""
     records: dict[int, Record] = {}
     with closing(executor):
         for record in executor.records(points):
@@ -243,14 +244,14 @@ def _variant(tried: _Try, record: Record, now: Point) -> Variant:
 
 
 def _percent(before: float, after: float) -> float | None:
-    """The change in percent; None from 0 to anything else."""
+    """Return the change in percent; None from 0 to another value."""
     if not before:
         return None if after else 0.0
     return 100 * (after - before) / before
 
 
 def _per_mm2(now: Point, then: Point) -> float | None:
-    """Percent of the latency that go for each square millimetre that comes."""
+    """Return the reduction of the latency in percent per additional mm2."""
     more, change = then.area_mm2 - now.area_mm2, _percent(now.latency_ms, then.latency_ms)
     if change is None or more < LEAST_MM2:
         return None
@@ -258,5 +259,5 @@ def _per_mm2(now: Point, then: Point) -> float | None:
 
 
 def _gain(variant: Variant) -> tuple[bool, float, float]:
-    """The order of the table."""
+    """Return the sorting key of the table of variants: the largest gain in latency, then in energy."""
     return bool(variant.reason), variant.latency_percent or 0.0, variant.energy_percent or 0.0

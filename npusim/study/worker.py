@@ -1,7 +1,7 @@
-"""A worker process of a search on this machine: reads a job and then points, answers with their records.
+"""The worker process of a search on this machine: it reads a job, then points, and answers with their records.
 
-Pickles travel over its standard input and output, between processes of one npusim; what anything prints goes to
-standard error.
+Pickles pass through its standard input and output, between processes of one npusim. Anything printed goes to standard
+error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from npusim.study.evaluate import Evaluator, Job
 
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Answer until there are no more questions."""
+    """Answer requests until their stream ends."""
     job = pickle.load(questions)
     assert isinstance(job, Job)
     evaluator = Evaluator(job)
