@@ -1,8 +1,8 @@
-"""Output to the terminal. Control characters in names and messages from outside are shown and never executed.
+"""The output to the terminal, in which control characters of names and messages are shown instead of executed.
 
 Escape sequences, carriage returns, marks without width and marks that turn the direction of writing are written as
-their escapes, to stdout and stderr alike, whoever writes them; only npusim's own colours and progress pass. The ends of
-lines stay: text on one line is the business of who puts a name into a line (`npusim.isa.base.errors`).
+their escapes, to stdout and stderr alike. Only npusim's own colours and progress pass unchanged. Line ends pass too: a
+caller that puts a name into one line removes them itself (`npusim.isa.base.errors`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Cleaned:
-    """A stream to which only visible text and ends of lines pass. Everything else is the stream's own."""
+    """A stream that lets only visible text and line ends pass. All other attributes are those of the wrapped stream."""
 
     def __init__(self, stream: TextIO | BinaryIO) -> None:
         self.stream = stream
 
     def write(self, content: str | bytes) -> int:
-        """Write text, or UTF-8 where the stream is one of bytes. Raises TypeError for the other of the two."""
+        """Write text, or UTF-8 bytes to a binary stream. Raises TypeError for the wrong one of the two."""
         stream = cast(Any, self.stream)
         if isinstance(content, str):
             stream.write(printable_lines(content))
@@ -103,25 +103,27 @@ def open_standard_streams() -> None:
 
 
 def uncleaned(file: TextIO) -> TextIO:
-    """The stream itself, for npusim's own colours and movements of the cursor."""
+    """Return the unwrapped stream, for npusim's own colours and movements of the cursor."""
     return cast(TextIO, file.stream) if isinstance(file, Cleaned) else file
 
 
 def say(text: str, end: str = "\n", *, err: bool = False) -> None:
-    """A text on stdout, or on stderr."""
+    """Print a text on stdout, or on stderr."""
     file = Cleaned(uncleaned(sys.stderr if err else sys.stdout))
     file.write(text + end)
     file.flush()
 
 
 def console(file: TextIO | None = None, **settings: Any) -> Console:
-    """What prints the tables of rich, on stdout if there is no `file`: nothing in a text is taken for markup, and
-    colours are those of the styles alone."""
+    """Return a console that prints tables of rich, on stdout if there is no `file`.
+
+    Text is never interpreted as markup, and only styles have colours.
+    """
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
     class Clean(Console):
-        """A console whose every text is cleaned when it has become a segment; control codes are rich's own."""
+        """A console that cleans every text segment; only control codes of rich itself pass."""
 
         def render(
             self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet shows and never runs: the one writer of tables of text."""
+"""The writer of CSV, whose texts a spreadsheet shows and never computes as formulas."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from io import StringIO
 from typing import Any
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a text begins with that Excel, LibreOffice and Google Sheets compute instead of showing it, in spite of quotes.
+"""First characters of texts that Excel, LibreOffice and Google Sheets compute instead of showing, despite quotes.
 The CSV injection page of OWASP lists these."""
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """CSV with a line of column names; each row has a cell per name."""
+    """Return CSV with a line of column names; each row has a cell per name."""
     file = StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([cell(name) for name in head])

@@ -1,4 +1,4 @@
-"""Packages that only some users need: the extras of pyproject.toml, and what to type where one is missing."""
+"""The optional packages (extras of pyproject.toml), and the error that tells how to install a missing one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npusim.isa.base.errors import NpusimError
 
 
 def missing(what: str, extra: str) -> NpusimError:
-    """The error for `what` that needs an extra: names its packages as the installed npusim declares them."""
+    """Return the error for a function `what` that needs an extra, with the packages to install."""
     packages = _packages(extra)
     names = ", ".join(re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in packages)
     are = "are" if len(packages) > 1 else "is"
@@ -24,7 +24,10 @@ def has_parquet() -> bool:
 
 
 def _packages(extra: str) -> list[str]:
-    """Requirements of an extra, without their markers; no registry has npusim, so they are named one by one."""
+    """Return the requirements of an extra, without their markers.
+
+    They are named one by one, because npusim is in no package registry, so `pip install npusim[extra]` would fail.
+    """
     marker = re.compile(rf"""extra\s*==\s*["']{extra}["']""")
     declared = [each.partition(";") for each in requires("npusim") or ()]
     packages = [requirement.strip() for requirement, _, marked in declared if marker.search(marked)]

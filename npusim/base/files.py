@@ -1,4 +1,4 @@
-"""Files that npusim writes: whole or not at all, every one that can be written is, and none is a file that it reads."""
+"""The writing of files: each appears complete or not at all, and none replaces a file that the command reads."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ Writer = Callable[[BinaryIO], object]
 
 
 def text(content: str) -> Writer:
-    """A writer of UTF-8 text."""
+    """Return a writer of UTF-8 text."""
     return lambda file: file.write(content.encode("utf-8"))
 
 
 def write(path: Path, writer: Writer, *, follow: bool = True, durable: bool = False) -> None:
-    """Let `writer` fill the file at `path`, which appears complete or stays what it was.
+    """Let `writer` fill the file at `path`, which appears complete or stays unchanged.
 
-    The content goes to a file beside it that then takes its name; what runs that were killed left of such files is
-    cleared away. Devices and pipes are written directly. A link is followed, or refused if not `follow`, as in folders
-    whose names nobody gave. `durable` holds also where the computer stops: the content is on the disk before it takes
-    the name. "-" is standard output where a command keeps it for data. Raises NpusimError that names the path.
+    The content goes to a temporary file beside it, which is then renamed; such files of killed runs are removed.
+    Devices and pipes are written directly. "-" is standard output if a command reserves it for data.
+
+    follow:  follow a symbolic link; else refuse it, as in folders whose file names the user did not choose.
+    durable: write the content to disk before the rename, so that the file survives a crash of the computer.
+    Raises NpusimError that names the path.
     """
     if path == STANDARD_OUTPUT and (stream := data_stream()) is not None:
         content = BytesIO()
@@ -67,7 +69,7 @@ def _is_stream(path: Path) -> bool:
 
 @contextmanager
 def _opened_stream(path: Path) -> Iterator[BinaryIO]:
-    """A device or pipe, open for writing, without waiting for somebody who reads."""
+    """Open a device or pipe for writing, without waiting for a reader."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
     except OSError as fault:
@@ -84,9 +86,9 @@ def _opened_stream(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _partial(target: Path, durable: bool) -> Iterator[BinaryIO]:
-    """A new file beside `target`, which takes its name at the end, or goes.
+    """Create a temporary file beside `target`, which is renamed to it at the end, or removed on an error.
 
-    It is locked while it grows: a file of this name that nobody holds is what a killed process left.
+    It is locked while it is written, so an unlocked file of such a name was left by a killed process.
     """
     clear_remnants(target.parent, re.compile(rf"\.{re.escape(target.name)}\.\d+\.partial"))
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
@@ -105,7 +107,7 @@ def _partial(target: Path, durable: bool) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _locked(partial: Path) -> Iterator[BinaryIO]:
-    """A new file that this process holds; again if another took it for a remnant before it was locked."""
+    """Create and lock a new file. Try again if another process removed it as a remnant before it was locked."""
     while True:
         with partial.open("xb") as file:
             if _lock(file.fileno()) and _is_at(partial, file.fileno()):
@@ -137,8 +139,10 @@ def _is_at(path: Path, handle: int) -> bool:
 
 
 def clear_remnants(folder: Path, pattern: re.Pattern[str]) -> None:
-    """Remove what killed processes left in a folder, by the names of such files; one that a process still writes is
-    locked, and stays."""
+    """Remove temporary files of killed processes from a folder.
+
+    pattern: file names of such files. A file that a process still writes is locked, and is not removed.
+    """
     with suppress(OSError):
         for name in [entry.name for entry in os.scandir(folder) if pattern.fullmatch(entry.name)]:
             _clear(folder / name)
@@ -176,13 +180,14 @@ def check_outputs(
     inputs: Mapping[str, Path | None],
     folders: Mapping[str, tuple[Path | None, Iterable[str]]] | None = None,
 ) -> None:
-    """The one check of what a command is going to write, before its work. Raises NpusimError.
+    """Check all files that a command is going to write, before its work. Raises NpusimError.
 
-    outputs: files by option; inputs: what the command reads, by what the user calls it; None for what is not given.
-    folders: folders by option, with the names of the files that will be in them.
+    outputs: files by option; None if the option is not given.
+    inputs:  files that the command reads, by the name that the user knows; None if not given.
+    folders: folders by option, with the names of the files to be written there.
 
-    Refused is what surely cannot be written, and what is an input or another output: by its path, through links, or
-    as another name of the same file. Only devices and pipes may be given twice.
+    A file is refused if it surely cannot be written, or if it is also an input or another output: by its path, through
+    links, or under another name of the same file. Only devices and pipes may be given twice.
     """
     taken: dict[object, str] = {}
     for name, path in inputs.items():
@@ -220,7 +225,7 @@ def _identity(path: Path) -> object:
 
 
 def require_writable(path: Path) -> None:
-    """Raise NpusimError if `path` surely cannot be written: known before the work, not after it."""
+    """Raise NpusimError if `path` surely cannot be written, so that the user knows before the work."""
     folder = _resolved(path).parent
     if path.is_dir():
         raise NpusimError(f"{path}: is a folder; give the name of a file")
@@ -252,13 +257,13 @@ def require_folder(path: Path, names: Iterable[str] = ()) -> None:
 
 
 def require_no_link(path: Path) -> None:
-    """Raise NpusimError if `path` is a symbolic link: for what lies in folders and was not named by anybody."""
+    """Raise NpusimError if `path` is a symbolic link; for files in folders whose names the user did not choose."""
     if path.is_symlink():
         raise NpusimError(f"{path}: is a symbolic link, which is not followed here; delete it")
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder `path` and those above it, if they are not there; raises NpusimError that names it."""
+    """Create the folder `path` and those above it if they are missing. Raises NpusimError that names it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as fault:

@@ -1,4 +1,4 @@
-"""Arrays of an npz file, none read before its header is what is wanted: a small file may unfold to any size."""
+"""The reader and writer of npz files. Headers are checked before arrays are read, as files may unpack to any size."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from npusim.isa.base.tensor import Array, Placement
 
 SPARE_FACTOR = 16
 SPARE_BYTES = 1 << 20
-"""A file may have so many times the bytes of the arrays that are wanted, and so many more: then a message about a wrong
+"""A file may have a multiple of the wanted arrays' bytes, and so many more. Within that, a message about a wrong
 element type or shape says more than one about the size of the file."""
 
 MOST_REPEATED_BYTES = 1 << 28
-"""So much of a file may be outputs that stand in it already."""
+"""Most bytes of a file that repeat outputs which it already holds."""
 
 _SUFFIX = ".npy"
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -44,7 +44,7 @@ def check_repeated(path: Path, outputs: Sequence[Placement]) -> None:
 
 
 def write(file: BinaryIO, outputs: Sequence[Array]) -> None:
-    """Outputs as an npz file, by position: out0, out1, ..."""
+    """Write outputs as an npz file with the keys out0, out1, ... by position."""
     arrays: dict[str, Any] = {f"out{i}": array for i, array in enumerate(outputs)}
     np.savez(file, **arrays)
 
@@ -63,7 +63,7 @@ class Archive:
             return _header(member)[1]
 
     def array(self, key: str, check: Callable[[np.dtype[Any], tuple[int, ...]], object]) -> Array:
-        """The array of a key, read once `check` has let its element type and shape pass."""
+        """Read the array of a key, after `check` has accepted its element type and shape."""
         with self._archive.open(self._plain(key)) as member:
             dtype, shape, columns_first = _header(member)
             if dtype.hasobject:
@@ -81,14 +81,14 @@ class Archive:
 
 
 def opened(path: Path, wanted_bytes: int) -> AbstractContextManager[Archive]:
-    """The archive at `path`, whose wanted arrays have so many bytes. Raises NpusimError that names the path."""
+    """Open the archive at `path`, whose wanted arrays have `wanted_bytes`. Raises NpusimError that names the path."""
     noun = f"an npz file of inputs that have {wanted_bytes} bytes"
     return opened_as(path, user_file.Kind(noun, SPARE_FACTOR * wanted_bytes + SPARE_BYTES))
 
 
 @contextmanager
 def opened_as(path: Path, kind: user_file.Kind) -> Iterator[Archive]:
-    """The archive at `path`, a file of a kind. Raises NpusimError that names the path."""
+    """Open the archive at `path`; `kind` says in messages what the file is. Raises NpusimError that names the path."""
     with user_file.opened(path, kind) as file:
         try:
             if file.read(6) == b"\x93NUMPY":
@@ -106,7 +106,7 @@ def opened_as(path: Path, kind: user_file.Kind) -> Iterator[Archive]:
 
 
 def _header(member: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
-    """Element type, shape, and whether the first index varies fastest (numpy.lib.format, versions 1 to 3)."""
+    """Read element type, shape, and whether the first index varies fastest (numpy.lib.format, versions 1 to 3)."""
     magic = member.read(8)
     if magic[:6] != b"\x93NUMPY" or magic[6:7] not in (b"\1", b"\2", b"\3"):
         raise ValueError("a member is not an array of numpy")
@@ -121,7 +121,7 @@ def _header(member: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
 
 
 def _exactly(member: IO[bytes], size_bytes: int) -> bytearray:
-    """All that is left of a member, which must have so many bytes; its end is where zipfile checks its sum."""
+    """Read the rest of a member, which must have `size_bytes`; zipfile checks its CRC at the end."""
     data = bytearray()
     while len(data) < size_bytes:
         piece = member.read(min(_PIECE_BYTES, size_bytes - len(data)))

@@ -1,1 +1,1 @@
-"""The verbs of the Python interface, and what they need: inputs, states, settings, tuning."""
+"""The functions of the Python interface (load, compile, simulate, run), and their inputs, states and settings."""

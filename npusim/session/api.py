@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_HARDWARE = "edge-128"
 Progress = Callable[[int, int], None]
-"""Called now and then with (steps done, all steps): instructions of a simulation, schedules of a search."""
+"""A function that is called now and then with (steps done, all steps), such as instructions of a simulation."""
 
 
 def load(path: str | Path, sizes: Sizes | None = None) -> Graph:
@@ -205,12 +205,12 @@ def simulate(
     result every time.
 
     inputs:      values by position, or by tensor name (or "in0", ...); drawn at random from `seed` if None.
-    timing_only: execute no data: the same cycles and energy, no outputs.
-    hardware:    another machine than the one that the program was compiled for: what it would do there as it is.
-    states:      values of states by tensor name, those not named as they begin. The run depends on nothing before it
-                 then, and leaves what the program object holds alone. What comes of them is `result.states`.
-    decisions:   of an executable without data, what the data would decide, by name (`Executable.decisions`): 1 or 0
-                 for an IF, turns for a WHILE. Of those that are reached, all must be said.
+    timing_only: execute no data; cycles and energy are the same, and there are no outputs.
+    hardware:    another machine than the one that the program was compiled for, on which it runs unchanged.
+    states:      values of states by tensor name; states that are not named have their initial values. The run then
+                 neither reads nor changes the states that the program object holds. `result.states` has the new ones.
+    decisions:   for an executable without data, the decisions by name (`Executable.decisions`): 1 or 0 for an IF, the
+                 number of iterations for a WHILE. All decisions that are reached must be given.
 
     Raises NpusimError for inputs or states that do not fit, for a program that cannot finish, and for hardware that
     lacks what the program uses.

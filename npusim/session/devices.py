@@ -1,12 +1,11 @@
 """Assignment of a model's operations to devices: by the order of the devices, one device for all, or simulated cost.
 
-Operations are those of `npusim.scheduler.partition.pieces`; whoever asks knows what they are, why a device cannot do
-one, and how some of them become the program of a device (`Task`). What moves nothing, such as a change of shape, goes
-with its neighbour, so that it never parts what could be one piece.
+Operations are those of `npusim.scheduler.partition.pieces`. The caller describes them with a `Task`: why a device
+cannot compute one, and which ones belong together. An operation that moves no bytes, such as a change of shape, goes to
+the device of its neighbour, so that it never splits a piece.
 
-Cost is what the machine says: of a candidate all programs, all copies between them and all handovers, on the system
-that the devices share. The first candidate is the partition by order, so the result is never slower; it is always the
-same.
+The cost of a candidate is simulated: all programs, all copies between them and all handovers, on the system that the
+devices share. The first candidate is the partition by order, so the result is never slower. It is deterministic.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ ORDER, SINGLE, COST = "order", "single", "cost"
 MODES = (ORDER, COST, SINGLE)
 
 MOST_TRIES = 48
-"""Partitions that are timed by cost, beside that by order: 60 layers compile so often in a minute."""
+"""Most partitions to time beside that by order. A network of 60 layers compiles so often in a minute."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model that is to be cut.
+    """A model whose operations are to be assigned to devices.
 
     operations: in an order in which they can run.
-    places:     what messages call each.
-    devices:    their names, in order of preference.
-    refusals:   of each operation, why a device cannot do it, by name; a device that can is not in it.
-    moves_nothing: operations that go with a neighbour.
-    together:   operations that one device must compute, such as those of a state.
-    forced:     operations that only the device `cpu` may have.
-    untimed:    devices, by number, that the machine does not time: cost moves nothing there, and nothing away.
+    places:     the name of each operation in messages.
+    devices:    names of the devices, in order of preference.
+    refusals:   for each operation, the reasons why devices cannot compute it, by device; others can.
+    moves_nothing: operations without work, which go to the device of a neighbour.
+    together:   groups of operations that one device must compute, such as those of a state.
+    forced:     operations that only the device `cpu` may compute.
+    untimed:    numbers of devices that npusim does not simulate; cost moves no operation to or from them.
     """
 
     name: str
@@ -59,12 +58,12 @@ class Task:
 
     @cached_property
     def units(self) -> tuple[tuple[int, ...], ...]:
-        """Operations that one device computes in one piece."""
+        """The units: groups of operations that one device computes in one piece."""
         return units(self.operations, self.together)
 
     @cached_property
     def able(self) -> tuple[tuple[int, ...], ...]:
-        """The devices, by number, that can compute each unit, in their order. Raises FeatureNotSupported for none."""
+        """The numbers of the devices that can compute each unit, in order. Raises FeatureNotSupported if none can."""
         return tuple(self._able(unit) for unit in self.units)
 
     def may(self, number: int, device: str) -> bool:
@@ -103,12 +102,15 @@ Chosen = tuple[int, ...]
 
 
 def by_order(task: Task) -> tuple[Piece, ...]:
-    """The pieces where each operation goes to the first device that can have it. Raises FeatureNotSupported."""
+    """Return the pieces if each operation goes to the first device that can compute it. Raises FeatureNotSupported."""
     return cut(task, tuple(able[0] for able in task.able))
 
 
 def single(task: Task) -> tuple[Piece, ...]:
-    """The pieces where the first device that can has all but what is forced. Raises FeatureNotSupported."""
+    """Return the pieces if one device, the first possible, computes all that is not forced.
+
+    Raises FeatureNotSupported if no device can.
+    """
     left = [number for number in range(len(task.operations)) if number not in task.forced]
     for number, device in enumerate(task.devices):
         if all(device not in task.refusals[operation] for operation in left):
@@ -122,7 +124,7 @@ def single(task: Task) -> tuple[Piece, ...]:
 
 
 def cut(task: Task, chosen: Sequence[int]) -> tuple[Piece, ...]:
-    """The pieces where each unit has a device; those that move nothing go with their neighbours."""
+    """Return the pieces for given devices of units; units that move no bytes go to the devices of neighbours."""
     settled = _settled(task, chosen)
     devices = [0] * len(task.operations)
     for unit, device in zip(task.units, settled, strict=True):
@@ -132,7 +134,7 @@ def cut(task: Task, chosen: Sequence[int]) -> tuple[Piece, ...]:
 
 
 def _settled(task: Task, chosen: Sequence[int]) -> Chosen:
-    """The devices of all units: one that moves nothing has that of who gives it something, else of who takes it."""
+    """Return the devices of all units. A unit that moves no bytes gets the device of its producer or its consumer."""
     free = {
         number
         for number, unit in enumerate(task.units)
@@ -170,7 +172,7 @@ def _neighbours(task: Task) -> tuple[list[list[int]], list[list[int]]]:
 
 
 class Timed(NamedTuple):
-    """A partition, the cycles of the system that it takes and that by order, and how many others were timed."""
+    """A partition with its cycles of the system, those of the partition by order, and the number of others timed."""
 
     pieces: tuple[Piece, ...]
     cycles: int
@@ -180,14 +182,15 @@ class Timed(NamedTuple):
 
 @dataclass
 class Bench:
-    """Times partitions on the machine.
+    """The timer of partitions on the simulated machine.
 
-    cores:   of the system; the first one's clock is that of the result, and it copies what crosses.
-    program: of a piece; None where npusim does not simulate its device. Raises CompileError for what does not fit.
-    inputs, outputs: of the model, by number.
+    cores:   cores of the system; the first one sets the clock of the result, and copies tensors between devices.
+    program: returns the program of a piece; None if npusim does not simulate its device. Raises CompileError for a
+             piece that does not fit.
+    inputs, outputs: tensor numbers of the model.
 
-    Programs and their launches are kept. Where all clocks are the same a launch takes the same cycles in every
-    partition, so only what lies between is timed anew; else the whole is.
+    Programs and their launches are cached. If all clocks are equal, a launch takes the same cycles in every partition,
+    so only the steps between launches are timed again; else the whole run is.
     """
 
     name: str
@@ -212,7 +215,7 @@ class Bench:
         return cycles + sum(self._launch(piece, part) for piece, part in made)
 
     def whole(self, found: Sequence[Piece]) -> int:
-        """Those of the whole, timed at once: what `cycles` adds up."""
+        """Return the same cycles, timed as one run instead of a sum over launches."""
         parts = [self._parts[piece] if piece in self._parts else self.program(piece) for piece in found]
         return self._run(self._linked([part for part in parts if part is not None]))
 
@@ -236,10 +239,10 @@ class Bench:
 
 
 def by_cost(task: Task, bench: Bench, most_tries: int = MOST_TRIES) -> Timed:
-    """The partition that the machine says is fastest, of some. Raises what `by_order` does and what compiling does.
+    """Return the fastest partition among candidates. Raises what `by_order` and the compiler raise.
 
-    Tried are each device before all others, then stretches of operations: those of a piece, or its first or last 1,
-    2, 4, ..., on another device that can have them. The first that is faster stays, until none is.
+    The first candidates prefer one device to all others. Further ones move the operations of a piece, or its first or
+    last 1, 2, 4, ..., to another device that can compute them. Each faster candidate is kept, until none is faster.
     """
     first = by_order(task)
     by_order_cycles = bench.cycles(first)
@@ -254,7 +257,7 @@ def by_cost(task: Task, bench: Bench, most_tries: int = MOST_TRIES) -> Timed:
 
 @dataclass
 class _Search:
-    """The best partition so far."""
+    """The state of a search: the best partition so far."""
 
     task: Task
     bench: Bench
@@ -265,7 +268,7 @@ class _Search:
     seen: set[tuple[Piece, ...]] = field(default_factory=set)
 
     def candidates(self) -> Iterator[Chosen]:
-        """The best one with a stretch of a piece on another device, longest stretches first."""
+        """Yield candidates that move a part of a piece to another device, long parts first."""
         found = cut(self.task, self.chosen)
         unit_of = {operation: number for number, unit in enumerate(self.task.units) for operation in unit}
         stretches: list[tuple[int, int, tuple[int, ...]]] = []
@@ -279,7 +282,7 @@ class _Search:
                 yield self.moved(part, device)
 
     def moved(self, part: Collection[int], device: int) -> Chosen:
-        """The best one with units of a part on a device, as far as it can have them and the machine can tell."""
+        """Return the best partition with units of a part moved to a device, where it can compute and be timed."""
         now = _settled(self.task, self.chosen)
         return tuple(
             device
@@ -306,7 +309,7 @@ class _Search:
 
 
 def _parts(piece: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """A piece whole, and its first and last 1, 2, 4, ..."""
+    """Yield the units of a piece as candidates to move: all of them, and its first and last 1, 2, 4, ..."""
     yield piece
     size = 1
     while size < len(piece):

@@ -26,12 +26,12 @@ _MOST_BYTES = 1 << 36
 
 
 def draw(placements: Sequence[Placement], seed: int = 0) -> list[Array]:
-    """Random values over the full range of each input's type (floats: -1 to 1), in the order of the inputs.
+    """Draw random values over the full range of each input's type (floats: -1 to 1), in the order of the inputs.
 
-    Whole numbers of 32 or 64 bits that are no codes are 0 or 1: most often they are indices, of words or classes, and
-    any list that is worth one has two entries.
+    Integers of 32 or 64 bits that are not quantized are 0 or 1. Most often they are indices of words or classes, and
+    any table has at least two entries.
 
-    One generator, `numpy.random.default_rng(seed)`, draws all of them: the same seed, the same values.
+    One generator, `numpy.random.default_rng(seed)`, draws all of them, so equal seeds give equal values.
     """
     generator = np.random.default_rng(seed)
     return [_draw_one(generator, place.type) for place in placements]
@@ -49,7 +49,7 @@ def _draw_one(generator: np.random.Generator, wanted: TensorType) -> Array:
 
 
 def bind(placements: Sequence[Placement], inputs: Inputs) -> list[Array]:
-    """The given values in the order of the inputs, checked. Raises SimulationError that names the input."""
+    """Check given values and return them in the order of the inputs. Raises SimulationError that names the input."""
     if isinstance(inputs, Mapping):
         keys = keys_of(placements, inputs)
         return [_checked(place, inputs[key], key) for place, key in zip(placements, keys, strict=True)]
@@ -82,7 +82,7 @@ def offered_by_npz(path: Path) -> Offered:
 
 
 def read_npz(path: Path, placements: Sequence[Placement]) -> list[Array]:
-    """The inputs held in an npz file, by tensor name or in0, in1, ...; raises NpusimError with the path.
+    """Read inputs from an npz file, by tensor name or in0, in1, ... Raises NpusimError with the path.
 
     Names are checked before any array is read, and no pickled object is ever loaded.
     """
@@ -100,7 +100,7 @@ def _most_bytes(place: Placement) -> int:
 
 
 def keys_of(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
-    """The key that holds each input: its tensor name where only one input has it, or in<position>.
+    """Return the key of each input: its tensor name if only one input has it, or in<position>.
 
     Raises SimulationError for a key that is no input's, an input without a key, and one with two.
     """
@@ -134,7 +134,7 @@ def keys_of(placements: Sequence[Placement], given: Iterable[str]) -> list[str]:
 
 
 def _checked(place: Placement, value: ArrayLike, key: str) -> Array:
-    """The value as a contiguous little-endian array of the wanted type and shape."""
+    """Return a value as a contiguous little-endian array of the input's type and shape."""
     array: Array = np.asarray(value)
     _require_type(place, key, array.dtype, array.shape)
     if array.dtype.newbyteorder("=") != place.type.numpy_dtype:
@@ -194,16 +194,16 @@ def _quoted(name: str) -> str:
 Stateful = Program | Executable
 
 _HELD: dict[int, tuple[Array | None, ...]] = {}
-"""Values of states by the identity of the program; None for those that begin anew. Forgotten with the program."""
+"""The values of states by identity of the program; None for states with initial values. Freed with the program."""
 
 
 def names(program: Stateful) -> tuple[str, ...]:
-    """The names of a program's states, all different."""
+    """Return the names of a program's states, made unique."""
     return distinct_names(_places(program))
 
 
 def states(program: Stateful) -> dict[str, Array]:
-    """What each state of a program object holds now, by name: copies, in dtype and shape of the tensors."""
+    """Return copies of the present values of a program object's states by name, in dtype and shape of the tensors."""
     values = zip(names(program), _beginnings(program), _held(program), strict=True)
     return {name: (start if value is None else value).copy() for name, start, value in values}
 
@@ -219,7 +219,7 @@ def _held(program: Stateful) -> tuple[Array | None, ...]:
 
 
 def _beginnings(program: Stateful) -> list[Array]:
-    """The values with which the states begin, by position."""
+    """Return the initial values of the states, by position."""
     if isinstance(program, Program):
         return [_beginning(program, place) for place in program.states]
     return [_beginning(program.programs[place.window], place.tensor) for place in program.states]
@@ -231,7 +231,7 @@ def _beginning(program: Program, place: Placement) -> Array:
 
 
 def reset_states(program: Stateful, *which: str) -> None:
-    """Let the named states of a program object begin anew in its next inference, or all of them if none is named.
+    """Reset the named states of a program object to their initial values, or all of them if none is named.
 
     Raises NpusimError for a name that no state has.
     """
@@ -243,7 +243,7 @@ def reset_states(program: Stateful, *which: str) -> None:
 
 
 def bound(program: Stateful, given: Mapping[str, ArrayLike] | None) -> tuple[Array | None, ...]:
-    """The values with which the states of the next inference begin: those given, else those that the program holds."""
+    """Return the values of states at the start of the next inference: given ones, else those that the program holds."""
     if given is None:
         return _held(program)
     known = names(program)
@@ -253,7 +253,7 @@ def bound(program: Stateful, given: Mapping[str, ArrayLike] | None) -> tuple[Arr
 
 
 def hold(program: Stateful, values: Sequence[Array | None]) -> None:
-    """Remember what the states hold; None begins anew."""
+    """Keep the values of states for the next inference; None stands for initial values."""
     if id(program) not in _HELD:
         weakref.finalize(program, _HELD.pop, id(program), None)
     _HELD[id(program)] = tuple(values)

@@ -1,4 +1,4 @@
-"""The provenance of a run that is made from files and names."""
+"""The provenance of runs whose model and hardware are given as files or names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npusim.session.options import SHAPE_OPTION, Options
 
 
 def digest_of_model(path: str | Path) -> str | None:
-    """SHA-256 of a model: of its file, or of the bytes of a built-in one; None if it is gone."""
+    """Return the SHA-256 of a model's file, or of the bytes of a built-in model; None if the file is gone."""
     from hashlib import sha256
 
     found: str | Path | bytes = Path(path)
@@ -47,9 +47,9 @@ def of_run(
 ) -> Provenance:
     """Return the provenance of a run of the model at `path`.
 
-    hw, settings: the hardware as it was named, None for the default.
-    compiled:     the model is a program already.
-    devices:      in place of `hw`.
+    hw, settings: the hardware as it was named; None for the default.
+    compiled:     True if the model is a compiled program.
+    devices:      names of devices, given instead of `hw`.
     """
     import shlex
 

@@ -1,4 +1,4 @@
-"""The reference workloads of the capability table, and what their simulation says."""
+"""The reference workloads of the capability table, and their simulation."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from npusim.scheduler.partition.partition import partition
 from npusim.session import api
 
 _SHAPE = (1, 56, 56, 64)
-"""Of the operands of a reference that is one operator: a feature map in the middle of MobileNet."""
+"""The shape of the operands of a reference of one operator: a feature map in the middle of MobileNet."""
 
 _LEAST_ROWS = 7
-"""Of such a map, where inputs and outputs have to fit into a scratchpad or a memory on the chip."""
+"""Least rows of that map, if inputs and outputs must fit a scratchpad or a memory on the chip."""
 
 _RESULTS = {"dequantize": "float32", "cast": "float32"}
-"""What operators give that do not give what they take."""
+"""The result types of operators whose result has another type than the operand."""
 
 
 def table(hardware: Hardware, progress: api.Progress | None = None) -> Capabilities:
-    """The capability table of a driver for this hardware, simulated anew.
+    """Simulate the reference workloads and return the capability table of a driver for this hardware.
 
-    progress: of each simulation.
+    progress: called during each simulation.
     """
     return capabilities(
         lambda reference: _run(fitting(reference, hardware), progress),
@@ -48,13 +48,16 @@ def table(hardware: Hardware, progress: api.Progress | None = None) -> Capabilit
 
 
 def _apart(hardware: Hardware) -> Hardware:
-    """The hardware with inputs and outputs outside of the scratchpad, which the programs of a decision do not share."""
+    """Return the hardware with inputs and outputs outside of the scratchpad.
+
+    The programs of an IF or WHILE do not share a scratchpad.
+    """
     holds = [content for content in hardware.scratchpad.holds if content != "io"]
     return change(hardware, {"scratchpad.holds": holds})
 
 
 def graph(reference: Reference, rows: int = _SHAPE[1]) -> Graph:
-    """A reference workload as a graph, to be timed; of one operator with so many rows."""
+    """Return a reference workload as a graph for timing. rows: rows of the feature map, for a single operator."""
     if not _is_network(reference):
         return _one_operator(reference, rows)
     network = api.load(reference.name)
@@ -107,7 +110,7 @@ def _run(program: Program | None, progress: api.Progress | None) -> ReferenceRun
 
 
 def decision(hardware: Hardware) -> ReferenceRun:
-    """An IF alone: a condition that is an input, a body of one operator, and what is not that body."""
+    """Time an IF whose condition is an input and whose body is one operator, and return its cost without the body."""
     codes = TensorType("int8", _SHAPE, Quantization((1.0,), (0,)))
     then = GraphBuilder("then")
     body = then.graph(then.node("relu", [then.input("x", codes)], [codes]))

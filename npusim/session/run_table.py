@@ -1,4 +1,4 @@
-"""Several models on several machines: a table of runs, timing only."""
+"""The table of runs of several models on several machines, without data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from npusim.session.options import FAST, Options
 from npusim.session.provenance import of_run
 
 _NO_RUN = (CompileError, FormatError, GraphError, ProgramError, SimulationError)
-"""Why a model does not run on a machine, while the others go on."""
+"""Errors that end one run of the table, while the others go on."""
 
 
 def model_files(paths: Iterable[str | Path]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Changes to hardware, as `--set KEY=VALUE` and keyword arguments give them, checked like keys of a hardware file."""
+"""Settings: changes to hardware by `--set KEY=VALUE` and keyword arguments, checked like keys of a hardware file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npusim.isa.hardware.parameters import parameter
 OPTION = "--set"
 LONGEST_NAME = 64
 Settings = Mapping[str, Any]
-"""Values by parameter path."""
+"""The values of parameters by path."""
 
 
 def parse(texts: Sequence[str]) -> Settings:
@@ -54,8 +54,9 @@ def of_values(values: Settings, table: str = "") -> Settings:
 
 
 def _value(path: str, text: str) -> object:
-    """A number, true or false as TOML has them, a list where the parameter is one; anything else is text, quoted or
-    not.
+    """Parse a value: numbers, true and false as in TOML, a list if the parameter is one, else text.
+
+    Text may be quoted.
     """
     known = parameter(path)
     kinds = bool | int | float | str

@@ -1,4 +1,4 @@
-"""The timing of a schedule on the machine, for the compiler's search."""
+"""The timing of schedules on the simulated machine, for the compiler's search."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from npusim.scheduler.search.search import Timing
 
 
 def timing(program: Program) -> Timing:
-    """Execute a program without data: its cycles, and per layer those in which no unit computes until one of its
-    instructions does.
+    """Execute a program without data, and return its cycles and the waits for each layer.
+
+    The waits are the cycles in which no unit computes until an instruction of the layer does.
     """
     execution = execute(program, data=False)
     trace = execution.trace

@@ -1,5 +1,5 @@
-"""Results that show themselves: figures, tables in a notebook, what-if.
+"""The public result classes, with methods for figures, notebook tables and what-if.
 
-The rooms below make results that are data alone. The public functions give them back as the classes of this room,
-which are the same data and know who shows it.
+Lower packages create results that are plain data. The public functions return them as the classes of this package,
+which have the same fields and add the methods that show them.
 """

@@ -1,4 +1,4 @@
-"""Runs side by side, as they show themselves."""
+"""The public class of comparisons, with its display in notebooks."""
 
 from __future__ import annotations
 

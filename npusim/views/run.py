@@ -1,4 +1,7 @@
-"""Runs, as they show themselves. What shows them is imported when it is asked for: most runs are not looked at."""
+"""The public classes of run results, with figures and notebook tables.
+
+The modules that draw them are imported at the first use, because most runs need none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a result that is data to the same that shows itself."""
+"""The conversion of plain results to the public classes that can show themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ View = TypeVar("View")
 
 
 def with_views(view: type[View], make: Callable[Given, Any]) -> Callable[Given, View]:
-    """A function whose result is shown: `view` has the same fields as what the function makes."""
+    """Return a function that converts the result of `make` to the class `view`, which has the same fields."""
 
     @wraps(make)
     def shown(*given: Given.args, **named: Given.kwargs) -> View:
@@ -22,5 +22,5 @@ def with_views(view: type[View], make: Callable[Given, Any]) -> Callable[Given, 
 
 
 def viewed(view: type[View], data: Any) -> View:
-    """A result as one of its views."""
+    """Convert a plain result to a class with the same fields."""
     return view(**{each.name: getattr(data, each.name) for each in fields(data)})

@@ -1,4 +1,4 @@
-"""Searches of hardware spaces, as they show themselves."""
+"""The public class of studies, with its display in notebooks."""
 
 from __future__ import annotations
 

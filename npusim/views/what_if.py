@@ -1,4 +1,4 @@
-"""What changes of the hardware would bring, as a result shows it."""
+"""The public class of what-if results, with its display in notebooks."""
 
 from __future__ import annotations
 
