@@ -89,7 +89,7 @@ def _check_tensor(number: int, tensor: Tensor) -> None:
     if kind.shape == UNRANKED and not tensor.constant:
         return
     if any(size < (0 if tensor.constant else UNKNOWN) for size in kind.shape):
-        raise GraphError(f"{where}: shape {list(kind.shape)}, sizes count from 0 on")
+        raise GraphError(f"{where}: shape {list(kind.shape)}, sizes are 0 or more")
     if kind.spanned_bytes > MOST_BYTES:
         raise GraphError(
             f"{where}: shape {list(kind.shape)} spans {kind.spanned_bytes} bytes, may be {MOST_BYTES}"

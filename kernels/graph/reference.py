@@ -76,7 +76,7 @@ def _decide(node: Node, operands: list[Array], values: Values) -> list[Array]:
             return operands
         operands = _outputs(turn, operands)
     raise SimulationError(
-        f"layer {quoted(node.name)} ({node.op}): {MOST_TURNS} turns, and its condition still holds"
+        f"layer {quoted(node.name)} ({node.op}): {MOST_TURNS} iterations, and its condition still holds"
     )
 
 

@@ -147,7 +147,7 @@ def _starts(outer: Sequence[_Run], below: Sequence[int]) -> list[list[int]]:
 
 
 def broadcast_on_npu(call: Call) -> bool:
-    """on the NPU operands repeat along few enough axes"""
+    """on the NPU operands broadcast along few enough axes"""
     return not call.outputs[0].elements or _grids(call) is not None
 
 
@@ -158,7 +158,7 @@ def works(call: Call, make: Make) -> Parts:
     """Lower a function of operands that broadcast. An operand that repeats its rows is needed whole by every tile."""
     grids = _grids(call)
     if grids is None:
-        raise ValueError("operands repeat along too many axes; the operator's rules should refuse")
+        raise ValueError("operands broadcast along too many axes; the operator's rules should refuse")
     return tuple(_work(grid, make) for grid in grids)
 
 
@@ -166,14 +166,14 @@ def works_of_elements(call: Call, make: Make) -> Parts:
     """As `works`, where the grids that `make` gets count elements of several bytes."""
     grids = _grids(call, of_bytes=False)
     if grids is None:
-        raise ValueError("operands repeat along too many axes; the operator's rules should refuse")
+        raise ValueError("operands broadcast along too many axes; the operator's rules should refuse")
     return tuple(
         _work(grid, make, [tensor.numpy_dtype.itemsize for tensor in _operands(call)]) for grid in grids
     )
 
 
 def elements_on_npu(call: Call) -> bool:
-    """on the NPU operands repeat along few enough axes"""
+    """on the NPU operands broadcast along few enough axes"""
     return not call.outputs[0].elements or _grids(call, of_bytes=False) is not None
 
 

@@ -27,12 +27,12 @@ AS_FLOAT32 = FORMAT_NAMES.index("as_float32")
 
 @need("float32_rescale")
 def float32_rescale(call: Call, hardware: Hardware) -> bool:
-    """lanes that compute on codes in float32 (float32_rescale)"""
+    """lanes that compute on quantized values in float32 (float32_rescale)"""
     return hardware.float32_rescale
 
 
 def on_codes(call: Call) -> bool:
-    """on the NPU operands and results are int8 or uint8 codes with one scale and zero point"""
+    """on the NPU operands and results are int8 or uint8 tensors with one scale and zero point"""
     return all(kind is not None and one_scale(kind) for kind in (*call.inputs, *call.outputs))
 
 
@@ -155,7 +155,7 @@ def by_one_number(call: Call) -> bool:
 
 
 def _bytes(call: Call) -> bool:
-    """on the NPU the operand and the result are int8 or uint8 codes with one scale and zero point"""
+    """on the NPU the operand and the result are int8 or uint8 tensors with one scale and zero point"""
     position = varying(call)
     operands = [input_type(call, 0 if position is None else position), *call.outputs]
     return all(one_scale(kind) for kind in operands)

@@ -113,7 +113,7 @@ def lowering(describe: Callable[[Call], Gathering]) -> Lowering:
 
     @need("dma.burst_buffer_kib")
     def list_fits(call: Call, hardware: Hardware) -> bool:
-        """a burst buffer (dma.burst_buffer_kib) that holds indices, unless they are known and regular"""
+        """a burst buffer (dma.burst_buffer_kib) that holds the indices, unless these are constant and regular"""
         return list_bytes(hardware) > 0 or _runs(call, describe(call)) is not None
 
     encodable.__doc__ = (

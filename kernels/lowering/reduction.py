@@ -73,7 +73,7 @@ def something(call: Call) -> bool:
 
 
 def few_places(call: Call[Reduction]) -> bool:
-    """on the NPU the axes lie in at most two places, dimensions of one aside"""
+    """on the NPU the axes form at most two groups of adjacent axes, not counting dimensions of size 1"""
     return nest(input_type(call).shape, call.parameters.axes) is not None
 
 
@@ -86,7 +86,7 @@ def _at_once(
 
     @need(ROOM)
     def fits(call: Call, hardware: Hardware) -> bool:
-        """room in half of the scratchpad for the elements of the results that no tile can part"""
+        """room in half of the scratchpad for the elements of the smallest possible tile"""
         found = nest(input_type(call).shape, axes(call))
         if found is None:
             return False
@@ -165,7 +165,7 @@ def _parts(
     """
     found = nest(input_type(call).shape, axes)
     if found is None:
-        raise ValueError("the axes lie in too many places; the operator's rules should refuse")
+        raise ValueError("the axes form too many groups; the operator's rules should refuse")
     outer, parts, middle, terms, inner = found
     sliced = parts == 1 and result_bytes == 1
 
@@ -226,13 +226,13 @@ def real_reduction_lowering(function: str) -> Lowering:
     def lower(call: Call[Reduction]) -> Parts:
         sizes = nest(input_type(call).shape, call.parameters.axes)
         if sizes is None:
-            raise ValueError("the axes lie in too many places; the operator's rules should refuse")
+            raise ValueError("the axes form too many groups; the operator's rules should refuse")
         return lower_real_reduction(call, function, (sizes.outer, sizes.terms, sizes.inner))
 
     return on_real_lanes(lower, something, _one_place, needs=(_reals_at_once,))
 
 
 def _one_place(call: Call[Reduction]) -> bool:
-    """on float units the axes are adjacent, dimensions of one aside"""
+    """on float units the axes are adjacent, not counting dimensions of size 1"""
     sizes = nest(input_type(call).shape, call.parameters.axes)
     return sizes is not None and sizes.parts == 1

@@ -39,7 +39,7 @@ def _inner(call: Call[Along]) -> int:
 
 @need(ROOM)
 def rows_at_once(call: Call[Along], hardware: Hardware) -> bool:
-    """room in half of the scratchpad for input and output of the rows that lie beside each other"""
+    """room in half of the scratchpad for input and output of the interleaved rows"""
     inner = _inner(call)
     size = input_type(call).shape[axis_of(call)] * inner * input_type(call).element.bits // 8
     return inner == 1 or 2 * size <= hardware.scratchpad_bytes // 2

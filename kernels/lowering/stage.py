@@ -79,7 +79,7 @@ def _little(values: NDArray[Any]) -> bytes:
 
 @need("float32_rescale")
 def float32_rescale(call: Call, hardware: Hardware) -> bool:
-    """an output stage that rescales in float32 (float32_rescale)"""
+    """an output stage that requantizes in float32 (float32_rescale)"""
     return hardware.float32_rescale or _words(call)
 
 

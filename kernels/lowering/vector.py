@@ -214,7 +214,7 @@ def pool_parts(call: Call, make: Callable[[dict[str, Any]], Instruction]) -> Par
 
 
 def adjacent_axes(call: Call) -> bool:
-    """on the NPU the averaged dimensions are adjacent, dimensions of one aside"""
+    """on the NPU the averaged dimensions are adjacent, not counting dimensions of size 1"""
     return _mean_sizes(call) is not None
 
 

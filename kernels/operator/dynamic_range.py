@@ -32,7 +32,7 @@ _VECTOR = 8
 _OVERFLOW = -(1 << 31)
 """What a conversion to int32 gives on x86-64 where float32 has no such number."""
 
-ON_HOST = "rows are quantized at run time (dynamic range), in every step anew"
+ON_HOST = "rows are quantized at run time (dynamic range), again in every step"
 ON_FLOAT_UNITS = (
     "rows are quantized at run time (dynamic range), which needs float lanes and columns (vector.float32_lanes, "
     "mac_array.float32_columns) and constant weights"

@@ -113,7 +113,7 @@ def bounds(call: Call) -> tuple[int, int]:
 
 
 def only_codes(call: Call) -> bool:
-    """fused, operands and result are int8 or uint8 codes with one scale and zero point"""
+    """fused, operands and result are int8 or uint8 tensors with one scale and zero point"""
     kinds: list[TensorType | None] = [*call.inputs, *call.outputs]
     return all(kind is not None and one_scale(kind) for kind in kinds)
 

@@ -31,7 +31,7 @@ WIDE_LEFT_SHIFT = 15
 
 
 def sound_scales(call: Call) -> bool:
-    """every scale is positive and finite, and every zero point of an 8-bit tensor is one of its codes"""
+    """every scale is positive and finite, and every zero point of an 8-bit tensor is in the range of its type"""
     for tensor in (*call.inputs, *call.outputs):
         if tensor is None or tensor.quantization is None or tensor.dtype not in ("int8", "uint8"):
             continue
@@ -67,9 +67,7 @@ def moved_in_32_bits(factor: str, multipliers: Callable[[Call], tuple[Any, Any]]
     def rule(call: Call) -> bool:
         return not _coded(call) or bool(np.max(multipliers(call)[1]) <= MOST_LEFT)
 
-    rule.__doc__ = (
-        f"{factor} is less than 2**{MOST_LEFT}: C leaves undefined what a larger factor makes of 32 bits"
-    )
+    rule.__doc__ = f"{factor} is less than 2**{MOST_LEFT}: C leaves shifts of larger factors undefined"
     return rule
 
 
@@ -259,7 +257,7 @@ def keeps_codes(call: Call) -> bool:
 
 
 def kept_in_32_bits(call: Call) -> bool:
-    """an input scale / output scale is less than 2**31: C leaves undefined what a larger factor makes of 32 bits"""
+    """an input scale / output scale is less than 2**31: C leaves shifts of larger factors undefined"""
     rescaled = [tensor for tensor in call.inputs if tensor is not None and _rescaled_by_value(call, tensor)]
     return all(quantize_multiplier_of(tensor, call.outputs[0])[1] <= MOST_LEFT for tensor in rescaled)
 

@@ -149,7 +149,7 @@ def _covered(entry: Operator) -> Coverage:
 
 
 def _deciding(op: str) -> Coverage:
-    words = "a decision of the host between programs: it looks at the condition and hands back"
+    words = "the host decides between programs: it reads the condition and starts the next one"
     return Coverage(op, _names(op), ("bool",), (Way(HOST, ("bool",), (words,)),), ("bool",))
 
 

@@ -45,7 +45,7 @@ def filters_by_group(c: Conversion, weights: int, groups: int) -> int:
     shape = (depth // groups, groups * channels, *kernel)
     if held.array is not None:
         if scaling is not None and scaling.axis is not None:
-            c.require(scaling.axis == 1, "scales of a filter lie along its output channels, axis 1")
+            c.require(scaling.axis == 1, "scales of a filter are along its output channels, axis 1")
             scaling = Quantization(scaling.scales * groups, scaling.zero_points * groups, 1)
         return c.constant(held.array.reshape(apart).transpose(order).reshape(shape), scaling)
     return c.reshaped(c.transposed(c.reshaped(weights, apart), order), shape)

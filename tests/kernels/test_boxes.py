@@ -299,9 +299,9 @@ def test_regions_are_those_of_loops(
 @pytest.mark.parametrize(
     ("box", "image", "message"),
     [
-        ([0, 0, 1, 1], 2, "box 0 lies in image 2, there are 2"),
-        ([0, 0, 1, 1], -1, "box 0 lies in image -1, there are 2"),
-        ([0, 0, 9, 1], 0, "region 0 lies outside its image"),
+        ([0, 0, 1, 1], 2, "box 0 is in image 2, there are 2"),
+        ([0, 0, 1, 1], -1, "box 0 is in image -1, there are 2"),
+        ([0, 0, 9, 1], 0, "region 0 is outside its image"),
         ([2, 0, 1, 1], 0, "region 0 ends before it begins"),
     ],
 )
@@ -327,7 +327,7 @@ def test_a_box_of_no_image_is_no_box() -> None:
             [np.zeros((2, 4), np.float32), np.zeros((2, 4), np.float32), whole([0, 3]), reals([[1, 1]])],
             "float32",
         )
-    assert str(caught.value) == "box 1 lies in image 3, there are 1"
+    assert str(caught.value) == "box 1 is in image 3, there are 1"
 
 
 def test_keypoints_lie_between_pixels() -> None:

@@ -66,8 +66,8 @@ FAULTS: list[tuple[Graph, str]] = [
     (with_type(0, replace(EIGHT, shape=(-1, 4))),
      'input "x": shape [-1, 4] has an unknown size; bind the graph to sizes (npusim.kernels.graph.bind), or convert '
      "the model with a fixed shape"),
-    (with_type(0, replace(EIGHT, shape=(-3, 4))), 'tensor 0 "x": shape [-3, 4], sizes count from 0 on'),
-    (with_type(3, replace(EIGHT, shape=(-1, 4)), SIZE_ONLY), 'tensor 3 "k": shape [-1, 4], sizes count from 0 on'),
+    (with_type(0, replace(EIGHT, shape=(-3, 4))), 'tensor 0 "x": shape [-3, 4], sizes are 0 or more'),
+    (with_type(3, replace(EIGHT, shape=(-1, 4)), SIZE_ONLY), 'tensor 3 "k": shape [-1, 4], sizes are 0 or more'),
     (with_type(1, replace(EIGHT, shape=(4, 1))),
      'layer "first" (relu): output "y" has shape [4, 1], [1, 4] by its operands and parameters'),
     (graph(nodes=(FIRST, replace(SECOND, op="softmax"))),

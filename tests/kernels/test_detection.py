@@ -218,7 +218,7 @@ def call_of_types(boxes: Any, scores: Any, anchors: Any) -> Call:
         ),
         (
             call_of_three_boxes(nms_iou_threshold=1.5),
-            "the box scales are not 0, and nms_iou_threshold lies in 0..1 without 0",
+            "the box scales are not 0, and nms_iou_threshold is above 0 and at most 1",
         ),
         (
             call_of_three_boxes(max_detections=5),

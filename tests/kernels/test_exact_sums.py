@@ -125,7 +125,7 @@ def test_sums_that_leave_32_bits_are_exact_on_the_host() -> None:
     ones = np.full((1, inner), 255, np.uint8)
     (found,) = entry.compute(call, [ones, ones])
     assert found.tolist() == [[46]]
-    reason = "on the NPU no sum of products and bias may leave 32 bits, but where it is the result"
+    reason = "on the NPU sums of products and bias fit 32 bits, unless the output is the int32 sums"
     assert entry.lowering(call, EDGE) is None
     assert entry.host_reason(call, EDGE).words == f"on the NPU the weights are constants; {reason}"
     known = ones * (np.arange(inner) < 33_025)
@@ -145,7 +145,7 @@ def test_what_the_npu_leaves_to_the_host() -> None:
     call = replace(product(x, w, ofm), constants={1: np.zeros((3, 8), np.uint8)})
     assert entry.lowering(call, EDGE) is not None
     without = change(EDGE, {"float32_rescale": False})
-    words = "needs an output stage that rescales in float32 (float32_rescale); edge-128 has none"
+    words = "needs an output stage that requantizes in float32 (float32_rescale); edge-128 has none"
     assert entry.host_reason(call, without) == (words, ("float32_rescale",))
     assert entry.lowering(replace(call, outputs=(TensorType("int32", (4, 3)),)), without) is not None
     zeros = replace(w, quantization=Quantization((1.0,) * 3, (1, 2, 1), 0))
@@ -155,7 +155,7 @@ def test_what_the_npu_leaves_to_the_host() -> None:
     )
     wide = product(coded("int16", 4, 8), w, ofm)
     assert entry.host_reason(wide, EDGE).words.startswith(
-        "on the NPU feature map and weights are 8-bit codes"
+        "on the NPU feature map and weights are 8-bit quantized values"
     )
 
 
@@ -169,9 +169,12 @@ def test_what_the_npu_leaves_to_the_host() -> None:
         ),
         (
             {"x": coded("int8", 4, 8, zero=200)},
-            "every scale is positive and finite, every zero point is a code",
+            "every scale is positive and finite, every zero point fits its type",
         ),
-        ({"w": TensorType("int8", (3, 8), Quantization((1.0,) * 8, (0,) * 8, 1))}, "feature map and output"),
+        (
+            {"w": TensorType("int8", (3, 8), Quantization((1.0,) * 8, (0,) * 8, 1))},
+            "feature map and a quantized output",
+        ),
         (
             {"ofm": TensorType("int32", (4, 3)), "activation": "relu"},
             "an int32 output, the sum itself, has no",

@@ -45,5 +45,5 @@ def test_the_entry_of_the_raw_byte(source: str, target: str) -> None:
 
 @pytest.mark.parametrize("entries", [range(255), [-1] * 256])
 def test_256_entries_of_the_results_type(entries: Any) -> None:
-    with pytest.raises(GraphError, match="there are 256 entries, each a code of the output's type"):
+    with pytest.raises(GraphError, match="there are 256 entries, each a value of the output's type"):
         compile_graph(looked_up("uint8", "uint8", entries), hardware("edge-128"))

@@ -292,11 +292,11 @@ def with_input(position: int, operand: TensorType | None) -> Call:
         ),
         (
             with_input(0, codes((1, 8, 8, 3), 0.0)),
-            "every scale is positive and finite, and every zero point of an 8-bit tensor is one of its codes",
+            "every scale is positive and finite, and every zero point of an 8-bit tensor is in the range of its type",
         ),
         (
             with_input(0, codes((1, 8, 8, 3), 1.0, 128)),
-            "every scale is positive and finite, and every zero point of an 8-bit tensor is one of its codes",
+            "every scale is positive and finite, and every zero point of an 8-bit tensor is in the range of its type",
         ),
         (
             with_input(2, TensorType("int32", (5,))),
@@ -341,7 +341,7 @@ def test_what_the_npu_cannot_do_is_not_malformed(call: Call, message: str | None
 def test_pool_padding_must_leave_every_window_some_image() -> None:
     window = given("max_pool_2d", **POOL | {"padding": [[0, 0], [2, 0]]})
     call = Call(window, (codes((1, 2, 2, 1)),), (codes((1, 1, 3, 1)),), {})
-    message = "padding is smaller than the filter, so that every window sees the image"
+    message = "padding is smaller than the filter, so that every window overlaps the image"
     assert operator("max_pool_2d").broken_rule(call) == message
 
 

@@ -132,7 +132,7 @@ RULES: list[tuple[str, Call, str]] = [
      "axis is an axis of the values, and batch_dims are axes before it that the indices have too"),
     ("gather_nd", call_with([codes(3), whole(1, 2)], [codes(1)]), "the indices have an axis or more, the last of"),
     ("tile", call_with([codes(3)], [codes(3)], given("tile", multiples=[1, 1])), "multiples has a number for each"),
-    ("tile", call_with([codes(3)], [codes(5)], given("tile", multiples=[2])), "the output is as long along each axis"),
+    ("tile", call_with([codes(3)], [codes(5)], given("tile", multiples=[2])), "the output's size along each axis"),
     ("mirror_pad", call_with([codes(3)], [codes(6)], given("mirror_pad", paddings=[[3, 0]])),
      "paddings has two numbers for each axis, no more than the axis has elements to mirror"),
     ("edge_pad", call_with([codes(0)], [codes(1)], given("edge_pad", paddings=[[1, 0]])),
@@ -156,7 +156,7 @@ RULES: list[tuple[str, Call, str]] = [
     ("pack", call_with([codes(2), codes(3)], [codes(2, 2)], given("pack")), "all inputs have one shape, and axis is"),
     ("unpack", call_with([codes(3)], [codes()] * 2, given("unpack")), "axis is an axis of the input, of as many"),
     ("hashtable_lookup", call_with([whole(1), whole(2), codes(3)], [codes(1), whole(1, dtype="uint8")]),
-     "what is looked up and the keys have one axis, and the values a row for each key"),
+     "lookups and keys have one axis, and the values have a row for each key"),
 ]  # fmt: skip
 
 

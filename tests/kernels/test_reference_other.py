@@ -390,7 +390,7 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "softmax",
             call_with([codes(1, 2)], [codes(1, 2, scale=1 / 128)], BETA),
-            "an output has its smallest code as zero point, one of 8 bits the scale 1/256, of 16 bits about 1/65536",
+            "an output's zero point is the smallest value of its type, its scale 1/256 in 8 bits, about 1/65536 in 16",
         ),
         (
             "softmax",
@@ -420,12 +420,12 @@ IMAGE = codes(1, 4, 4, 2)
         (
             "reshape",
             call_with([codes(6)], [codes(2, 3)], given("reshape", shape=[-1, 4])),
-            "at most one size is -1, what is left over, and the others divide the number of elements",
+            "at most one size is -1 (to be inferred), and the others divide the number of elements",
         ),
         (
             "reshape",
             call_with([codes(6)], [codes(2, 3)], given("reshape", shape=[3, 2])),
-            "the output has the shape that the parameters say",
+            "the output has the shape that the parameters give",
         ),
         (
             "pad",

@@ -163,5 +163,8 @@ def test_a_machine_without_leaves_them_to_the_host(rescale: str) -> None:
     )
     without = change(EDGE, {"float32_rescale": False})
     (call,) = compile_graph(graph, without).host_calls
-    assert call.reason == "needs lanes that compute on codes in float32 (float32_rescale); edge-128 has none"
+    assert (
+        call.reason
+        == "needs lanes that compute on quantized values in float32 (float32_rescale); edge-128 has none"
+    )
     on_npu(graph)

@@ -144,7 +144,7 @@ def test_without_a_burst_buffer_the_host_gathers() -> None:
     [call] = program.host_calls
     assert (
         call.reason
-        == "needs a burst buffer (dma.burst_buffer_kib) that holds indices, unless they are known and regular; "
+        == "needs a burst buffer (dma.burst_buffer_kib) that holds the indices, unless these are constant and regular; "
         "edge-128 has none"
     )
     known = graph("gather", typed("int8", (10, 2)), np.array([1, 2], np.int32), axis=0)

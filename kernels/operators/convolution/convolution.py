@@ -83,7 +83,7 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
         weighted_sum.weights_scaled_by_channel(channel_axis),
         sound_scales,
         weighted_sum.bias_per_channel,
-        moved_in_32_bits("the scale of a product over that of the output", _multipliers),
+        moved_in_32_bits("input scale * weight scale / output scale", _multipliers),
         weighted_sum.shifted_in_64_bits(_multipliers),
         activation_in_32_bits,
     )

@@ -78,7 +78,7 @@ def scaled_by_channel(axis: int) -> Rule:
         return scaled(call, None, axis)
 
     rule.__doc__ = (
-        "feature map and output, if it is codes, have one scale and zero point each, weights one or one per channel of "
+        "feature map and a quantized output have one scale and zero point each, weights one or one per channel of "
         f"dimension {axis}"
     )
     return rule
@@ -104,7 +104,7 @@ def _scaled_along(tensor: TensorType, axis: int | None) -> bool:
 
 
 def sound_scales(call: Call) -> bool:
-    """every scale is positive and finite, every zero point is a code, and scale * scale / output scale is finite"""
+    """every scale is positive and finite, every zero point fits its type, and scale * scale / output scale is finite"""
     coded = [each for each in (input_type(call), input_type(call, WEIGHTS), call.outputs[0]) if _coded(each)]
     for tensor in coded:
         low, high = element(tensor.dtype).limits
@@ -172,7 +172,7 @@ def sums_in_32_bits(inner: Callable[[Call], int], axis: int | None) -> Rule:
     """
 
     def rule(call: Call) -> bool:
-        """on the NPU no sum of products and bias may leave 32 bits, but where it is the result"""
+        """on the NPU sums of products and bias fit 32 bits, unless the output is the int32 sums"""
         if largest_sum(call, inner(call)) < 1 << 31 or call.outputs[0].dtype == "int32":
             return True
         weights, bias = call.constants.get(WEIGHTS), _largest_bias(call)
@@ -244,7 +244,7 @@ def exact_sums(call: Call, values: Values, of_reals: Sums, of_codes: Sums | None
 
 
 def codes_on_npu(call: Call) -> bool:
-    """on the NPU feature map and weights are 8-bit codes, and the output is such codes or the sums"""
+    """on the NPU feature map and weights are 8-bit quantized values, the output too or the int32 sums"""
     ofm = call.outputs[0]
     coded = input_type(call).quantized8 and input_type(call, WEIGHTS).quantized8
     return coded and (ofm.quantized8 or ofm.dtype == "int32")
@@ -256,7 +256,7 @@ def one_weight_zero(call: Call) -> bool:
 
 
 def codes_only(call: Call) -> bool:
-    """on the NPU sums of single channels do not leave the array as they are"""
+    """on the NPU a depthwise convolution requantizes its sums: the output is not int32"""
     return call.outputs[0].dtype != "int32"
 
 
@@ -299,7 +299,7 @@ def with_room(row: Lowering) -> Lowering:
 
 @need(ROOM)
 def _room(call: Call, hardware: Hardware) -> bool:
-    """room in half of the scratchpad for the second operand where sums leave the array as they are"""
+    """room in half of the scratchpad for the second operand where the output is the int32 sums"""
     second = input_type(call, WEIGHTS)
     matrix = prod(second.shape[-2:])
     return call.outputs[0].dtype != "int32" or 2 * matrix <= hardware.scratchpad_bytes

@@ -162,7 +162,7 @@ def _constant_weights(call: Call) -> bool:
 
 
 def _computed_weights(call: Call) -> bool:
-    """on the NPU the weights are 8-bit codes"""
+    """on the NPU the weights are 8-bit quantized values"""
     return input_type(call, WEIGHTS).quantized8
 
 

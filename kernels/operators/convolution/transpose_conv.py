@@ -146,13 +146,13 @@ def _workload(call: Call) -> Workload:
 
 
 def _steps_on_npu(call: Call[Parameters]) -> bool:
-    """on the NPU pixels a stride apart lie less than 2**20 bytes apart, rows less than 2**24"""
+    """on the NPU a stride of columns spans less than 2**20 bytes, a stride of rows less than 2**24"""
     (_, _, columns, channels), (down, right) = call.outputs[0].shape, call.parameters.strides
     return right * channels < 1 << 20 and down * columns * channels < 1 << 24
 
 
 def _dilated_on_npu(call: Call[Parameters]) -> bool:
-    """on the NPU filters whose taps lie apart are constants"""
+    """on the NPU dilated filters are constants"""
     return call.parameters.dilations == (1, 1) or WEIGHTS in call.constants
 
 
@@ -180,7 +180,7 @@ TRANSPOSE_CONV = Operator(
         weighted_sum.weights_scaled_by_channel(0),
         sound_scales,
         weighted_sum.bias_per_channel,
-        moved_in_32_bits("the scale of a product over that of the output", _multipliers),
+        moved_in_32_bits("input scale * weight scale / output scale", _multipliers),
         weighted_sum.shifted_in_64_bits(_multipliers),
         activation_in_32_bits,
     ),

@@ -87,7 +87,7 @@ def shifted_in_64_bits(multipliers: Multipliers) -> Rule:
     """The rule that a shift of sums of 64 bits is defined."""
 
     def rule(call: Call) -> bool:
-        """for int16, the scale of a product over that of the output is below 2**14: C leaves undefined the rest"""
+        """for int16, input scale * weight scale / output scale is below 2**14: C leaves larger shifts undefined"""
         return (
             input_type(call).dtype != "int16"
             or accumulator_bits(call) == 32
@@ -113,7 +113,7 @@ def wide_sums_fit(channel_axis: int, multipliers: Multipliers) -> Rule:
     """Return the rule that the output stage holds sums of int16 values; channels are along an axis of the weights."""
 
     def rule(call: Call) -> bool:
-        """on the NPU a sum of int16 values with int32 bias fits 32 bits, another one 47 and requantized 32"""
+        """on the NPU sums of int16 values fit 32 bits with an int32 bias, else 47 bits and requantized 32"""
         weights, bias = call.constants[WEIGHTS], call.constants.get(BIAS)
         if weights is SIZE_ONLY or bias is SIZE_ONLY:
             return True

@@ -128,7 +128,7 @@ def _planes(call: Call[PriorBoxParameters]) -> bool:
 
 
 def _parameters(call: Call[PriorBoxParameters]) -> bool:
-    """sizes, aspects and steps are above 0, there is a least size or more, and no or as many most ones"""
+    """sizes, aspects and steps are above 0; there is at least one smallest size, and no or as many largest ones"""
     how = call.parameters
     numbers = (*how.least, *how.most, *how.aspects, *(how.steps or ()))
     return (
@@ -267,7 +267,7 @@ YOLO_BOX = Operator(
     infer=_yolo_box_infer,
     reference=in_reals(_compute),
     workload=_yolo_box_workload,
-    on_host="few steps of many kinds on real numbers",
+    on_host="it is a few steps of many different floating-point functions",
 )
 """The output of a YOLOv3 head as boxes in the image and scores of classes.
 

@@ -101,7 +101,7 @@ def check_images(images: Any, count: int) -> None:
     strangers = [index for index, image in enumerate(images) if not 0 <= image < count]
     if strangers:
         first = strangers[0]
-        raise OperandFault(f"box {first} lies in image {images[first]}, there are {count}")
+        raise OperandFault(f"box {first} is in image {images[first]}, there are {count}")
 
 
 def filled(tensor: TensorType, rows: Sequence[Any]) -> Array:

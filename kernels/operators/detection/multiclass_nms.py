@@ -214,7 +214,7 @@ def _shapes(call: Call) -> bool:
 
 
 def _outputs(call: Call) -> bool:
-    """outputs have the most rows that there can be"""
+    """outputs have a row for each box that can be kept"""
     return _infer(call) == tuple(output.shape for output in call.outputs)
 
 

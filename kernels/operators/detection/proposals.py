@@ -167,7 +167,7 @@ def _nms_workload(call: Call[BoxWithNmsLimitParameters]) -> Workload:
 
 
 def _nms_shapes(call: Call) -> bool:
-    """scores are [n, classes], boxes [n, classes * 4], images [n], and outputs have the most rows that there can be"""
+    """scores are [n, classes], boxes [n, classes * 4], images [n], outputs have a row for each box that can be kept"""
     scores, boxes, images = (input_type(call, position).shape for position in range(3))
     if len(scores) != 2 or boxes != (scores[0], scores[1] * COORDINATES) or images != scores[:1]:
         return False

@@ -68,7 +68,7 @@ def regions_regions(call: Call[RegionsParameters], values: Values) -> Regions:
     most = np.array([maps.shape[2], maps.shape[1]] * 2, np.float32)
     turned = (boxes[:, :2] > boxes[:, 2:]).any(axis=1)
     outside = ~((corners >= 0) & (corners <= most)).all(axis=1)
-    for wrong, what in ((turned, "ends before it begins"), (outside, "lies outside its image")):
+    for wrong, what in ((turned, "ends before it begins"), (outside, "is outside its image")):
         if wrong.any():
             raise OperandFault(f"region {int(np.argmax(wrong))} {what}")
     return Regions(maps, corners, images)
@@ -352,7 +352,7 @@ def _keypoint_workload(call: Call) -> Workload:
 
 
 def _shapes(call: Call) -> bool:
-    """heat maps are [boxes, size, size, keypoints] with a size of 2 or more, boxes [boxes, 4], outputs as they say"""
+    """heat maps are [boxes, size, size, keypoints] with a size of 2 or more, boxes [boxes, 4], outputs to match"""
     maps, boxes = input_type(call, _MAPS).shape, input_type(call, _BOXES).shape
     if len(maps) != 4 or maps[1] != maps[2] or maps[1] < 2 or boxes != (maps[0], COORDINATES):
         return False

@@ -214,7 +214,7 @@ def _classes(call: Call[DetectionPostProcessParameters]) -> bool:
 
 
 def _numbers(call: Call[DetectionPostProcessParameters]) -> bool:
-    """the box scales are not 0, and nms_iou_threshold lies in 0..1 without 0"""
+    """the box scales are not 0, and nms_iou_threshold is above 0 and at most 1"""
     return 0 not in call.parameters.scales and 0 < call.parameters.nms_iou_threshold <= 1
 
 

@@ -58,7 +58,7 @@ def _whole(reals: Any, dtype: str) -> Array:
 
 
 def _same_bytes(call: Call[Parameters]) -> bool:
-    """the output has the bytes of the input: the same type, or whole numbers of as many bits that wrap"""
+    """the output has the bytes of the input: the same type, or integers of the same width that wrap"""
     before, after = input_type(call).element, call.outputs[0].element
     if before.kind == after.kind and before.bits == after.bits:
         return True

@@ -70,7 +70,7 @@ def comparing_operator(name: str, relation: np.ufunc, scaled_16: bool = False) -
 
 
 def _codes_or_truths(call: Call) -> bool:
-    """the NPU compares int8 and uint8 tensors with one scale and zero point, and truths"""
+    """the NPU compares int8 and uint8 tensors with one scale and zero point, and booleans"""
     return rules.eight_bit(call) or all(
         tensor is not None and tensor.dtype == "bool" for tensor in call.inputs
     )

@@ -94,7 +94,7 @@ POW = numeric_operator("pow", {"int32": _whole, "int64": _wide, "float32": BINAR
 
 
 def _one_shape(call: Call) -> bool:
-    """takes 1 input or more, all there and of the shape of the only output"""
+    """takes 1 input or more, none absent, and gives 1 output; all have one shape"""
     shapes = {None if tensor is None else tensor.shape for tensor in call.inputs}
     return len(call.outputs) == 1 and shapes == {call.outputs[0].shape}
 

@@ -230,7 +230,7 @@ def _updates(call: Call) -> bool:
 
 
 def _numbers(call: Call[ScatterNdParameters]) -> bool:
-    """truths are not combined"""
+    """booleans are not combined"""
     return call.parameters.reduction == "none" or call.outputs[0].dtype != "bool"
 
 
@@ -326,7 +326,7 @@ EMBEDDING_LOOKUP = Operator(
             ("int32, int8 -> float32",),
             (*_RULES, dynamic_range.symmetric_weights(0)),
             _dynamic_range,
-            on_host="rows of a table with a scale each become float32 here; with one scale the NPU needs float lanes",
+            on_host="a table with a scale per row is dequantized here; with one scale the NPU needs float lanes",
             expand=_gathered_first,
         ),
     ),
@@ -347,7 +347,7 @@ def _hashtable_reference(call: Call, values: Values) -> list[Array]:
 
 
 def _lists(call: Call) -> bool:
-    """what is looked up and the keys have one axis, and the values a row for each key"""
+    """lookups and keys have one axis, and the values have a row for each key"""
     wanted, keys, values = (input_type(call, position).shape for position in range(3))
     return len(wanted) == len(keys) == 1 and values[:1] == keys
 
@@ -364,7 +364,7 @@ def _hashtable_infer(call: Call) -> Shapes:
 
 
 def _shapes(call: Call) -> bool:
-    """the outputs have a row of the values, and a number, for each key that is looked up"""
+    """for each lookup one output has a row of the values, the other one number"""
     return _hashtable_infer(call) == tuple(output.shape for output in call.outputs)
 
 
@@ -382,7 +382,7 @@ HASHTABLE_LOOKUP = Operator(
     infer=_hashtable_infer,
     reference=_hashtable_reference,
     workload=_hashtable_workload,
-    on_host="a search among keys is control flow, which the NPU has not",
+    on_host="a search among keys is control flow, which the NPU does not have",
 )
 """For each looked-up key the row of the values beside that key, and whether there is one.
 

@@ -139,7 +139,7 @@ def _depth_to_space_infer(call: Call[DepthToSpaceParameters]) -> Shapes:
 
 
 def _depth_to_space_shape(call: Call) -> bool:
-    """the output is block_size times as high and wide, and as many times less deep"""
+    """the output is block_size times as high and wide, and its depth is divided by block_size squared"""
     return _depth_to_space_infer(call) == (call.outputs[0].shape,)
 
 
@@ -183,7 +183,7 @@ def _space_to_depth_infer(call: Call[DepthToSpaceParameters]) -> Shapes:
 
 
 def _space_to_depth_shape(call: Call) -> bool:
-    """the output is block_size times less high and wide, and as many times as deep"""
+    """height and width of the output are divided by block_size, its depth is multiplied by block_size squared"""
     return _space_to_depth_infer(call) == (call.outputs[0].shape,)
 
 
@@ -226,13 +226,13 @@ def _batch_to_space_reference(call: Call[BatchToSpaceNdParameters], values: Valu
 
 
 def _batch_to_space_one_per_axis(call: Call[BatchToSpaceNdParameters]) -> bool:
-    """block_shape and crops speak of the axes behind the batch, of all or the first of them"""
+    """block_shape and crops describe the axes after the batch, all or the first of them"""
     block, crops = call.parameters.block_shape, call.parameters.crops
     return len(block) == len(crops) < len(input_type(call).shape)
 
 
 def _whole_batches(call: Call[BatchToSpaceNdParameters]) -> bool:
-    """the batches are a multiple of the elements of a block, and no more is cropped than there is"""
+    """the batches are a multiple of the elements of a block, and the crops leave no negative size"""
     shape, given = input_type(call).shape, call.parameters
     rows = zip(shape[1:], given.block_shape, given.crops, strict=False)
     return shape[0] % prod(given.block_shape) == 0 and all(
@@ -248,7 +248,7 @@ def _batch_to_space_infer(call: Call[BatchToSpaceNdParameters]) -> Shapes:
 
 
 def _batch_to_space_shape(call: Call) -> bool:
-    """the output has as many times less batches as a block has elements, and is as many times longer, less the crops"""
+    """the output has batches / block elements as batches, and along each axis size * block size less the crops"""
     return _batch_to_space_infer(call) == (call.outputs[0].shape,)
 
 
@@ -297,7 +297,7 @@ def _space_to_batch_reference(call: Call[SpaceToBatchNdParameters], values: Valu
 
 
 def _space_to_batch_one_per_axis(call: Call[SpaceToBatchNdParameters]) -> bool:
-    """block_shape and paddings speak of the axes behind the batch, of all or the first of them"""
+    """block_shape and paddings describe the axes after the batch, all or the first of them"""
     block, paddings = call.parameters.block_shape, call.parameters.paddings
     return len(block) == len(paddings) < len(input_type(call).shape)
 
@@ -321,7 +321,7 @@ def _space_to_batch_infer(call: Call[SpaceToBatchNdParameters]) -> Shapes:
 
 
 def _space_to_batch_shape(call: Call) -> bool:
-    """the output has as many batches more as a block has elements, and as many times less along each axis"""
+    """the output has batches * block elements as batches, and along each axis padded size / block size"""
     return _space_to_batch_infer(call) == (call.outputs[0].shape,)
 
 

@@ -44,7 +44,7 @@ def alias(call: Call) -> tuple[Alias, ...]:
 
 
 def _one_rest(call: Call[ReshapeParameters]) -> bool:
-    """at most one size is -1, what is left over, and the others divide the number of elements"""
+    """at most one size is -1 (to be inferred), and the others divide the number of elements"""
     shape = call.parameters.shape
     if REST not in shape:
         return True
@@ -66,7 +66,7 @@ def _reshape_infer(call: Call[ReshapeParameters]) -> Shapes:
 
 
 def _said_shape(call: Call[ReshapeParameters]) -> bool:
-    """the output has the shape that the parameters say"""
+    """the output has the shape that the parameters give"""
     return _reshape_infer(call) == (call.outputs[0].shape,)
 
 
@@ -146,7 +146,7 @@ def infer(call: Call[BroadcastToParameters]) -> Shapes:
 
 
 def said_shape(call: Call[BroadcastToParameters]) -> bool:
-    """the output has the shape that the parameters say"""
+    """the output has the shape that the parameters give"""
     return infer(call) == (call.outputs[0].shape,)
 
 
@@ -210,7 +210,7 @@ def _tile_infer(call: Call[TileParameters]) -> Shapes:
 
 
 def _tiled_shape(call: Call) -> bool:
-    """the output is as long along each axis as the input that many times"""
+    """the output's size along each axis is the input's size times its multiple"""
     return _tile_infer(call) == (call.outputs[0].shape,)
 
 

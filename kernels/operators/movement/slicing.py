@@ -75,7 +75,7 @@ def _strided_slice_infer(call: Call[StridedSliceParameters]) -> Shapes:
 
 
 def _said_shape(call: Call[StridedSliceParameters]) -> bool:
-    """the output has the shape that the parameters say"""
+    """the output has the shape that the parameters give"""
     return _strided_slice_infer(call) == (call.outputs[0].shape,)
 
 

@@ -121,12 +121,12 @@ def _scale_per_channel(call: Call) -> bool:
 
 
 def _one_scale(call: Call) -> bool:
-    """on float units there is one scale and zero point, and the codes are int8 or uint8"""
+    """on float units the output is int8 or uint8 with one scale and zero point"""
     return rules.eight_bit_output(call) and quantization(call.outputs[0]).axis is None
 
 
 def _as_litert(call: Call[QuantizeParameters]) -> bool:
-    """on float units what 32 bits do not hold in steps becomes the smallest code (neither saturating nor truncated)"""
+    """on float units a value / scale beyond 32 bits becomes the smallest value (neither saturating nor truncated)"""
     return not (call.parameters.saturating or call.parameters.truncate)
 
 
@@ -160,7 +160,7 @@ def _limited(call: Call[QuantizeParameters]) -> Expansion | None:
 
 
 def _scaled(call: Call) -> bool:
-    """whole numbers have one scale and zero point, or those that reals become one for each channel"""
+    """quantized operands have one scale and zero point; results of floating-point values may have one per channel"""
     tensors = (input_type(call), call.outputs[0])
     per_channel = input_type(call).real
     return all(
@@ -170,7 +170,7 @@ def _scaled(call: Call) -> bool:
 
 
 def _with_int16(call: Call) -> bool:
-    """on the NPU int16 values have zero point 0, become 8-bit or int16 values, or come from such"""
+    """on the NPU int16 values have zero point 0 and are requantized to or from 8-bit or int16 values"""
     kinds = {input_type(call).dtype, call.outputs[0].dtype}
     return "int16" in kinds and kinds <= {"int8", "uint8", "int16"} and rules.symmetric(call)
 
@@ -245,17 +245,17 @@ def _dequantize_halves(call: Call, values: Values) -> list[Array]:
 
 
 def _scaled_codes(call: Call) -> bool:
-    """whole numbers have a scale and a zero point"""
+    """integers have a scale and a zero point"""
     return input_type(call).quantized or input_type(call).real
 
 
 def _bytes(call: Call) -> bool:
-    """the NPU looks the reals of 8-bit codes up"""
+    """the NPU dequantizes 8-bit values, by table look-up"""
     return input_type(call).quantized8
 
 
 def _few_tables(call: Call) -> bool:
-    """on the NPU codes with a scale per channel are in at most 64 runs of one channel"""
+    """on the NPU values with a scale per channel form at most 64 contiguous runs of one channel"""
     tensor, axis = input_type(call), quantization(input_type(call)).axis
     return axis is None or prod(tensor.shape[: axis + 1]) <= MOST_PARTS
 
@@ -309,12 +309,12 @@ def _dynamic_reference(call: Call, values: Values) -> list[Array]:
 
 
 def _some(call: Call) -> bool:
-    """there are numbers to find the smallest and the largest of"""
+    """the input has at least one element"""
     return input_type(call).elements > 0
 
 
 def _dynamic_shapes(call: Call) -> bool:
-    """codes have the shape of the numbers, scale and zero point are scalars"""
+    """the quantized output has the shape of the input, scale and zero point are scalars"""
     return tuple(output.shape for output in call.outputs) == _dynamic_infer(call)
 
 
@@ -358,7 +358,7 @@ DYNAMIC_QUANTIZE = Operator(
     reference=_dynamic_reference,
     workload=_workload,
     expand=_dynamic_expand,
-    on_host="it reads its operand before it knows how to write it",
+    on_host="its scale is known only after the whole operand is read",
 )
 """Float values to quantized values uint8 whose scale and zero point follow from the numbers themselves.
 
@@ -400,7 +400,7 @@ ROW_SCALES = Operator(
     infer=_row_scales_infer,
     reference=_row_scales_reference,
     workload=elementwise,
-    on_host="zero points follow in float64, which no unit of the NPU has",
+    on_host="zero points are computed in float64, which no unit of the NPU has",
 )
 """How rows of float32 values become int8 values, from their smallest and largest values, 0 included.
 

@@ -75,7 +75,7 @@ def moments_operator(
         reference=by_type(references),
         workload=three_passes,
         expand=expand,
-        on_host="no unit does it as a whole, and its parts need lanes for reals",
+        on_host="no unit computes it as a whole, and its parts need float lanes",
     )
 
 
@@ -143,7 +143,7 @@ BATCH_NORMALIZATION = Operator(
     reference=by_type(BATCH_REFERENCES),
     workload=elementwise,
     expand=_expand,
-    on_host="no unit does it as a whole, and its parts need lanes for reals",
+    on_host="no unit computes it as a whole, and its parts need float lanes",
 )
 """Every channel normalized by a mean and a variance that are operands."""
 
@@ -190,7 +190,7 @@ INSTANCE_NORMALIZATION = Operator(
     infer=like_input,
     reference=by_type(INSTANCE_REFERENCES),
     workload=_workload,
-    on_host="has no quantized form, and the vector unit computes on codes",
+    on_host="has no quantized form, and no floating-point instruction computes it",
 )
 """Every channel of every image normalized by its own mean and variance."""
 

@@ -67,7 +67,7 @@ def _l2_reals(call: Call[L2NormalizationParameters], values: Values) -> list[Arr
 
 
 def _directions(call: Call) -> bool:
-    """an 8-bit output has the scale 1/128 and the middle code as zero point"""
+    """an 8-bit output has the scale 1/128 and the middle of its range as zero point"""
     output = call.outputs[0]
     if output.quantization is None:
         return output.real
@@ -163,7 +163,7 @@ LP_NORMALIZATION = Operator(
     reference=by_type(LP_REFERENCES),
     workload=_lp_workload,
     expand=_expand,
-    on_host="no unit does it as a whole, and its parts need lanes for reals",
+    on_host="no unit computes it as a whole, and its parts need float lanes",
 )
 """Elements divided by the sum of magnitudes along axes, or by the root of the sum of squares."""
 
@@ -216,7 +216,7 @@ LOCAL_RESPONSE_NORMALIZATION = Operator(
     infer=like_input,
     reference=by_type(LRN_REFERENCES),
     workload=_lrn_workload,
-    on_host="has no quantized form, and the vector unit computes on codes",
+    on_host="has no quantized form, and no floating-point instruction computes it",
 )
 """Elements divided by a power of the sum of squares of their neighbours along an axis."""
 

@@ -38,7 +38,7 @@ Axis = tuple[IntArray, IntArray]
 
 TYPES = tuple(f"{dtype} -> {dtype}, int32|int64" for dtype in ("int8", "uint8", "float16", "float32"))
 
-ON_HOST = "no instruction says where in a window its largest value lies"
+ON_HOST = "no instruction gives the position of the largest value in a window"
 
 
 def largest(call: Call, values: Values, rows: Axis, columns: Axis) -> list[Array]:
@@ -183,7 +183,7 @@ def _runs(call: Call[Adaptive]) -> tuple[Runs, Runs]:
 
 
 def _few_parts(call: Call[Adaptive]) -> bool:
-    """on the NPU an image falls into at most 1024 parts of evenly spaced bins of one size"""
+    """on the NPU an image splits into at most 1024 parts of evenly spaced bins of one size"""
     rows, columns = _runs(call)
     return len(rows) * len(columns) <= _MOST_PARTS
 
@@ -195,7 +195,7 @@ def _small_bins(call: Call[Adaptive]) -> bool:
 
 @need(ROOM)
 def _rows_fit(call: Call[Adaptive], hardware: Hardware) -> bool:
-    """room in the scratchpad for the rows that one row of bins sees"""
+    """room in the scratchpad for the input rows of one row of bins"""
     ifm = input_type(call)
     rows = int(adaptive_seen(call, 1)[1].max())
     return rows * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes

@@ -82,13 +82,13 @@ def _output_shape(call: Call) -> bool:
 
 
 def _padding_below_filter(call: Call[Pooling]) -> bool:
-    """padding is smaller than the filter, so that every window sees the image"""
+    """padding is smaller than the filter, so that every window overlaps the image"""
     pairs = zip(call.parameters.padding, call.parameters.filter, strict=True)
     return all(max(padding) < size for padding, size in pairs)
 
 
 def one_scale(call: Call) -> bool:
-    """8-bit input and output have one zero point and one scale (to 1e-6): pooling does not rescale"""
+    """8-bit input and output have one zero point and one scale (to 1e-6): pooling does not requantize"""
     if input_type(call).real:
         return True
     ifm, ofm = quantization(input_type(call)), quantization(call.outputs[0])
@@ -116,7 +116,7 @@ NPU_RULES: tuple[Rule, ...] = (
 
 @need(ROOM)
 def rows_fit(call: Call[Pooling], hardware: Hardware) -> bool:
-    """room in the scratchpad for the rows that one row of windows sees"""
+    """room in the scratchpad for the input rows of one row of windows"""
     ifm = input_type(call)
     rows = int(seen(call, 1)[1].max(initial=0))
     return rows * ifm.shape[2] * ifm.shape[3] * ifm.numpy_dtype.itemsize <= hardware.scratchpad_bytes
@@ -300,14 +300,14 @@ def _fused(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
 
 
 def _counted_padding(call: Call[AveragePool2dParameters]) -> bool:
-    """no more of the padding counts than there is"""
+    """no more padding counts than is present"""
     how = call.parameters
     sides = zip(sum(how.counted, ()), sum(how.padding, ()), strict=True)
     return all(counted <= there for counted, there in sides)
 
 
 def _image_only(call: Call[AveragePool2dParameters]) -> bool:
-    """on the NPU windows count what lies in the image"""
+    """on the NPU windows count the elements inside the image only"""
     return call.parameters.counted == NO_BORDERS
 
 

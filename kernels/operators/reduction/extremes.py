@@ -265,7 +265,7 @@ CUMSUM = Operator(
     infer=like_input,
     reference=by_type(REFERENCES),
     workload=elementwise,
-    on_host="running sums of 32 bits and of reals are not among the functions of the vector unit",
+    on_host="the vector unit has no running sums of 32-bit integers and of floating-point values",
 )
 """Running sums along one axis."""
 

@@ -130,7 +130,7 @@ def _reals(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _sixteenths(call: Call) -> bool:
-    """an 8-bit output has the scale 1/16 and the largest code as zero point"""
+    """an 8-bit output has the scale 1/16 and the largest value of its type as zero point"""
     output = call.outputs[0]
     if output.quantization is None:
         return output.real

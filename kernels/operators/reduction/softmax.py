@@ -239,7 +239,7 @@ def _lower_float(call: Call[SoftmaxParameters], hardware: Hardware) -> Parts:
 
 
 def _probabilities(call: Call) -> bool:
-    """an output has its smallest code as zero point, one of 8 bits the scale 1/256, of 16 bits about 1/65536"""
+    """an output's zero point is the smallest value of its type, its scale 1/256 in 8 bits, about 1/65536 in 16"""
     output = call.outputs[0]
     if input_type(call).dtype == "int16":
         return True  # `_int16_probabilities` says what it must have
@@ -252,7 +252,7 @@ def _probabilities(call: Call) -> bool:
 
 
 def _int16_probabilities(call: Call) -> bool:
-    """an output of int16 values has zero point 0 and the scale 1/32768, to a thousandth"""
+    """an int16 output has zero point 0 and the scale 1/32768, to a thousandth"""
     scaling = call.outputs[0].quantization
     if input_type(call).dtype != "int16":
         return True

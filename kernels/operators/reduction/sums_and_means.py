@@ -190,7 +190,7 @@ def _sum_multiplier(call: Call) -> Multiplier:
 
 
 def _sum_count(call: Call) -> bool:
-    """of 8-bit codes at most 2**23 are added"""
+    """at most 2**23 8-bit values are added"""
     return not input_type(call).quantized8 or combined(call) <= MOST_CODES
 
 

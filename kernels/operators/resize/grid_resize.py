@@ -218,7 +218,7 @@ def _real_axis(call: Call[Resizing], axis: int) -> RealAxis:
 
 
 def _exact(call: Call[Resizing]) -> bool:
-    """on the NPU uint8, which LiteRT interpolates in float32, has no results near ties, or all in few binary digits"""
+    """on the NPU uint8 results, which LiteRT rounds from float32, are never near a tie, or all exact in few bits"""
     return _on_lines(call) is not None
 
 
@@ -281,7 +281,7 @@ def corners_or_centers(call: Call[Resizing]) -> bool:
 
 
 def steps_forward(call: Call[Resizing]) -> bool:
-    """steps are above 0, and not said with align_corners, which says them"""
+    """steps are above 0, and absent with align_corners, which determines them"""
     steps = call.parameters.steps
     return steps is None or (all(0 < step < inf for step in steps) and not call.parameters.align_corners)
 
@@ -334,14 +334,14 @@ def _line(call: Call[ResizeNearestNeighborParameters], axis: int) -> Line | None
 
 
 def regular(call: Call[ResizeNearestNeighborParameters]) -> bool:
-    """on the NPU the nearest pixels lie on a line, in 20 fraction bits"""
+    """on the NPU the nearest pixels are evenly spaced to 20 fraction bits"""
     return _line(call, 1) is not None and _line(call, 2) is not None
 
 
 def _nearest_lower(call: Call[ResizeNearestNeighborParameters], hardware: Hardware) -> Parts:
     rows, columns = _line(call, 1), _line(call, 2)
     if rows is None or columns is None:
-        raise ValueError("the nearest pixels lie on no line; the operator's rules should refuse")
+        raise ValueError("the nearest pixels are not evenly spaced; the operator's rules should refuse")
     return resize_work(call, False, rows, columns)
 
 

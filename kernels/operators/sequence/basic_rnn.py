@@ -108,7 +108,7 @@ def rnn_scaled_matrices(*cells: Positions) -> Rule:
 
 
 def rnn_sizes_fit(call: Call, cell: Positions, batch: int, inputs: int) -> bool:
-    """Return True if weights, bias and state of a cell have the sizes that go with its input."""
+    """Return True if weights, bias and state of a cell have matching sizess input."""
     units = units_at(call, cell)
     state = input_type(call, cell.state)
     return (
@@ -202,7 +202,7 @@ def _rnn_operands(call: Call) -> bool:
 
 
 def _rnn_shapes(call: Call) -> bool:
-    """the input is [batch, inputs], and weights, bias, state and outputs have the sizes that go with it"""
+    """the input is [batch, inputs], and weights, bias, state and outputs have matching sizes"""
     shape = input_type(call).shape
     return (
         len(shape) == 2
@@ -280,7 +280,7 @@ def _layer_operands(call: Call) -> bool:
 
 
 def _layer_shapes(call: Call[UnidirectionalSequenceRnnParameters]) -> bool:
-    """the input has three axes, and weights, bias, state and outputs have the sizes that go with it"""
+    """the input has three axes, and weights, bias, state and outputs have matching sizes"""
     shape = input_type(call).shape
     return (
         len(shape) == 3

@@ -345,5 +345,5 @@ def sum_scales(call: Call[IntegerParameters]) -> bool:
 
 
 def shifts_in_32_bits(call: Call) -> bool:
-    """in integers products of scales are less than 2**31 times the scale of their sum: C leaves more undefined"""
+    """in integers products of scales are less than 2**31 times the scale of their sum: C defines no larger shift"""
     return input_type(call).real or largest_shift(call) <= MOST_LEFT

@@ -43,7 +43,7 @@ class GateSumsParameters(parameters.Parameters):
 
 
 def _matrix(call: Call) -> bool:
-    """codes are [rows, k], weights [units, k], and there are 9 bytes of parameters for each unit"""
+    """the input is [rows, k], weights are [units, k], and there are 9 bytes of parameters for each unit"""
     (_, k), weights = input_type(call).shape[-2:], input_type(call, 1).shape
     if len(weights) != 2 or weights[1] != k or min(weights) == 0:
         return False
@@ -57,12 +57,12 @@ def _gate_sums_infer(call: Call[GateSumsParameters]) -> Shapes:
 
 
 def _two_axes(call: Call) -> bool:
-    """codes have two axes"""
+    """the input has two axes"""
     return len(input_type(call).shape) == 2
 
 
 def _same_codes(call: Call) -> bool:
-    """codes give words, or codes of their own type"""
+    """the output is int16, int32 or of the input's type"""
     return call.outputs[0].dtype in ("int16", "int32", input_type(call).dtype)
 
 

@@ -306,7 +306,7 @@ def operands_of_cell(layout: Layout) -> tuple[Rule, ...]:
 
 
 def sizes_fit(call: Call, layout: Layout, batch: int, inputs: int) -> bool:
-    """Return True if weights, biases and states of a cell have the sizes that go with its input."""
+    """Return True if weights, biases and states of a cell have matching sizess input."""
     cells, outputs = sizes_at(call, layout)
     four = range(len(GATES))
     expected: dict[tuple[int, ...], list[int]] = {}

@@ -236,7 +236,7 @@ UNIDIRECTIONAL_SEQUENCE_LSTM = Operator(
     infer=_layer_infer,
     reference=_layer_reference,
     workload=_workload,
-    on_host="the NPU has cells of int8 without peepholes and normalized sums; reals need float lanes and columns",
+    on_host="the NPU has int8 cells without peepholes or layer normalization; float cells need float lanes and columns",
     expand=_layer_expand,
     states=tuple(map(int, _STATES)),
     arithmetics=(
@@ -323,7 +323,7 @@ QUANTIZED_LSTM = Operator(
     infer=_quantized_infer,
     reference=_quantized_reference,
     workload=work_of_step,
-    on_host="the NPU has cells without peepholes and normalized sums",
+    on_host="the NPU has cells without peepholes or layer normalization",
     expand=_quantized_expand,
 )
 """One step of a long short-term memory cell in integers; NNAPI's QUANTIZED_LSTM.

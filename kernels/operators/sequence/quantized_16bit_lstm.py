@@ -115,7 +115,7 @@ def _one_scale(call: Call) -> bool:
 
 
 def _fixed_scales(call: Call) -> bool:
-    """input and output are codes of 1/128 around 128, cell states of 1/2048 around 0"""
+    """input and output have scale 1/128 and zero point 128, cell states scale 1/2048 and zero point 0"""
     codes = (input_type(call), input_type(call, _OUTPUT_STATE), call.outputs[1])
     states = (input_type(call, _CELL_STATE), call.outputs[0])
     return all(_is(tensor.quantization, 1 / 128, _ZERO) for tensor in codes) and all(

@@ -111,7 +111,7 @@ def _dynamic_range(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 def _tflite_order(call: Call[Parameters]) -> bool:
-    """with int8 weights and a float32 input the memory moves on before"""
+    """with int8 weights and a float32 input the memory is shifted before the step"""
     return call.parameters.shift == "before"
 
 
@@ -226,7 +226,7 @@ def _shapes(call: Call[Parameters]) -> bool:
 
 
 def _integer_form(call: Call[Parameters]) -> bool:
-    """in integers the activation is relu and the memory moves on before"""
+    """in integers the activation is relu, and the memory is shifted before the step"""
     chosen = call.parameters
     return input_type(call).real or (chosen.activation, chosen.shift) == ("relu", "before")
 
@@ -247,7 +247,7 @@ def _integer_scales(call: Call) -> bool:
 
 
 def _shifts(call: Call) -> bool:
-    """in integers products of scales are less than 2**31 times the scale of their sum: C leaves more undefined"""
+    """in integers products of scales are less than 2**31 times the scale of their sum: C defines no larger shift"""
     return input_type(call).real or max(shift for _, shift in _rescales(call)) <= MOST_LEFT
 
 
@@ -265,7 +265,7 @@ SVDF = Operator(
     workload=_workload,
     states=(_STATE,),
     expand=_expand,
-    on_host="the NPU has no products of 16-bit memories; reals need float lanes, float columns and constant weights",
+    on_host="the NPU has no products of int16 states; floats need float lanes, float columns and constant weights",
     arithmetics=(
         dynamic_range.arithmetic(
             ("float32, int8, int8, float32 -> float32",),

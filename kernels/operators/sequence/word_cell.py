@@ -136,12 +136,12 @@ def _gates(call: Call[LstmStepParameters]) -> tuple[str, ...]:
 
 
 def _three_inputs(call: Call) -> bool:
-    """takes sums, what is added or nothing, and the cell state, and gives codes and the next cell state"""
+    """takes sums, an optional addend and the cell state, and gives the output and the next cell state"""
     return len(call.inputs) == 3 and None not in (call.inputs[0], call.inputs[2]) and len(call.outputs) == 2
 
 
 def _shapes(call: Call[LstmStepParameters]) -> bool:
-    """sums have a word per gate and cell for each step, what is added for one, outputs the cell state's shape"""
+    """sums have a value per gate and cell for each step, the addend for one, outputs the cell state's shape"""
     state = input_type(call, 2)
     if len(state.shape) != 2 or call.parameters.step >= call.parameters.steps:
         return False
@@ -160,7 +160,7 @@ def _infer(call: Call) -> Shapes:
 
 
 def _on_npu(call: Call[LstmStepParameters]) -> bool:
-    """on the NPU states have at most 8 integer bits, the zero point is a code, and there are at most 65535 rows"""
+    """on the NPU states have at most 8 integer bits, the zero point fits the type, and there are at most 65535 rows"""
     low, high = code_range(call.outputs[0].dtype)
     chosen = call.parameters
     few = chosen.state_integer_bits <= MOST_STATE_INTEGER_BITS and input_type(call, 2).shape[0] <= 65535

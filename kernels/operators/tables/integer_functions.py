@@ -381,7 +381,7 @@ def _entries(call: Call[LookUpParameters]) -> Array:
 
 
 def _an_entry_for_each_code(call: Call[LookUpParameters]) -> bool:
-    """there are 256 entries, each a code of the output's type"""
+    """there are 256 entries, each a value of the output's type"""
     low, high = code_range(call.outputs[0].dtype)
     entries = call.parameters.entries
     return len(entries) == 256 and low <= min(entries) and max(entries) <= high

@@ -36,7 +36,7 @@ def misfit(
         return None
     ifm, weights = (held[place] if place < len(held) else None for place in (0, 1))
     if ifm is None or weights is None:
-        return "one factor of the weighted sum is real"
+        return "one factor of the weighted sum is floating-point"
     if ifm.quantization.axis is not None:
         return "the left factor of the weighted sum has a scale per channel"
     scaling = weights.quantization
@@ -77,7 +77,7 @@ def _by_output_channel(node: Node, axis: int, shape: tuple[int, ...] | None) -> 
 
 def _bias_misfit(node: Node, bias: Codes | None, ifm: Quantization, weights: Quantization) -> str | None:
     if bias is None:
-        return "the bias is real (quantised to int32 it is a part of the sum)"
+        return "the bias is floating-point (quantized to int32 it is a part of the sum)"
     if bias_fault(bias.dtype, bias.quantization, ifm, weights):
         return "the bias is no int32 on the scale of the weights times that of the feature map"
     if node.operation == "Gemm" and node.attributes.get("beta", 1.0) != 1.0:

@@ -153,9 +153,9 @@ class _Planning:
         if not codes:
             return str(asked[0]) if asked else _UNPAIRED
         if len(codes) < len(asked):
-            return "the result is read in reals too"
+            return "the result is also read as floating-point values"
         if any(each != codes[0] for each in codes):
-            return "the result is quantised to different codes"
+            return "the result is quantized in different ways"
         return codes[0]
 
     def _asked_by(self, reader: Node, name: str) -> Codes | str:
@@ -163,7 +163,7 @@ class _Planning:
         if reader.operation == QUANTIZE and reader.inputs[0] == name:
             codes = codes_of(reader, self._constants, self._network.narrow, self._dtypes.get(name, ""))
             if codes is None or codes.quantization.axis is not None or codes.bits:
-                return "the result is quantised by other than one constant scale to 8 or 16 bits"
+                return "the result is not quantized to 8 or 16 bits by one constant scale"
             return codes
         passed = name in reader.inputs[: 1 if bounds_of(reader, self._constants) else 0]
         if passed or (is_move(reader) and name in reader.inputs[MOVES[reader.role.operation]]):

@@ -88,7 +88,7 @@ def _real_type(c: NodeConversion, attribute: str) -> str:
     said = int(c.attribute(attribute, 0))
     dtype = held_type(said)[0] if said else c.builder.type(c.real("scale")).dtype
     c.require(
-        is_element(dtype) and element(dtype).kind == "real", f"npusim has no reals of type {dtype} here"
+        is_element(dtype) and element(dtype).kind == "real", f"npusim has no floating-point type {dtype} here"
     )
     return dtype
 
@@ -127,7 +127,7 @@ def _asked_type(c: NodeConversion) -> tuple[str, int]:
 
 
 def _require_codes(c: NodeConversion, dtype: str) -> None:
-    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no codes of type {dtype}")
+    c.require(is_element(dtype) and element(dtype).codes, f"npusim has no quantized values of type {dtype}")
 
 
 def _optional(c: NodeConversion, name: str, x: int) -> int | None:

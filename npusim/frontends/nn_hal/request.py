@@ -32,7 +32,7 @@ REQUEST_RULES: dict[str, str] = {
     "R2": "Where hasNoValue is true, location is all 0 and dimensions are empty.",
     "R3": "hasNoValue is true only where the argument of every reader is optional; no output is.",
     "R4": "poolIndex names a pool of the request.",
-    "R5": "offset + length lies within the pool, without a 32-bit wrap.",
+    "R5": "offset + length is within the pool, without a 32-bit wrap.",
     "R6": "Dimensions given are as many as in the model, where the rank is known there.",
     "R7": "No dimension given is 0.",
     "R8": "A dimension given equals that of the model where it has one.",

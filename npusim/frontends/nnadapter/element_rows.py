@@ -47,7 +47,7 @@ def _clip(c: Conversion) -> int:
         least, most = (c.float_of(name) for name in names)
         c.require(not isnan(least) and not isnan(most), f"min is {least}, max {most}: must be numbers")
         c.require(least <= most, f"min is {least}, max {most}: min must be at most max")
-        c.require(least < inf and most > -inf, f"min is {least}, max {most}: nothing lies between")
+        c.require(least < inf and most > -inf, f"min is {least}, max {most}: the range is empty")
         if kind.real or kind.quantized:
             limits: dict[str, Any] = {
                 "least": None if isinf(least) else least,
@@ -144,7 +144,7 @@ def _quantize(c: Conversion) -> int:
         )
     tensor = c.tensor("input")
     kind = c.builder.type(tensor)
-    c.require(not kind.quantized, "input has a scale, must be real or whole numbers")
+    c.require(not kind.quantized, "input has a scale, must be floating-point or plain integers")
     if not kind.real:
         tensor = c.node("cast", [tensor], unshaped("float32"))
     return c.node("quantize", [tensor], saturating=True)
@@ -152,7 +152,7 @@ def _quantize(c: Conversion) -> int:
 
 def _dequantize(c: Conversion) -> int:
     tensor = c.tensor("input")
-    c.require(c.builder.type(tensor).quantized, "input has no scale, must be codes")
+    c.require(c.builder.type(tensor).quantized, "input has no scale, must be quantized")
     return c.node("dequantize", [tensor])
 
 

@@ -45,7 +45,7 @@ def _flatten(c: Conversion) -> int:
     if not sizes:
         return _under(c, (1,))
     first, last = c.axis_of("start_axis"), c.axis_of("end_axis")
-    c.require(first <= last, f"start_axis is {first}, must not lie behind end_axis, which is {last}")
+    c.require(first <= last, f"start_axis is {first}, must not be after end_axis, which is {last}")
     return _under(c, (*sizes[:first], prod(sizes[first : last + 1]), *sizes[last + 1 :]))
 
 
@@ -260,7 +260,7 @@ def _range(c: Conversion) -> int:
 
 
 def _filled(c: Conversion, shape: Sequence[int]) -> int:
-    c.require(min(shape, default=0) >= 0, f"shape is {list(shape)}, sizes count from 0 on")
+    c.require(min(shape, default=0) >= 0, f"shape is {list(shape)}, sizes are 0 or more")
     value = c.tensor("value")
     own = c.shape(value)
     c.require(prod(own) == 1, f"value has shape {list(own)}, must have one element")

@@ -348,7 +348,7 @@ def raw_bytes(buffer: object, where: str) -> Array:
     """Return a contiguous array of a buffer, without a copy if possible. Raises InvalidParameter."""
     if isinstance(buffer, np.ndarray):
         if buffer.dtype.kind not in "biuf" or not buffer.dtype.isnative:
-            raise InvalidParameter(f"{where}: has {buffer.dtype} elements, must be numbers or truths")
+            raise InvalidParameter(f"{where}: has {buffer.dtype} elements, must be numbers or booleans")
         return np.ascontiguousarray(buffer)
     try:
         return np.frombuffer(memoryview(buffer), np.uint8)  # type: ignore[arg-type]
@@ -368,7 +368,7 @@ def array_of(value: Any, where: str) -> Array:
         elif array.dtype.kind == "i":
             array = array.astype(np.int32 if array.size == 0 or np.abs(array).max() < 1 << 31 else np.int64)
     if array.dtype.kind not in "biuf":
-        raise InvalidParameter(f"{where}: is {said(value)}, must be numbers or truths")
+        raise InvalidParameter(f"{where}: is {said(value)}, must be numbers or booleans")
     return array
 
 

@@ -131,7 +131,7 @@ class _Reading(_Tensors):
         self._entries = network.quantization
         for name, entry in network.quantization.items():
             if network.items[name] != "scalar":
-                text = f"{quoted(name)} holds {network.items[name]}s, and codes stand for scalars"
+                text = f"{quoted(name)} holds {network.items[name]}s, and quantized values stand for scalars"
                 raise entry.place.fault("Q2", text)
             self._codes[name] = codes_of(name, entry)
         self._readers: dict[str, list[int]] = {}

@@ -56,7 +56,7 @@ RULES: dict[str, str] = {
     "C8": "only tensor parameters take arguments by position; in the provisional dialect, arrays of own fragments too",
     "C9": "an argument is of its parameter's type, or can be cast to it",
     "C10": "the type of a generic operation follows from its arguments or is given by a type's name",
-    "E1": "indices and ranges lie inside the array; they begin at 0",
+    "E1": "indices and ranges are inside the array; they begin at 0",
     "E2": "indices are integers",
     "E3": "arrays, tuples and strings have items; those of tuples are chosen by integer literals",
     "E4": "a condition is a logical attribute, and both branches have a type in common",

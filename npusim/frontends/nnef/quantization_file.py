@@ -111,11 +111,11 @@ def codes_of(name: str, entry: Entry) -> Codes:
     if entry.operation in ("min_max_linear_quantize", "linear_quantize"):
         return _between(name, entry)
     reason = (
-        "its codes are powers of two, for which there is no integer unit"
+        "its values are powers of two, for which npusim has no integer unit"
         if entry.operation == "logarithmic_quantize"
-        else "codes are those of zero_point_linear_quantize, min_max_linear_quantize and linear_quantize"
+        else "quantized values are those of zero_point_linear_quantize, min_max_linear_quantize and linear_quantize"
     )
-    text = f"{quoted(name)} is quantized by {quoted(entry.operation)}: {reason}; without the entry it is in reals"
+    text = f"{quoted(name)} is quantized by {quoted(entry.operation)}: {reason}; without the entry it is floating-point"
     raise entry.place.fault("Q2", text)
 
 
@@ -137,7 +137,7 @@ def _between(name: str, entry: Entry) -> Codes:
         below = float(np.floor(low.reshape(-1)[where] / step) * step)
         text = (
             f"{quoted(name)}: zero is no step between min {low.reshape(-1)[where]:g} and max "
-            f"{high.reshape(-1)[where]:g}, which lie {steps} steps of {step:g} apart, so it has no code; "
+            f"{high.reshape(-1)[where]:g}, which are {steps} steps of {step:g} apart, so no value is zero; "
             f"min {below:.9g} and max {below + steps * step:.9g} would do"
         )
         raise entry.place.fault("Q5", text)
@@ -149,7 +149,7 @@ def _bits(name: str, entry: Entry) -> int:
     assert isinstance(bits, int)
     if bits > max(_BITS):
         raise entry.place.fault(
-            "Q5", f"{quoted(name)} has codes of {bits} bits; at most {max(_BITS)} are computed"
+            "Q5", f"{quoted(name)} has quantized values of {bits} bits; at most {max(_BITS)} are computed"
         )
     return bits
 
@@ -159,7 +159,7 @@ def _codes(name: str, entry: Entry, numbers: Any, signed: bool, symmetric: bool)
     bits = _bits(name, entry)
     width = next(width for width in _BITS if width >= bits)
     if width == max(_BITS) and not signed:
-        raise entry.place.fault("Q5", f"{quoted(name)}: unsigned codes have at most 16 bits")
+        raise entry.place.fault("Q5", f"{quoted(name)}: unsigned quantized values have at most 16 bits")
     least, most = (-(1 << bits - 1) + symmetric, (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     long = [axis for axis, extent in enumerate(scale.shape) if extent > 1]
     if len(long) > 1:
@@ -175,7 +175,7 @@ def _codes(name: str, entry: Entry, numbers: Any, signed: bool, symmetric: bool)
     if not all(least <= number <= most for number in zeros):
         outside = next(number for number in zeros if not least <= number <= most)
         raise entry.place.fault(
-            "Q5", f"{quoted(name)}: zero point {outside} is none of the codes {least} to {most}"
+            "Q5", f"{quoted(name)}: zero point {outside} is none of the quantized values {least} to {most}"
         )
     if len(set(scales)) == 1 and len(set(zeros)) == 1 and not long:
         scales, zeros = scales[:1], zeros[:1]

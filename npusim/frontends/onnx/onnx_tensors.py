@@ -91,7 +91,7 @@ def _with_bytes(tensor: Any, folder: Path, where: str) -> Any:
     bits = NARROW[name][1] if name in NARROW else 8 * np.dtype(name).itemsize
     needed = -(-prod(tensor.dims) * bits // 8)
     if length not in (-1, needed):
-        raise FormatError(f"{where}: {length} bytes of {quoted(place)} are said, its shape takes {needed}")
+        raise FormatError(f"{where}: {length} bytes of {quoted(place)} are given, its shape takes {needed}")
     with user_file.opened(path, user_file.MODEL, FormatError, f"{where}: file {quoted(place)}") as file:
         size = path.stat().st_size
         if offset < 0 or offset + needed > size:

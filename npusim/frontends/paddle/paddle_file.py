@@ -95,7 +95,7 @@ def parameters(path: Path, names: Sequence[str]) -> dict[str, Array]:
         if each.is_file():
             return _tensors(each, sorted(names))  # in the order of their names, because the file has none
     if path.name != PROGRAM:
-        raise FormatError(f"has {len(names)} parameters, and no {wanted[0]} lies beside it; put it there")
+        raise FormatError(f"has {len(names)} parameters, and no {wanted[0]} is next to it; put it there")
     found: dict[str, Array] = {}
     for name in names:
         each = path.with_name(name) if name not in ("", ".", "..") and not set(name) & set("/\\\0") else path

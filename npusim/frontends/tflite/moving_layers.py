@@ -277,7 +277,7 @@ def _range_of_slice(
     if end is not None and layer.flag("Offset"):
         taken = range(first, first + end, step)
         if taken and (taken[-1] not in range(length) or first + end < 0):
-            layer.fail(f"counted from element {first}, end {end} lies outside the axis of {length}")
+            layer.fail(f"counted from element {first}, end {end} is outside the axis of {length}")
         return first, len(taken), step
     last = slice(None, end, step).indices(length)[1]
     return first, len(range(first, last, step)), step

@@ -243,7 +243,7 @@ def test_a_while_of_ten_turns() -> None:
     assert run.outputs is not None
     assert [output.tolist() for output in run.outputs] == [[0], [130]]
     assert run.decisions == (("loop", 10),)
-    # Eleven tests and decisions, ten bodies; nothing lies between them.
+    # Eleven tests and decisions, ten bodies; the range is empty them.
     names = [part.program.name for part in run.parts]
     assert names.count("loop") == names.count("to test") == 11
     assert names.count("next") == 10

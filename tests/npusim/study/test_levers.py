@@ -121,7 +121,7 @@ def test_what_an_operator_lacks_is_given_to_the_machine() -> None:
     nodes = [replace(node, parameters=node.parameters.changed(rescale="float32")) for node in graph.nodes]
     graph = replace(graph, nodes=tuple(nodes))
     before = api.simulate(api.compile_program(graph, without), timing_only=True)
-    needed = "needs an output stage that rescales in float32 (float32_rescale); edge-128"
+    needed = "needs an output stage that requantizes in float32 (float32_rescale); edge-128"
     assert before.layers[0].reason.startswith(needed)
     best, *_ = replace(before, tried=levers(graph, before)).answer.levers  # type: ignore[union-attr, misc]
     then = api.simulate(api.compile_program(graph, npusim.hardware("edge-128")), timing_only=True)

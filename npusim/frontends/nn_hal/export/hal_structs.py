@@ -61,8 +61,14 @@ def tensor_type(kind: TensorType, slot: str = "") -> OperandType:
         return OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
     if scaling is not None and scaling.axis is None and kind.dtype in _CODES:
         return TENSORS[slot] if slot in ("Q8SY", "Q16S") and kind.dtype != "uint8" else _CODES[kind.dtype]
-    codes = "" if scaling is None else " codes" if scaling.axis is None else " codes with several scales"
-    raise GraphError(f"NNAPI has no tensors of {kind.dtype}{codes}")
+    words = (
+        ""
+        if scaling is None
+        else " values with one scale"
+        if scaling.axis is None
+        else " values with several scales"
+    )
+    raise GraphError(f"NNAPI has no tensors of {kind.dtype}{words}")
 
 
 class _Writing:

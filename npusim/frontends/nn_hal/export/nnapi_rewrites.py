@@ -79,7 +79,7 @@ def _unit(to: Rewriting, node: Node) -> None:
     """Write the limits 0 and 1 as RELU, then MINIMUM with 1."""
     kind = to.image(node)
     if not kind.real:
-        raise GraphError("NNAPI has no limits 0 and 1 of codes")
+        raise GraphError("NNAPI has no limits 0 and 1 of quantized values")
     positive = to.made("relu", node.inputs, kind, f"{node.name}/relu")
     one = to.constant(f"{node.name}/one", np.ones(1, kind.numpy_dtype))
     how = operator("minimum").parameters(by_value=True)
@@ -116,7 +116,7 @@ def _quotient(to: Rewriting, node: Node) -> None:
 
 def _square(to: Rewriting, node: Node) -> None:
     if not to.image(node).real:
-        raise GraphError("NNAPI has no squares of codes")
+        raise GraphError("NNAPI has no squares of quantized values")
     x = there(node, 0)
     to.keep_node(node, op="mul", inputs=(x, x), parameters=operator("mul").parameters())
 
@@ -124,7 +124,7 @@ def _square(to: Rewriting, node: Node) -> None:
 def _squared_difference(to: Rewriting, node: Node) -> None:
     result = to.type(node.outputs[0])
     if not result.real:
-        raise GraphError("NNAPI has no squared differences of codes")
+        raise GraphError("NNAPI has no squared differences of quantized values")
     difference = to.made("sub", node.inputs, result, f"{node.name}/difference")
     to.keep_node(node, op="mul", inputs=(difference, difference), parameters=operator("mul").parameters())
 
@@ -134,7 +134,7 @@ def _leaky(to: Rewriting, node: Node) -> None:
     how: Any = node.parameters
     kind = to.image(node)
     if not kind.real:
-        raise GraphError("NNAPI has no LEAKY_RELU of codes")
+        raise GraphError("NNAPI has no LEAKY_RELU of quantized values")
     slope = to.constant(f"{node.name}/alpha", np.array([how.alpha], kind.numpy_dtype))
     inputs = (there(node, 0), slope)
     to.keep_node(node, op="prelu", inputs=inputs, parameters=operator("prelu").parameters())

@@ -27,7 +27,7 @@ def of_reals(convert: Convert) -> Convert:
 
     def checked(e: Export, node: Node) -> None:
         if not e.kind(_number(node)).real:
-            raise GraphError(f"npusim writes no {node.op} of codes as NNEF")
+            raise GraphError(f"npusim writes no {node.op} of quantized values as NNEF")
         convert(e, node)
 
     return checked

@@ -390,7 +390,9 @@ def _check_declaration(fragment: Fragment) -> None:
         )
     for result in fragment.results:
         if result.type == ANY_TENSOR:
-            raise source.fault(result.offset, "T3", f"result {quoted(result.name)} says not what it holds")
+            raise source.fault(
+                result.offset, "T3", f"result {quoted(result.name)} does not say what it holds"
+            )
     if len({holds_tensors(result.type) for result in fragment.results}) > 1:
         raise source.fault(
             fragment.offset, "T7", f"results of {quoted(fragment.name)} mix tensors and attributes"

@@ -46,8 +46,8 @@ def caveat(graph: Graph) -> str:
     if not count:
         return ""
     return (
-        f"{count} of {len(graph.nodes)} layers rescale codes in fixed point here and in float32 in ONNX: "
-        "their codes may differ, mostly by one (docs/convert.md)"
+        f"{count} of {len(graph.nodes)} layers requantize in fixed point here and in float32 in ONNX: "
+        "their values may differ, mostly by one (docs/convert.md)"
     )
 
 

@@ -102,7 +102,7 @@ def on_codes(steps: Steps) -> Convert:
 def _quotient(e: Export, node: Node, x: list[str]) -> str:
     """Return LiteRT's quotient of integers, which differs from ONNX's where it is small and negative."""
     if e.kind(there(node, 0)).quantization is not None and node.parameters.rescale != "float32":
-        raise GraphError("ONNX's quotients of codes are those of reals, TFLite's are not")
+        raise GraphError("ONNX divides quantized values as floating-point values, TFLite does not")
     return e.op("Div", *x)
 
 
@@ -161,7 +161,7 @@ def mean(e: Export, node: Node) -> None:
     number = there(node, 0)
     is_last = tuple(how.axes) == (1, 2)
     if not (how.keep_dims and len(e.shape(number)) == 4 and (is_last or tuple(how.axes) == (2, 3))):
-        raise GraphError("ONNX Runtime's mean of codes is over height and width of images")
+        raise GraphError("ONNX Runtime's mean of quantized values is over height and width of images")
     operands = (*e.coded(number, first=is_last), *e.scale_of(node.outputs[0]))
     e.settle(node.outputs[0], e.op("QLinearGlobalAveragePool", *operands), first=is_last)
 
@@ -302,7 +302,9 @@ def cast(e: Export, node: Node) -> None:
     if how.saturating or how.wrapping:
         raise GraphError("ONNX does not say what becomes of numbers that a type does not hold")
     if source.real and result.element.kind in ("signed", "unsigned") and result.element.bits < 32:
-        raise GraphError(f"ONNX does not say which {result.dtype} reals become that are too large")
+        raise GraphError(
+            f"ONNX does not say which {result.dtype} floating-point values become that are too large"
+        )
     is_first = e.is_first(there(node, 0))
     e.settle(node.outputs[0], _cast(e, e.at(there(node, 0), is_first), result.dtype), is_first)
 
@@ -311,9 +313,9 @@ def requantised(e: Export, node: Node) -> None:
     """Requantize quantized values, quantize floats, or dequantize."""
     how: Any = node.parameters
     if getattr(how, "truncate", False):
-        raise GraphError("ONNX's codes are rounded, not cut")
+        raise GraphError("ONNX rounds quantized values, it does not truncate")
     if getattr(how, "bits", 0):
-        raise GraphError(f"npusim writes no codes of {how.bits} bits as ONNX")
+        raise GraphError(f"npusim writes no quantized values of {how.bits} bits as ONNX")
     number, result = there(node, 0), node.outputs[0]
     is_first = e.is_first(number)
     name = e.real(number, is_first)

@@ -270,7 +270,7 @@ class Export:
         if scaling is None:
             return name
         if kind.dtype not in _CODES:
-            raise GraphError(f"ONNX computes no codes of {kind.dtype}")
+            raise GraphError(f"ONNX computes on no quantized values of {kind.dtype}")
         axis = scaling.axis
         if axis is not None and first:
             axis = FIRST_AXIS[axis]
@@ -281,14 +281,14 @@ class Export:
         """Return a tensor's quantized values, scale and zero point, as operations on quantized values take them."""
         kind, name = self.kind(number), self.at(number, first)
         if kind.quantization is None or kind.quantization.axis is not None:
-            raise GraphError("ONNX's operations on codes take codes of one scale")
+            raise GraphError("ONNX's operations on quantized values take one scale")
         return (name, *self._scale(name, kind.dtype, kind.quantization, None))
 
     def scale_of(self, number: int) -> tuple[str, str]:
         """Return the scale and zero point of a result."""
         kind = self.kind(number)
         if kind.quantization is None or kind.quantization.axis is not None:
-            raise GraphError("ONNX's operations on codes give codes of one scale")
+            raise GraphError("ONNX's operations on quantized values give one scale")
         return self._scale(self._names[number], kind.dtype, kind.quantization, None)
 
 

@@ -84,7 +84,7 @@ def _integer_sum(e: Export, node: Node, operation: str, names: Sequence[str], **
         kind = e.kind(there(node, position))
         assert kind.quantization is not None
         if len(set(kind.quantization.zero_points)) > 1:
-            raise GraphError("npusim writes no sums of codes with several zero points as ONNX")
+            raise GraphError("npusim writes no weighted sums with several zero points as ONNX")
         zeros.append(e.constant(np.array(kind.quantization.zero_points[0]), kind.dtype, "zero_point"))
     name = e.op(operation, *names, *zeros, **steps)
     number = _optional(node, 2)
@@ -123,7 +123,7 @@ def transposed(e: Export, node: Node) -> None:
     if e.shape(image)[3] != e.shape(weights)[3]:
         raise GraphError("npusim writes no transposed convolutions in groups as ONNX")
     if _are_integers(e, node):
-        raise GraphError("ONNX has no transposed convolutions of codes in int32")
+        raise GraphError("ONNX has no transposed convolutions of quantized values in int32")
     ends, more = [], []
     for axis in range(2):
         covered = (rows[axis] - 1) * how.strides[axis] + (kernel[axis] - 1) * how.dilations[axis] + 1

@@ -44,7 +44,9 @@ def codes(c: NodeConversion, name: str, scale: str, zero: str, axis: int | None 
     """Return an input under the quantization that its scale and zero point inputs state."""
     tensor = c.real(name)
     found = quantization(c, scale, zero, axis)
-    c.require(c.builder.type(tensor).element.codes, f"{name} is {c.builder.type(tensor).dtype}, no codes")
+    c.require(
+        c.builder.type(tensor).element.codes, f"{name} is {c.builder.type(tensor).dtype}, not quantized"
+    )
     return c.coded(tensor, found)
 
 

@@ -45,14 +45,14 @@ def _truth(c: NodeConversion, tensor: int, what: str) -> bool:
     array = c.builder.tensors[tensor].array
     if array is None or array.size != 1:
         raise c.fault(
-            f"{what} follows from data; npusim writes loops out, so how often they turn must be constant"
+            f"{what} depends on data; npusim unrolls loops, so their number of iterations must be constant"
         )
     return bool(array.reshape(-1)[0])
 
 
 def _round(c: NodeConversion, rounds: int) -> None:
     c.require(
-        rounds < MOST_ROUNDS, f"turns more than {MOST_ROUNDS} times; npusim writes loops out up to that"
+        rounds < MOST_ROUNDS, f"has more than {MOST_ROUNDS} iterations; npusim unrolls loops up to that"
     )
 
 
@@ -80,7 +80,7 @@ def _loop(c: NodeConversion) -> Sequence[int]:
 
 
 def _stacked(c: NodeConversion, rows: Sequence[int], axis: int) -> int:
-    c.require(bool(rows), "turns no time, so that nothing says the shape of what it collects")
+    c.require(bool(rows), "has no iteration, so the shape of its collected outputs is not known")
     kinds = {(c.like(tensor), c.shape(tensor)) for tensor in rows}
     c.require(len(kinds) == 1, "collects tensors of different shapes")
     return c.step("pack", rows, axis=c.axis(axis, len(c.shape(rows[0])) + 1, "scan_output_axes"))

@@ -161,7 +161,7 @@ def _outside(c: NodeConversion, made: int, sides: Mapping[int, Axis], how: str) 
     if inside.all():
         return made
     value = c.scalar(float(c.attribute("extrapolation_value", 0.0)), made)
-    c.require(c.kind().quantization is None, "npusim has no codes outside of a region")
+    c.require(c.kind().quantization is None, "npusim has no quantized values outside of a region")
     return c.nodes("select_v2", [c.constant(inside), made, value], [c.like(made)])[0]
 
 

@@ -342,7 +342,7 @@ def _goes_on(c: NodeConversion, at: int, batch: int, steps: int) -> int | None:
     if known is not None and bool(np.all(np.asarray(known) > at)):
         return None
     c.require(
-        not _has_codes(c), "sequences must go through all steps: what is quantised together depends on them"
+        not _has_codes(c), "sequences must go through all steps: what is quantized together depends on them"
     )
     return c.reshaped(c.step("greater", [lengths, c.scalar(at, lengths)], "bool"), (batch, 1))
 

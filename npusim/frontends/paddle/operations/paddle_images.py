@@ -115,7 +115,7 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
             (count - 1) * step for count, step in zip(window.positions(image), window.stride, strict=True)
         ]
         inside = all(at < size + side[0] for at, size, side in zip(begins, image, window.said, strict=True))
-        c.require(inside, f"ceil_mode gives windows that lie outside of an image of {list(image)}")
+        c.require(inside, f"ceil_mode gives windows outside of an image of {list(image)}")
     window = fitted(c, image, window)
     if places:
         how: dict[str, Any] = {"filter": window.size, "strides": window.stride, "padding": window.padding}

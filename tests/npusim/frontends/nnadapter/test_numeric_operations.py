@@ -297,7 +297,7 @@ X = np.zeros((2, 3), np.float32)
         ("lrn", [X], [0], "size is 0, must be 1 or more"),
         ("clip", [X], [float("nan"), 1.0], "min is nan, max 1.0: must be numbers"),
         ("cast", [X], [24], "dtype is QUANT_INT8_SYMM_PER_LAYER, must be a precision without scales"),
-        ("dequantize", [X], [], "input has no scale, must be codes"),
+        ("dequantize", [X], [], "input has no scale, must be quantized"),
         ("quantize", [X], [1, 0.0, 0], "scale is [0.0], must be above 0"),
         ("quantize", [X], [2, np.ones(2, np.float32), 0], "axis is 2, must be -2..1"),
         ("quantize", [X], [1, np.ones(3, np.float32), 7], "zero_point is [7], must be one for each of 3 scales"),

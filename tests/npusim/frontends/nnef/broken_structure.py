@@ -138,7 +138,7 @@ FRAGMENTS = (
     ("T2", own(fragment("b = a;", "a: tensor<scalar>[3]")), "3:33", "expected ']'"),
     ("T3", own(fragment("b = a;", "a: tensor")), "3:25", "expected '<'"),
     ("T3", own(fragment("b = a;", "a: tensor<string>")), "3:25", "not 'string'"),
-    ("T3", own(fragment("b = a;", results="b: tensor<>")), "3:40", "'b' says not what it holds"),
+    ("T3", own(fragment("b = a;", results="b: tensor<>")), "3:40", "'b' does not say what it holds"),
     ("T4", own(fragment("b = reshape(a, shape = [1, 2.0]);")), "3:85", "items of integer, scalar"),
     ("T4", own(fragment("b = concat([a, 'x'], axis = 1);")), "3:73", "items of tensor<scalar>, string"),
     (

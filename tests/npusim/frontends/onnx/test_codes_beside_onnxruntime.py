@@ -471,12 +471,12 @@ def test_nodes_in_a_circle_are_refused(tmp_path: Path) -> None:
     [
         ("y = QuantizeLinear(x, three) axis=1", "has 3 scales for the 6 elements of axis 1"),
         ("y = QuantizeLinear(x, three) axis=7", "axis is 7, must be -2..1"),
-        ("y = QuantizeLinear(x, s) output_dtype=17", "npusim has no codes of type float8e4m3fn"),
+        ("y = QuantizeLinear(x, s) output_dtype=17", "npusim has no quantized values of type float8e4m3fn"),
         (
             "y = QuantizeLinear(x, blocks) axis=1 block_size=4",
             r"scale \[4, 3\] does not fit \[4, 6\] in blocks of 4",
         ),
-        ("y = QLinearConv(x, s, z, w, s, z, s, z)", "x is float32, no codes"),
+        ("y = QLinearConv(x, s, z, w, s, z, s, z)", "x is float32, not quantized"),
         ("y = ms.QLinearAdd(q, x, z, q, s, z, s, z)", "input A_scale decides shapes or parameters"),
     ],
 )

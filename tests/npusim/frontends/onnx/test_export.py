@@ -209,7 +209,7 @@ def test_models_of_onnx_come_back(tmp_path: Path) -> None:
 
 
 def test_other_rescales_are_said() -> None:
-    assert caveat(residual("fixed_point")).startswith("2 of 2 layers rescale codes in fixed point here")
+    assert caveat(residual("fixed_point")).startswith("2 of 2 layers requantize in fixed point here")
 
 
 def test_names_of_inputs_and_outputs_stay() -> None:
@@ -305,5 +305,5 @@ def test_the_command_says_what_changes(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["convert", "digits_cnn", "-o", str(file)])
     assert done.exit_code == 0, done.output
     assert "digits_cnn as ONNX, " in done.output
-    assert "layers rescale codes in fixed point here and in float32 in ONNX" in " ".join(done.output.split())
+    assert "layers requantize in fixed point here and in float32 in ONNX" in " ".join(done.output.split())
     onnx.checker.check_model(str(file), full_check=True)

@@ -71,13 +71,13 @@ CASES = {
     "several QuantizeLinear, of different scales": Case(
         f"{CONV}{Y.format('c')}\ny2 = QuantizeLinear(c, s2, z)",
         "conv_2d dequantize quantize quantize",
-        'node "c" (Conv): no group, because the result is quantised to different codes',
+        'node "c" (Conv): no group, because the result is quantized in different ways',
         outputs=("y", "y2"),
     ),
-    "read in reals too": Case(
+    "read as floating-point values": Case(
         f"{CONV}{Y.format('c')}\nr = Sigmoid(c)",
         "conv_2d dequantize quantize logistic",
-        'node "c" (Conv): no group, because the result is read in reals too',
+        'node "c" (Conv): no group, because the result is also read as floating-point values',
         outputs=("y", "r"),
     ),
     "an output too": Case(
@@ -94,7 +94,7 @@ CASES = {
     "a scale per channel behind": Case(
         f"{DX}\nr = Sigmoid(dx)\ny = QuantizeLinear(r, sc, zc)",
         "dequantize logistic quantize",
-        "the result is quantised by other than one constant scale to 8 or 16 bits",
+        "the result is not quantized to 8 or 16 bits by one constant scale",
     ),
     "weights through Reshape": Case(
         f"{DX}\nd = DequantizeLinear(w_flat, sc, zc) axis=0\ndw = Reshape(d, wide)\nc = Conv(dx, dw)\n{Y.format('c')}",
@@ -173,7 +173,7 @@ CASES = {
         f"{DX}\nq = QuantizeLinear(dx, s2, z16)\nd = DequantizeLinear(q, s2, z16)\n{DW}\n"
         f"c = Conv(d, dw, fb)\n{Y.format('c')}",
         "quantize dequantize conv_2d quantize",
-        'node "c" (Conv): no group, because the bias is real',
+        'node "c" (Conv): no group, because the bias is floating-point',
     ),
     "a convolution that stays real": Case(f"{DX}\n{DW}\ny = Conv(dx, dw, fb)", "conv_2d dequantize add"),
     "a product that stays real": Case(

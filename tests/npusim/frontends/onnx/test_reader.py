@@ -96,7 +96,7 @@ def test_missing_and_short_data(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(8))
     assert refusal(tmp_path, beside("w.bin")) == 'constant "w": bytes 0 to 12 are not in "w.bin", which has 8'
     assert refusal(tmp_path, beside("w.bin", length=8)) == (
-        'constant "w": 8 bytes of "w.bin" are said, its shape takes 12'
+        'constant "w": 8 bytes of "w.bin" are given, its shape takes 12'
     )
 
 

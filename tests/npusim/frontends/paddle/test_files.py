@@ -100,7 +100,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], str]] = {
         _bytes(lambda data: data.replace(b"Filter", b"Filt\xff\xfe"), ".pdmodel"),
         "no UTF-8 text",
     ),
-    "no parameters": (_alone, "has 1 parameters, and no model.pdiparams lies beside it; put it there"),
+    "no parameters": (_alone, "has 1 parameters, and no model.pdiparams is next to it; put it there"),
     "parameters alone": (_parameters, "has parameters alone; give model.pdmodel, which finds them"),
     "cut parameters": (
         _bytes(lambda data: data[:-8]),
@@ -196,7 +196,7 @@ def test_command_ends_with_2_and_one_line(tmp_path: Path) -> None:
     )
     assert (run.returncode, run.stdout) == (2, "")
     [line] = run.stderr.splitlines()
-    assert line == f"npusim: {path}: has 1 parameters, and no model.pdiparams lies beside it; put it there"
+    assert line == f"npusim: {path}: has 1 parameters, and no model.pdiparams is next to it; put it there"
 
 
 def test_what_the_message_says_helps(tmp_path: Path) -> None:
