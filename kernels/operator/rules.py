@@ -5,8 +5,10 @@ Rules are checked in order and the first broken one is reported, so a rule may r
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from npusim.kernels.operator.operands import broadcast, input_type
-from npusim.kernels.operator.operator import Call, Rule
+from npusim.kernels.operator.operator import Call, Rule, Shapes
 
 
 def operands(inputs: int, outputs: int = 1) -> Rule:
@@ -28,6 +30,16 @@ def several_inputs(call: Call) -> bool:
 def several_outputs(call: Call) -> bool:
     """takes 1 input and gives 1 output or more"""
     return len(call.inputs) == 1 and call.inputs[0] is not None and len(call.outputs) > 0
+
+
+def inferred(infer: Callable[[Call], Shapes], words: str) -> Rule:
+    """Return the rule that the outputs have the shapes that `infer` gives; `words` says which shapes these are."""
+
+    def rule(call: Call) -> bool:
+        return infer(call) == tuple(output.shape for output in call.outputs)
+
+    rule.__doc__ = words
+    return rule
 
 
 def _count(number: int, noun: str) -> str:

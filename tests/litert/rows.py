@@ -30,7 +30,8 @@ small outputs. Of 80 drawn LSTMs 79 were within 1e-6; the other one's outputs ar
 """
 
 UNDEFINED = re.compile(
-    r"breaks a rule: .*(: C leaves .*undefined|: C defines no larger shift$| is less than 2\*\*31$| fit 32 bits$|LiteRT sums up no others$)"
+    r"breaks a rule: .*(: C leaves .*undefined|: C defines no larger shift$|"
+    r" is less than 2\*\*31$| fit 32 bits$|LiteRT sums up no others$)"
 )
 """Why a model with scales that no network has may be refused: LiteRT's own kernels have no result there."""
 

@@ -72,9 +72,9 @@ def _infer(call: Call) -> Shapes:
     return ((*batch, factors.rows, factors.columns),)
 
 
-def _output_shape(call: Call) -> bool:
-    """the output has the batches of both, the rows of the first and the columns of the second"""
-    return call.outputs[0].shape == _infer(call)[0]
+_output_shape = rules.inferred(
+    _infer, "the output has the batches of both, the rows of the first and the columns of the second"
+)
 
 
 _MOST_ROWS, _MOST = 65535, (1 << 20) - 1

@@ -70,9 +70,9 @@ def _infer(call: Call[Parameters]) -> Shapes:
     return ((batch, rows, columns, channels),)
 
 
-def _output_shape(call: Call) -> bool:
-    """the output has the shape that size, or kernel, strides and padding give, a channel per filter"""
-    return _infer(call) == (call.outputs[0].shape,)
+_output_shape = rules.inferred(
+    _infer, "the output has the shape that size, or kernel, strides and padding give, a channel per filter"
+)
 
 
 def _multipliers(call: Call) -> Any:

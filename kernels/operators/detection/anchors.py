@@ -136,9 +136,10 @@ def _parameters(call: Call[PriorBoxParameters]) -> bool:
     )
 
 
-def _prior_box_outputs(call: Call) -> bool:
-    """outputs are [height, width, boxes around a pixel, 4], height and width those of the feature map"""
-    return _prior_box_infer(call) == tuple(output.shape for output in call.outputs)
+_prior_box_outputs = rules.inferred(
+    _prior_box_infer,
+    "outputs are [height, width, boxes around a pixel, 4], height and width those of the feature map",
+)
 
 
 PRIOR_BOX = Operator(
@@ -254,9 +255,9 @@ def _shapes(call: Call[YoloBoxParameters]) -> bool:
     return predictions[3] == len(how.anchors) * each and len(how.anchors) > 0
 
 
-def _yolo_box_outputs(call: Call) -> bool:
-    """outputs are [n, anchors * h * w, 4] and [n, anchors * h * w, classes]"""
-    return _yolo_box_infer(call) == tuple(output.shape for output in call.outputs)
+_yolo_box_outputs = rules.inferred(
+    _yolo_box_infer, "outputs are [n, anchors * h * w, 4] and [n, anchors * h * w, classes]"
+)
 
 
 YOLO_BOX = Operator(

@@ -17,7 +17,7 @@ import numpy as np
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import OperandFault
 from npusim.isa.base.tensor import Array
-from npusim.kernels.operator import parameters
+from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Step
@@ -213,9 +213,7 @@ def _shapes(call: Call) -> bool:
     return len(scores) == 3 and boxes == (scores[0], scores[2], COORDINATES)
 
 
-def _outputs(call: Call) -> bool:
-    """outputs have a row for each box that can be kept"""
-    return _infer(call) == tuple(output.shape for output in call.outputs)
+_outputs = rules.inferred(_infer, "outputs have a row for each box that can be kept")
 
 
 MULTICLASS_NMS = Operator(

@@ -218,9 +218,10 @@ def _numbers(call: Call[DetectionPostProcessParameters]) -> bool:
     return 0 not in call.parameters.scales and 0 < call.parameters.nms_iou_threshold <= 1
 
 
-def _output_shapes(call: Call[DetectionPostProcessParameters]) -> bool:
-    """outputs are [1, n, 4], [1, n], [1, n], [1] with n = max_detections * max_classes_per_detection"""
-    return _tflite_infer(call) == tuple(output.shape for output in call.outputs)
+_output_shapes = rules.inferred(
+    _tflite_infer,
+    "outputs are [1, n, 4], [1, n], [1, n], [1] with n = max_detections * max_classes_per_detection",
+)
 
 
 DETECTION_POST_PROCESS = Operator(

@@ -106,9 +106,9 @@ def _gather_infer(call: Call[GatherParameters]) -> Shapes:
     return ((*values[:axis], *indices[batch_dims:], *values[axis + 1 :]),)
 
 
-def _gather_gathered_shape(call: Call[GatherParameters]) -> bool:
-    """the output has the shape of the values with that of the indices in the place of the axis"""
-    return _gather_infer(call) == (call.outputs[0].shape,)
+_gather_gathered_shape = rules.inferred(
+    _gather_infer, "the output has the shape of the values with that of the indices in the place of the axis"
+)
 
 
 def _gather_gathering(call: Call[GatherParameters]) -> Gathering:
@@ -166,9 +166,10 @@ def _gather_nd_infer(call: Call) -> Shapes:
     return ((*indices[:-1], *values[indices[-1] :]),)
 
 
-def _gather_nd_gathered_shape(call: Call) -> bool:
-    """the output has the axes of the indices but the last, then those of the values that no index counts along"""
-    return _gather_nd_infer(call) == (call.outputs[0].shape,)
+_gather_nd_gathered_shape = rules.inferred(
+    _gather_nd_infer,
+    "the output has the axes of the indices but the last, then those of the values that no index counts along",
+)
 
 
 def _gather_nd_gathering(call: Call) -> Gathering:
@@ -296,9 +297,7 @@ def _embedding_infer(call: Call) -> Shapes:
     return ((*input_type(call).shape, *input_type(call, 1).shape[1:]),)
 
 
-def _shape(call: Call) -> bool:
-    """the output has a row of the table for each index"""
-    return _embedding_infer(call) == (call.outputs[0].shape,)
+_shape = rules.inferred(_embedding_infer, "the output has a row of the table for each index")
 
 
 def _embedding_gathering(call: Call) -> Gathering:
@@ -363,9 +362,9 @@ def _hashtable_infer(call: Call) -> Shapes:
     return (*wanted, *input_type(call, 2).shape[1:]), wanted
 
 
-def _shapes(call: Call) -> bool:
-    """for each lookup one output has a row of the values, the other one number"""
-    return _hashtable_infer(call) == tuple(output.shape for output in call.outputs)
+_shapes = rules.inferred(
+    _hashtable_infer, "for each lookup one output has a row of the values, the other one number"
+)
 
 
 def _hashtable_workload(call: Call) -> Workload:

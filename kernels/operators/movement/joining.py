@@ -191,9 +191,9 @@ def _split_infer(call: Call[SplitParameters]) -> Shapes:
     return tuple((*shape[:axis], size, *shape[axis + 1 :]) for size in call.parameters.sizes)
 
 
-def _split_shapes(call: Call[SplitParameters]) -> bool:
-    """the outputs have the input's shape but for their sizes along the axis"""
-    return _split_infer(call) == tuple(output.shape for output in call.outputs)
+_split_shapes = rules.inferred(
+    _split_infer, "the outputs have the input's shape but for their sizes along the axis"
+)
 
 
 SPLIT = Operator(
@@ -234,9 +234,9 @@ def _pack_infer(call: Call[PackParameters]) -> Shapes:
     return ((*shape[:axis], len(call.inputs), *shape[axis:]),)
 
 
-def _packed_shape(call: Call[PackParameters]) -> bool:
-    """the output has the shape of the inputs with their number at the axis"""
-    return _pack_infer(call) == (call.outputs[0].shape,)
+_packed_shape = rules.inferred(
+    _pack_infer, "the output has the shape of the inputs with their number at the axis"
+)
 
 
 PACK = Operator(
@@ -278,9 +278,7 @@ def _unpack_infer(call: Call[UnpackParameters]) -> Shapes:
     return ((*shape[:axis], *shape[axis + 1 :]),) * shape[axis]
 
 
-def _unpack_shapes(call: Call[UnpackParameters]) -> bool:
-    """the outputs have the input's shape without the axis"""
-    return _unpack_infer(call) == tuple(output.shape for output in call.outputs)
+_unpack_shapes = rules.inferred(_unpack_infer, "the outputs have the input's shape without the axis")
 
 
 UNPACK = Operator(

@@ -52,9 +52,7 @@ def infer(call: Call[Padded]) -> Shapes:
     return (tuple(size + before + after for size, (before, after) in sizes),)
 
 
-def padded_shape(call: Call) -> bool:
-    """the output is the input's shape plus its paddings"""
-    return infer(call) == (call.outputs[0].shape,)
+padded_shape = rules.inferred(infer, "the output is the input's shape plus its paddings")
 
 
 def _storable_value(call: Call) -> bool:

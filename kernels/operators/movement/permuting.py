@@ -43,9 +43,7 @@ def _transpose_infer(call: Call[TransposeParameters]) -> Shapes:
     return (tuple(input_type(call).shape[axis] for axis in call.parameters.perm),)
 
 
-def _permuted_shape(call: Call[TransposeParameters]) -> bool:
-    """the output has the input's sizes in the order of perm"""
-    return _transpose_infer(call) == (call.outputs[0].shape,)
+_permuted_shape = rules.inferred(_transpose_infer, "the output has the input's sizes in the order of perm")
 
 
 TRANSPOSE = Operator(
@@ -138,9 +136,10 @@ def _depth_to_space_infer(call: Call[DepthToSpaceParameters]) -> Shapes:
     return ((batch, height * block, width * block, depth // block**2),)
 
 
-def _depth_to_space_shape(call: Call) -> bool:
-    """the output is block_size times as high and wide, and its depth is divided by block_size squared"""
-    return _depth_to_space_infer(call) == (call.outputs[0].shape,)
+_depth_to_space_shape = rules.inferred(
+    _depth_to_space_infer,
+    "the output is block_size times as high and wide, and its depth is divided by block_size squared",
+)
 
 
 def _depth_to_space_lower(call: Call, hardware: Hardware) -> Parts:
@@ -182,9 +181,10 @@ def _space_to_depth_infer(call: Call[DepthToSpaceParameters]) -> Shapes:
     return ((batch, height // block, width // block, depth * block**2),)
 
 
-def _space_to_depth_shape(call: Call) -> bool:
-    """height and width of the output are divided by block_size, its depth is multiplied by block_size squared"""
-    return _space_to_depth_infer(call) == (call.outputs[0].shape,)
+_space_to_depth_shape = rules.inferred(
+    _space_to_depth_infer,
+    "height and width of the output are divided by block_size, its depth is multiplied by block_size squared",
+)
 
 
 def _space_to_depth_lower(call: Call, hardware: Hardware) -> Parts:
@@ -247,9 +247,10 @@ def _batch_to_space_infer(call: Call[BatchToSpaceNdParameters]) -> Shapes:
     return ((shape[0] // prod(given.block_shape), *sizes, *shape[len(sizes) + 1 :]),)
 
 
-def _batch_to_space_shape(call: Call) -> bool:
-    """the output has batches / block elements as batches, and along each axis size * block size less the crops"""
-    return _batch_to_space_infer(call) == (call.outputs[0].shape,)
+_batch_to_space_shape = rules.inferred(
+    _batch_to_space_infer,
+    "the output has batches / block elements as batches, and along each axis size * block size less the crops",
+)
 
 
 def _batch_to_space_lower(call: Call[BatchToSpaceNdParameters], hardware: Hardware) -> Parts:
@@ -320,9 +321,10 @@ def _space_to_batch_infer(call: Call[SpaceToBatchNdParameters]) -> Shapes:
     return ((shape[0] * int(np.prod(block, dtype=np.int64)), *steps, *shape[len(block) + 1 :]),)
 
 
-def _space_to_batch_shape(call: Call) -> bool:
-    """the output has batches * block elements as batches, and along each axis padded size / block size"""
-    return _space_to_batch_infer(call) == (call.outputs[0].shape,)
+_space_to_batch_shape = rules.inferred(
+    _space_to_batch_infer,
+    "the output has batches * block elements as batches, and along each axis padded size / block size",
+)
 
 
 def _space_to_batch_lower(call: Call[SpaceToBatchNdParameters], hardware: Hardware) -> Parts:

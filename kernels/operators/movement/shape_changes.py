@@ -65,9 +65,7 @@ def _reshape_infer(call: Call[ReshapeParameters]) -> Shapes:
     return (tuple(rest if size == REST else size for size in shape),)
 
 
-def _said_shape(call: Call[ReshapeParameters]) -> bool:
-    """the output has the shape that the parameters give"""
-    return _reshape_infer(call) == (call.outputs[0].shape,)
+_said_shape = rules.inferred(_reshape_infer, "the output has the shape that the parameters give")
 
 
 RESHAPE = Operator(
@@ -102,9 +100,7 @@ def _squeeze_infer(call: Call[SqueezeParameters]) -> Shapes:
     return (tuple(size for axis, size in enumerate(shape) if axis not in gone),)
 
 
-def _kept_axes(call: Call[SqueezeParameters]) -> bool:
-    """the output has the input's shape without the axes"""
-    return _squeeze_infer(call) == (call.outputs[0].shape,)
+_kept_axes = rules.inferred(_squeeze_infer, "the output has the input's shape without the axes")
 
 
 SQUEEZE = Operator(
@@ -145,9 +141,7 @@ def infer(call: Call[BroadcastToParameters]) -> Shapes:
     return (call.parameters.shape,)
 
 
-def said_shape(call: Call[BroadcastToParameters]) -> bool:
-    """the output has the shape that the parameters give"""
-    return infer(call) == (call.outputs[0].shape,)
+said_shape = rules.inferred(infer, "the output has the shape that the parameters give")
 
 
 BROADCAST_TO = Operator(
@@ -209,9 +203,9 @@ def _tile_infer(call: Call[TileParameters]) -> Shapes:
     )
 
 
-def _tiled_shape(call: Call) -> bool:
-    """the output's size along each axis is the input's size times its multiple"""
-    return _tile_infer(call) == (call.outputs[0].shape,)
+_tiled_shape = rules.inferred(
+    _tile_infer, "the output's size along each axis is the input's size times its multiple"
+)
 
 
 TILE = Operator(

@@ -74,9 +74,7 @@ def _strided_slice_infer(call: Call[StridedSliceParameters]) -> Shapes:
     return (call.parameters.size if shape is None else shape,)
 
 
-def _said_shape(call: Call[StridedSliceParameters]) -> bool:
-    """the output has the shape that the parameters give"""
-    return _strided_slice_infer(call) == (call.outputs[0].shape,)
+_said_shape = rules.inferred(_strided_slice_infer, "the output has the shape that the parameters give")
 
 
 STRIDED_SLICE = Operator(

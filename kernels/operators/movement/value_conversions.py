@@ -313,13 +313,13 @@ def _some(call: Call) -> bool:
     return input_type(call).elements > 0
 
 
-def _dynamic_shapes(call: Call) -> bool:
-    """the quantized output has the shape of the input, scale and zero point are scalars"""
-    return tuple(output.shape for output in call.outputs) == _dynamic_infer(call)
-
-
-def _dynamic_infer(call: Call) -> tuple[tuple[int, ...], ...]:
+def _dynamic_infer(call: Call) -> Shapes:
     return (input_type(call).shape, (), ())
+
+
+_dynamic_shapes = rules.inferred(
+    _dynamic_infer, "the quantized output has the shape of the input, scale and zero point are scalars"
+)
 
 
 def _workload(call: Call) -> Workload:

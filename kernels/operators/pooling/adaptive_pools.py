@@ -147,9 +147,7 @@ def adaptive_infer(call: Call[Adaptive]) -> Shapes:
     return ((images, *call.parameters.size, channels),)
 
 
-def _output_shape(call: Call) -> bool:
-    """the output has the height and width that size says"""
-    return adaptive_infer(call) == (call.outputs[0].shape,)
+_output_shape = rules.inferred(adaptive_infer, "the output has the height and width that size says")
 
 
 ADAPTIVE_RULES: tuple[Rule, ...] = (

@@ -76,9 +76,7 @@ def infer(call: Call[Pooling]) -> Shapes:
     return ((images, *window_shape(call, call.parameters.filter), channels),)
 
 
-def _output_shape(call: Call) -> bool:
-    """the output has the shape that filter, strides and padding give"""
-    return infer(call) == (call.outputs[0].shape,)
+_output_shape = rules.inferred(infer, "the output has the shape that filter, strides and padding give")
 
 
 def _padding_below_filter(call: Call[Pooling]) -> bool:

@@ -110,9 +110,7 @@ def _position_infer(call: Call[PositionParameters]) -> Shapes:
     return (shape[:axis] + shape[axis + 1 :],)
 
 
-def _positions(call: Call) -> bool:
-    """the output has the input's shape without the axis"""
-    return _position_infer(call) == (call.outputs[0].shape,)
+_positions = rules.inferred(_position_infer, "the output has the input's shape without the axis")
 
 
 def position_operator(name: str, find: Find) -> Operator:
@@ -207,9 +205,7 @@ def _enough(call: Call[TopkV2Parameters]) -> bool:
     return call.parameters.k <= input_type(call).shape[axis_of(call)]
 
 
-def _shapes(call: Call) -> bool:
-    """both outputs have the input's shape, with k elements along the axis"""
-    return _topk_infer(call) == tuple(output.shape for output in call.outputs)
+_shapes = rules.inferred(_topk_infer, "both outputs have the input's shape, with k elements along the axis")
 
 
 def _same_codes(call: Call) -> bool:

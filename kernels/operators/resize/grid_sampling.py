@@ -201,9 +201,9 @@ def _pairs(call: Call[InterpolateParameters]) -> bool:
     )
 
 
-def _shape(call: Call) -> bool:
-    """the output has as many elements along each axis as it has places"""
-    return _interpolate_infer(call) == (call.outputs[0].shape,)
+_shape = rules.inferred(
+    _interpolate_infer, "the output has as many elements along each axis as it has places"
+)
 
 
 def _interpolate_workload(call: Call[InterpolateParameters]) -> Workload:
