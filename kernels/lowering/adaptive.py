@@ -12,7 +12,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import format_of
 from npusim.isa.instructions.windows import FUNCTIONS as POOLS
 from npusim.isa.instructions.windows import Pool
-from npusim.kernels.lowering.vector import signed
+from npusim.kernels.lowering.vector_work import signed
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,

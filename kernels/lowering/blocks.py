@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from npusim.isa.base.tensor import SIZE_ONLY, Array
-from npusim.kernels.lowering.stage import OutputStage
+from npusim.kernels.lowering.requantization_stage import OutputStage
 from npusim.kernels.lowering.work import CONSTANTS, Constants, Move
 from npusim.kernels.operator.operands import weight_zero
 from npusim.kernels.operator.operator import Call

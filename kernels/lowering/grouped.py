@@ -18,7 +18,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.blocks import blocks
-from npusim.kernels.lowering.mac import (
+from npusim.kernels.lowering.mac_work import (
     Window,
     alike,
     channel_step,
@@ -29,7 +29,7 @@ from npusim.kernels.lowering.mac import (
     output_major,
     window_of,
 )
-from npusim.kernels.lowering.stage import common_fields, few_bits
+from npusim.kernels.lowering.requantization_stage import common_fields, few_bits
 from npusim.kernels.lowering.work import Parts, Tile, TileAddresses, Work
 from npusim.kernels.operator.operands import input_type, weight_zero
 from npusim.kernels.operator.operator import Call

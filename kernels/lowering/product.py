@@ -15,8 +15,8 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.blocks import bias_only
-from npusim.kernels.lowering.mac import ONE_COLUMN, channel_step, fastest_layout, in_bytes, product
-from npusim.kernels.lowering.stage import OutputStage, common_fields, output_stage
+from npusim.kernels.lowering.mac_work import ONE_COLUMN, channel_step, fastest_layout, in_bytes, product
+from npusim.kernels.lowering.requantization_stage import OutputStage, common_fields, output_stage
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work, one_row, same_rows
 from npusim.kernels.operator.operands import input_type
 from npusim.kernels.operator.operator import Call

@@ -21,7 +21,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.blocks import Blocks, Box, blocks
-from npusim.kernels.lowering.mac import (
+from npusim.kernels.lowering.mac_work import (
     alike,
     channel_step,
     convolution_stage,
@@ -29,7 +29,7 @@ from npusim.kernels.lowering.mac import (
     in_bytes,
     map_bytes,
 )
-from npusim.kernels.lowering.stage import common_fields
+from npusim.kernels.lowering.requantization_stage import common_fields
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work
 from npusim.kernels.operator.operands import input_type, weight_zero
 from npusim.kernels.operator.operator import Call

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npusim.isa.hardware.file import hardware
-from npusim.kernels.lowering.resize import Line, line_before, line_through
+from npusim.kernels.lowering.resize_work import Line, line_before, line_through
 from npusim.kernels.table import operator
 
 from .calls import call_with, codes, given

@@ -13,7 +13,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.interpreter import interpret
 from npusim.kernels import table
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.lowering.elementwise import lower_selection
+from npusim.kernels.lowering.elementwise_work import lower_selection
 from npusim.kernels.lowering.work import Parts, Rows, Tile, TileAddresses, Work
 from npusim.kernels.operator.operands import elementwise
 from npusim.kernels.operator.operator import Call, Lowering, Operator

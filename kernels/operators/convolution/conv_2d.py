@@ -15,8 +15,8 @@ from npusim.isa.arithmetic.convolution import convolve, convolve_float
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.blocks import computed
-from npusim.kernels.lowering.mac import lower_convolution, lower_groups_of_one
-from npusim.kernels.lowering.real import on_float_columns
+from npusim.kernels.lowering.float_lanes import on_float_columns
+from npusim.kernels.lowering.mac_work import lower_convolution, lower_groups_of_one
 from npusim.kernels.lowering.work import deferred
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values

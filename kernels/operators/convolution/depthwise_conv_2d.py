@@ -9,8 +9,8 @@ from __future__ import annotations
 from npusim.isa.arithmetic.convolution import depthwise_convolve, depthwise_convolve_float
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.mac import lower_depthwise
-from npusim.kernels.lowering.real import on_float_columns
+from npusim.kernels.lowering.float_lanes import on_float_columns
+from npusim.kernels.lowering.mac_work import lower_depthwise
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Size

@@ -33,7 +33,7 @@ from npusim.isa.arithmetic.integer import IntArray
 from npusim.isa.base.elements import element
 from npusim.isa.base.tensor import SIZE_ONLY, Array, TensorType
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.stage import float32_rescale
+from npusim.kernels.lowering.requantization_stage import float32_rescale
 from npusim.kernels.operator.element_types import by_element
 from npusim.kernels.operator.operands import input_type, input_value, quantization
 from npusim.kernels.operator.operator import ROOM, Call, Lowering, Rule, Values, need

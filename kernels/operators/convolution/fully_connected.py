@@ -14,8 +14,8 @@ from npusim.isa.arithmetic.convolution import convolve
 from npusim.isa.arithmetic.integer import Int32Array
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.mac import lower_matrix_product
-from npusim.kernels.lowering.real import on_float_columns
+from npusim.kernels.lowering.float_lanes import on_float_columns
+from npusim.kernels.lowering.mac_work import lower_matrix_product
 from npusim.kernels.lowering.work import deferred
 from npusim.kernels.operator import dynamic_range, rules
 from npusim.kernels.operator.expansion import Expansion

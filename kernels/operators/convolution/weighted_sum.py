@@ -15,7 +15,7 @@ from npusim.isa.arithmetic.integer import Int32Array, Int64Array, Rounding, requ
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.stage import accumulator_bits
+from npusim.kernels.lowering.requantization_stage import accumulator_bits
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Rule, Values, need

@@ -13,7 +13,7 @@ from npusim.isa.base.elements import names
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import lower_copy
-from npusim.kernels.lowering.vector import lower_table
+from npusim.kernels.lowering.vector_work import lower_table
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.operands import elementwise, input_type, input_value, like_input

@@ -9,14 +9,14 @@ import numpy as np
 
 from npusim.isa.base.elements import names
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.elementwise import (
+from npusim.kernels.lowering.elementwise_work import (
     broadcast_on_npu,
     int16_lowering,
     lower_choice,
     lower_selection,
 )
-from npusim.kernels.lowering.float_codes import literal_binary_lowering, literal_table_lowering
-from npusim.kernels.lowering.real import real_binary_lowering
+from npusim.kernels.lowering.float_lanes import real_binary_lowering
+from npusim.kernels.lowering.quantized_in_float32 import literal_binary_lowering, literal_table_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.broadcast import NUMBERS
 from npusim.kernels.operator.element_types import alike

@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import clamp, divide_codes, multiply_by_quantized_multiplier
 from npusim.isa.arithmetic.real import BINARY_BY_NAME
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.elementwise import (
+from npusim.kernels.lowering.elementwise_work import (
     broadcast_on_npu,
     int16_lowering,
     lower_mul,
@@ -19,13 +19,13 @@ from npusim.kernels.lowering.elementwise import (
     lower_quotient,
     lower_sum,
 )
-from npusim.kernels.lowering.float_codes import (
+from npusim.kernels.lowering.float_lanes import real_binary_lowering
+from npusim.kernels.lowering.quantized_in_float32 import (
     FUSED_PRODUCT,
     FUSED_SUM,
     literal_binary_lowering,
     literal_table_lowering,
 )
-from npusim.kernels.lowering.real import real_binary_lowering
 from npusim.kernels.operator import broadcast, operands, rules
 from npusim.kernels.operator.broadcast import Combine, of_numbers
 from npusim.kernels.operator.element_types import alike

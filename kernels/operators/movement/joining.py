@@ -12,7 +12,7 @@ from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.move import join, lower_pack, lower_split, lower_unpack, pack_alias, unpack_alias
-from npusim.kernels.lowering.vector import dense_row_bytes, table_work
+from npusim.kernels.lowering.vector_work import dense_row_bytes, table_work
 from npusim.kernels.lowering.work import Move, Parts, Pick, Rows, Work
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE

@@ -13,10 +13,10 @@ from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.elementwise import MOST_PARTS
-from npusim.kernels.lowering.float_codes import table_lowering
-from npusim.kernels.lowering.real import lower_real_convert, on_real_lanes, real_inputs
-from npusim.kernels.lowering.vector import int16_passes, lower_quantize, lower_table, lower_tables
+from npusim.kernels.lowering.elementwise_work import MOST_PARTS
+from npusim.kernels.lowering.float_lanes import lower_real_convert, on_real_lanes, real_inputs
+from npusim.kernels.lowering.quantized_in_float32 import table_lowering
+from npusim.kernels.lowering.vector_work import int16_passes, lower_quantize, lower_table, lower_tables
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import dynamic_range, parameters, rules
 from npusim.kernels.operator.axes import Reduction

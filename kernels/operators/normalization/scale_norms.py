@@ -13,8 +13,8 @@ from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.rows import UnitLength
-from npusim.kernels.lowering.rows import row_work, rows_at_once
-from npusim.kernels.lowering.vector import signed
+from npusim.kernels.lowering.row_work import row_work, rows_at_once
+from npusim.kernels.lowering.vector_work import signed
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.axes import Along, an_axis, ascending_axes, axis_of

@@ -14,7 +14,7 @@ from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.adaptive import Runs, lower_adaptive_pool, lower_real_adaptive_pool, runs
-from npusim.kernels.lowering.real import on_real_lanes
+from npusim.kernels.lowering.float_lanes import on_real_lanes
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import image_ranks, maps_on_npu

@@ -13,14 +13,14 @@ from npusim.isa.arithmetic.integer import IntArray, clamp, rounding_divide
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.float_codes import (
+from npusim.kernels.lowering.float_lanes import lower_real_pool, on_real_lanes
+from npusim.kernels.lowering.quantized_in_float32 import (
     float32_rescale,
     lower_float_average,
     lower_largest_code,
     on_codes,
 )
-from npusim.kernels.lowering.real import lower_real_pool, on_real_lanes
-from npusim.kernels.lowering.vector import int16_passes, lower_average_pool, lower_max_pool
+from npusim.kernels.lowering.vector_work import int16_passes, lower_average_pool, lower_max_pool
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike, reals_of_codes

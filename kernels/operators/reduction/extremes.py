@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.lowering.reduction import position_lowering, real_reduction_lowering, selection_lowering
+from npusim.kernels.lowering.reduction_work import (
+    position_lowering,
+    real_reduction_lowering,
+    selection_lowering,
+)
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
     REDUCTION_RULES,

@@ -14,8 +14,8 @@ from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.rows import FUNCTIONS, Softmax
-from npusim.kernels.lowering.real import real_softmax_lowering
-from npusim.kernels.lowering.rows import row_work, rows_at_once
+from npusim.kernels.lowering.float_lanes import real_softmax_lowering
+from npusim.kernels.lowering.row_work import row_work, rows_at_once
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import an_axis, axis_of

@@ -14,10 +14,10 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.lanes import format_of
 from npusim.isa.instructions.rows import METHODS, Softmax
-from npusim.kernels.lowering.float_codes import AS_FLOAT32, float32_rescale, on_codes, scaling
-from npusim.kernels.lowering.real import real_softmax_lowering
-from npusim.kernels.lowering.rows import row_work, row_work_by_table, rows_at_once
-from npusim.kernels.lowering.vector import int16_passes, signed
+from npusim.kernels.lowering.float_lanes import real_softmax_lowering
+from npusim.kernels.lowering.quantized_in_float32 import AS_FLOAT32, float32_rescale, on_codes, scaling
+from npusim.kernels.lowering.row_work import row_work, row_work_by_table, rows_at_once
+from npusim.kernels.lowering.vector_work import int16_passes, signed
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of

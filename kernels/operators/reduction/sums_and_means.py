@@ -9,8 +9,8 @@ import numpy as np
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier, requantise
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.reduction import float_sum_lowering, real_reduction_lowering, sum_lowering
-from npusim.kernels.lowering.vector import adjacent_axes, int16_passes, lower_mean
+from npusim.kernels.lowering.reduction_work import float_sum_lowering, real_reduction_lowering, sum_lowering
+from npusim.kernels.lowering.vector_work import adjacent_axes, int16_passes, lower_mean
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
     MOST_CODES,

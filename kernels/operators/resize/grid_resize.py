@@ -13,8 +13,8 @@ from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.resize import POSITION_BITS, positions
-from npusim.kernels.lowering.reduction import codes_or_truths
-from npusim.kernels.lowering.resize import Line, line_before, line_through, resize_work
+from npusim.kernels.lowering.reduction_work import codes_or_truths
+from npusim.kernels.lowering.resize_work import Line, line_before, line_through, resize_work
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE, alike

@@ -10,7 +10,7 @@ from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.lowering.cell import (
+from npusim.kernels.lowering.cell_work import (
     StageParameters,
     block_of,
     lower_gate_sums,

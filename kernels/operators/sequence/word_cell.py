@@ -16,7 +16,7 @@ from npusim.isa.base.elements import Workload
 from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array
 from npusim.isa.instructions.cell import MOST_STATE_INTEGER_BITS
-from npusim.kernels.lowering.cell import lower_lstm_step
+from npusim.kernels.lowering.cell_work import lower_lstm_step
 from npusim.kernels.operator import parameters
 from npusim.kernels.operator.fixed_point import FixedPoint, Int64Array, divide_by_power
 from npusim.kernels.operator.operands import code_range, elementwise, input_type, input_value

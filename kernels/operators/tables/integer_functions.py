@@ -25,7 +25,7 @@ from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.vector import INT16_TABLES
-from npusim.kernels.lowering.vector import int16_passes, lower_int16_table, lower_rescale, lower_table
+from npusim.kernels.lowering.vector_work import int16_passes, lower_int16_table, lower_rescale, lower_table
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike

@@ -18,9 +18,9 @@ from npusim.isa.arithmetic.real import UNARY_BY_NAME
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.vector import INT16_TABLES
-from npusim.kernels.lowering.float_codes import literal_table_lowering
-from npusim.kernels.lowering.real import lower_real_unary, on_real_lanes
-from npusim.kernels.lowering.vector import int16_passes, lower_int16_table, lower_table
+from npusim.kernels.lowering.float_lanes import lower_real_unary, on_real_lanes
+from npusim.kernels.lowering.quantized_in_float32 import literal_table_lowering
+from npusim.kernels.lowering.vector_work import int16_passes, lower_int16_table, lower_table
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike

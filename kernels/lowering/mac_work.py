@@ -16,7 +16,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve, Depthwise
 from npusim.kernels.lowering.blocks import Box, blocks, computed
-from npusim.kernels.lowering.stage import OutputStage, common_fields, output_stage
+from npusim.kernels.lowering.requantization_stage import OutputStage, common_fields, output_stage
 from npusim.kernels.lowering.work import Constants, Parts, Rows, Tile, TileAddresses, Work, same_rows
 from npusim.kernels.operator.operands import input_type, weight_zero
 from npusim.kernels.operator.operator import Call

@@ -26,7 +26,7 @@ from npusim.isa.instructions.real_mac import (
     float_columns,
     float_mode,
 )
-from npusim.kernels.lowering.mac import ONE_COLUMN, Window, product, window_of
+from npusim.kernels.lowering.mac_work import ONE_COLUMN, Window, product, window_of
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,

@@ -13,7 +13,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.elementwise import NAMES, SCALES, Binary
 from npusim.isa.instructions.grid import CHOICES, Select
 from npusim.isa.instructions.instruction import Instruction
-from npusim.kernels.lowering.vector import dense_row_bytes, int16_passes, result_fields, signed
+from npusim.kernels.lowering.vector_work import dense_row_bytes, int16_passes, result_fields, signed
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.resize import POSITION_BITS, Resize, behind, positions
-from npusim.kernels.lowering.vector import signed
+from npusim.kernels.lowering.vector_work import signed
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,

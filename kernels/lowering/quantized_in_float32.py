@@ -15,8 +15,8 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import FORMAT_NAMES, bits_of
 from npusim.isa.instructions.windows import FUNCTIONS as POOLS
 from npusim.isa.instructions.windows import Pool
-from npusim.kernels.lowering.elementwise import Grid, broadcast_on_npu, strides, works
-from npusim.kernels.lowering.vector import lower_table, pool_parts, signed
+from npusim.kernels.lowering.elementwise_work import Grid, broadcast_on_npu, strides, works
+from npusim.kernels.lowering.vector_work import lower_table, pool_parts, signed
 from npusim.kernels.lowering.work import Parts, Tile, TileAddresses
 from npusim.kernels.operator.fused import bounds, one_scale, product_factor, sum_factors
 from npusim.kernels.operator.operands import input_type, quantization

@@ -13,8 +13,15 @@ from npusim.isa.instructions.cell import ADDEND_BYTES, WORD_BYTES, LstmCell
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import Convolve
 from npusim.kernels.lowering.blocks import blocks
-from npusim.kernels.lowering.mac import ONE_COLUMN, alike, channel_step, fastest_layout, output_major, product
-from npusim.kernels.lowering.stage import OutputStage, few_bits
+from npusim.kernels.lowering.mac_work import (
+    ONE_COLUMN,
+    alike,
+    channel_step,
+    fastest_layout,
+    output_major,
+    product,
+)
+from npusim.kernels.lowering.requantization_stage import OutputStage, few_bits
 from npusim.kernels.lowering.work import (
     Constants,
     Parts,

@@ -11,9 +11,9 @@ from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import FUNCTIONS, LARGEST_EXACT, Reduce
-from npusim.kernels.lowering.float_codes import AS_FLOAT32, float32_rescale, on_codes, scaling
-from npusim.kernels.lowering.real import lower_real_reduction, on_real_lanes
-from npusim.kernels.lowering.vector import rescaled, signed
+from npusim.kernels.lowering.float_lanes import lower_real_reduction, on_real_lanes
+from npusim.kernels.lowering.quantized_in_float32 import AS_FLOAT32, float32_rescale, on_codes, scaling
+from npusim.kernels.lowering.vector_work import rescaled, signed
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,

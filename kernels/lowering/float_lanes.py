@@ -20,8 +20,8 @@ from npusim.isa.instructions.rows import Softmax
 from npusim.isa.instructions.vector import TYPES, Convert, Unary
 from npusim.isa.instructions.windows import FUNCTIONS as POOLS
 from npusim.isa.instructions.windows import Pool
-from npusim.kernels.lowering.elementwise import Grid, elements_on_npu, strides, works_of_elements
-from npusim.kernels.lowering.vector import dense_row_bytes
+from npusim.kernels.lowering.elementwise_work import Grid, elements_on_npu, strides, works_of_elements
+from npusim.kernels.lowering.vector_work import dense_row_bytes
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,
