@@ -76,7 +76,7 @@ def lower_adaptive_pool(call: Call, maximum: bool, rows: Runs, columns: Runs) ->
     return _parts(call, rows, columns, lambda windows: Pool(**fields, **windows))
 
 
-def lower_real_adaptive_pool(call: Call, name: str, rows: Runs, columns: Runs) -> Parts:
+def lower_float_adaptive_pool(call: Call, name: str, rows: Runs, columns: Runs) -> Parts:
     """Lower an adaptive pool of float values ("average" or "maximum")."""
     fields: dict[str, Any] = {
         "format": format_of(input_type(call).dtype),

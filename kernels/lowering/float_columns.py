@@ -44,14 +44,14 @@ Geometry = Callable[[Tile], dict[str, Any]]
 """Gives the fields of a tile that say what is computed, without addresses, counted in elements."""
 
 
-def lower_real_convolution(call: Call, hardware: Hardware) -> Parts:
+def lower_float_convolution(call: Call, hardware: Hardware) -> Parts:
     """Lower a convolution with weights [O, kh, kw, I]: tiles of rows and of output channels."""
     window = window_of(call)
     inner = window.kernel[0] * window.kernel[1] * window.ifm_depth
     return (_convolve(call, hardware, _Maps.of(window, call), inner, window.problem, window.fields),)
 
 
-def lower_real_groups(call: Call, hardware: Hardware) -> Parts:
+def lower_float_groups(call: Call, hardware: Hardware) -> Parts:
     """Lower a grouped convolution: a tile gets an instruction per group, on its channels of the whole maps."""
     window, size = window_of(call), input_type(call).numpy_dtype.itemsize
     depth = input_type(call, 1).shape[3]
@@ -86,7 +86,7 @@ def lower_real_groups(call: Call, hardware: Hardware) -> Parts:
     return (replace(work, emit=emit),)
 
 
-def lower_real_product(call: Call, hardware: Hardware) -> Parts:
+def lower_float_product(call: Call, hardware: Hardware) -> Parts:
     """Lower a fully connected layer: a 1 x 1 convolution over an image of one column, one row per input row."""
     units, inner = input_type(call, 1).shape
     rows = input_type(call).elements // inner
@@ -155,7 +155,7 @@ def _convolve(
     )
 
 
-def lower_real_depthwise(call: Call, hardware: Hardware) -> Parts:
+def lower_float_depthwise(call: Call, hardware: Hardware) -> Parts:
     """Lower a depthwise convolution with weights [1, kh, kw, O]: tiles of rows, all channels together."""
     window, size = window_of(call), input_type(call).numpy_dtype.itemsize
     taps = window.kernel[0] * window.kernel[1]

@@ -39,13 +39,13 @@ from npusim.kernels.operator.operator import Call, Lowering, Need, Rule, need
 from npusim.kernels.operator.parameters import Activation
 
 
-def reals(call: Call) -> bool:
+def floats(call: Call) -> bool:
     """on float units all operands are float16, or all are float32"""
     kinds = {tensor.dtype for tensor in (*call.inputs, *call.outputs) if tensor is not None}
     return len(kinds) == 1 and kinds <= set(FLOAT_TYPES)
 
 
-def real_inputs(call: Call) -> bool:
+def float_inputs(call: Call) -> bool:
     """on float units all inputs are float16, or all are float32"""
     kinds = {tensor.dtype for tensor in call.inputs if tensor is not None}
     return len(kinds) == 1 and kinds <= set(FLOAT_TYPES)
@@ -57,8 +57,8 @@ def lanes(call: Call, hardware: Hardware) -> bool:
     return float_lanes(hardware, input_type(call).dtype) > 0
 
 
-def on_real_lanes(
-    lower: Callable[[Call], Parts], *rules: Rule, kind: Rule = reals, needs: tuple[Need, ...] = ()
+def on_float_lanes(
+    lower: Callable[[Call], Parts], *rules: Rule, kind: Rule = floats, needs: tuple[Need, ...] = ()
 ) -> Lowering:
     """Return the lowering of an operator to the float lanes; `kind` is the rule for the element types."""
     return Lowering("vector", (kind, *rules), lambda call, hardware: lower(call), (lanes, *needs))
@@ -81,7 +81,7 @@ def constant_operands(call: Call) -> bool:
 
 def on_float_columns(name: str, *rules: Rule) -> Lowering:
     """Return the lowering of an operator to the float mode of the MAC array by a function of `real_mac`."""
-    return Lowering("mac", (reals, constant_operands, *rules), deferred("real_mac", name), (columns,))
+    return Lowering("mac", (floats, constant_operands, *rules), deferred("real_mac", name), (columns,))
 
 
 def _format(call: Call) -> int:
@@ -114,7 +114,7 @@ def _dense(call: Call, make: Any) -> Parts:
     )
 
 
-def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
+def lower_float_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
     """Lower a function of every element, by its name."""
     number = Unary.names.index(name)
 
@@ -131,7 +131,7 @@ def lower_real_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
     return _dense(call, make)
 
 
-def lower_real_binary(call: Call, name: str, activation: Activation = "none") -> Parts:
+def lower_float_binary(call: Call, name: str, activation: Activation = "none") -> Parts:
     """Lower a function of two operands that broadcast, by its name."""
     number = NAMES.index(name)
     size = input_type(call).numpy_dtype.itemsize
@@ -153,16 +153,16 @@ def lower_real_binary(call: Call, name: str, activation: Activation = "none") ->
     return works_of_elements(call, make)
 
 
-def real_binary_lowering(name: str, *, activated: bool = False) -> Lowering:
+def float_binary_lowering(name: str, *, activated: bool = False) -> Lowering:
     """Return the lowering of a function of two operands, with the operator's activation if it has one."""
-    return on_real_lanes(
-        lambda call: lower_real_binary(call, name, call.parameters.activation if activated else "none"),
+    return on_float_lanes(
+        lambda call: lower_float_binary(call, name, call.parameters.activation if activated else "none"),
         elements_on_npu,
-        kind=real_inputs,
+        kind=float_inputs,
     )
 
 
-def lower_real_convert(call: Call) -> Parts:
+def lower_float_convert(call: Call) -> Parts:
     """Lower a conversion between quantized values and floats, or between float types."""
     source, target = input_type(call), call.outputs[0]
     codes = next((tensor for tensor in (source, target) if not tensor.real), None)
@@ -183,7 +183,7 @@ def lower_real_convert(call: Call) -> Parts:
     return _dense(call, make)
 
 
-def lower_real_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
+def lower_float_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
     """Lower softmax or its logarithm along the last axis: tiles of rows."""
     size = input_type(call).numpy_dtype.itemsize
     depth = call.outputs[0].shape[-1]
@@ -205,7 +205,7 @@ def lower_real_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
     return (Work(rows, depth * size, 0, inputs, (target,), no_constants, no_constant_bytes, emit, (0,)),)
 
 
-def lower_real_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> Parts:
+def lower_float_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> Parts:
     """Lower a reduction of [outer, count, inner] over the middle, by its name: tiles of outer blocks."""
     outer, count, inner = sizes
     size = input_type(call).numpy_dtype.itemsize
@@ -230,7 +230,7 @@ def lower_real_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> 
     return (replace(work, last_resort=size, sliced=True),)
 
 
-def lower_real_pool(call: Call, name: str) -> Parts:
+def lower_float_pool(call: Call, name: str) -> Parts:
     """Lower a pool ("average", "maximum" or "l2"): tiles of rows, image by image."""
     size = input_type(call).numpy_dtype.itemsize
     images, ifm_height, ifm_width, depth = input_type(call).shape
@@ -278,8 +278,8 @@ def _last_axis(call: Call[Along]) -> bool:
     return axis_of(call) == len(input_type(call).shape) - 1
 
 
-def real_softmax_lowering(*, logarithm: bool = False) -> Lowering:
+def float_softmax_lowering(*, logarithm: bool = False) -> Lowering:
     """Return the lowering of softmax, or of its logarithm, along the last axis."""
-    return on_real_lanes(
-        lambda call: lower_real_softmax(call, call.parameters.beta, logarithm=logarithm), _last_axis
+    return on_float_lanes(
+        lambda call: lower_float_softmax(call, call.parameters.beta, logarithm=logarithm), _last_axis
     )

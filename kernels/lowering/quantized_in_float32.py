@@ -20,7 +20,7 @@ from npusim.kernels.lowering.vector_work import lower_table, pool_parts, signed
 from npusim.kernels.lowering.work import Parts, Tile, TileAddresses
 from npusim.kernels.operator.fused import bounds, one_scale, product_factor, sum_factors
 from npusim.kernels.operator.operands import input_type, quantization
-from npusim.kernels.operator.operator import Call, Lowering, Reference, compute_in_reals, need
+from npusim.kernels.operator.operator import Call, Lowering, Reference, compute_in_float32, need
 
 AS_FLOAT32 = FORMAT_NAMES.index("as_float32")
 
@@ -187,7 +187,7 @@ def table_of(compute: Compute, call: Call) -> Array:
 
 def literal_table_lowering(reference: Reference) -> Lowering:
     """Return the lowering of a function of one operand and numbers: a look-up in the table of `reference` on floats."""
-    return table_lowering(lambda call, values: compute_in_reals(reference, call, values))
+    return table_lowering(lambda call, values: compute_in_float32(reference, call, values))
 
 
 def table_lowering(compute: Compute) -> Lowering:

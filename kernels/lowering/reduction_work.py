@@ -11,7 +11,7 @@ from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.reduction import FUNCTIONS, LARGEST_EXACT, Reduce
-from npusim.kernels.lowering.float_lanes import lower_real_reduction, on_real_lanes
+from npusim.kernels.lowering.float_lanes import lower_float_reduction, on_float_lanes
 from npusim.kernels.lowering.quantized_in_float32 import AS_FLOAT32, float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.vector_work import rescaled, signed
 from npusim.kernels.lowering.work import (
@@ -112,7 +112,7 @@ def _position_bytes(call: Call) -> int:
 
 
 _codes_at_once = _at_once(_axes, lambda call: 1)
-_reals_at_once = _at_once(_axes, lambda call: 1, lambda call: input_type(call).numpy_dtype.itemsize)
+_floats_at_once = _at_once(_axes, lambda call: 1, lambda call: input_type(call).numpy_dtype.itemsize)
 _positions_at_once = _at_once(_axis, _position_bytes)
 
 
@@ -220,16 +220,16 @@ def _few_terms(call: Call[Reduction]) -> bool:
     return combined(call) < LARGEST_EXACT
 
 
-def real_reduction_lowering(function: str) -> Lowering:
+def float_reduction_lowering(function: str) -> Lowering:
     """Return the lowering of a reduction of floats over neighbouring axes: "sum", "mean", "max", "min" or "prod"."""
 
     def lower(call: Call[Reduction]) -> Parts:
         sizes = nest(input_type(call).shape, call.parameters.axes)
         if sizes is None:
             raise ValueError("the axes form too many groups; the operator's rules should refuse")
-        return lower_real_reduction(call, function, (sizes.outer, sizes.terms, sizes.inner))
+        return lower_float_reduction(call, function, (sizes.outer, sizes.terms, sizes.inner))
 
-    return on_real_lanes(lower, something, _one_place, needs=(_reals_at_once,))
+    return on_float_lanes(lower, something, _one_place, needs=(_floats_at_once,))
 
 
 def _one_place(call: Call[Reduction]) -> bool:

@@ -59,7 +59,7 @@ def of_numbers(combine: Combine) -> Reference:
     """Return the reference of values without scale, with the operator's activation if it has one."""
 
     def reference(call: Call, values: Values) -> list[Array]:
-        with np.errstate(all="ignore"):  # 32 bits wrap, and reals become infinite or no number
+        with np.errstate(all="ignore"):  # 32 bits wrap, and floats become infinite or no number
             result = np.asarray(combine(input_value(values), input_value(values, 1)))
         activation: Activation = getattr(call.parameters, "activation", "none")
         return [limited(activation, result.astype(call.outputs[0].numpy_dtype, copy=False))]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Arithmetic, Call, Rule, Values
 from npusim.kernels.operator.parameters import DYNAMIC_RANGE, Activated, ByValue, Parameters
-from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import activation_of, limited
 
 Float32Array = NDArray[np.float32]
@@ -193,7 +193,7 @@ def in_steps(
               numbers in float32. Its sums are exact and rounded once, as the conversion of an integer sum is.
     in_turn:  sums are multiplied by the scales of weights and then by those of rows, else by their product.
     """
-    steps = RealSteps(call)
+    steps = FloatSteps(call)
     size = steps.function("abs", 0)
     if asymmetric:
         low, high = (
@@ -227,7 +227,7 @@ def in_steps(
     return steps.result(result)
 
 
-def _half(steps: RealSteps, row_axes: tuple[int, ...]) -> int:
+def _half(steps: FloatSteps, row_axes: tuple[int, ...]) -> int:
     """Return what rounds values to nearest before they are cut off.
 
     0.5, or behind the last vector of a row a little less.

@@ -108,26 +108,26 @@ def _either(words: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def reals_of_codes(codes: Array, kind: TensorType) -> Array:
+def dequantize_values(codes: Array, kind: TensorType) -> Array:
     """Dequantize values to float32; elements without scale stay as they are."""
     if not kind.quantized or kind.quantization is None:
         return codes
     scales, zero_points = by_element(kind.quantization, codes.ndim)
     wide: Any = codes
     whole = wide.astype(np.int64) - zero_points if zero_points.any() else wide
-    with np.errstate(over="ignore"):  # reals beyond float32 become infinite
+    with np.errstate(over="ignore"):  # Values beyond float32 become infinite
         return np.asarray(whole.astype(np.float32) * scales)
 
 
-def codes_of_results(reals: Array, kind: TensorType, bounds: tuple[int, int] | None = None) -> Array:
+def quantize_results(floats: Array, kind: TensorType, bounds: tuple[int, int] | None = None) -> Array:
     """Quantize float32 values; NaN becomes the smallest value.
 
     bounds: smallest and largest quantized value, by default those of the element type.
     """
     assert kind.quantization is not None
-    scales, zero_points = by_element(kind.quantization, reals.ndim)
+    scales, zero_points = by_element(kind.quantization, floats.ndim)
     low, high = bounds or element(kind.dtype).limits
-    wide: Any = reals
+    wide: Any = floats
     with np.errstate(all="ignore"):
         steps = np.rint(wide.astype(np.float32, copy=False) / scales).astype(np.float64)
     steps = np.where(np.isnan(steps), -np.inf, steps) + zero_points

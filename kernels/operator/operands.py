@@ -56,7 +56,7 @@ def with_halves(references: Mapping[str, Reference]) -> dict[str, Reference]:
             constants={position: _wide(data) for position, data in call.constants.items()},
         )
         results = reference(wide, [None if value is None else _wide(value) for value in values])
-        with np.errstate(over="ignore"):  # reals beyond float16 become infinite
+        with np.errstate(over="ignore"):  # Values beyond float16 become infinite
             return [
                 result.astype(tensor.numpy_dtype)
                 for result, tensor in zip(results, call.outputs, strict=True)

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array, Data, TensorType
-from npusim.kernels.operator.element_types import alike, codes_of_results, fits, in_words, reals_of_codes
+from npusim.kernels.operator.element_types import alike, dequantize_values, fits, in_words, quantize_results
 from npusim.kernels.operator.parameters import Parameters, Rescale
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Operator:
         if row is None:  # operators without types, which a user registers, take all
             return self.reference(call, values)
         reference = row.reference or self.reference
-        return compute_in_reals(reference, call, values) if row.in_float else reference(call, values)
+        return compute_in_float32(reference, call, values) if row.in_float else reference(call, values)
 
     def broken_rule(self, call: Call) -> str | None:
         """Return the first rule that a call breaks, its element types included; None if it can be executed.
@@ -285,7 +285,7 @@ class Operator:
             if (rescale := call.parameters.rescale) in known:
                 return in_words(self.types)
             return f"{requantized(list(known))}, not {_REQUANTIZED[rescale]}"
-        seen = call_in_reals(call) if row.in_float else call
+        seen = call_in_float32(call) if row.in_float else call
         rules = self.rules if row.rules is None else row.rules
         return next((text(rule) for rule in rules if not rule(seen)), None)
 
@@ -333,7 +333,7 @@ def _float_kinds(call: Call) -> tuple[list[TensorType | None], list[TensorType]]
     ]
 
 
-def call_in_reals(call: Call) -> Call:
+def call_in_float32(call: Call) -> Call:
     """Return the call with float32 operands in place of quantized ones."""
     return replace(
         call,
@@ -341,7 +341,7 @@ def call_in_reals(call: Call) -> Call:
         inputs=tuple([None if kind is None else _real(kind) for kind in call.inputs]),
         outputs=tuple([_real(kind) for kind in call.outputs]),
         constants={
-            position: reals_of_codes(data, kind)
+            position: dequantize_values(data, kind)
             if isinstance(data, np.ndarray) and kind is not None
             else data
             for position, data in call.constants.items()
@@ -350,15 +350,15 @@ def call_in_reals(call: Call) -> Call:
     )
 
 
-def compute_in_reals(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
+def compute_in_float32(reference: Reference, call: Call, values: Sequence[Array | None]) -> list[Array]:
     """Dequantize values, compute a reference on floats, and quantize its results."""
-    reals = [
-        value if value is None or kind is None else reals_of_codes(value, kind)
+    floats = [
+        value if value is None or kind is None else dequantize_values(value, kind)
         for value, kind in zip(values, call.inputs, strict=True)
     ]
-    results = reference(call_in_reals(call), reals)
+    results = reference(call_in_float32(call), floats)
     return [
-        codes_of_results(np.asarray(result), kind) if kind.quantized else np.asarray(result)
+        quantize_results(np.asarray(result), kind) if kind.quantized else np.asarray(result)
         for result, kind in zip(results, call.outputs, strict=True)
     ]
 

@@ -26,7 +26,7 @@ from npusim.isa.base.errors import GraphError, NpusimError, SimulationError
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.operator.operands import elementwise
-from npusim.kernels.operator.operator import Call, Operator, Shapes, Values, compute_in_reals
+from npusim.kernels.operator.operator import Call, Operator, Shapes, Values, compute_in_float32
 from npusim.kernels.operator.parameters import Unchecked
 
 Attributes = Mapping[str, Any]
@@ -134,7 +134,7 @@ class _Registered:
 
     def compute(self, call: Call, values: Values) -> list[Array]:
         """Compute the results. Raises SimulationError if the user's function fails or returns other shapes."""
-        return compute_in_reals(self._in_float, call, values)
+        return compute_in_float32(self._in_float, call, values)
 
     def _in_float(self, call: Call, values: Values) -> list[Array]:
         with self._asking("compute", SimulationError):

@@ -14,7 +14,7 @@ from npusim.isa.base.tensor import Array, Placement, TensorType
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph
 from npusim.kernels.graph.reference import evaluate
-from npusim.kernels.operator.element_types import reals_of_codes
+from npusim.kernels.operator.element_types import dequantize_values
 from npusim.quantization import dynamic
 from npusim.quantization import samples as sampling
 from npusim.quantization.conversion import Options, quantized
@@ -164,7 +164,7 @@ def _in_reals(graph: Graph, sample: Sequence[Array]) -> list[Array]:
     kinds = [graph.tensors[number].type for number in graph.inputs]
     inputs = [_coded(value, kind) for value, kind in zip(sample, kinds, strict=True)]
     values = evaluate(graph, inputs)
-    return [reals_of_codes(values[number], graph.tensors[number].type) for number in graph.outputs]
+    return [dequantize_values(values[number], graph.tensors[number].type) for number in graph.outputs]
 
 
 def _coded(value: Array, kind: TensorType) -> Array:

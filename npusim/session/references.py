@@ -10,8 +10,8 @@ from npusim.isa.program.executable import DECISION
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.control import IF
+from npusim.kernels.graph.float_version import float_version
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.reals import in_reals
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import operator
 from npusim.numbers.performance import (
@@ -61,7 +61,7 @@ def graph(reference: Reference, rows: int = _SHAPE[1]) -> Graph:
     if not _is_network(reference):
         return _one_operator(reference, rows)
     network = api.load(reference.name)
-    return network if reference.dtype == "int8" else in_reals(network, reference.dtype)
+    return network if reference.dtype == "int8" else float_version(network, reference.dtype)
 
 
 def _is_network(reference: Reference) -> bool:

@@ -13,8 +13,8 @@ from npusim.isa.base.tensor import TensorType
 from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.real_mac import RealConvolve
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.float_version import float_version
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.reals import in_reals
 from npusim.kernels.table import operator
 
 MODES = ["mac_array.float16_columns=4", "mac_array.float32_columns=2"]
@@ -73,7 +73,7 @@ def test_the_array_gives_the_bytes_of_the_host(name: str, dtype: str) -> None:
 
 def test_a_real_network_stays_on_the_npu() -> None:
     result = npusim.simulate(
-        npusim.compile(in_reals(npusim.load("ds_cnn"), "float32"), WITH), timing_only=True
+        npusim.compile(float_version(npusim.load("ds_cnn"), "float32"), WITH), timing_only=True
     )
     assert {layer.unit for layer in result.layers} == {"mac", "vector", "none"}
 
@@ -126,7 +126,7 @@ def test_a_float_network_runs_whole_on_the_preset_with_float_units(dtype: str) -
         assert isinstance(result, npusim.RunResult)
         return result
 
-    floats = in_reals(net, dtype)
+    floats = float_version(net, dtype)
     on_units, on_host = timed(floats, "edge-128-float"), timed(floats, "edge-128")
     assert "host" not in {layer.unit for layer in on_units.layers}
     assert {layer.unit for layer in on_host.layers if layer.cycles} == {"host"}

@@ -100,10 +100,10 @@ def _ordered(call: Call[Parameters], values: Values) -> tuple[Any, Any]:
     )
 
 
-def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+def _floats(call: Call[Parameters], values: Values) -> list[Array]:
     """Multiply floats: sums in float64, rounded once to float32."""
     x, y = _ordered(call, values)
-    with np.errstate(over="ignore"):  # reals beyond float32 become infinite
+    with np.errstate(over="ignore"):  # Values beyond float32 become infinite
         product = np.matmul(x.astype(np.float64), np.swapaxes(y, -1, -2).astype(np.float64))
         return [product.astype(np.float32)]
 
@@ -149,12 +149,12 @@ def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
     def of_codes(x: Any, y: Any) -> Any:
         return _sums(call, *_ordered(call, [x, y]))
 
-    def of_reals(x: Any, y: Any) -> Any:
+    def of_floats(x: Any, y: Any) -> Any:
         first, second = _ordered(call, [x, y])
         return np.matmul(first, np.swapaxes(second, -1, -2))
 
     simple = _one_row_scale(call) and _FITS(call)
-    sums = exact_sum.exact_sums(call, values, of_reals, of_codes if simple else None)
+    sums = exact_sum.exact_sums(call, values, of_floats, of_codes if simple else None)
     return [exact_sum.finish(call, sums, None)]
 
 
@@ -265,7 +265,7 @@ def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
 
 
 REFERENCES = with_halves(
-    {"int8": _codes, "uint8": _codes, "int16": _wide_codes, "int32": _integers, "float32": _reals}
+    {"int8": _codes, "uint8": _codes, "int16": _wide_codes, "int32": _integers, "float32": _floats}
 )
 
 _SHAPES = (_two_operands, _matching, _output_shape)

@@ -38,8 +38,8 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     return convolution.of_codes(call, values, input_value(values, WEIGHTS), _by_groups(call, convolve))
 
 
-def _reals(call: Call[Parameters], values: Values) -> list[Array]:
-    return convolution.of_reals(call, values, input_value(values, WEIGHTS), _by_groups(call, convolve_float))
+def _floats(call: Call[Parameters], values: Values) -> list[Array]:
+    return convolution.of_floats(call, values, input_value(values, WEIGHTS), _by_groups(call, convolve_float))
 
 
 def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
@@ -89,7 +89,7 @@ CONV_2D = Operator(
     rules=convolution.rules_of(_filters, channel_axis=0),
     infer=lambda call: convolution.infer(call, channel_axis=0),
     reference=by_type(
-        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
+        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _floats})
     ),
     workload=_workload,
     border=convolution.border,
@@ -97,14 +97,14 @@ CONV_2D = Operator(
     lowerings=(
         *_MAC,
         *(weighted_sum.on_int16(row, convolution.wide_sums_fit(0)) for row in _MAC),
-        on_float_columns("lower_real_convolution", *convolution.NPU_RULES[1:], _one_group),
-        on_float_columns("lower_real_groups", *convolution.NPU_RULES[1:]),
+        on_float_columns("lower_float_convolution", *convolution.NPU_RULES[1:], _one_group),
+        on_float_columns("lower_float_groups", *convolution.NPU_RULES[1:]),
     ),
     arithmetics=convolution.arithmetics(
         _filters,
         channel_axis=0,
         of_codes=lambda call: _by_groups(call, convolve),
-        of_reals=lambda call: _by_groups(call, convolve_float),
+        of_floats=lambda call: _by_groups(call, convolve_float),
         taken=lambda weights: weights,
         lowerings=(
             exact_sum.on_npu(_MAC[0], _FITS),

@@ -131,7 +131,7 @@ def of_wide_codes(
 ) -> list[Array]:
     """Return a convolution of int16 values with int8 weights; `convolve` is the primitive in float64."""
     images, filters = input_value(values).astype(np.float64), weights.astype(np.float64)
-    sums = _sums_of_reals(call, images, filters - weight_zero(call), convolve)
+    sums = _sums_of_floats(call, images, filters - weight_zero(call), convolve)
     return [weighted_sum.finish_sums(call, sums, weighted_sum.bias_value(values), _multipliers(call))]
 
 
@@ -143,15 +143,17 @@ def _sums_of_codes(call: Call, images: Array, weights: Array, convolve: Callable
     return sums
 
 
-def of_reals(
+def of_floats(
     call: Call[Convolution], values: Values, weights: Array, convolve: Callable[..., Array]
 ) -> list[Array]:
     """Return a convolution of float values; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
-    sums = _sums_of_reals(call, input_value(values), weights, convolve)
-    return [weighted_sum.finish_reals(call, sums, weighted_sum.bias_value(values))]
+    sums = _sums_of_floats(call, input_value(values), weights, convolve)
+    return [weighted_sum.finish_floats(call, sums, weighted_sum.bias_value(values))]
 
 
-def _sums_of_reals(call: Call, images: Array, weights: Array, convolve: Callable[..., Array]) -> Float64Array:
+def _sums_of_floats(
+    call: Call, images: Array, weights: Array, convolve: Callable[..., Array]
+) -> Float64Array:
     sums = np.empty(call.outputs[0].shape, np.float64)
     for image, target in zip(images, sums, strict=True):
         target[...] = convolve(image, weights, **geometry(call))
@@ -166,7 +168,7 @@ def arithmetics(
     filters: Rule,
     channel_axis: int,
     of_codes: Primitive,
-    of_reals: Primitive,
+    of_floats: Primitive,
     taken: Callable[[Array], Array],
     lowerings: tuple[Lowering, ...],
     depthwise: bool = False,
@@ -182,7 +184,7 @@ def arithmetics(
         sums = exact_sum.exact_sums(
             call,
             values,
-            lambda x, w: _sums_of_reals(call, x, taken(w), of_reals(call)),
+            lambda x, w: _sums_of_floats(call, x, taken(w), of_floats(call)),
             (lambda x, w: _sums_of_codes(call, x, taken(w), of_codes(call))) if fits(call) else None,
         )
         return [exact_sum.finish(call, sums, weighted_sum.bias_value(values))]

@@ -47,7 +47,7 @@ def _infer(call: Call[Parameters]) -> Shapes:
     return ((input_type(call).shape[0], rows, columns, channels),)
 
 
-def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+def _floats(call: Call[Parameters], values: Values) -> list[Array]:
     image, offsets, masks, weights = (input_value(values, at).astype(np.float64) for at in range(_BIAS))
     how, taps = call.parameters, weights.shape[1] * weights.shape[2]
     images, height, width, depth = image.shape
@@ -160,7 +160,7 @@ def _window(call: Call[Parameters]) -> SlidingWindow:
     return SlidingWindow((height, width), call.parameters.strides)
 
 
-REFERENCES = with_halves({"float32": _reals})
+REFERENCES = with_halves({"float32": _floats})
 
 DEFORMABLE_CONV_2D = Operator(
     name="deformable_conv_2d",

@@ -40,8 +40,8 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     return convolution.of_codes(call, values, input_value(values, WEIGHTS)[0], depthwise_convolve)
 
 
-def _reals(call: Call[Parameters], values: Values) -> list[Array]:
-    return convolution.of_reals(call, values, input_value(values, WEIGHTS)[0], depthwise_convolve_float)
+def _floats(call: Call[Parameters], values: Values) -> list[Array]:
+    return convolution.of_floats(call, values, input_value(values, WEIGHTS)[0], depthwise_convolve_float)
 
 
 def _wide_codes(call: Call[Parameters], values: Values) -> list[Array]:
@@ -62,7 +62,7 @@ DEPTHWISE_CONV_2D = Operator(
     rules=convolution.rules_of(_filters, channel_axis=3),
     infer=lambda call: convolution.infer(call, channel_axis=3),
     reference=by_type(
-        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
+        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _floats})
     ),
     workload=_workload,
     border=convolution.border,
@@ -70,13 +70,13 @@ DEPTHWISE_CONV_2D = Operator(
     lowerings=(
         _MAC,
         weighted_sum.on_int16(_MAC, convolution.wide_sums_fit(3)),
-        on_float_columns("lower_real_depthwise", *convolution.NPU_RULES[1:], _multiplier_on_npu),
+        on_float_columns("lower_float_depthwise", *convolution.NPU_RULES[1:], _multiplier_on_npu),
     ),
     arithmetics=convolution.arithmetics(
         _filters,
         channel_axis=3,
         of_codes=lambda call: depthwise_convolve,
-        of_reals=lambda call: depthwise_convolve_float,
+        of_floats=lambda call: depthwise_convolve_float,
         taken=lambda weights: weights[0],
         lowerings=(
             exact_sum.on_npu(_MAC, convolution.fits_on_npu(channel_axis=3), exact_sum.codes_only),

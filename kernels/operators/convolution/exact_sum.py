@@ -16,7 +16,7 @@ Where codes are not what is wanted:
   dequantize by f32(x scale * w scale)); there is no activation;
 * a float32 output is f32(f32(sum) * f32(x scale * w scale)), then the activation (QGemm without output scale).
 
-With a real feature map or weights a call computes on the reals that codes stand for, as other operators do.
+With a real feature map or weights a call computes on the floats that codes stand for, as other operators do.
 """
 
 from __future__ import annotations
@@ -230,17 +230,17 @@ def finish(call: Call, sums: NDArray[Any], bias: Any) -> Array:
     return codes
 
 
-def exact_sums(call: Call, values: Values, of_reals: Sums, of_codes: Sums | None = None) -> NDArray[Any]:
+def exact_sums(call: Call, values: Values, of_floats: Sums, of_codes: Sums | None = None) -> NDArray[Any]:
     """Return sums of products: int32 by a primitive for 8-bit values if there is one, else int64 by one in float64.
 
-    of_reals takes float64 arrays of quantized values less their zero points.
+    of_floats takes float64 arrays of quantized values less their zero points.
     """
     x, w = input_value(values), input_value(values, WEIGHTS)
     if of_codes is not None and simple(call):
         return of_codes(x, w)
     kinds = input_type(call), input_type(call, WEIGHTS)
     centre = [centred(each, kind, np.float64) for each, kind in zip((x, w), kinds, strict=True)]
-    return of_reals(*centre).astype(np.int64)
+    return of_floats(*centre).astype(np.int64)
 
 
 def codes_on_npu(call: Call) -> bool:

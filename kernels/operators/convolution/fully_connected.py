@@ -107,10 +107,10 @@ def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
     def of_codes(x: Any, w: Any) -> Any:
         return _sums(call, x.reshape(-1, size), w)
 
-    def of_reals(x: Any, w: Any) -> Any:
+    def of_floats(x: Any, w: Any) -> Any:
         return np.matmul(x.reshape(-1, size), w.T)
 
-    sums = exact_sum.exact_sums(call, values, of_reals, of_codes if _FITS(call) else None)
+    sums = exact_sum.exact_sums(call, values, of_floats, of_codes if _FITS(call) else None)
     return [exact_sum.finish(call, sums, weighted_sum.bias_value(values)).reshape(call.outputs[0].shape)]
 
 
@@ -138,9 +138,9 @@ def _products(call: Call) -> int:
 _FITS = exact_sum.sums_in_32_bits(_products, 0)
 
 
-def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+def _floats(call: Call[Parameters], values: Values) -> list[Array]:
     products = _products_in_float64(call, values)
-    sums = weighted_sum.finish_reals(call, products, weighted_sum.bias_value(values))
+    sums = weighted_sum.finish_floats(call, products, weighted_sum.bias_value(values))
     return [sums.reshape(call.outputs[0].shape)]
 
 
@@ -189,14 +189,14 @@ FULLY_CONNECTED = Operator(
     ),
     infer=_infer,
     reference=by_type(
-        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
+        with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _floats})
     ),
     workload=_workload,
     lowerings=(
         _CONSTANT,
         _COMPUTED,
         weighted_sum.on_int16(_CONSTANT, weighted_sum.wide_sums_fit(0, _multipliers)),
-        on_float_columns("lower_real_product", *_NPU_RULES[1:]),
+        on_float_columns("lower_float_product", *_NPU_RULES[1:]),
     ),
     arithmetics=(
         Arithmetic(

@@ -133,9 +133,9 @@ def _products(call: Call) -> int:
 _FITS = exact_sum.sums_in_32_bits(_products, 0)
 
 
-def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+def _floats(call: Call[Parameters], values: Values) -> list[Array]:
     pixels, weights = (input_value(values, at).astype(np.float64) for at in (0, WEIGHTS))
-    return [weighted_sum.finish_reals(call, _sums(call, pixels, weights), weighted_sum.bias_value(values))]
+    return [weighted_sum.finish_floats(call, _sums(call, pixels, weights), weighted_sum.bias_value(values))]
 
 
 def _workload(call: Call) -> Workload:
@@ -185,7 +185,7 @@ TRANSPOSE_CONV = Operator(
         activation_in_32_bits,
     ),
     infer=_infer,
-    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "int16": _codes, "float32": _reals})),
+    reference=by_type(with_halves({"int8": _codes, "uint8": _codes, "int16": _codes, "float32": _floats})),
     workload=_workload,
     lowerings=(
         _MAC,

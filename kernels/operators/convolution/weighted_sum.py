@@ -181,11 +181,11 @@ def finish_codes(
     )
 
 
-def finish_reals(call: Call[Activated], sums: NDArray[np.float64], bias: Any) -> Array:
+def finish_floats(call: Call[Activated], sums: NDArray[np.float64], bias: Any) -> Array:
     """Apply the output stage to float64 sums: bias, activation, and one rounding to float32."""
     if bias is not None:
         sums += bias
-    with np.errstate(over="ignore"):  # reals beyond float32 become infinite
+    with np.errstate(over="ignore"):  # Values beyond float32 become infinite
         return limited(call.parameters.activation, sums).astype(np.float32)
 
 

@@ -16,7 +16,7 @@ from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.operands import elementwise, input_type, input_value
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count, Pair, Size
-from npusim.kernels.operators.detection.boxes import COORDINATES, in_reals
+from npusim.kernels.operators.detection.boxes import COORDINATES, in_float32
 from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 
 _SAME = 1e-6
@@ -266,7 +266,7 @@ YOLO_BOX = Operator(
     types=("float32, int32 -> float32", "float16, int32 -> float16"),
     rules=(rules.operands(2, 2), _shapes, _yolo_box_outputs),
     infer=_yolo_box_infer,
-    reference=in_reals(_compute),
+    reference=in_float32(_compute),
     workload=_yolo_box_workload,
     on_host="it is a few steps of many different floating-point functions",
 )

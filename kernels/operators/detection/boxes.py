@@ -122,7 +122,7 @@ def rows_of(count: int) -> Callable[[Sequence[Array]], list[Array]]:
     return defined
 
 
-def in_reals(compute: Reference) -> Reference:
+def in_float32(compute: Reference) -> Reference:
     """Return the reference for quantized values and float16, from one that takes and gives float32.
 
     Integers without scale stay as they are.
@@ -130,15 +130,15 @@ def in_reals(compute: Reference) -> Reference:
 
     def reference(call: Call, values: Values) -> list[Array]:
         given = zip(call.inputs, values, strict=True)
-        reals = [None if tensor is None or value is None else real(tensor, value) for tensor, value in given]
-        of_reals = replace(
+        floats = [None if tensor is None or value is None else real(tensor, value) for tensor, value in given]
+        of_floats = replace(
             call,
-            inputs=tuple(None if tensor is None else _as_real(tensor) for tensor in call.inputs),
-            outputs=tuple(_as_real(tensor) for tensor in call.outputs),
+            inputs=tuple(None if tensor is None else _as_float(tensor) for tensor in call.inputs),
+            outputs=tuple(_as_float(tensor) for tensor in call.outputs),
             constants={},
         )
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            results = compute(of_reals, reals)
+            results = compute(of_floats, floats)
             return [stored(tensor, result) for tensor, result in zip(call.outputs, results, strict=True)]
 
     return reference
@@ -149,7 +149,7 @@ def arrays(values: Values, count: int) -> list[Any]:
     return [input_value(values, position) for position in range(count)]
 
 
-def _as_real(tensor: TensorType) -> TensorType:
+def _as_float(tensor: TensorType) -> TensorType:
     return TensorType("float32", tensor.shape) if tensor.quantized or tensor.real else tensor
 
 

@@ -27,7 +27,7 @@ from npusim.kernels.operators.detection.boxes import (
     Float32Array,
     decreasing,
     filled,
-    in_reals,
+    in_float32,
 )
 
 _BOXES, _SCORES, _COUNTS = range(3)
@@ -222,7 +222,7 @@ MULTICLASS_NMS = Operator(
     types=("float32, float32, int32 -> float32, int32", "float16, float16, int32 -> float16, int32"),
     rules=(_operands, _shapes, _outputs),
     infer=_infer,
-    reference=in_reals(_compute),
+    reference=in_float32(_compute),
     workload=_workload,
     on_host="the NPU does not sort",
     defined=_defined,

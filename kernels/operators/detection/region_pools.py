@@ -21,7 +21,7 @@ from npusim.kernels.operators.detection.boxes import (
     IntArray,
     arrays,
     check_images,
-    in_reals,
+    in_float32,
 )
 
 MAPS, REGIONS, IMAGES = range(3)
@@ -195,7 +195,7 @@ ROI_ALIGN = Operator(
     types=TYPES,
     rules=(rules.operands(3), shapes, strides, _some_pixels, _few_samples),
     infer=infer,
-    reference=in_reals(_roi_align_compute),
+    reference=in_float32(_roi_align_compute),
     workload=_roi_align_workload,
     on_host="where it reads depends on values",
 )
@@ -266,7 +266,7 @@ ROI_POOLING = Operator(
     types=TYPES,
     rules=(rules.operands(3), shapes, strides, _same_codes),
     infer=infer,
-    reference=in_reals(_roi_pooling_compute),
+    reference=in_float32(_roi_pooling_compute),
     workload=_roi_pooling_workload,
     on_host="where it reads depends on values",
 )
@@ -369,7 +369,7 @@ HEATMAP_MAX_KEYPOINT = Operator(
     ),
     rules=(rules.operands(2, 2), _shapes),
     infer=_infer,
-    reference=in_reals(_keypoint_compute),
+    reference=in_float32(_keypoint_compute),
     workload=_keypoint_workload,
     on_host="the NPU has no floating-point unit",
 )

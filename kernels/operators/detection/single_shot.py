@@ -23,7 +23,7 @@ from npusim.kernels.operators.detection.boxes import (
     arrays,
     decreasing,
     hard,
-    in_reals,
+    in_float32,
     suppressed,
 )
 from npusim.kernels.operators.reduction.extremes import largest
@@ -371,7 +371,7 @@ DETECTION_POSTPROCESSING = Operator(
     types=("float32 -> float32, float32, int32", "float16 -> float16, float16, int32"),
     rules=(rules.operands(3, 4), _nnapi_shapes, _scales),
     infer=_nnapi_infer,
-    reference=in_reals(_compute),
+    reference=in_float32(_compute),
     workload=_nnapi_workload,
     on_host="the NPU has no floating-point unit and does not sort",
 )

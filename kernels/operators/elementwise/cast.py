@@ -48,12 +48,12 @@ def _reference(call: Call[Parameters], values: Values) -> list[Array]:
         return [x.astype(output.numpy_dtype)]
 
 
-def _whole(reals: Any, dtype: str) -> Array:
+def _whole(floats: Any, dtype: str) -> Array:
     """Convert to integers toward zero; values beyond the type become its nearest number, NaN its largest."""
     limits = np.iinfo(dtype)
-    inside = np.where((reals > limits.min) & (reals < limits.max), reals, 0).astype(dtype)
-    outside = np.where(reals <= limits.min, np.array(limits.min, dtype), np.array(limits.max, dtype))
-    result: Array = np.where((reals > limits.min) & (reals < limits.max), inside, outside)
+    inside = np.where((floats > limits.min) & (floats < limits.max), floats, 0).astype(dtype)
+    outside = np.where(floats <= limits.min, np.array(limits.min, dtype), np.array(limits.max, dtype))
+    result: Array = np.where((floats > limits.min) & (floats < limits.max), inside, outside)
     return result
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from npusim.isa.arithmetic.real import BINARY_BY_NAME
 from npusim.isa.base.tensor import Array
-from npusim.kernels.lowering.float_lanes import real_binary_lowering
+from npusim.kernels.lowering.float_lanes import float_binary_lowering
 from npusim.kernels.operator import operands, rules
 from npusim.kernels.operator.broadcast import Combine, of_numbers
 from npusim.kernels.operator.element_types import alike
@@ -29,7 +29,7 @@ def numeric_operator(name: str, functions: Mapping[str, Combine]) -> Operator:
         infer=operands.broadcast,
         reference=by_type(references),
         workload=elementwise,
-        lowerings=(real_binary_lowering(name),),
+        lowerings=(float_binary_lowering(name),),
     )
 
 

@@ -15,7 +15,7 @@ from npusim.kernels.lowering.elementwise_work import (
     lower_choice,
     lower_selection,
 )
-from npusim.kernels.lowering.float_lanes import real_binary_lowering
+from npusim.kernels.lowering.float_lanes import float_binary_lowering
 from npusim.kernels.lowering.quantized_in_float32 import literal_binary_lowering, literal_table_lowering
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.broadcast import NUMBERS
@@ -58,7 +58,7 @@ def selecting_operator(name: str, select: np.ufunc) -> Operator:
         lowerings=(
             on_vector_unit,
             int16_lowering(on_vector_unit.lower),
-            real_binary_lowering(name[:3]),
+            float_binary_lowering(name[:3]),
         ),
         arithmetics=(
             literal(literal_table_lowering(reference), _codes_alike(name), literal_binary_lowering(name[:3])),

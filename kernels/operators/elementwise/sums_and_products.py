@@ -19,7 +19,7 @@ from npusim.kernels.lowering.elementwise_work import (
     lower_quotient,
     lower_sum,
 )
-from npusim.kernels.lowering.float_lanes import real_binary_lowering
+from npusim.kernels.lowering.float_lanes import float_binary_lowering
 from npusim.kernels.lowering.quantized_in_float32 import (
     FUSED_PRODUCT,
     FUSED_SUM,
@@ -81,7 +81,7 @@ def summing_operator(name: str, combine: np.ufunc) -> Operator:
         lowerings=(
             on_vector_unit,
             int16_lowering(on_vector_unit.lower),
-            real_binary_lowering(name, activated=True),
+            float_binary_lowering(name, activated=True),
         ),
         arithmetics=(
             broadcast.shifted_sum(combine),
@@ -132,7 +132,7 @@ MUL = Operator(
     lowerings=(
         Lowering("vector", (rules.eight_bit, broadcast_on_npu), lower_mul),
         int16_lowering(lower_mul),
-        real_binary_lowering("mul", activated=True),
+        float_binary_lowering("mul", activated=True),
     ),
     arithmetics=(
         literal(literal_table_lowering(by_type(MUL_REFERENCES)), literal_binary_lowering("mul")),
@@ -216,7 +216,7 @@ DIV = Operator(
             (rules.eight_bit, broadcast_on_npu),
             lambda call, hardware: lower_quotient(call, div_multiplier(call)),
         ),
-        real_binary_lowering("div", activated=True),
+        float_binary_lowering("div", activated=True),
     ),
     arithmetics=(literal(literal_table_lowering(by_type(DIV_REFERENCES)), literal_binary_lowering("div")),),
 )
@@ -274,7 +274,7 @@ PRELU = Operator(
             (rules.eight_bit, broadcast_on_npu),
             lambda call, hardware: lower_prelu(call, *prelu_multipliers(call)),
         ),
-        real_binary_lowering("prelu"),
+        float_binary_lowering("prelu"),
     ),
     arithmetics=(
         literal(literal_table_lowering(by_type(PRELU_REFERENCES)), literal_binary_lowering("prelu")),
@@ -334,7 +334,7 @@ SQUARED_DIFFERENCE = Operator(
                 call, "squared_difference", square_multipliers(call), SQUARE_LEFT_SHIFT
             ),
         ),
-        real_binary_lowering("squared_difference"),
+        float_binary_lowering("squared_difference"),
     ),
 )
 """The square of the difference of two tensors, which may broadcast."""

@@ -14,14 +14,15 @@ from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.elementwise_work import MOST_PARTS
-from npusim.kernels.lowering.float_lanes import lower_real_convert, on_real_lanes, real_inputs
+from npusim.kernels.lowering.float_lanes import float_inputs, lower_float_convert, on_float_lanes
 from npusim.kernels.lowering.quantized_in_float32 import table_lowering
 from npusim.kernels.lowering.vector_work import int16_passes, lower_quantize, lower_table, lower_tables
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import dynamic_range, parameters, rules
 from npusim.kernels.operator.axes import Reduction
-from npusim.kernels.operator.element_types import by_element, codes_of_results, fits, reals_of_codes
+from npusim.kernels.operator.element_types import by_element, dequantize_values, fits, quantize_results
 from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -33,7 +34,6 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import ByValue
-from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import Multiplier, moved_in_32_bits, quantize_multiplier_of, sound_scales
 
 _BEYOND_CODES = 1 << 20
@@ -71,8 +71,8 @@ class QuantizeParameters(parameters.Parameters):
 
 def _literal(call: Call[QuantizeParameters], values: Values) -> list[Array]:
     """Quantize as ONNX does: floats divided by the scale and rounded half to even."""
-    reals = reals_of_codes(input_value(values), input_type(call))
-    return [codes_of_results(reals, call.outputs[0], _limits(call))]
+    floats = dequantize_values(input_value(values), input_type(call))
+    return [quantize_results(floats, call.outputs[0], _limits(call))]
 
 
 def _limits(call: Call[QuantizeParameters]) -> tuple[int, int]:
@@ -82,15 +82,15 @@ def _limits(call: Call[QuantizeParameters]) -> tuple[int, int]:
     return low >> unused, high >> unused
 
 
-def _reals(call: Call[QuantizeParameters], values: Values) -> list[Array]:
+def _floats(call: Call[QuantizeParameters], values: Values) -> list[Array]:
     ofm, how = call.outputs[0], call.parameters
-    reals: Any = input_value(values)
+    floats: Any = input_value(values)
     if not (how.saturating or how.truncate):
-        return [quantize_reals(reals, quantization(ofm), ofm.dtype)]
-    scales, zero_points = by_element(quantization(ofm), reals.ndim)
+        return [quantize_floats(floats, quantization(ofm), ofm.dtype)]
+    scales, zero_points = by_element(quantization(ofm), floats.ndim)
     low, high = code_range(ofm.dtype)
     with np.errstate(all="ignore"):
-        steps = np.asarray(reals / scales).astype(np.float64)
+        steps = np.asarray(floats / scales).astype(np.float64)
         steps = np.trunc(steps) if how.truncate else steps
         steps = np.asarray(np.clip(steps, low - zero_points, high - zero_points))
     least = -high if how.truncate and low < 0 else low
@@ -101,17 +101,17 @@ def _multiplier(call: Call) -> Multiplier:
     return quantize_multiplier_of(input_type(call), call.outputs[0])
 
 
-def quantize_reals(reals: Any, target: Quantization, dtype: str) -> Array:
+def quantize_floats(floats: Any, target: Quantization, dtype: str) -> Array:
     """Quantize float32 values: divided in float32, rounded half away from zero; see `codes_of_reals`."""
     low, high = code_range(dtype)
-    scales, zero_points = by_element(target, reals.ndim)
+    scales, zero_points = by_element(target, floats.ndim)
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite quotient is one that int32 cannot hold
-        steps = np.asarray(reals / scales)
+        steps = np.asarray(floats / scales)
     return clamp(codes_of_reals(steps, zero_points), low, high, dtype)
 
 
 def _quantize_halves(call: Call[QuantizeParameters], values: Values) -> list[Array]:
-    return _reals(call, [input_value(values).astype(np.float32)])
+    return _floats(call, [input_value(values).astype(np.float32)])
 
 
 def _scale_per_channel(call: Call) -> bool:
@@ -134,7 +134,7 @@ def _literal_steps(call: Call[QuantizeParameters]) -> Expansion | None:
     """Expand a literal quantization for float lanes: floats become whole steps for a quantize of scale 1."""
     if input_type(call).dtype != "float32" or not _one_scale(call):
         return None
-    steps, ofm = RealSteps(call), call.outputs[0]
+    steps, ofm = FloatSteps(call), call.outputs[0]
     scaling = quantization(ofm)
     number = steps.function("round", steps.pair("div", 0, steps.number(scaling.scale)))
     if scaling.zero_point:
@@ -150,7 +150,7 @@ def _limited(call: Call[QuantizeParameters]) -> Expansion | None:
     ofm, ifm = call.outputs[0], input_type(call)
     if call.parameters.truncate or not (call.parameters.saturating and ifm.real and _one_scale(call)):
         return None
-    steps = RealSteps(call)
+    steps = FloatSteps(call)
     limit = quantization(ofm).scale * _BEYOND_CODES
     if limit >= _QUANTIZE_LARGEST[ifm.dtype]:
         return None
@@ -177,7 +177,7 @@ def _with_int16(call: Call) -> bool:
 
 _FIXED_POINT = by_type(
     dict.fromkeys(("int8", "uint8", "int16", "int32"), _quantize_codes)
-    | {"float32": _reals, "float16": _quantize_halves}
+    | {"float32": _floats, "float16": _quantize_halves}
 )
 
 
@@ -217,7 +217,7 @@ QUANTIZE = Operator(
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), lower_quantize),
         Lowering("vector", (_with_int16,), lower_quantize, (int16_passes,)),
-        on_real_lanes(lower_real_convert, _one_scale, _as_litert, kind=real_inputs),
+        on_float_lanes(lower_float_convert, _one_scale, _as_litert, kind=float_inputs),
     ),
     expand=_limited,
     arithmetics=(
@@ -235,9 +235,9 @@ QUANTIZE = Operator(
 
 
 def _dequantize_codes(call: Call, values: Values) -> list[Array]:
-    reals = reals_of_codes(input_value(values), input_type(call))
-    with np.errstate(over="ignore"):  # reals beyond the output's type become infinite
-        return [reals.astype(call.outputs[0].numpy_dtype, copy=False)]
+    floats = dequantize_values(input_value(values), input_type(call))
+    with np.errstate(over="ignore"):  # Values beyond the output's type become infinite
+        return [floats.astype(call.outputs[0].numpy_dtype, copy=False)]
 
 
 def _dequantize_halves(call: Call, values: Values) -> list[Array]:
@@ -328,7 +328,7 @@ def _workload(call: Call) -> Workload:
 
 def _dynamic_expand(call: Call) -> Expansion:
     """Expand to float steps; whole numbers become quantized values of scale 1."""
-    steps = RealSteps(call)
+    steps = FloatSteps(call)
     nothing, most = steps.number(0), steps.number(_DYNAMIC_LARGEST)
     axes = tuple(range(len(input_type(call).shape)))
     everything = Reduction(axes=axes, keep_dims=False)

@@ -14,6 +14,7 @@ from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import (
     by_type,
     elementwise,
@@ -24,7 +25,6 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Operator, Rule, Values
 from npusim.kernels.operator.parameters import Count, Parameters, Size
-from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 
 PASSES = 3
@@ -42,7 +42,7 @@ def moments_operator(
 ) -> Operator:
     """Return the operator on x, scale and bias; `parameters` has `epsilon`, which is added to the variance."""
 
-    def reals(call: Call, values: Values) -> list[Array]:
+    def floats(call: Call, values: Values) -> list[Array]:
         shape, axes = sizes(call)
         x: NDArray[Any] = input_value(values).astype(np.float64)
         if not x.size:
@@ -56,7 +56,7 @@ def moments_operator(
 
     def expand(call: Call) -> Expansion | None:
         shape, axes = sizes(call)
-        steps = RealSteps(call)
+        steps = FloatSteps(call)
         x = reshaped(steps, 0, shape)
         centred = steps.pair("sub", x, steps.reduction("mean", x, axes))
         variance = steps.reduction("mean", steps.pair("mul", centred, centred), axes)
@@ -65,7 +65,7 @@ def moments_operator(
         scaled = steps.pair("mul", normal, reshaped(steps, 1, aligned(call)))
         return steps.result(steps.pair("add", scaled, reshaped(steps, 2, aligned(call))))
 
-    references = with_halves({"float32": reals})
+    references = with_halves({"float32": floats})
     return Operator(
         name=name,
         parameters=parameters,
@@ -84,7 +84,7 @@ def three_passes(call: Call) -> Workload:
     return elementwise(call, PASSES * call.outputs[0].elements)
 
 
-def reshaped(steps: RealSteps, x: int, shape: Shape) -> int:
+def reshaped(steps: FloatSteps, x: int, shape: Shape) -> int:
     """Return the same elements under another shape."""
     if steps.shapes[x] == shape:
         return x
@@ -112,7 +112,7 @@ class BatchNormalizationParameters(Along):
     epsilon: float = 1e-5
 
 
-def _batch_reals(call: Call[BatchNormalizationParameters], values: Values) -> list[Array]:
+def _batch_floats(call: Call[BatchNormalizationParameters], values: Values) -> list[Array]:
     x = input_value(values).astype(np.float64)
     scale, bias, mean, variance = (
         input_value(values, i).astype(np.float64).reshape(along_channels(call)) for i in range(1, 5)
@@ -124,7 +124,7 @@ def _batch_reals(call: Call[BatchNormalizationParameters], values: Values) -> li
 
 def _expand(call: Call[BatchNormalizationParameters]) -> Expansion:
     """Return the factor of each channel first, which is short, then three steps over all elements."""
-    steps = RealSteps(call)
+    steps = FloatSteps(call)
     scale, bias, mean, variance = (reshaped(steps, i, along_channels(call)) for i in range(1, 5))
     root = steps.function("rsqrt", steps.pair("add", variance, steps.number(call.parameters.epsilon)))
     centred = steps.pair("sub", 0, mean)
@@ -132,7 +132,7 @@ def _expand(call: Call[BatchNormalizationParameters]) -> Expansion:
     return steps.result(steps.pair("add", scaled, bias))
 
 
-BATCH_REFERENCES = with_halves({"float32": _batch_reals})
+BATCH_REFERENCES = with_halves({"float32": _batch_floats})
 
 BATCH_NORMALIZATION = Operator(
     name="batch_normalization",
@@ -160,7 +160,7 @@ class InstanceNormalizationParameters(parameters.Parameters):
     epsilon: float = 0.0
 
 
-def _instance_reals(call: Call[InstanceNormalizationParameters], values: Values) -> list[Array]:
+def _instance_floats(call: Call[InstanceNormalizationParameters], values: Values) -> list[Array]:
     x, how = input_value(values).astype(np.float64), call.parameters
     if not x.size:
         return [input_value(values)]
@@ -180,7 +180,7 @@ def _workload(call: Call) -> Workload:
     return elementwise(call, _PASSES * call.outputs[0].elements)
 
 
-INSTANCE_REFERENCES = with_halves({"float32": _instance_reals})
+INSTANCE_REFERENCES = with_halves({"float32": _instance_floats})
 
 INSTANCE_NORMALIZATION = Operator(
     name="instance_normalization",

@@ -21,6 +21,7 @@ from npusim.kernels.operator.axes import Along, an_axis, ascending_axes, axis_of
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.fixed_point import FixedPoint, divide_by_power
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.inverse_root import inverse_root
 from npusim.kernels.operator.operands import (
     by_type,
@@ -34,7 +35,6 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Activated, Size, Sizes
-from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import limited, sound_scales
 
 SMALLEST_NORM = np.float32(1e-6)
@@ -59,7 +59,7 @@ def _codes(call: Call[L2NormalizationParameters], values: Values) -> list[Array]
     return [np.clip(codes, *code_range(ofm.dtype)).astype(ofm.numpy_dtype)]
 
 
-def _l2_reals(call: Call[L2NormalizationParameters], values: Values) -> list[Array]:
+def _l2_floats(call: Call[L2NormalizationParameters], values: Values) -> list[Array]:
     x: Any = input_value(values)
     with np.errstate(over="ignore"):
         norms = np.sqrt((x * x).sum(axis=axis_of(call), keepdims=True))
@@ -92,7 +92,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
     return row_work(call, lambda rows: UnitLength(**rows._asdict(), input_zero=zero, signed=kind))
 
 
-L2_REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": _l2_reals})
+L2_REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "float32": _l2_floats})
 
 L2_NORMALIZATION = Operator(
     name="l2_normalization",
@@ -131,7 +131,7 @@ class LpNormalizationParameters(parameters.Parameters):
     epsilon: float = 1e-5
 
 
-def _lp_reals(call: Call[LpNormalizationParameters], values: Values) -> list[Array]:
+def _lp_floats(call: Call[LpNormalizationParameters], values: Values) -> list[Array]:
     x, how = input_value(values).astype(np.float64), call.parameters
     with np.errstate(all="ignore"):
         terms = np.abs(x) if how.p == 1 else x * x
@@ -141,7 +141,7 @@ def _lp_reals(call: Call[LpNormalizationParameters], values: Values) -> list[Arr
 
 
 def _expand(call: Call[LpNormalizationParameters]) -> Expansion:
-    steps, how = RealSteps(call), call.parameters
+    steps, how = FloatSteps(call), call.parameters
     terms = steps.function("abs" if how.p == 1 else "square", 0)
     sums = steps.reduction("sum", terms, how.axes)
     norms = sums if how.p == 1 else steps.function("sqrt", sums)
@@ -152,7 +152,7 @@ def _lp_workload(call: Call) -> Workload:
     return elementwise(call, _PASSES * call.outputs[0].elements)
 
 
-LP_REFERENCES = with_halves({"float32": _lp_reals})
+LP_REFERENCES = with_halves({"float32": _lp_floats})
 
 LP_NORMALIZATION = Operator(
     name="lp_normalization",
@@ -183,7 +183,7 @@ class LocalResponseNormalizationParameters(Along):
     one_more: bool = False
 
 
-def _lrn_reals(call: Call[LocalResponseNormalizationParameters], values: Values) -> list[Array]:
+def _lrn_floats(call: Call[LocalResponseNormalizationParameters], values: Values) -> list[Array]:
     how = call.parameters
     x = np.moveaxis(input_value(values).astype(np.float32, copy=False), axis_of(call), -1)
     if not x.size:
@@ -206,7 +206,7 @@ def _lrn_workload(call: Call[LocalResponseNormalizationParameters]) -> Workload:
     return replace(elementwise(call), elements=output.elements * neighbours)
 
 
-LRN_REFERENCES = with_halves({"float32": _lrn_reals})
+LRN_REFERENCES = with_halves({"float32": _lrn_floats})
 
 LOCAL_RESPONSE_NORMALIZATION = Operator(
     name="local_response_normalization",

@@ -13,8 +13,8 @@ from npusim.isa.arithmetic.integer import IntArray, clamp, rounding_divide
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.adaptive import Runs, lower_adaptive_pool, lower_real_adaptive_pool, runs
-from npusim.kernels.lowering.float_lanes import on_real_lanes
+from npusim.kernels.lowering.adaptive import Runs, lower_adaptive_pool, lower_float_adaptive_pool, runs
+from npusim.kernels.lowering.float_lanes import on_float_lanes
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.geometry import image_ranks, maps_on_npu
@@ -209,8 +209,8 @@ def lowerings(name: str) -> tuple[Lowering, ...]:
     )
     return (
         Lowering("vector", (rules.eight_bit, *_NPU_RULES), lower, (_rows_fit,)),
-        on_real_lanes(
-            lambda call: lower_real_adaptive_pool(call, name, *_runs(call)), *_NPU_RULES, needs=(_rows_fit,)
+        on_float_lanes(
+            lambda call: lower_float_adaptive_pool(call, name, *_runs(call)), *_NPU_RULES, needs=(_rows_fit,)
         ),
     )
 
@@ -231,13 +231,13 @@ def _adaptive_average_codes(call: Call[AdaptiveAveragePool2dParameters], values:
     return [clamp(means, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
 
 
-def _adaptive_average_reals(call: Call[AdaptiveAveragePool2dParameters], values: Values) -> list[Array]:
+def _adaptive_average_floats(call: Call[AdaptiveAveragePool2dParameters], values: Values) -> list[Array]:
     sums = combine_bins(input_value(values), call, np.add)
     return [limited(call.parameters.activation, sums / _elements(call).astype(np.float32))]
 
 
 ADAPTIVE_AVERAGE_REFERENCES = with_halves(
-    {"int8": _adaptive_average_codes, "uint8": _adaptive_average_codes, "float32": _adaptive_average_reals}
+    {"int8": _adaptive_average_codes, "uint8": _adaptive_average_codes, "float32": _adaptive_average_floats}
 )
 
 ADAPTIVE_AVERAGE_POOL_2D = Operator(
@@ -262,12 +262,12 @@ def _adaptive_max_codes(call: Call[AdaptiveMaxPool2dParameters], values: Values)
     return [clamp(largest, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
 
 
-def _adaptive_max_reals(call: Call[AdaptiveMaxPool2dParameters], values: Values) -> list[Array]:
+def _adaptive_max_floats(call: Call[AdaptiveMaxPool2dParameters], values: Values) -> list[Array]:
     return [limited(call.parameters.activation, combine_bins(input_value(values), call, np.maximum))]
 
 
 ADAPTIVE_MAX_REFERENCES = with_halves(
-    {"int8": _adaptive_max_codes, "uint8": _adaptive_max_codes, "float32": _adaptive_max_reals}
+    {"int8": _adaptive_max_codes, "uint8": _adaptive_max_codes, "float32": _adaptive_max_floats}
 )
 
 ADAPTIVE_MAX_POOL_2D = Operator(

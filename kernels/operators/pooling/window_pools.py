@@ -13,7 +13,7 @@ from npusim.isa.arithmetic.integer import IntArray, clamp, rounding_divide
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.float_lanes import lower_real_pool, on_real_lanes
+from npusim.kernels.lowering.float_lanes import lower_float_pool, on_float_lanes
 from npusim.kernels.lowering.quantized_in_float32 import (
     float32_rescale,
     lower_float_average,
@@ -23,7 +23,7 @@ from npusim.kernels.lowering.quantized_in_float32 import (
 from npusim.kernels.lowering.vector_work import int16_passes, lower_average_pool, lower_max_pool
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.element_types import alike, reals_of_codes
+from npusim.kernels.operator.element_types import alike, dequantize_values
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.fused import fused_average, in_32_bits, only_codes
 from npusim.kernels.operator.geometry import (
@@ -240,7 +240,7 @@ def window(call: Call[Pooling]) -> SlidingWindow:
 
 def on_lanes(name: str, *more: Rule) -> Lowering:
     """Return the lowering of a pool of floats to the float lanes: "average", "maximum" or "l2"."""
-    return on_real_lanes(lambda call: lower_real_pool(call, name), *NPU_RULES[1:], *more, needs=(rows_fit,))
+    return on_float_lanes(lambda call: lower_float_pool(call, name), *NPU_RULES[1:], *more, needs=(rows_fit,))
 
 
 class AveragePool2dParameters(Pooling):
@@ -273,7 +273,7 @@ def _zero(call: Call) -> int:
     return quantization(input_type(call)).zero_point if scaled else 0
 
 
-def _average_reals(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
+def _average_floats(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
     sums = combine_windows(input_value(values), call, np.add)
     sums /= elements_seen(call, call.parameters.counted)
     return [limited(call.parameters.activation, sums)]
@@ -293,8 +293,8 @@ def _in_order(call: Call[AveragePool2dParameters], values: Values) -> list[Array
 
 
 def _fused(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
-    reals = reals_of_codes(input_value(values), input_type(call))
-    return fused_average(call, _averages(call, reals, False))
+    floats = dequantize_values(input_value(values), input_type(call))
+    return fused_average(call, _averages(call, floats, False))
 
 
 def _counted_padding(call: Call[AveragePool2dParameters]) -> bool:
@@ -328,7 +328,7 @@ def _padded(call: Call[AveragePool2dParameters]) -> Expansion | None:
 
 
 AVERAGE_REFERENCES = with_halves(
-    {"int8": _average_codes, "uint8": _average_codes, "int16": _average_codes, "float32": _average_reals}
+    {"int8": _average_codes, "uint8": _average_codes, "int16": _average_codes, "float32": _average_floats}
 )
 _IN_FLOAT = npu_lowering(lower_float_average, on_codes, _image_only, needs=(float32_rescale,))
 
@@ -371,7 +371,7 @@ def _max_codes(call: Call[MaxPool2dParameters], values: Values) -> list[Array]:
     return [clamp(largest, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
 
 
-def _max_reals(call: Call[MaxPool2dParameters], values: Values) -> list[Array]:
+def _max_floats(call: Call[MaxPool2dParameters], values: Values) -> list[Array]:
     return [limited(call.parameters.activation, combine_windows(input_value(values), call, np.maximum))]
 
 
@@ -381,7 +381,7 @@ def _border(call: Call) -> int:
 
 
 MAX_REFERENCES = with_halves(
-    {"int8": _max_codes, "uint8": _max_codes, "int16": _max_codes, "float32": _max_reals}
+    {"int8": _max_codes, "uint8": _max_codes, "int16": _max_codes, "float32": _max_floats}
 )
 
 MAX_POOL_2D = Operator(
@@ -407,7 +407,7 @@ MAX_POOL_2D = Operator(
 L2Pool2dParameters = Pooling
 
 
-def _l2_reals(call: Call[L2Pool2dParameters], values: Values) -> list[Array]:
+def _l2_floats(call: Call[L2Pool2dParameters], values: Values) -> list[Array]:
     image: Any = input_value(values)
     with np.errstate(over="ignore"):
         squares = combine_windows(image * image, call, np.add)
@@ -415,7 +415,7 @@ def _l2_reals(call: Call[L2Pool2dParameters], values: Values) -> list[Array]:
     return [limited(call.parameters.activation, np.sqrt(squares, out=squares))]
 
 
-L2_REFERENCES = with_halves({"float32": _l2_reals})
+L2_REFERENCES = with_halves({"float32": _l2_floats})
 
 L2_POOL_2D = Operator(
     name="l2_pool_2d",

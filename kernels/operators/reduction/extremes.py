@@ -9,8 +9,8 @@ import numpy as np
 
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.lowering.reduction_work import (
+    float_reduction_lowering,
     position_lowering,
-    real_reduction_lowering,
     selection_lowering,
 )
 from npusim.kernels.operator import rules
@@ -64,7 +64,7 @@ def selecting_operator(name: str, select: np.ufunc, largest: bool, dtypes: tuple
         workload=all_read,
         lowerings=(
             selection_lowering(function),
-            real_reduction_lowering(function),
+            float_reduction_lowering(function),
         ),
         arithmetics=(literal(selection_lowering(function, rules.same_codes)),),
     )

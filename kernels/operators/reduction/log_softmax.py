@@ -14,7 +14,7 @@ from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.rows import FUNCTIONS, Softmax
-from npusim.kernels.lowering.float_lanes import real_softmax_lowering
+from npusim.kernels.lowering.float_lanes import float_softmax_lowering
 from npusim.kernels.lowering.row_work import row_work, rows_at_once
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
@@ -36,8 +36,8 @@ from npusim.kernels.operators.reduction.softmax import (
     DIFFERENCE_INTEGER_BITS,
     SUM_INTEGER_BITS,
     WithBeta,
+    float_multiplier,
     positive_beta,
-    real_multiplier,
     representable_scale,
     short_axis,
 )
@@ -68,7 +68,7 @@ class FixedPointNumbers(NamedTuple):
 def fixed_point_numbers(call: Call[Parameters]) -> FixedPointNumbers:
     """Return the numbers of an int8 call."""
     fraction_bits = 31 - DIFFERENCE_INTEGER_BITS
-    multiplier, left_shift = quantize_multiplier(min(real_multiplier(call), 2.0**31 - 1))
+    multiplier, left_shift = quantize_multiplier(min(float_multiplier(call), 2.0**31 - 1))
     largest = ((1 << DIFFERENCE_INTEGER_BITS) - 1) << fraction_bits
     back, back_shift = quantize_multiplier(2.0 ** (31 - left_shift) / multiplier)
     return FixedPointNumbers(multiplier, left_shift, -floor(largest / 2.0**left_shift), back, back_shift)
@@ -102,7 +102,7 @@ def _least(numbers: FixedPointNumbers, logarithm: Int64Array) -> Int64Array:
     return np.maximum(numbers.difference_min - 1, found)
 
 
-def _rounded_reals(call: Call[Parameters], values: Values) -> list[Array]:
+def _rounded_floats(call: Call[Parameters], values: Values) -> list[Array]:
     codes, output, axis = input_value(values), call.outputs[0], axis_of(call)
     if not codes.size:
         return [codes]
@@ -119,7 +119,7 @@ def _rounded_reals(call: Call[Parameters], values: Values) -> list[Array]:
     return [np.clip(results, 0, 255).astype(np.uint8)]
 
 
-def _reals(call: Call[Parameters], values: Values) -> list[Array]:
+def _floats(call: Call[Parameters], values: Values) -> list[Array]:
     x, axis = input_value(values).astype(np.float32, copy=False), axis_of(call)
     if not x.size:
         return [x]
@@ -149,7 +149,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
     return row_work(call, lambda rows: Softmax(**rows._asdict(), **fields))
 
 
-REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_reals, "float32": _reals})
+REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_floats, "float32": _floats})
 
 LOG_SOFTMAX = Operator(
     name="log_softmax",
@@ -171,7 +171,7 @@ LOG_SOFTMAX = Operator(
     workload=elementwise,
     lowerings=(
         Lowering("vector", (_fixed_point,), _lower, (rows_at_once,)),
-        real_softmax_lowering(logarithm=True),
+        float_softmax_lowering(logarithm=True),
     ),
 )
 

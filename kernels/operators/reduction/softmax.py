@@ -14,7 +14,7 @@ from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.lanes import format_of
 from npusim.isa.instructions.rows import METHODS, Softmax
-from npusim.kernels.lowering.float_lanes import real_softmax_lowering
+from npusim.kernels.lowering.float_lanes import float_softmax_lowering
 from npusim.kernels.lowering.quantized_in_float32 import AS_FLOAT32, float32_rescale, on_codes, scaling
 from npusim.kernels.lowering.row_work import row_work, row_work_by_table, rows_at_once
 from npusim.kernels.lowering.vector_work import int16_passes, signed
@@ -48,7 +48,7 @@ class WithBeta(Along):
     beta: float = 1.0
 
 
-def real_multiplier(call: Call[WithBeta]) -> float:
+def float_multiplier(call: Call[WithBeta]) -> float:
     """Return the multiplier from a difference of quantized values, times beta, to words.
 
     The words have `DIFFERENCE_INTEGER_BITS` integer bits.
@@ -64,7 +64,7 @@ def positive_beta(call: Call[WithBeta]) -> bool:
 
 def representable_scale(call: Call[WithBeta]) -> bool:
     """beta times the scale of an 8-bit input is more than 2**-26"""
-    return input_type(call).real or real_multiplier(call) > 1
+    return input_type(call).real or float_multiplier(call) > 1
 
 
 def short_axis(call: Call[WithBeta]) -> bool:
@@ -95,7 +95,7 @@ class FixedPointSoftmax(NamedTuple):
 def fixed_point_numbers(call: Call) -> FixedPointSoftmax:
     """Return the numbers of an 8-bit call, as LiteRT's PreprocessSoftmaxScaling computes them."""
     fraction_bits = 31 - DIFFERENCE_INTEGER_BITS
-    multiplier, left_shift = quantize_multiplier(min(real_multiplier(call), 2.0**31 - 1))
+    multiplier, left_shift = quantize_multiplier(min(float_multiplier(call), 2.0**31 - 1))
     largest = ((1 << DIFFERENCE_INTEGER_BITS) - 1) << fraction_bits
     return FixedPointSoftmax(multiplier, left_shift, -floor(largest / 2.0**left_shift))
 
@@ -117,7 +117,7 @@ def _fixed_point(call: Call, codes: Int64Array) -> Int64Array:
     return np.where(counts, np.minimum(shares, (1 << bits) - 1), 0)
 
 
-def _reals(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
+def _floats(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     x, axis = input_value(values).astype(np.float32, copy=False), axis_of(call)
     if not x.size:
         return [x]
@@ -165,7 +165,7 @@ def _lower_int16(call: Call, hardware: Hardware) -> Parts:
     )
 
 
-def _in_reals(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
+def _in_floats(call: Call[SoftmaxParameters], values: Values) -> list[Array]:
     """Compute exponentials and their sum in float64, in order, and round the quotients once."""
     x, axis = np.moveaxis(input_value(values).astype(np.float64), axis_of(call), -1), axis_of(call)
     if not x.size:
@@ -265,7 +265,7 @@ def _lower(call: Call, hardware: Hardware) -> Parts:
     return row_work(call, lambda rows: Softmax(**rows._asdict(), **fields))
 
 
-REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _reals})
+REFERENCES = with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _floats})
 _ROWS = (
     rules.operands(1),
     rules.same_shape,
@@ -288,10 +288,10 @@ SOFTMAX = Operator(
     lowerings=(
         Lowering("vector", (rules.eight_bit, rules.eight_bit_output), _lower, (rows_at_once,)),
         Lowering("vector", (rules.all_int16, _coarse), _lower_int16, (int16_passes, rows_at_once)),
-        real_softmax_lowering(),
+        float_softmax_lowering(),
     ),
     arithmetics=(
-        literal(_IN_FLOAT, reference=_in_reals),
+        literal(_IN_FLOAT, reference=_in_floats),
         Arithmetic(("fused",), None, (*_ROWS, only_codes, _fused_beta), _fused, (_IN_FLOAT,)),
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, quantize_multiplier, requantise
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.lowering.reduction_work import float_sum_lowering, real_reduction_lowering, sum_lowering
+from npusim.kernels.lowering.reduction_work import float_reduction_lowering, float_sum_lowering, sum_lowering
 from npusim.kernels.lowering.vector_work import adjacent_axes, int16_passes, lower_mean
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.axes import (
@@ -82,7 +82,7 @@ def _reference(call: Call, values: Values) -> list[Array]:
     return (by_type(MEAN_REFERENCES) if combined(call) else _of_nothing)(call, values)
 
 
-def _mean_in_reals(call: Call[MeanParameters], values: Values) -> list[Array]:
+def _mean_in_floats(call: Call[MeanParameters], values: Values) -> list[Array]:
     """Add up and divide in float64, and round once."""
     with np.errstate(all="ignore"):
         means = wide_sums(call, values) / combined(call)
@@ -103,7 +103,7 @@ def _mean_codes(call: Call[MeanParameters], values: Values) -> list[Array]:
     return [codes.reshape(ofm.shape)]
 
 
-def _reals(call: Call[MeanParameters], values: Values) -> list[Array]:
+def _floats(call: Call[MeanParameters], values: Values) -> list[Array]:
     sums = accumulated(call, input_value(values).astype(np.float32, copy=False), np.add)
     return [sums / np.float32(combined(call))]
 
@@ -128,7 +128,7 @@ MEAN_REFERENCES = with_halves(
         "int16": _mean_codes,
         "int32": _integers,
         "int64": _integers,
-        "float32": _reals,
+        "float32": _floats,
     }
 )
 
@@ -146,10 +146,10 @@ MEAN = Operator(
         Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean, (_fits,)),
         Lowering("vector", (rules.all_int16, _few, _some, adjacent_axes), lower_mean, (_fits, int16_passes)),
         sum_lowering(_mean_multiplier),
-        real_reduction_lowering("mean"),
+        float_reduction_lowering("mean"),
     ),
     arithmetics=(
-        literal(float_sum_lowering("mean"), reference=_mean_in_reals),
+        literal(float_sum_lowering("mean"), reference=_mean_in_floats),
         Arithmetic(
             ("fused",),
             None,
@@ -179,7 +179,7 @@ def _sum_numbers(call: Call[SumParameters], values: Values) -> list[Array]:
     return [accumulated(call, input_value(values), np.add)]
 
 
-def _sum_in_reals(call: Call[SumParameters], values: Values) -> list[Array]:
+def _sum_in_floats(call: Call[SumParameters], values: Values) -> list[Array]:
     """Add up in float64 and round once."""
     with np.errstate(all="ignore"):
         return [wide_sums(call, values).astype(np.float32).reshape(call.outputs[0].shape)]
@@ -217,8 +217,8 @@ SUM = Operator(
     infer=reduced,
     reference=by_type(SUM_REFERENCES),
     workload=all_read,
-    lowerings=(sum_lowering(_sum_multiplier), real_reduction_lowering("sum")),
-    arithmetics=(literal(float_sum_lowering("sum"), reference=_sum_in_reals),),
+    lowerings=(sum_lowering(_sum_multiplier), float_reduction_lowering("sum")),
+    arithmetics=(literal(float_sum_lowering("sum"), reference=_sum_in_floats),),
 )
 """Sum over some dimensions."""
 
@@ -282,7 +282,7 @@ REDUCE_PROD = Operator(
     infer=reduced,
     reference=by_type(PRODUCT_REFERENCES),
     workload=all_read,
-    lowerings=(real_reduction_lowering("prod"),),
+    lowerings=(float_reduction_lowering("prod"),),
 )
 """Product over some dimensions."""
 

@@ -33,7 +33,7 @@ _ROUNDING = 1e-3
 """A bound of all roundings of products and sums, of float32 and of the instruction: 255 x 12 x 2**-24."""
 
 
-class RealAxis(NamedTuple):
+class ExactAxis(NamedTuple):
     """Positions along one axis: the nearest line, q, and the largest distance in pixels of line and float32."""
 
     line: Line
@@ -41,9 +41,9 @@ class RealAxis(NamedTuple):
     off: float
 
 
-def real_axis(
+def exact_axis(
     size: int, count: int, corners: bool, centers: bool, in_float32: NDArray[np.float64]
-) -> RealAxis:
+) -> ExactAxis:
     """Return `count` output pixels from `size` input pixels; `in_float32` are the positions as the kernel computes
     them.
     """
@@ -59,7 +59,7 @@ def real_axis(
     exact = inside / divisor
     on_line = positions(count, *line, size) / float(1 << POSITION_BITS)
     off = max(np.abs(on_line - exact).max(), np.abs(np.clip(in_float32, 0, size - 1) - exact).max())
-    return RealAxis(line, divisor // gcd(divisor, int(np.gcd.reduce(inside))), float(off))
+    return ExactAxis(line, divisor // gcd(divisor, int(np.gcd.reduce(inside))), float(off))
 
 
 def _rounded(numerator: int, divisor: int) -> int:
@@ -67,7 +67,7 @@ def _rounded(numerator: int, divisor: int) -> int:
     return ((numerator << POSITION_BITS) + divisor // 2) // divisor
 
 
-def tie_free(rows: RealAxis, columns: RealAxis) -> bool:
+def tie_free(rows: ExactAxis, columns: ExactAxis) -> bool:
     """Return True if line and float32 certainly give the same quantized values."""
     together = rows.denominator * columns.denominator
     off = _MOST_STEP * (rows.off + columns.off) + _ROUNDING
@@ -187,7 +187,7 @@ def _on_lines(call: Call[Resizing]) -> tuple[Line, Line] | None:
         return rows, columns
     if call.parameters.steps is not None:
         return None
-    first, second = (_real_axis(call, axis) for axis in (1, 2))
+    first, second = (_exact_axis(call, axis) for axis in (1, 2))
     return (first.line, second.line) if tie_free(first, second) else None
 
 
@@ -210,11 +210,11 @@ def _fixed(pixels: NDArray[np.int64], fractions: Numbers) -> NDArray[np.int64]:
     return (pixels * (1 << _FRACTION_BITS) + fractions) << (POSITION_BITS - _FRACTION_BITS)
 
 
-def _real_axis(call: Call[Resizing], axis: int) -> RealAxis:
+def _exact_axis(call: Call[Resizing], axis: int) -> ExactAxis:
     found, how = _float_axis(call, axis), call.parameters
     size, count = input_type(call).shape[axis], call.outputs[0].shape[axis]
     in_float32 = found.below.astype(np.float64) + found.weight_above.astype(np.float64)
-    return real_axis(size, count, how.align_corners, how.half_pixel_centers, in_float32)
+    return exact_axis(size, count, how.align_corners, how.half_pixel_centers, in_float32)
 
 
 def _exact(call: Call[Resizing]) -> bool:
@@ -242,15 +242,15 @@ def _without_fraction(totals: Numbers) -> Numbers:
     return rounded
 
 
-def _reals(call: Call[Resizing], values: Values) -> list[Array]:
-    return _of_reals(call, values, lambda totals: totals)
+def _floats(call: Call[Resizing], values: Values) -> list[Array]:
+    return _of_floats(call, values, lambda totals: totals)
 
 
-def _rounded_reals(call: Call[Resizing], values: Values) -> list[Array]:
-    return _of_reals(call, values, lambda totals: np.trunc(totals + np.float32(0.5)))
+def _rounded_floats(call: Call[Resizing], values: Values) -> list[Array]:
+    return _of_floats(call, values, lambda totals: np.trunc(totals + np.float32(0.5)))
 
 
-def _of_reals(call: Call[Resizing], values: Values, finish: Callable[[Numbers], Numbers]) -> list[Array]:
+def _of_floats(call: Call[Resizing], values: Values, finish: Callable[[Numbers], Numbers]) -> list[Array]:
     x: Numbers = input_value(values).astype(np.float32)
     return _interpolate(call, x, _float_axis(call, 1), _float_axis(call, 2), finish)
 
@@ -286,7 +286,9 @@ def steps_forward(call: Call[Resizing]) -> bool:
     return steps is None or (all(0 < step < inf for step in steps) and not call.parameters.align_corners)
 
 
-REFERENCES = with_halves({"int8": _integers, "uint8": _rounded_reals, "int16": _integers, "float32": _reals})
+REFERENCES = with_halves(
+    {"int8": _integers, "uint8": _rounded_floats, "int16": _integers, "float32": _floats}
+)
 
 RESIZE_BILINEAR = Operator(
     name="resize_bilinear",

@@ -41,7 +41,7 @@ def _grid_sample_infer(call: Call) -> Shapes:
     return ((*input_type(call, 1).shape[:3], input_type(call).shape[3]),)
 
 
-def _reals(call: Call[GridSampleParameters], values: Values) -> list[Array]:
+def _floats(call: Call[GridSampleParameters], values: Values) -> list[Array]:
     image: Any = input_value(values)
     grid: Any = input_value(values, 1)
     _, height, width, _ = image.shape
@@ -102,7 +102,7 @@ def _shapes(call: Call) -> bool:
     return fits and _grid_sample_infer(call) == (call.outputs[0].shape,)
 
 
-REFERENCES = with_halves({"float32": _reals})
+REFERENCES = with_halves({"float32": _floats})
 
 GRID_SAMPLE = Operator(
     name="grid_sample",

@@ -17,7 +17,7 @@ from npusim.kernels.operator.operator import Call, Operator, Rule, Shapes, Value
 from npusim.kernels.operators.sequence import litert_functions
 from npusim.kernels.operators.sequence.lstm_cell import operand
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated, by_steps, in_layout
-from npusim.kernels.operators.sequence.unrolled import MOST_STEPS, RealParts, one_way
+from npusim.kernels.operators.sequence.unrolled import MOST_STEPS, FloatParts, one_way
 
 OPERATIONS_PER_UNIT = 2  # the bias and the function
 
@@ -134,7 +134,7 @@ def rnn_macs_per_step(call: Call, cell: Positions, inputs: int) -> int:
 class RnnParts:
     """A cell f(W x + A a + R h + b) that adds its steps to an expansion one by one."""
 
-    def __init__(self, parts: RealParts, cell: Positions, batch: int) -> None:
+    def __init__(self, parts: FloatParts, cell: Positions, batch: int) -> None:
         self.parts, self.cell, self.batch = parts, cell, batch
         self.shape = batch, units_at(parts.call, cell)
         given = input_type(parts.call, cell.state).shape
@@ -159,7 +159,7 @@ class RnnParts:
 
 def rnn_in_one_step(call: Call[RnnCellParameters]) -> Expansion:
     """Expand an rnn: output and next state are one."""
-    parts = RealParts(call)
+    parts = FloatParts(call)
     cell = RnnParts(parts, RNN_CELL, input_type(call).shape[0])
     cell.step(0)
     parts.found.results = [cell.output, cell.output]
@@ -172,7 +172,7 @@ def rnn_over_sequence(
     """Expand a unidirectional_sequence_rnn of `count` steps."""
     if not 0 < count <= MOST_STEPS:
         return None
-    parts = RealParts(call)
+    parts = FloatParts(call)
     return one_way(parts, RnnParts(parts, RNN_CELL, batch), count, time_major)
 
 

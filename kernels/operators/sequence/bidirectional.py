@@ -45,7 +45,7 @@ from npusim.kernels.operators.sequence.recurrence import (
     run_both_ways,
     sequences_fit,
 )
-from npusim.kernels.operators.sequence.unrolled import MOST_STEPS, LstmParts, RealParts, both_ways
+from npusim.kernels.operators.sequence.unrolled import MOST_STEPS, FloatParts, LstmParts, both_ways
 
 _FORWARD = Layout(1, 5, 9, 12, 16, 17, 35, 36, 48, 40)
 _BACKWARD = Layout(18, 22, 26, 29, 33, 34, 37, 38, 52, 44)
@@ -144,7 +144,7 @@ def _lstm_expand(call: Call[BidirectionalSequenceLstmParameters]) -> Expansion |
     shape, time_major = input_type(call).shape, call.parameters.time_major
     if not 0 < shape[0 if time_major else 1] <= MOST_STEPS:
         return None
-    parts = RealParts(call)
+    parts = FloatParts(call)
     cells = [LstmParts(parts, layout, shape[1 if time_major else 0]) for layout in _LSTM_CELLS]
     return both_ways(parts, cells, _LSTM_LINKING, [sizes_at(call, layout)[1] for layout in _LSTM_CELLS])
 
@@ -268,7 +268,7 @@ def _rnn_expand(call: Call[BidirectionalSequenceRnnParameters]) -> Expansion | N
     shape, time_major = input_type(call).shape, call.parameters.time_major
     if not 0 < shape[0 if time_major else 1] <= MOST_STEPS:
         return None
-    parts = RealParts(call)
+    parts = FloatParts(call)
     cells = [RnnParts(parts, cell, shape[1 if time_major else 0]) for cell in _RNN_CELLS]
     return both_ways(parts, cells, _RNN_LINKING, [units_at(call, cell) for cell in _RNN_CELLS])
 

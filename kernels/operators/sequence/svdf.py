@@ -41,7 +41,7 @@ from npusim.kernels.operator.rescale import MOST_LEFT
 from npusim.kernels.operators.sequence import litert_functions
 from npusim.kernels.operators.sequence.basic_rnn import RnnCellParameters
 from npusim.kernels.operators.sequence.recurrence import Numbers, activated
-from npusim.kernels.operators.sequence.unrolled import RealParts
+from npusim.kernels.operators.sequence.unrolled import FloatParts
 
 _INPUT, _FEATURE_WEIGHTS, _TIME_WEIGHTS, _BIAS, _STATE = range(5)
 
@@ -70,10 +70,10 @@ def _infer(call: Call[Parameters]) -> Shapes:
 
 def _reference(call: Call[Parameters], values: Values) -> list[Array]:
     with np.errstate(over="ignore", invalid="ignore"):
-        return _real_reference(call, values)
+        return _float_reference(call, values)
 
 
-def _real_reference(call: Call[Parameters], values: Values) -> list[Array]:
+def _float_reference(call: Call[Parameters], values: Values) -> list[Array]:
     filters, columns, units = _sizes(call)
     x, state = input_value(values, _INPUT), input_value(values, _STATE)
     weights: Numbers = input_value(values, _FEATURE_WEIGHTS)
@@ -167,7 +167,7 @@ def _expand(call: Call[Parameters]) -> Expansion | None:
     """
     if not input_type(call).real:
         return None
-    parts, chosen = RealParts(call), call.parameters
+    parts, chosen = FloatParts(call), call.parameters
     batch, (filters, columns, units) = input_type(call).shape[0], _sizes(call)
     newest = parts.product("features", _INPUT, batch, _FEATURE_WEIGHTS)
     column = parts.reshaped("newest", newest, (batch, filters, 1))

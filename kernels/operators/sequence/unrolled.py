@@ -56,7 +56,7 @@ class CellInParts(Protocol):
         """Add the next output and states."""
 
 
-class RealParts:
+class FloatParts:
     """Builds the parts of a float call as an expansion; tensors are known by their numbers in it."""
 
     def __init__(self, call: Call) -> None:
@@ -155,7 +155,7 @@ class RealParts:
         return self._add(name, "concatenation", [*parts], shape, ConcatenationParameters(axis=len(shape) - 1))
 
 
-def one_way(parts: RealParts, cell: CellInParts, count: int, time_major: bool) -> Expansion:
+def one_way(parts: FloatParts, cell: CellInParts, count: int, time_major: bool) -> Expansion:
     """Expand a layer that takes a cell through the `count` steps of its first operand."""
     outputs = []
     for number in range(count):
@@ -169,7 +169,7 @@ def one_way(parts: RealParts, cell: CellInParts, count: int, time_major: bool) -
 
 
 def both_ways(
-    parts: RealParts, cells: Sequence[CellInParts], linking: Linking, depths: Sequence[int]
+    parts: FloatParts, cells: Sequence[CellInParts], linking: Linking, depths: Sequence[int]
 ) -> Expansion:
     """Expand a layer that takes two cells through the steps, the second from the end.
 
@@ -199,7 +199,7 @@ def both_ways(
 class LstmParts:
     """An LSTM cell that adds its steps to an expansion one by one."""
 
-    def __init__(self, parts: RealParts, layout: Layout, batch: int) -> None:
+    def __init__(self, parts: FloatParts, layout: Layout, batch: int) -> None:
         self.parts, self.layout = parts, layout
         self.chosen: CellParameters = parts.call.parameters
         cells, outputs = sizes_at(parts.call, layout)
@@ -292,7 +292,7 @@ class LstmParts:
 
 def lstm_in_one_step(call: Call[CellParameters]) -> Expansion:
     """Expand an lstm."""
-    parts = RealParts(call)
+    parts = FloatParts(call)
     cell = LstmParts(parts, CELL, input_type(call).shape[0])
     cell.step(0)
     results = [cell.output, *cell.states]
@@ -309,5 +309,5 @@ def lstm_over_sequence(
     """Expand a unidirectional_sequence_lstm of `count` steps."""
     if not 0 < count <= MOST_STEPS:
         return None
-    parts = RealParts(call)
+    parts = FloatParts(call)
     return one_way(parts, LstmParts(parts, CELL, batch), count, time_major)

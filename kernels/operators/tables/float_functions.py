@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import code_range, quantization
 from npusim.kernels.operator.operator import Call, Operator
 from npusim.kernels.operator.parameters import Parameters
-from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operators.tables.lookup import (
     Float32Array,
     Float64Array,
     Steps,
+    float_function,
     of_whole_numbers,
-    real_function,
     tabulate_by_value,
-    tabulate_real,
+    tabulate_float,
     unary_operator,
     wide_operator,
 )
@@ -131,7 +131,7 @@ _complement = np.vectorize(math.erfc, otypes=[np.float64])
 def _gelu_of_codes(call: Call[GeluParameters], x: Float32Array) -> Float32Array:
     """As LiteRT tabulates it. With 1 + erf, as its float kernel has it, what is far below zero would be lost."""
     if call.parameters.approximate:
-        return real_function(_gelu_lanes)(call, x)
+        return float_function(_gelu_lanes)(call, x)
     tail = _complement(x * -np.float32(math.sqrt(0.5))).astype(np.float32)
     result: Float32Array = np.float32(0.5) * x * tail
     return result
@@ -142,7 +142,7 @@ def _log_or_smallest(call: Call, x: Float32Array) -> Float32Array:
     output = call.outputs[0]
     target = quantization(output)
     least = np.float32(target.scale) * np.float32(code_range(output.dtype)[0] - target.zero_point)
-    result: Float32Array = np.where(x > 0, real_function("log")(call, x), least)
+    result: Float32Array = np.where(x > 0, float_function("log")(call, x), least)
     return result
 
 
@@ -152,7 +152,7 @@ def _clip(call: Call[ClipParameters], x: Float64Array) -> Float64Array:
     return above if most is None else np.minimum(above, np.float32(most))
 
 
-def _clip_steps(steps: RealSteps, parameters: ClipParameters) -> int | None:
+def _clip_steps(steps: FloatSteps, parameters: ClipParameters) -> int | None:
     least, most = parameters.least, parameters.most
     if least is None and most is None:
         return None
@@ -167,7 +167,7 @@ def gate(alpha: float, beta: float, x: Float32Array) -> Float32Array:
     return limited
 
 
-def gate_in_steps(steps: RealSteps, alpha: float, beta: float) -> int:
+def gate_in_steps(steps: FloatSteps, alpha: float, beta: float) -> int:
     """Add the steps that compute `gate` of the first operand on float lanes."""
     line = steps.pair("add", steps.pair("mul", 0, steps.number(alpha)), steps.number(beta))
     return steps.function("relu_0_to_1", line)
@@ -177,7 +177,7 @@ def _hard_sigmoid(call: Call[HardSigmoidParameters], x: Float32Array) -> Float32
     return gate(call.parameters.alpha, call.parameters.beta, x)
 
 
-def _hard_sigmoid_steps(steps: RealSteps, parameters: HardSigmoidParameters) -> int:
+def _hard_sigmoid_steps(steps: FloatSteps, parameters: HardSigmoidParameters) -> int:
     return gate_in_steps(steps, parameters.alpha, parameters.beta)
 
 
@@ -186,7 +186,7 @@ def _swish(call: Call[SwishParameters], x: Float64Array) -> Float64Array:
     return result
 
 
-def _swish_steps(steps: RealSteps, parameters: SwishParameters) -> int:
+def _swish_steps(steps: FloatSteps, parameters: SwishParameters) -> int:
     steep = 0 if parameters.beta == 1 else steps.pair("mul", 0, steps.number(parameters.beta))
     return steps.pair("mul", 0, steps.function("logistic", steep))
 
@@ -198,7 +198,7 @@ def _softplus(call: Call[SoftplusParameters], x: Float64Array) -> Float64Array:
     return np.where(steep > threshold, x, np.logaddexp(0.0, steep) / beta)
 
 
-def _softplus_steps(steps: RealSteps, parameters: SoftplusParameters) -> int | None:
+def _softplus_steps(steps: FloatSteps, parameters: SoftplusParameters) -> int | None:
     """Add (max(steep, 0) + log(1 + exp(-|steep|))) / beta, unless a threshold would cut the bend."""
     if parameters.threshold < _MOST or not parameters.beta:
         return None
@@ -209,28 +209,28 @@ def _softplus_steps(steps: RealSteps, parameters: SoftplusParameters) -> int | N
     return steps.pair("div", steps.pair("add", steps.function("relu", steep), bend), beta)
 
 
-def _tan_steps(steps: RealSteps, parameters: Parameters) -> int:
+def _tan_steps(steps: FloatSteps, parameters: Parameters) -> int:
     return steps.pair("div", steps.function("sin", 0), steps.function("cos", 0))
 
 
 def _mean_of_exponentials(combine: str) -> Steps:
     """Return the steps of cosh ("add") or sinh ("sub"): (exp(x) +- exp(-x)) / 2."""
 
-    def steps_of(steps: RealSteps, parameters: Parameters) -> int:
+    def steps_of(steps: FloatSteps, parameters: Parameters) -> int:
         halves = (steps.function("exp", 0), steps.function("exp", steps.function("neg", 0)))
         return steps.pair("mul", steps.pair(combine, *halves), steps.number(0.5))
 
     return steps_of
 
 
-def _acosh_steps(steps: RealSteps, parameters: Parameters) -> int:
+def _acosh_steps(steps: FloatSteps, parameters: Parameters) -> int:
     """Add log(x + sqrt(x - 1) * sqrt(x + 1))."""
     below, above = steps.pair("sub", 0, steps.number(1.0)), steps.pair("add", 0, steps.number(1.0))
     roots = steps.pair("mul", steps.function("sqrt", below), steps.function("sqrt", above))
     return steps.function("log", steps.pair("add", 0, roots))
 
 
-def _atanh_steps(steps: RealSteps, parameters: Parameters) -> int:
+def _atanh_steps(steps: FloatSteps, parameters: Parameters) -> int:
     """Add log((1 + x) / (1 - x)) / 2."""
     above, below = steps.pair("add", steps.number(1.0), 0), steps.pair("sub", steps.number(1.0), 0)
     return steps.pair("mul", steps.function("log", steps.pair("div", above, below)), steps.number(0.5))
@@ -238,7 +238,7 @@ def _atanh_steps(steps: RealSteps, parameters: Parameters) -> int:
 
 def _on_lanes(name: str, **more: Any) -> Operator:
     """Return a function of the float lanes whose float results LiteRT clamps before it rounds them."""
-    return unary_operator(name, tabulate_real(real_function(name), ("int8", "uint8")), **more)
+    return unary_operator(name, tabulate_float(float_function(name), ("int8", "uint8")), **more)
 
 
 def _on_integers(function: Callable[[Any], Any]) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def _on_integers(function: Callable[[Any], Any]) -> dict[str, Any]:
 
 def _interpolated(name: str, function: Any, **more: Any) -> Operator:
     """Return a function of the float lanes that int16 interpolates between the entries of its table."""
-    return unary_operator(name, tabulate_real(function), interpolates=function, **more)
+    return unary_operator(name, tabulate_float(function), interpolates=function, **more)
 
 
 def _of_x(name: str, function: Callable[[Any], Any], steps: Steps | None = None) -> Operator:
@@ -264,12 +264,12 @@ OPERATORS = (
     _on_lanes("cos"),
     _on_lanes("sign", whole=_on_integers(np.sign)),
     _on_lanes("square", whole=_on_integers(np.square)),
-    _interpolated("exp", real_function("exp")),
+    _interpolated("exp", float_function("exp")),
     _interpolated("log", _log_or_smallest),
     _interpolated("gelu", _gelu_of_codes, parameters=GeluParameters, lanes=_gelu_lanes, once=_gelu),
     unary_operator(
         "elu",
-        tabulate_real(real_function(_elu_lanes), ("int8", "uint8")),
+        tabulate_float(float_function(_elu_lanes), ("int8", "uint8")),
         parameters=AlphaParameters,
         lanes=_elu_lanes,
         once=_elu,

@@ -30,6 +30,7 @@ from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.fixed_point import inverse_square_root
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import (
     code_range,
     elementwise,
@@ -40,7 +41,6 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operator.parameters import Parameters
-from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import MOST_LEFT, Multiplier, moved_in_32_bits
 from npusim.kernels.operators.tables.float_functions import gate, gate_in_steps
 from npusim.kernels.operators.tables.lookup import (
@@ -48,14 +48,14 @@ from npusim.kernels.operators.tables.lookup import (
     Float64Array,
     Int64Array,
     beyond_tables,
+    float_function,
     look_up,
     of_whole_numbers,
-    real_function,
     reals_of,
     round_half_away,
     tabulate,
     tabulate_by_value,
-    tabulate_real,
+    tabulate_float,
     unary_operator,
 )
 
@@ -235,11 +235,11 @@ def _usual(call: Call[HardSwishParameters]) -> bool:
 
 def _hard_swish(call: Call[HardSwishParameters], x: Float32Array) -> Float32Array:
     if _usual(call):
-        return real_function("hard_swish")(call, x)
+        return float_function("hard_swish")(call, x)
     return x * gate(call.parameters.alpha, call.parameters.beta, x)
 
 
-def _hard_swish_steps(steps: RealSteps, parameters: HardSwishParameters) -> int:
+def _hard_swish_steps(steps: FloatSteps, parameters: HardSwishParameters) -> int:
     return steps.pair("mul", 0, gate_in_steps(steps, parameters.alpha, parameters.beta))
 
 
@@ -354,7 +354,7 @@ def _gate(name: str, words: Callable[[Int64Array, Int64Array], Int64Array], **mo
 
     return unary_operator(
         name,
-        tabulate_real(real_function(name)),
+        tabulate_float(float_function(name)),
         _gate_scales,
         whole={"int16": beyond_tables(codes_of)},
         on_int16=(Lowering("vector", (rules.all_int16, _small_scale), lower, (int16_passes,)),),

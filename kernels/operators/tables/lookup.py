@@ -18,13 +18,14 @@ from npusim.isa.arithmetic.real import UNARY_BY_NAME
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.vector import INT16_TABLES
-from npusim.kernels.lowering.float_lanes import lower_real_unary, on_real_lanes
+from npusim.kernels.lowering.float_lanes import lower_float_unary, on_float_lanes
 from npusim.kernels.lowering.quantized_in_float32 import literal_table_lowering
 from npusim.kernels.lowering.vector_work import int16_passes, lower_int16_table, lower_table
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.expansion import Expansion
+from npusim.kernels.operator.float_steps import FloatSteps
 from npusim.kernels.operator.operands import (
     by_type,
     code_range,
@@ -37,7 +38,6 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Reference, Rule, Values, literal
 from npusim.kernels.operator.parameters import Parameters
-from npusim.kernels.operator.real_steps import RealSteps
 from npusim.kernels.operator.rescale import sound_scales
 
 Int64Array = NDArray[np.int64]
@@ -61,7 +61,7 @@ Lanes = Callable[[Call], tuple[str, float]]
 
 Table = Callable[[Call], Array]
 
-Steps = Callable[[RealSteps, Any], int | None]
+Steps = Callable[[FloatSteps, Any], int | None]
 """Adds a function of operand 0 with these parameters to steps of the lanes. Returns its result's number or None."""
 
 
@@ -121,7 +121,7 @@ def look_up(entries: Array, codes: Array) -> Array:
     return np.asarray(entries[np.asarray(codes, order="C").view(np.uint8)])
 
 
-def real_function(lanes: Lanes | str) -> RealFunction:
+def float_function(lanes: Lanes | str) -> RealFunction:
     """Return the function that the float lanes compute: by its name without alpha, or the one that a call selects."""
 
     def function(call: Call, x: Float32Array) -> Float32Array:
@@ -132,7 +132,7 @@ def real_function(lanes: Lanes | str) -> RealFunction:
     return function
 
 
-def tabulate_real(function: RealFunction, clamped: tuple[str, ...] = ("int8",)) -> Table:
+def tabulate_float(function: RealFunction, clamped: tuple[str, ...] = ("int8",)) -> Table:
     """Return the table of a float function, in the float32 steps of LiteRT's tables.
 
     Quantized values become float32(scale * (code - zero_point)); results are multiplied by float32(1 / output scale)
@@ -208,22 +208,22 @@ def unary_operator(
         own_rules = (*own_rules, rules.wide_codes_scaled, rules.symmetric)
         whole, on_int16 = {"int16": _interpolated(interpolates)}, (_interpolated_on_npu(interpolates),)
     chosen = lanes or (lambda call: (name, 0.0))
-    real = on_host or real_function(chosen)
-    in_float32 = _of_reals(real if once is None else rounded_once(once))
+    real = on_host or float_function(chosen)
+    in_float32 = _of_floats(real if once is None else rounded_once(once))
 
     def codes(call: Call, values: Values) -> list[Array]:
         return [look_up(table(call), input_value(values))]
 
-    references = with_halves({"int8": codes, "uint8": codes, "float32": _of_reals(real), **(whole or {})})
+    references = with_halves({"int8": codes, "uint8": codes, "float32": _of_floats(real), **(whole or {})})
     on_vector_unit = Lowering(
         "vector", (rules.eight_bit,), lambda call, hardware: lower_table(call, table(call))
     )
-    on_lanes = on_real_lanes(lambda call: lower_real_unary(call, *chosen(call)), *(lane_rules or ()))
+    on_lanes = on_float_lanes(lambda call: lower_float_unary(call, *chosen(call)), *(lane_rules or ()))
 
     def in_steps(call: Call) -> Expansion | None:
         if steps is None or not input_type(call).real:
             return None
-        lanes_steps = RealSteps(call)
+        lanes_steps = FloatSteps(call)
         last = steps(lanes_steps, call.parameters)
         return None if last is None else lanes_steps.result(last)
 
@@ -245,7 +245,7 @@ def unary_operator(
     )
 
 
-def _of_reals(function: RealFunction) -> Reference:
+def _of_floats(function: RealFunction) -> Reference:
     """Return the reference of float32 tensors."""
 
     def reference(call: Call, values: Values) -> list[Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.base.elements import element
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.operator.element_types import codes_of_results
+from npusim.kernels.operator.element_types import quantize_results
 from npusim.kernels.operator.rescale import REAL_RANGES
 
 
@@ -29,7 +29,7 @@ def lets_all_through(kind: TensorType, limits: Limits) -> bool:
         return False
     lowest, highest = element(kind.dtype).limits
     low, high = (
-        int(codes_of_results(np.array(bound, np.float32), kind)) for bound in (limits.least, limits.most)
+        int(quantize_results(np.array(bound, np.float32), kind)) for bound in (limits.least, limits.most)
     )
     return low <= lowest and high >= highest
 

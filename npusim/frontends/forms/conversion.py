@@ -14,7 +14,7 @@ from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import call_of
 from npusim.kernels.graph.taking import takes
-from npusim.kernels.operator.element_types import reals_of_codes
+from npusim.kernels.operator.element_types import dequantize_values
 from npusim.kernels.table import operator
 
 MOST_MADE = 1 << 26
@@ -146,7 +146,7 @@ class Conversion:
         if held.type.quantization is None:
             return tensor
         if held.array is not None:
-            return self.constant(reals_of_codes(held.array, held.type))
+            return self.constant(dequantize_values(held.array, held.type))
         return self.one("dequantize", tensor, unshaped("float32"))
 
     # Constants

@@ -8,7 +8,7 @@ from typing import Any
 
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.graph import Graph, Node, Tensor
-from npusim.kernels.operator.element_types import reals_of_codes
+from npusim.kernels.operator.element_types import dequantize_values
 from npusim.kernels.table import operator
 
 _CONVERTERS = ("quantize", "dequantize")
@@ -62,7 +62,7 @@ class _Rewriting:
         if number not in self._floats:
             made = self._new(number)
             if tensor.array is not None:
-                floats = reals_of_codes(tensor.array, tensor.type)
+                floats = dequantize_values(tensor.array, tensor.type)
                 floats.setflags(write=False)
                 self.tensors[made] = replace(self.tensors[made], data=floats)
             else:

@@ -8,7 +8,7 @@ import numpy as np
 
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.graph import Graph, Node, Tensor
-from npusim.kernels.operator.element_types import reals_of_codes
+from npusim.kernels.operator.element_types import dequantize_values
 
 _BIAS = 2
 
@@ -41,5 +41,5 @@ def _real(tensor: Tensor) -> Tensor:
     if not tensor.type.quantized:
         return tensor
     kind = replace(tensor.type, dtype="float32", quantization=None)
-    data = None if tensor.array is None else reals_of_codes(tensor.array, tensor.type)
+    data = None if tensor.array is None else dequantize_values(tensor.array, tensor.type)
     return replace(tensor, type=kind, data=data)

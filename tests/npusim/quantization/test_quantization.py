@@ -22,7 +22,7 @@ from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.graph.reference import evaluate
-from npusim.kernels.operator.element_types import reals_of_codes
+from npusim.kernels.operator.element_types import dequantize_values
 from npusim.kernels.table import operator
 from npusim.quantization.loss import losses
 from npusim.quantization.quantization import ACTIVATIONS, SCHEMES, Scheme, quantize
@@ -348,7 +348,7 @@ def digits() -> tuple[Graph, Array, Array]:
     graph = npusim.load("digits_cnn")
     images, labels = models.digits_test()
     kind = graph.tensors[graph.inputs[0]].type
-    return float_twin(graph), reals_of_codes(images.reshape(-1, *kind.shape[1:]), kind), labels
+    return float_twin(graph), dequantize_values(images.reshape(-1, *kind.shape[1:]), kind), labels
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.isa.hardware.cpu import cpu_core
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.hardware import Hardware
-from npusim.kernels.graph.reals import in_reals
+from npusim.kernels.graph.float_version import float_version
 from npusim.numbers.performance import CELLS, Reference
 from npusim.session import references
 
@@ -28,7 +28,7 @@ def test_every_reference_can_be_timed(reference: Reference) -> None:
 
 def test_the_real_version_of_a_network_has_its_sizes_and_no_codes() -> None:
     quantized = npusim.load("ds_cnn")
-    real = in_reals(quantized, "float16")
+    real = float_version(quantized, "float16")
     assert [tensor.type.shape for tensor in real.tensors] == [
         tensor.type.shape for tensor in quantized.tensors
     ]

@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 _WITH_ACTIVATION = ("add", "sub", "mul", "div")
 
 
-class RealSteps:
+class FloatSteps:
     """Builds the steps of a call, all of its element type, as an expansion; steps are named by their numbers.
 
     The operands of the call have the numbers 0, 1, ... float16 results are rounded after each step.

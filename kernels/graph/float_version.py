@@ -8,7 +8,7 @@ from npusim.isa.base.tensor import SIZE_ONLY
 from npusim.kernels.graph.graph import Graph, Tensor
 
 
-def in_reals(graph: Graph, dtype: str) -> Graph:
+def float_version(graph: Graph, dtype: str) -> Graph:
     """Return the graph with every quantized tensor as floats of an element type; of constants only the size is known.
 
     Other tensors, indices and conditions, stay as they are.
@@ -16,17 +16,17 @@ def in_reals(graph: Graph, dtype: str) -> Graph:
     return replace(
         graph,
         name=f"{graph.name} in {dtype}",
-        tensors=tuple([_in_reals(tensor, dtype) for tensor in graph.tensors]),
+        tensors=tuple([_float_tensor(tensor, dtype) for tensor in graph.tensors]),
         nodes=tuple(
             [
-                replace(node, bodies=tuple([in_reals(body, dtype) for body in node.bodies]))
+                replace(node, bodies=tuple([float_version(body, dtype) for body in node.bodies]))
                 for node in graph.nodes
             ]
         ),
     )
 
 
-def _in_reals(tensor: Tensor, dtype: str) -> Tensor:
+def _float_tensor(tensor: Tensor, dtype: str) -> Tensor:
     if not tensor.type.quantized:
         return tensor
     kind = replace(tensor.type, dtype=dtype, quantization=None)
