@@ -176,7 +176,7 @@ def test_loops_are_written_out(tmp_path: Path) -> None:
 
 def test_loops_without_end_are_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path, loop(constant("m", np.array(1 << 40))))
-    assert said == 'node "y" (Loop): turns more than 1024 times; npusim writes loops out up to that'
+    assert said == 'node "y" (Loop): has more than 1024 iterations; npusim unrolls loops up to that'
 
 
 def test_scans_go_through_an_axis(tmp_path: Path) -> None:
