@@ -1,1 +1,1 @@
-"""The instruction rows, one file per unit, and how they become words and back."""
+"""The instruction set: one class per instruction, and the encoding of instructions as words."""

@@ -1,4 +1,4 @@
-"""The actions that instructions count and the energy table prices: one row each."""
+"""The table of actions: events that instructions count and to which the energy table assigns an energy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from npusim.isa.hardware.memories import FIRST_FURTHER, Space
 class Action:
     """One countable event.
 
-    component: where its energy is reported.
-    unit:      what it is counted per.
-    cycles:    for an action of the vector unit, the field of its section that says how long a lane takes.
+    component: the hardware component under which its energy is reported.
+    unit:      what one count stands for, for example an element or a byte.
+    cycles:    for an action of the vector unit, the hardware key in `vector` with its cycles in a lane.
     """
 
     name: str
@@ -35,12 +35,12 @@ ACTIONS: tuple[Action, ...] = (
     Action("pe_idle", "mac_array", "PE-cycle", "a clock-gated processing element for one cycle"),
     Action("accumulator_update", "accumulator", "update", "read and write of one 32-bit accumulator"),
     Action("requantise", "output_stage", "element",
-           "bias, fixed-point rescale, zero point and clamp of one element", "requantise_cycles"),
+           "bias, fixed-point requantization, zero point and clamp of one element", "requantise_cycles"),
     Action("requantise_float32", "output_stage", "element",
-           "bias, float32 product, whole number, zero point and clamp of one element"),
+           "bias, float32 product, rounding, zero point and clamp of one element"),
     Action("vector_add_q8", "vector", "element",
-           "quantised add, subtract, comparison of rescaled codes: up to three rescales", "add_cycles"),
-    Action("vector_mul_q8", "vector", "element", "quantised multiply: one product and one rescale", "mul_cycles"),
+           "quantized add, subtract or comparison, with up to three requantizations", "add_cycles"),
+    Action("vector_mul_q8", "vector", "element", "quantized multiply: a product and a requantization", "mul_cycles"),
     Action("vector_max", "vector", "element", "compare and select", "max_cycles"),
     Action("vector_add_i32", "vector", "element", "32-bit add of a reduction", "reduce_cycles"),
     Action("vector_pool_step", "vector", "element", "one window element of a pooling operator", "pool_cycles"),
@@ -48,23 +48,27 @@ ACTIONS: tuple[Action, ...] = (
     Action("vector_lut", "vector", "element", "one look-up in a 256-entry table", "lut_cycles"),
     Action("vector_exp", "vector", "element", "one fixed-point exponential or reciprocal", "exp_cycles"),
     Action("vector_literal_add", "vector", "element",
-           "two codes to float32, a sum or comparison, and back to a code", "literal_cycles"),
-    Action("vector_literal_mul", "vector", "element", "likewise a product", "literal_cycles"),
-    Action("vector_literal_divide", "vector", "element", "likewise a quotient", "literal_divide_cycles"),
-    Action("vector_fused", "vector", "element", "codes to a code by two float32 products and sums", "fused_cycles"),
-    Action("vector_dequantise", "vector", "element", "one code to float32, and into a sum", "dequantise_cycles"),
+           "two 8-bit values dequantized, added or compared in float32, and quantized", "literal_cycles"),
+    Action("vector_literal_mul", "vector", "element",
+           "two 8-bit values dequantized to float32, multiplied, and quantized", "literal_cycles"),
+    Action("vector_literal_divide", "vector", "element",
+           "two 8-bit values dequantized to float32, divided, and quantized", "literal_divide_cycles"),
+    Action("vector_fused", "vector", "element",
+           "one 8-bit result from 8-bit values by two float32 multiply-adds", "fused_cycles"),
+    Action("vector_dequantise", "vector", "element",
+           "one 8-bit value dequantized to float32 and added to a sum", "dequantise_cycles"),
     Action("vector_quantise", "vector", "element",
-           "a sum of floats over their number, and to a code", "quantise_cycles"),
+           "a float32 sum divided by its number of terms, and quantized", "quantise_cycles"),
     Action("vector_float16_add", "vector", "element", "add, compare or move of float16", "float_cycles"),
     Action("vector_float16_multiply", "vector", "element", "product of float16", "float_cycles"),
     Action("vector_float16_divide", "vector", "element", "quotient or root of float16", "float_divide_cycles"),
     Action("vector_float16_function", "vector", "element",
-           "exponential, logarithm or the like of float16", "float_function_cycles"),
+           "exponential, logarithm or similar function of float16", "float_function_cycles"),
     Action("vector_float32_add", "vector", "element", "add, compare or move of float32", "float_cycles"),
     Action("vector_float32_multiply", "vector", "element", "product of float32", "float_cycles"),
     Action("vector_float32_divide", "vector", "element", "quotient or root of float32", "float_divide_cycles"),
     Action("vector_float32_function", "vector", "element",
-           "exponential, logarithm or the like of float32", "float_function_cycles"),
+           "exponential, logarithm or similar function of float32", "float_function_cycles"),
     Action("scratchpad_read_byte", "scratchpad", "byte", "read from the scratchpad"),
     Action("scratchpad_write_byte", "scratchpad", "byte", "written to the scratchpad"),
     Action("noc_byte", "interconnect", "byte", "moved between the DRAM port and the scratchpad"),
@@ -72,17 +76,17 @@ ACTIONS: tuple[Action, ...] = (
     Action("dram_read_byte", "dram", "byte", "read from DRAM, whole bursts"),
     Action("dram_write_byte", "dram", "byte", "written to DRAM, whole bursts"),
     Action("dram_activate", "dram", "row", "activate and precharge of one DRAM row"),
-    Action("weight_unpack", "interconnect", "weight", "one weight decoded on its way into the scratchpad"),
+    Action("weight_unpack", "interconnect", "weight", "one compressed weight decoded by the DMA during its load"),
     Action("instruction_issue", "control", "instruction", "fetch buffer, decode and dispatch of one instruction"),
 )
 # fmt: on
 
 LANE_CYCLES = {action.name: action.cycles for action in ACTIONS if action.cycles}
-"""For actions of the vector unit, the field of its section that says how many cycles a lane takes."""
+"""The hardware key in `vector` with the cycles in a lane, for each action of the vector unit."""
 
 
 class PortActions(NamedTuple):
-    """The names of what is counted at the port of a memory; `activate` is None where no row is paid for."""
+    """The names of the actions at a memory's port; `activate` is None if row activations cost no energy."""
 
     read: str
     write: str
@@ -90,8 +94,9 @@ class PortActions(NamedTuple):
 
 
 def port_actions(hardware: Hardware, space: Space) -> PortActions:
-    """What is counted at the port of a memory: the DRAM's actions stand in `ACTIONS`, those of a further memory
-    have its name in front.
+    """Return the names of the actions at a memory's port.
+
+    Those of the DRAM are rows of `ACTIONS`. Those of a further memory begin with the name of that memory.
     """
     name = hardware.memory_name(space)
     activate = f"{name}_activate" if hardware.off_chip(space) else None
@@ -99,9 +104,9 @@ def port_actions(hardware: Hardware, space: Space) -> PortActions:
 
 
 def components(hardware: Hardware) -> dict[str, str]:
-    """The component that each action of a machine is reported under; a further memory is one of its own."""
-    found = {action.name: action.component for action in ACTIONS}
+    """Return the component under which each action is reported. Every further memory is a component of its own."""
+    component_of = {action.name: action.component for action in ACTIONS}
     for space in hardware.spaces[FIRST_FURTHER:]:
         names = [name for name in port_actions(hardware, space) if name is not None]
-        found |= dict.fromkeys(names, hardware.memory_name(space))
-    return found
+        component_of |= dict.fromkeys(names, hardware.memory_name(space))
+    return component_of

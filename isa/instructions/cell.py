@@ -1,4 +1,4 @@
-"""The vector-unit instruction for recurrent cells: from the sums of four gates to the next state and output."""
+"""vec.lstm computes the next cell state and output of an LSTM from the weighted sums of its gates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Words = NDArray[np.int64]
 
 WORD_BYTES, ADDEND_BYTES = 2, 4
 SUM_INTEGER_BITS = 3
-"""Sums of gates have 12 fraction bits."""
+"""Integer bits of a gate's sum: an int16 with 3 integer and 12 fraction bits."""
 MOST_STATE_INTEGER_BITS = 8
 _STATE_BITS = 15
 ARITHMETICS = ("halves_away", "halves_up")
@@ -36,11 +36,11 @@ _OUTPUT_SHIFT = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LstmCell(VectorInstruction):
-    """One step of LSTM cells in words of 16 bits: c = f c + i g, h = o tanh(c), with i, f, o = logistic, g = tanh.
+    """Compute one time step of LSTM cells in int16: c = f c + i g, h = o tanh(c), with i, f, o = logistic, g = tanh.
 
-    A row has `cells` cells. Its sums are the words of its gates i, f, g, o one after the other, without i if it is
-    coupled: 1 - f. What is added to them are words of 32 bits; then they saturate. Outputs are codes: rescaled, or with
-    `halves_up` the upper 8 bits.
+    A row has `cells` cells. Its sums are int16, the gates i, f, g, o one after the other. The gate i is missing if it
+    is `coupled`, that is 1 - f. The addends are int32 values that are added to the sums with saturation. Outputs are
+    8-bit values: requantized, or with `halves_up` the upper 8 bits.
     """
 
     mnemonic: ClassVar[str] = "vec.lstm"
@@ -48,25 +48,25 @@ class LstmCell(VectorInstruction):
 
     sums: int = bits(ADDRESS_BITS, "scratchpad address of the sums of the first row")
     sums_stride: int = bits(24, "bytes from row to row of the sums")
-    addends: int = bits(ADDRESS_BITS, "of what is added to them, row after row")
-    added: int = bits(1, "whether something is added", choices=("no", "yes"))
-    state: int = bits(ADDRESS_BITS, "of the cell states, words, row after row")
-    next_state: int = bits(ADDRESS_BITS, "of the next cell states")
-    output: int = bits(ADDRESS_BITS, "of the output codes, row after row")
+    addends: int = bits(ADDRESS_BITS, "scratchpad address of the addends, int32, row after row")
+    added: int = bits(1, "whether the addends are added to the sums", choices=("no", "yes"))
+    state: int = bits(ADDRESS_BITS, "scratchpad address of the cell states, int16, row after row")
+    next_state: int = bits(ADDRESS_BITS, "scratchpad address of the next cell states")
+    output: int = bits(ADDRESS_BITS, "scratchpad address of the 8-bit outputs, row after row")
     rows: int = bits(16, "rows")
     cells: int = bits(20, "cells of a row")
     coupled: int = bits(1, "the input gate is 1 - f", choices=("no", "yes"))
     arithmetic: int = bits(1, "rounding of products of gates", choices=ARITHMETICS)
     state_integer_bits: int = bits(4, "integer bits of a state")
-    limit: int = bits(15, "largest magnitude of a state; 0: what fits")
-    multiplier: int = bits(31, "rescale of the output")
-    shift: int = bits(6, "shift of the rescale", signed=True)
+    limit: int = bits(15, "largest magnitude of a state; 0: no limit but int16")
+    multiplier: int = bits(31, "multiplier of the output's requantization")
+    shift: int = bits(6, "shift of the output's requantization", signed=True)
     zero: int = bits(9, "zero point of the output", signed=True)
     signed: int = bits(1, "type of the output", choices=SIGNS)
 
     @property
     def tile(self) -> tuple[int, ...]:
-        """Rows, and the cells of each."""
+        """Number of rows and of cells in each."""
         return self.rows, self.cells
 
     @property
@@ -74,7 +74,7 @@ class LstmCell(VectorInstruction):
         return 3 if self.coupled else 4
 
     def regions(self, context: Context) -> Regions:
-        """Sums, addends and states are read; states and codes are written."""
+        """Return the regions of sums, addends and states, which are read, and of next states and outputs."""
         size, words = self.rows * self.cells, self._gates * self.cells * WORD_BYTES
         reads = [Region(Space.SCRATCHPAD, self.sums, (self.rows, words), (self.sums_stride,))]
         if self.rows == 1 or self.sums_stride == words:
@@ -91,30 +91,37 @@ class LstmCell(VectorInstruction):
         return tuple(reads), writes
 
     def faults(self) -> list[str]:
-        """At least one cell; rows of sums do not overlap, the zero point is a code, states have few integer bits."""
-        found = [f"{name} is 0; it may be 1 or more" for name in ("rows", "cells") if not getattr(self, name)]
+        """There is at least one cell, rows of sums do not overlap, the zero point is a value of the output's type, and
+        states have at most 8 integer bits.
+        """
+        messages = [
+            f"{name} is 0; it may be 1 or more" for name in ("rows", "cells") if not getattr(self, name)
+        ]
         words = self._gates * self.cells * WORD_BYTES
         if self.rows > 1 and self.sums_stride < words:
-            found.append(f"sums_stride is {self.sums_stride}; it may be {words} or more")
+            messages.append(f"sums_stride is {self.sums_stride}; it may be {words} or more")
         if self.state_integer_bits > MOST_STATE_INTEGER_BITS:
-            found.append(
+            messages.append(
                 f"state_integer_bits is {self.state_integer_bits}; it may be 0..{MOST_STATE_INTEGER_BITS}"
             )
         low, high = CODES[self.signed]
         if not low <= self.zero <= high:
-            found.append(f"zero {self.zero} does not lie in {low}..{high}")
-        return found
+            messages.append(f"zero {self.zero} is not within {low}..{high}")
+        return messages
 
     def _words(
         self, memory: Memory, address: int, columns: int, row_stride: int = 0, size_bytes: int = WORD_BYTES
     ) -> Words:
-        """Words [rows, columns], row after row unless they have a stride."""
+        """Read integers of `size_bytes` from the scratchpad as an array [rows, columns].
+
+        row_stride: bytes from row to row; 0 if rows are dense.
+        """
         shape = self.rows, columns * size_bytes
         raw = memory.view(Space.SCRATCHPAD, address, shape, (row_stride or shape[1], 1), np.uint8)
         return np.ascontiguousarray(raw).view(f"<i{size_bytes}").astype(np.int64)
 
     def execute(self, memory: Memory) -> list[Write]:
-        """The gates, then the states, then the codes."""
+        """Compute the gates, then the next states, then the outputs."""
         columns = self._gates * self.cells
         sums = self._words(memory, self.sums, columns, self.sums_stride)
         if self.added:
@@ -128,38 +135,42 @@ class LstmCell(VectorInstruction):
         return [(states, after.astype("<i2").view(np.uint8)), (output, codes.astype(dtype))]
 
     def _step(self, sums: list[Words], before: Words) -> tuple[Words, Words]:
-        """The next states, and the output codes."""
-        forget_sums, candidate_sums, shown_sums = sums[-3:]
+        """Return the next states and the 8-bit outputs.
+
+        sums:   the sums of the gates i (unless coupled), f, g and o, each [rows, cells].
+        before: the states before this time step, [rows, cells].
+        """
+        forget_sums, candidate_sums, output_sums = sums[-3:]
         logistic = logistic_of_words(SUM_INTEGER_BITS)
-        forget, shown = of_word(logistic, forget_sums), of_word(logistic, shown_sums)
+        forget, output_gate = of_word(logistic, forget_sums), of_word(logistic, output_sums)
         candidate = of_word(tanh_of_words(SUM_INTEGER_BITS), candidate_sums)
         one = (1 << _STATE_BITS) - 1
-        admitted = one - forget if self.coupled else of_word(logistic, sums[0])
+        input_gate = one - forget if self.coupled else of_word(logistic, sums[0])
         bits_of_state, low_high = self.state_integer_bits, CODES[self.signed]
         if ARITHMETICS[self.arithmetic] == "halves_up":
-            change = shifted_down(high_product(admitted, candidate), bits_of_state)
-            kept = high_product(forget, before)
+            change = shifted_down(high_product(input_gate, candidate), bits_of_state)
+            remaining = high_product(forget, before)
         else:
-            change = shifted_down(admitted * candidate, _STATE_BITS + bits_of_state)
-            kept = shifted_down(forget * before, _STATE_BITS)
+            change = shifted_down(input_gate * candidate, _STATE_BITS + bits_of_state)
+            remaining = shifted_down(forget * before, _STATE_BITS)
         limit = self.limit or 1 << _STATE_BITS
-        after = np.clip(saturated(kept + change), -limit, limit)
-        shown_states = of_word(tanh_of_words(bits_of_state), after)
+        after = np.clip(saturated(remaining + change), -limit, limit)
+        squashed = of_word(tanh_of_words(bits_of_state), after)
         if ARITHMETICS[self.arithmetic] == "halves_up":
-            codes = np.clip(shifted_down(high_product(shown, shown_states), _OUTPUT_SHIFT), -128, 127)
+            codes = np.clip(shifted_down(high_product(output_gate, squashed), _OUTPUT_SHIFT), -128, 127)
         else:
-            product = (shown * shown_states).astype(np.int32)
+            product = (output_gate * squashed).astype(np.int32)
             codes = multiply_by_quantized_multiplier(product, self.multiplier, self.shift).astype(np.int64)
         return after, np.clip(codes + self.zero, *low_high)
 
     def traffic(self) -> tuple[int, int]:
-        """The sums of the gates, what is added to them, and the state are read; state and output are written."""
+        """Return the bytes read (sums, addends and states) and written (states and outputs)."""
         read = self._gates * (WORD_BYTES + self.added * ADDEND_BYTES) + WORD_BYTES
         return read * self.rows * self.cells, (WORD_BYTES + 1) * self.rows * self.cells
 
     def work(self, context: Context) -> tuple[Work, ...]:
-        """A lane's function unit takes an exponential and a reciprocal for each gate and for the state, one after the
-        other, then the three products.
+        """Per cell, a lane computes an exponential and a reciprocal for each gate and for the state, one after the
+        other, then three products.
         """
         steps = {"vector_exp": 2 * (self._gates + 1), "vector_mul_q8": 3}
         return (self.part(context, steps, self.rows * self.cells),)

@@ -1,4 +1,4 @@
-"""Host calls and control: what the host runs, and where the front end waits."""
+"""Host calls and barriers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from npusim.isa.instructions.word import bits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Instruction):
-    """Run one operator of the program's host table; its operands lie where the table says."""
+    """Run one operator on the host CPU. The program's host-call table holds the operator and its operand addresses."""
 
     mnemonic: ClassVar[str] = "host.call"
     opcode: ClassVar[int] = 0x40
     home: ClassVar[Unit] = Unit.HOST
 
-    index: int = bits(20, "row of the host-operator table")
+    index: int = bits(20, "row of the host-call table")
 
     def regions(self, context: Context) -> Regions:
-        """The operands of the call where they lie."""
+        """Return the regions of the call's inputs and outputs."""
         call = context.host_calls[self.index]
         reads = [place for place in call.inputs if place is not None]
         return (
@@ -33,7 +33,7 @@ class Call(Instruction):
         )
 
     def misfits(self, context: Context) -> list[str]:
-        """The call must be in the table."""
+        """The index must be a row of the host-call table."""
         if self.index < len(context.host_calls):
             return []
         return [f"host call {self.index} does not exist; there are {len(context.host_calls)}"]
@@ -43,26 +43,27 @@ class Call(Instruction):
         return memory.call_host(self.index)
 
     def cost(self, context: Context) -> Cost:
-        """The CPU model's time for the operator's workload, in NPU cycles, hand-over included."""
+        """The CPU model's time for the operator's workload, including the hand-over, in NPU cycles."""
         return Cost(host_cycles(context.host_calls[self.index].workload, context.hardware), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier(Instruction):
-    """Hold the front end until the waits are satisfied, and so many cycles more; nothing behind it is dispatched
-    before: what code on a core does for a layer takes that time.
+    """Stop dispatch until the waits are satisfied and `cycles` more have passed.
+
+    The cycles stand for control code that a core runs before a layer.
     """
 
     mnemonic: ClassVar[str] = "ctl.barrier"
     opcode: ClassVar[int] = 0x01
     home: ClassVar[Unit] = Unit.FRONT_END
 
-    cycles: int = bits(24, "cycles behind the waits")
+    cycles: int = bits(24, "cycles to hold dispatch after the waits are satisfied")
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Nothing is written."""
+        """Write nothing."""
         return []
 
     def cost(self, context: Context) -> Cost:
-        """Its cycles."""
+        """The number in the field `cycles`."""
         return Cost(self.cycles, {})

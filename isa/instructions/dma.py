@@ -1,4 +1,4 @@
-"""The DMA instructions: strided copies and fills between any two memories, and loads of packed weights."""
+"""DMA instructions: strided copies and fills between any two memories, and loads of compressed weights."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import LAST, bits
 
 SPACES = tuple(space.name.lower() for space in Space)
-"""What the fields for memories may say, for all machines."""
+"""The names of all memories that a field of an instruction can select; hardware has some of them."""
 
 _CHANNELS = units_of(Unit.DMA0.kind)
 
 
 def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[int, ...]) -> Region:
-    """The region without its dimensions of one, inner dimensions merged where they are contiguous."""
+    """Return a region in its simplest form: without dimensions of size 1, contiguous inner dimensions merged."""
     inner = counts[-1]
     outer_counts: list[int] = []
     outer_strides: list[int] = []
@@ -41,17 +41,17 @@ def _region(space: int, address: int, counts: tuple[int, ...], strides: tuple[in
 
 
 _Loops = list[tuple[int, int, int]]
-"""Count, source stride and destination stride of the outer dimensions of a copy, outermost first."""
+"""Count, source stride and destination stride (bytes) of each outer dimension of a copy, outermost first."""
 
 
 def _drained(block: _Loops) -> _Loops:
-    """The dimensions of a block in the order in which it is written."""
+    """Return the dimensions of a block in the order in which the burst buffer is drained: by falling stride."""
     return sorted(block, key=lambda loop: -loop[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer(Instruction):
-    """What all transfers share: each of them runs on the channel that it names."""
+    """The base of all DMA transfers, which run on the channel that they name."""
 
     home: ClassVar[Unit] = Unit.DMA0
 
@@ -74,17 +74,17 @@ class Transfer(Instruction):
 class Copy(Transfer):
     """Copy up to four dimensions of bytes, or fill the destination with one byte value.
 
-    The source is read when the transfer starts, the destination is complete when it ends. A source stride
-    of zero repeats the source; one of a dimension that goes `backward` leads to lower addresses, from `source` on. With
-    `block`, the bytes pass the burst buffer block by block: the source is read in
-    the order of the dimensions, the destination of a block is written in the order of falling strides.
+    The source is read when the transfer starts, and the destination is complete when it ends. A source stride of zero
+    repeats the source. A `backward` dimension reads the source towards lower addresses, starting at `source`. With
+    `block`, the bytes pass the burst buffer block by block. The source is then read in the order of the dimensions, and
+    the destination of a block is written in the order of falling strides.
     """
 
     mnemonic: ClassVar[str] = "dma.copy"
     opcode: ClassVar[int] = 0x10
 
-    fill: int = bits(1, "take bytes from the source, or fill with `value`", choices=("no", "yes"))
-    value: int = bits(8, "byte that fills")
+    fill: int = bits(1, "yes: fill the destination with `value`; no: copy the source", choices=("no", "yes"))
+    value: int = bits(8, "byte to fill with")
     source_space: int = bits(SPACE_BITS, "memory of the source", choices=SPACES)
     source: int = bits(36, "byte address of the source")
     target_space: int = bits(SPACE_BITS, "memory of the destination", choices=SPACES)
@@ -94,16 +94,18 @@ class Copy(Transfer):
     count2: int = bits(20, "repetitions of the third dimension, less one")
     size: int = bits(30, "contiguous bytes of the innermost dimension")
     source_stride0: int = bits(32, "bytes between repetitions of the outermost dimension, source")
-    source_stride1: int = bits(32, "of the second dimension, source")
-    source_stride2: int = bits(32, "of the third dimension, source")
+    source_stride1: int = bits(32, "bytes between repetitions of the second dimension, source")
+    source_stride2: int = bits(32, "bytes between repetitions of the third dimension, source")
     target_stride0: int = bits(32, "bytes between repetitions of the outermost dimension, destination")
-    target_stride1: int = bits(32, "of the second dimension, destination")
-    target_stride2: int = bits(32, "of the third dimension, destination")
-    block: int = bits(2, "dimensions, next to the innermost, that form a block with it; 0: straight through")
-    backward: int = bits(3, "dimensions that read the source backwards: bit 0 stands for the outermost")
+    target_stride1: int = bits(32, "bytes between repetitions of the second dimension, destination")
+    target_stride2: int = bits(32, "bytes between repetitions of the third dimension, destination")
+    block: int = bits(
+        2, "outer dimensions that form a block with the innermost; 0: the burst buffer is not used"
+    )
+    backward: int = bits(3, "bit mask of dimensions that read the source backwards; bit 0 is the outermost")
     view: int = bits(
         1,
-        "takes no time: a unit wrote or will read in place (`dma.views`)",
+        "yes: takes no time, because a unit reads or writes the other tensor in place (`dma.views`)",
         choices=("no", "yes"),
         place=LAST,
     )
@@ -120,19 +122,19 @@ class Copy(Transfer):
         return self._loops()[3 - self.block :]
 
     def _sides(self, loops: _Loops) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Counts, innermost dimension and all, and the strides of source and destination."""
+        """Return the counts of all dimensions, the innermost in bytes, and the strides of source and destination."""
         counts, sources, targets = zip(*loops, strict=True)
         return (*counts, self.size), sources, targets
 
     def regions(self, context: Context) -> Regions:
-        """Source (unless filling) and destination."""
+        """Return the regions of the source, unless the destination is filled, and of the destination."""
         reads, writes = self._passed()
         if not self.backward:
             return reads, writes
         return tuple([region.rising for region in reads]), writes
 
     def _passed(self) -> Regions:
-        """The same, each in the order in which it is passed."""
+        """Return the regions of source and destination, with dimensions in the order of access."""
         loops = self._loops()
         counts, strides, _ = self._sides(loops)
         source = _region(self.source_space, self.source, counts, strides)
@@ -143,32 +145,36 @@ class Copy(Transfer):
         return (() if self.fill else (source,)), (target,)
 
     def faults(self) -> list[str]:
-        """A copy moves at least one byte, a fill goes straight through, and no byte lies below address 0."""
-        found = [] if self.size else ["size is 0; it may be 1 or more"]
+        """A copy moves at least one byte, a fill has no block, and no source address is below 0."""
+        messages = [] if self.size else ["size is 0; it may be 1 or more"]
         if self.fill and self.block:
-            found.append(f"block is {self.block}; a fill has no blocks, it may be 0")
+            messages.append(f"block is {self.block}; a fill has no blocks, it may be 0")
         reach = sum([(count - 1) * stride for count, stride, _ in self._loops() if stride < 0])
         if self.source + reach < 0 and not self.fill:
-            found.append(f"source is {self.source}; backwards it reaches {-reach} bytes further down")
-        return found
+            messages.append(f"source is {self.source}; backwards it reaches {-reach} bytes further down")
+        return messages
 
     def misfits(self, context: Context) -> list[str]:
-        """The channel must exist, and half of its burst buffer (`dma.burst_buffer_kib`) hold a block."""
-        hardware, found = context.hardware, Transfer.misfits(self, context)
+        """The channel must exist. A block must fit into half of its burst buffer (`dma.burst_buffer_kib`), and a view
+        needs `dma.views`.
+        """
+        hardware, messages = context.hardware, Transfer.misfits(self, context)
         if self.view > hardware.dma.views:
-            found.append(f"units of {hardware.name} reach no parts of tensors in place; dma.views is false")
+            messages.append(
+                f"units of {hardware.name} reach no parts of tensors in place; dma.views is false"
+            )
         if self.block:
             size, half = prod([count for count, _, _ in self._block()]) * self.size, hardware.dma.block_bytes
             if size > half:
                 kib = hardware.dma.burst_buffer_kib
-                found.append(
+                messages.append(
                     f"a block has {size} bytes; half of the burst buffer of {hardware.name} holds {half}, "
                     f"dma.burst_buffer_kib is {kib}"
                 )
-        return found
+        return messages
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Read the source; the destination is written at the end."""
+        """Read the source at the start; write the destination at the end."""
         shape, sources, targets = self._sides(self._loops())
         target = memory.view(Space(self.target_space), self.target, shape, (*targets, 1), np.uint8)
         if self.fill:
@@ -177,13 +183,14 @@ class Copy(Transfer):
         return [(target, source.copy())]
 
     def cost(self, context: Context) -> Cost:
-        """Setup, then the beats, straight through or block by block, as the chapter on beats says.
+        """Setup, then the transfer cycles (beats), with or without the burst buffer; their chapter has the formulas.
 
-        The time at the ports of the other memories is added by the machine, which streams their regions through them
-        while the scratchpad side runs; a copy between two of those has no such side, and reads everything before it
-        writes. One of runs inside the scratchpad may have a rate of its own, and a view takes no time.
+        The machine adds the time at the ports of the other memories. It streams their regions while the scratchpad
+        side runs. A copy between two memories behind ports has no scratchpad side: it reads everything before it
+        writes. A copy of runs within the scratchpad uses the rate `dma.local_bytes_per_cycle`, if the hardware has
+        one. A view takes no time.
 
-        Raises ProgramError when a block does not fit into the burst buffer.
+        Raises ProgramError if a block does not fit into the burst buffer.
         """
         hardware = context.hardware
         if self.view:
@@ -214,7 +221,10 @@ class Copy(Transfer):
         return Cost(setup + beats.cycles, actions, setup, tuple(dram), beats=beats if dram else None)
 
     def _beats(self, context: Context, *, reads_dram: bool) -> Beats:
-        """The beats, walked on the side of the memory behind a port if there is one."""
+        """Return the transfer cycles of the scratchpad side.
+
+        Their access pattern is that of the memory behind a port, if there is one, because it paces the transfer.
+        """
         port, total = (
             context.hardware.dma.port_bytes_per_cycle,
             prod([count for count, _, _ in self._loops()]) * self.size,
@@ -233,7 +243,7 @@ class Copy(Transfer):
         return Beats(source if reads_dram else target, total // source.size_bytes, source.beats, target.beats)
 
     def _run_bytes(self) -> int:
-        """Bytes that are contiguous in the source (unless filling) and in the destination."""
+        """Return the length of a run that is contiguous in the source (unless filling) and in the destination."""
         run = self.size
         for count, source, target in reversed(self._loops()):
             if count == 1:
@@ -246,9 +256,9 @@ class Copy(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpack(Transfer):
-    """Load a block into the scratchpad: some bytes as they are, then packed weights.
+    """Load a block into the scratchpad: first plain bytes, then compressed weights, which are decoded.
 
-    Needs hardware with a decoder (`dma.decoder_bytes_per_cycle`).
+    The hardware needs a decoder (`dma.decoder_bytes_per_cycle`).
     """
 
     mnemonic: ClassVar[str] = "dma.unpack"
@@ -256,44 +266,44 @@ class Unpack(Transfer):
 
     source_space: int = bits(SPACE_BITS, "memory of the block", choices=SPACES)
     source: int = bits(36, "byte address of the block")
-    plain: int = bits(28, "bytes at its beginning that are copied as they are")
-    packed: int = bits(28, "bytes of the packed weights behind them")
+    plain: int = bits(28, "bytes at the start of the block that are copied unchanged")
+    packed: int = bits(28, "bytes of the compressed weights after the plain bytes")
     target: int = bits(28, "scratchpad address of the destination")
-    weights: int = bits(28, "number of weights, behind the plain bytes in the scratchpad")
+    weights: int = bits(28, "number of decoded weights, written after the plain bytes")
     zero: int = bits(9, "zero point of the weights", signed=True)
 
     def regions(self, context: Context) -> Regions:
-        """The block as it is stored, and all of it, unpacked, in the scratchpad."""
+        """Return the region of the stored block and that of the decoded block in the scratchpad."""
         source = dense(Space(self.source_space), self.source, self.plain + self.packed)
         return (source,), (dense(Space.SCRATCHPAD, self.target, self.plain + self.weights),)
 
     def faults(self) -> list[str]:
-        """There are weights, a packed block has a header, and it comes through a port."""
-        found = [] if self.weights else ["weights is 0; it may be 1 or more"]
+        """There is at least one weight, compressed weights have a header, and the source is a memory behind a port."""
+        messages = [] if self.weights else ["weights is 0; it may be 1 or more"]
         if self.source_space == Space.SCRATCHPAD:
-            found.append("source_space is scratchpad; it may be a memory behind a port")
+            messages.append("source_space is scratchpad; it may be a memory behind a port")
         if self.packed < HEADER_BYTES:
-            found.append(f"packed is {self.packed}; it may be {HEADER_BYTES} or more")
-        return found
+            messages.append(f"packed is {self.packed}; it may be {HEADER_BYTES} or more")
+        return messages
 
     def misfits(self, context: Context) -> list[str]:
         """The channel must exist and have a decoder."""
-        hardware, found = context.hardware, Transfer.misfits(self, context)
+        hardware, messages = context.hardware, Transfer.misfits(self, context)
         if not hardware.dma.decoder_bytes_per_cycle:
-            found.append(f"{hardware.name} has no decoder; dma.decoder_bytes_per_cycle is 0")
-        return found
+            messages.append(f"{hardware.name} has no decoder; dma.decoder_bytes_per_cycle is 0")
+        return messages
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Copy the plain bytes, unpack the weights."""
+        """Copy the plain bytes and decode the weights."""
         block = memory.bytes_at(Space(self.source_space), self.source, self.plain + self.packed)
         target = memory.bytes_at(Space.SCRATCHPAD, self.target, self.plain + self.weights)
         weights = unpack(block[self.plain :], self.weights, self.zero)
         return [(target, np.concatenate([block[: self.plain], weights]))]
 
     def cost(self, context: Context) -> Cost:
-        """Setup, the plain bytes through the port, the weights through the slower of decoder and port.
+        """Setup, then the plain bytes at the rate of the port, then the weights at the lower rate of decoder and port.
 
-        Raises ProgramError when the hardware has no decoder.
+        Raises ProgramError if the hardware has no decoder.
         """
         hardware = context.hardware
         rate = hardware.dma.decoder_bytes_per_cycle
@@ -315,11 +325,11 @@ class Unpack(Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWeights(Transfer):
-    """Load a block into the scratchpad: some bytes as they are, then weights, a byte each.
+    """Load a block into the scratchpad: first plain bytes, then weights of which only some bits count as traffic.
 
-    Of each weight `mac_array.weight_bits` of the hardware are said to pass: time, traffic and energy are those of a
-    copy of the plain bytes and of weights x weight_bits / 8 more, rounded up. The bits of the model beyond these pass
-    as well, without cost, so that results are the model's.
+    A weight is one byte, but only `mac_array.weight_bits` of it are charged. Time, traffic and energy are those of a
+    copy of the plain bytes plus ceil(weights x weight_bits / 8) bytes. The remaining bits are copied without cost, so
+    that results equal those of the model.
     """
 
     mnemonic: ClassVar[str] = "dma.weights"
@@ -327,31 +337,31 @@ class LoadWeights(Transfer):
 
     source_space: int = bits(SPACE_BITS, "memory of the block", choices=SPACES)
     source: int = bits(36, "byte address of the block")
-    plain: int = bits(28, "bytes at its beginning that all pass")
-    weights: int = bits(28, "number of weights behind them")
+    plain: int = bits(28, "bytes at the start of the block that are charged in full")
+    weights: int = bits(28, "number of weights after the plain bytes")
     target: int = bits(28, "scratchpad address of the destination")
 
     def regions(self, context: Context) -> Regions:
-        """The block, and where it comes to lie."""
+        """Return the region of the block in its memory and that in the scratchpad."""
         size = self.plain + self.weights
         source = dense(Space(self.source_space), self.source, size)
         return (source,), (dense(Space.SCRATCHPAD, self.target, size),)
 
     def faults(self) -> list[str]:
-        """There are weights, and they come through a port."""
-        found = [] if self.weights else ["weights is 0; it may be 1 or more"]
+        """There is at least one weight, and the source is a memory behind a port."""
+        messages = [] if self.weights else ["weights is 0; it may be 1 or more"]
         if self.source_space == Space.SCRATCHPAD:
-            found.append("source_space is scratchpad; it may be a memory behind a port")
-        return found
+            messages.append("source_space is scratchpad; it may be a memory behind a port")
+        return messages
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Copy all of it."""
+        """Copy the whole block."""
         size = self.plain + self.weights
         source = memory.bytes_at(Space(self.source_space), self.source, size)
         return [(memory.bytes_at(Space.SCRATCHPAD, self.target, size), source.copy())]
 
     def cost(self, context: Context) -> Cost:
-        """That of a copy of the bytes that are said to pass."""
+        """The time of a `dma.copy` of the charged bytes."""
         passing = Copy(
             channel=self.channel,
             source_space=self.source_space,

@@ -1,4 +1,4 @@
-"""vec.binary: functions of two operands on rows x columns, in every format."""
+"""vec.binary applies a function of two operands to every element of a grid, in every number format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "less": np.less,
     "less_equal": np.less_equal,
 }
-"""The functions that compare."""
+"""The comparisons, by name."""
 
 NAMES = (
     "add", "sub", "mul", "max", "min", "rescaled_max", "rescaled_min", "squared_difference", "prelu", "div",
@@ -42,25 +42,29 @@ NAMES = (
 )  # fmt: skip
 """The functions of two operands, in the order of the field `function`."""
 INT16_NAMES = ("add", "sub", "mul", "max", "min")
-"""Those of int16."""
+"""The functions that int16 operands support."""
 SCALES = ("codes", "rounded", "exact")
-"""What of 8-bit operands is compared, in the order of the field `scale`."""
+"""How 8-bit operands are brought to one scale before a comparison, in the order of the field `scale`."""
 
-_FACTOR_LIMIT = 1 << 31
+_FACTOR_LIMIT = 1 << 31  # fixed-point multipliers are positive int32 values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary(Formatted, Grid):
-    """Function of two operands of rows x columns; an operand may repeat its rows or its columns.
+    """Apply a function of two operands to rows x columns elements. An operand with a stride of zero is repeated.
 
-    Operand strides of zero repeat. 8_bit and int16: fixed point, whose rescales round twice ("double"). Comparisons
-    write truths, one byte each, 1 or 0; 8-bit operands are compared as they are; "rounded", as
-    (value - zero) << left_shift, rescaled; or "exact", as ((value - zero) * multiplier) << shift in 64 bits, where
-    multipliers are at most 2**24 and shifts 0..16. as_float32: one operator of ONNX after the other,
-    f32(f32(value - zero) * scale), the function in float32, rint(f32(y / scale)) + zero; "fused" are the formulas of
-    ONNX Runtime's operators on 8-bit data, whose factors hold the quotients of scales. Both operands and the output
-    may then differ in type, and the multipliers are the bits of float32 scales or factors. Floats: the function, then
-    an activation.
+    Formats 8_bit and int16 compute in fixed point. Their requantizations round twice ("double").
+
+    Comparisons write one byte, 1 or 0, per element. The field `scale` says what of 8-bit operands is compared. "codes"
+    compares the stored values. "rounded" compares (value - zero) << left_shift, requantized. "exact" compares
+    ((value - zero) * multiplier) << shift in 64 bits, with multipliers up to 2**24 and shifts of 0..16.
+
+    as_float32 computes like the separate ONNX operators: dequantize f32(f32(value - zero) * scale), the function in
+    float32, quantize rint(f32(y / scale)) + zero. The "fused" functions are the formulas of ONNX Runtime's operators on
+    8-bit data, whose factors are quotients of scales. Operands and output may differ in type, and the multiplier
+    fields hold the bits of float32 scales or factors.
+
+    float16 and float32 compute the function, then an activation.
     """
 
     mnemonic: ClassVar[str] = "vec.binary"
@@ -69,68 +73,75 @@ class Binary(Formatted, Grid):
 
     function: int = bits(5, "what is computed", choices=NAMES, place=FIRST)
     a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
-    b: int = bits(ADDRESS_BITS, "of the second operand")
-    output: int = bits(ADDRESS_BITS, "of the output")
+    b: int = bits(ADDRESS_BITS, "scratchpad address of the second operand")
+    output: int = bits(ADDRESS_BITS, "scratchpad address of the output")
     rows: int = bits(24, "rows")
     columns: int = bits(24, "columns, contiguous in the output")
     a_row_stride: int = bits(24, "bytes from row to row of the first operand; 0 repeats one row")
-    b_row_stride: int = bits(24, "of the second operand")
-    a_column_stride: int = column_stride_field("1: one value per column, 0: one value per row")
-    b_column_stride: int = column_stride_field("of the second operand")
+    b_row_stride: int = bits(24, "bytes from row to row of the second operand; 0 repeats one row")
+    a_column_stride: int = column_stride_field(
+        "first operand: 1 for a value per column, 0 for one value per row"
+    )
+    b_column_stride: int = column_stride_field(
+        "second operand: 1 for a value per column, 0 for one value per row"
+    )
     pixel: int = bits(20, PIXEL)
-    scale: int = bits(2, "what of 8-bit operands is compared", choices=SCALES)
-    activation: int = bits(2, "activation behind floats", choices=real.ACTIVATIONS)
+    scale: int = bits(2, "how 8-bit operands are scaled before a comparison", choices=SCALES)
+    activation: int = bits(2, "floats: activation after the function", choices=real.ACTIVATIONS)
     a_zero: int = bits(9, "zero point of the first operand", signed=True)
-    b_zero: int = bits(9, "of the second operand", signed=True)
-    output_zero: int = bits(9, "of the output", signed=True)
-    a_multiplier: int = bits(32, "factor of the first operand: below 2^31; as_float32, the bits of a float32")
-    b_multiplier: int = bits(32, "of the second operand, likewise")
-    output_multiplier: int = bits(32, "of the result, likewise")
+    b_zero: int = bits(9, "zero point of the second operand", signed=True)
+    output_zero: int = bits(9, "zero point of the output", signed=True)
+    a_multiplier: int = bits(
+        32, "multiplier of the first operand, below 2^31; as_float32: the bits of a float32"
+    )
+    b_multiplier: int = bits(32, "multiplier of the second operand, encoded likewise")
+    output_multiplier: int = bits(32, "multiplier of the result, encoded likewise")
     a_shift: int = bits(6, "shift of the first operand", signed=True)
-    b_shift: int = bits(6, "of the second", signed=True)
-    output_shift: int = bits(6, "of the result", signed=True)
-    left_shift: int = bits(5, "shift of operands before their rescale")
+    b_shift: int = bits(6, "shift of the second operand", signed=True)
+    output_shift: int = bits(6, "shift of the result", signed=True)
+    left_shift: int = bits(5, "left shift of both operands before their requantization")
     low: int = bound("smallest")
     high: int = bound("largest")
     a_signed: int = bits(1, "as_float32: type of the first operand", choices=SIGNS)
-    b_signed: int = bits(1, "of the second operand", choices=SIGNS)
+    b_signed: int = bits(1, "as_float32: type of the second operand", choices=SIGNS)
     signed: int = bits(1, "type of 8-bit results, and of the operands of 8_bit", choices=SIGNS)
 
     @property
     def name(self) -> str:
-        """What is computed."""
+        """The name of the function."""
         return NAMES[self.function]
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of a result: one of a truth."""
+        """Bytes of a result; one byte for a comparison."""
         return 1 if self.name in RELATIONS else self.number_format.size_bytes
 
     def actions_of_element(self) -> tuple[str, ...]:
-        """Those of the function; comparing what rescales make of operands counts as an addition."""
+        """Return the actions of the function. A comparison that requantizes its operands counts as an addition."""
         if self.name in RELATIONS and self.number_format.arithmetic == "fixed_point":
             return MAX if SCALES[self.scale] == "codes" else ADD
         actions: tuple[str, ...] = self.way.actions
         return actions
 
     def faults(self) -> list[str]:
-        """At least one element, a clamp inside the type, factors below 2^31, and such a function of the format; exact
-        factors of comparisons leave the products room; truths have no activation.
+        """There is at least one element, the clamp is within the output's type, fixed-point multipliers are below 2^31,
+        and the format has the function. Exact comparisons have multipliers up to 2^24 and shifts of 0..16, so that
+        products fit into 64 bits. Comparisons have no activation.
         """
-        found, of = Grid.faults(self) + self.function_faults(), self.number_format
+        messages, of = Grid.faults(self) + self.function_faults(), self.number_format
         if of.name == "int16" and self.name not in INT16_NAMES:
-            found.append(f"{self.name} of int16; it may be {', '.join(INT16_NAMES)}")
+            messages.append(f"{self.name} of int16; it may be {', '.join(INT16_NAMES)}")
         if of.arithmetic == "fixed_point":
-            found += [
+            messages += [
                 f"{name} is {getattr(self, name)}; it may be less than {_FACTOR_LIMIT}"
                 for name in ("a_multiplier", "b_multiplier", "output_multiplier")
                 if getattr(self, name) >= _FACTOR_LIMIT
             ]
         if self.name not in RELATIONS:
-            return found + self.range_faults(self.low, self.high)
+            return messages + self.range_faults(self.low, self.high)
         if self.activation:
-            found.append("activation of truths; it may be none")
-        return found + (self._exact_faults() if SCALES[self.scale] == "exact" else [])
+            messages.append("activation of a comparison; it may be none")
+        return messages + (self._exact_faults() if SCALES[self.scale] == "exact" else [])
 
     def _exact_faults(self) -> list[str]:
         pairs = (("a", self.a_multiplier, self.a_shift), ("b", self.b_multiplier, self.b_shift))
@@ -148,7 +159,7 @@ class Binary(Formatted, Grid):
 
 
 class BinaryWay(NamedTuple):
-    """How a function is computed in one arithmetic, and the actions of an element.
+    """The implementation of a function in one arithmetic, and its actions per element.
 
     compute: (instruction, first operand, second operand) -> results.
     """
@@ -161,7 +172,7 @@ class BinaryWay(NamedTuple):
 
 
 def _rescaled(i: Binary, a: Values, b: Values) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Both operands, rescaled; codes of 8 bits by tables."""
+    """Return both operands, requantized. 8-bit values are looked up in tables of all 256 results, for speed."""
     if i.number_format.name == "int16":
         first, second = _centred(i, a, b)
         return (
@@ -175,11 +186,12 @@ def _rescaled(i: Binary, a: Values, b: Values) -> tuple[NDArray[np.int32], NDArr
 
 
 def _centred(i: Binary, a: Values, b: Values) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return both operands less their zero points."""
     return a.astype(np.int32) - i.a_zero, b.astype(np.int32) - i.b_zero
 
 
 def _add(i: Binary, a: Values, b: Values) -> Values:
-    """The operands meet at twice the larger scale with `left_shift` fractional bits."""
+    """Add after both operands are brought to twice the larger scale, with `left_shift` fraction bits (as TFLite)."""
     first, second = _rescaled(i, a, b)
     return _output(i, first + second)
 
@@ -227,12 +239,13 @@ def _div(i: Binary, a: Values, b: Values) -> Values:
 
 
 def _clamped(i: Binary, values: NDArray[np.int32]) -> Values:
-    """Results on the output's scale, in 32 bits, as codes."""
+    """Add the output's zero point to results that have the output's scale, clamp them and store them in its type."""
     codes: Values = np.clip(values + np.int32(i.output_zero), i.low, i.high).astype(i.dtype)
     return codes
 
 
 def _output(i: Binary, values: NDArray[np.int32]) -> Values:
+    """Requantize 32-bit results to the output's scale, zero point and type."""
     clamp = i.output_zero, i.low, i.high, i.dtype
     return requantise(values, i.output_multiplier, i.output_shift, *clamp, "double")
 
@@ -245,7 +258,7 @@ def _compare(i: Binary, a: Values, b: Values) -> Values:
 
 
 def _compared(i: Binary, zero: int, multiplier: int, shift: int) -> NDArray[Any]:
-    """What is compared, for each of the 256 values in the order of their bytes."""
+    """Return the number that represents each of the 256 operand values in a comparison, in the order of their bytes."""
     if SCALES[i.scale] == "rounded":
         return rescaled_codes(zero, i.left_shift, multiplier, shift, i.signed)
     codes = np.arange(256, dtype=np.uint8).view(code_type(i.signed)).astype(np.int64)
@@ -257,22 +270,24 @@ def _compared(i: Binary, zero: int, multiplier: int, shift: int) -> NDArray[Any]
 
 
 class Scaled(NamedTuple):
-    """How 8-bit values stand for numbers: scale or factor, zero point, and type by `SIGNS`."""
+    """The quantization of 8-bit values: scale or factor, zero point, and type as an index of `SIGNS`."""
 
     scale: np.float32
     zero: int
     signed: int
 
     def codes(self) -> Values:
-        """The 256 values in the order of their bytes."""
+        """Return all 256 quantized values in the order of their bytes."""
         return np.arange(256, dtype=np.uint8).view(code_type(self.signed))
 
     def reals(self) -> Float32Array:
-        """The numbers that they stand for."""
+        """Return the float32 number of each of the 256 values."""
         return dequantise(self.codes(), self.scale, self.zero)
 
 
 def _literal(combine: Callable[[Float32Array, Float32Array], Any]) -> Callable[..., Float32Array]:
+    """Return a function that applies `combine` to the dequantized values of all 256 x 256 pairs."""
+
     def compute(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
         values: Float32Array = combine(a.reals()[:, np.newaxis], b.reals()[np.newaxis])
         return values
@@ -287,7 +302,7 @@ def _fused_sum(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
 
 
 def _fused_product(a: Scaled, b: Scaled, output: Scaled) -> Float32Array:
-    first, second = (each.codes().astype(np.int32) - each.zero for each in (a, b))
+    first, second = (operand.codes().astype(np.int32) - operand.zero for operand in (a, b))
     products = (first[:, np.newaxis] * second[np.newaxis]).astype(np.float32)
     steps: Float32Array = np.rint(products * output.scale + np.float32(output.zero))
     return steps
@@ -300,9 +315,9 @@ def _prelu_in_float32(a: Float32Array, b: Float32Array) -> Float32Array:
 @lru_cache(maxsize=128)
 @np.errstate(all="ignore")
 def _pairs(name: str, a: Scaled, b: Scaled, output: Scaled, low: int, high: int) -> NDArray[np.uint8]:
-    """The byte of the result for every pair of bytes, the first operand's the more significant: [65536].
+    """Return the result byte for every pair of operand bytes, uint8 [65536]; the index is first * 256 + second.
 
-    An instruction has at most so many different results, and those of a layer share them.
+    The table is cached because all instructions of a layer have the same parameters.
     """
     values, dtype = _ON_PAIRS[name](a, b, output), code_type(output.signed)
     if name.startswith("fused"):
@@ -315,7 +330,7 @@ def _pairs(name: str, a: Scaled, b: Scaled, output: Scaled, low: int, high: int)
 
 
 def _by_pairs(i: Binary, a: Values, b: Values) -> Values:
-    """Look the pairs of bytes up among the function's results."""
+    """Look up the result of each pair of bytes in the function's table."""
     table = _pairs(
         i.name,
         Scaled(float32_of(i.a_multiplier), i.a_zero, i.a_signed),
@@ -339,8 +354,8 @@ _ON_PAIRS: dict[str, Callable[[Scaled, Scaled, Scaled], Float32Array]] = {
     "fused_add": _fused_sum,
     "fused_mul": _fused_product,
 }
-"""The functions of float32 on 8-bit data: [256, 1] and [1, 256] values, and how they and the output stand for numbers,
-to [256, 256]. Literal functions give numbers, fused ones whole numbers that only lack the clamp."""
+"""The float32 functions on 8-bit data. Each takes the quantization of both operands and of the output and returns the
+results of all pairs, [256, 256]: float32 numbers, or for "fused" functions quantized values before the clamp."""
 
 
 # Floats.
@@ -389,18 +404,18 @@ Binary.ways = {
 }
 
 MEANINGS = {
-    "add": "a + b, each rescaled, sum rescaled",
-    "sub": "a - b, each rescaled, difference rescaled",
-    "mul": "(a - zero) * (b - zero), rescaled",
+    "add": "a + b, each requantized, then the sum requantized",
+    "sub": "a - b, each requantized, then the difference requantized",
+    "mul": "(a - zero) * (b - zero), requantized",
     "max": "the larger value",
     "min": "the smaller value",
-    "rescaled_max": "the larger of a and b, each rescaled to the output",
-    "rescaled_min": "the smaller of a and b, each rescaled to the output",
-    "squared_difference": "square of a - b, each rescaled, rescaled",
-    "prelu": "a rescaled; below its zero (a - zero) * (b - zero), rescaled by the output's",
-    "div": "(a - zero) / (b - zero) by a reciprocal, rescaled; 0 for b = zero",
-    "fused_add": "rint(fma(a_factor, a, fma(b_factor, b, output_factor))), where the last holds all zero points",
+    "rescaled_max": "the larger of a and b, each requantized to the output's scale",
+    "rescaled_min": "the smaller of a and b, each requantized to the output's scale",
+    "squared_difference": "(a - b)^2 with a and b requantized, then requantized",
+    "prelu": "a requantized; below its zero point (a - zero) * (b - zero), requantized with the output's multiplier",
+    "div": "(a - zero) / (b - zero) by a reciprocal, requantized; 0 for b = zero",
+    "fused_add": "rint(fma(a_factor, a, fma(b_factor, b, output_factor))), where output_factor holds all zero points",
     "fused_mul": "rint(f32(f32(f32((a - zero) * (b - zero)) * output_factor) + output_zero))",
     **{row.name: row.doc for row in real.BINARY if row.name in NAMES[NAMES.index("pow") :]},
 }
-"""What each function gives, in fixed point where it is computed so; in floats it is the function of its name."""
+"""The result of each function: in fixed point if that exists, else in floating point."""

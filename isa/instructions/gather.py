@@ -1,12 +1,11 @@
-"""dma.gather: rows of a table that a list of indices in memory chooses.
+"""dma.gather copies the rows of a table that a list of indices in memory selects.
 
-The indices are data, and the time of an instruction must not depend on data. So a channel goes about it in two
-transfers, one behind the other, each with its setup. The first copies the list into the channel's burst buffer, as a
-copy into the scratchpad would. The second copies the rows, and where these come through the port of a memory the
-channel reckons with the worst: it takes the row that is open there for another one before each of them, closes it
-behind it, and asks for as many bursts as a row of the table touches wherever in its first burst it can begin. With n
-bytes to a row and bursts of b bytes, and g the largest power of two that divides b, n and the address of the table,
-a row can begin b - g bytes behind the beginning of a burst.
+The indices are data, but the time of an instruction must not depend on data. So the instruction is timed as two
+transfers in sequence, each with its setup. The first copies the index list into the channel's burst buffer, like a copy
+into the scratchpad. The second copies the table rows. If these come through a memory port, the worst case is assumed:
+every table row pays a DRAM row miss, and starts as late within a burst as its alignment permits, so that it touches the
+largest number of bursts. With table rows of n bytes and bursts of b bytes, let g be the greatest common divisor of b, n
+and the address of the table. Then a row can start up to b - g bytes after the start of a burst.
 """
 
 from __future__ import annotations
@@ -32,50 +31,50 @@ from npusim.isa.instructions.word import bits
 INDEX_TYPES = ("int32", "int64")
 
 MOST_NUMBERS = 4
-"""Of an index."""
+"""Most numbers (coordinates) in an index."""
 
 _LIMIT_BITS = 28
 MOST_ROWS = 1 << _LIMIT_BITS
-"""Along an axis that an index counts."""
+"""Most rows along a table axis that an index addresses."""
 
 ANYWHERE = 1 << 35
-"""Where the ports of memories are told that rows lie which nobody knows: above all addresses that programs use."""
+"""Stand-in address, above all addresses that programs use, for table rows whose real addresses depend on data."""
 
 
 def list_bytes(hardware: Hardware) -> int:
-    """Bytes of the longest list of indices: a burst buffer."""
+    """Return the bytes of the longest index list, which is the size of a channel's burst buffer."""
     return 2 * hardware.dma.block_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gather(Transfer):
-    """Copy the rows of a table that a list of indices chooses, each to the place of its index in the destination.
+    """Copy the rows of a table that a list of indices selects. The destination holds them in the order of the list.
 
-    The source is `batches` times `repeats` tables, and for each batch there is a list of `rows` indices, which all
-    its repeats have in common. An index is `entries` numbers, that count along the axes of a table from 0.
-    An index outside its limit ends the program with an error.
+    The source is `batches` times `repeats` tables. Each batch has one list of `rows` indices for all its repeats. An
+    index consists of `entries` numbers, one per table axis, counted from 0. An index outside its limit ends the program
+    with an error.
     """
 
     mnemonic: ClassVar[str] = "dma.gather"
     opcode: ClassVar[int] = 0x12
 
     index_space: int = bits(SPACE_BITS, "memory of the list", choices=SPACES)
-    index: int = bits(36, "byte address of the list: for each batch `rows` times `entries` numbers")
+    index: int = bits(36, "byte address of the index list: `rows` times `entries` numbers per batch")
     index_type: int = bits(1, "type of the numbers", choices=INDEX_TYPES)
     source_space: int = bits(SPACE_BITS, "memory of the tables", choices=SPACES)
-    source: int = bits(36, "byte address of the tables, one behind the other")
+    source: int = bits(36, "byte address of the tables, which are contiguous")
     target_space: int = bits(SPACE_BITS, "memory of the destination", choices=SPACES)
     target: int = bits(36, "byte address of the destination")
-    target_stride: int = bits(32, "bytes between the rows of one repeat and those of the next, destination")
+    target_stride: int = bits(32, "bytes in the destination from the rows of one repeat to those of the next")
     batches: int = bits(16, "batches, less one")
     repeats: int = bits(20, "tables of a batch, less one")
     rows: int = bits(20, "indices of a batch, less one")
     size: int = bits(30, "bytes of a row")
     entries: int = bits(2, "numbers of an index, less one")
     limit0: int = bits(_LIMIT_BITS, "size of a table along the axis of the first number, less one")
-    limit1: int = bits(_LIMIT_BITS, "of the second number, less one")
-    limit2: int = bits(_LIMIT_BITS, "of the third number, less one")
-    limit3: int = bits(_LIMIT_BITS, "of the fourth number, less one")
+    limit1: int = bits(_LIMIT_BITS, "size of a table along the axis of the second number, less one")
+    limit2: int = bits(_LIMIT_BITS, "size of a table along the axis of the third number, less one")
+    limit3: int = bits(_LIMIT_BITS, "size of a table along the axis of the fourth number, less one")
 
     @property
     def _counts(self) -> tuple[int, int, int]:
@@ -83,7 +82,7 @@ class Gather(Transfer):
 
     @property
     def _limits(self) -> tuple[int, ...]:
-        """Of the numbers of an index, in their order."""
+        """The size of a table along each axis that an index addresses."""
         limits = (self.limit0 + 1, self.limit1 + 1, self.limit2 + 1, self.limit3 + 1)
         return limits[: self.entries + 1]
 
@@ -93,7 +92,7 @@ class Gather(Transfer):
 
     @property
     def _total(self) -> int:
-        """Bytes that are copied."""
+        """Number of bytes that are copied."""
         return prod(self._counts) * self.size
 
     def _target(self) -> Region:
@@ -104,28 +103,28 @@ class Gather(Transfer):
         return Region(Space(self.target_space), self.target, counts, strides)
 
     def regions(self, context: Context) -> Regions:
-        """The list, all rows of the tables, and the destination."""
+        """Return the regions of the index list, of whole tables, and of the destination."""
         batches, repeats, _ = self._counts
         tables = batches * repeats * prod(self._limits) * self.size
         indices = dense(Space(self.index_space), self.index, self._list_bytes)
         return (indices, dense(Space(self.source_space), self.source, tables)), (self._target(),)
 
     def faults(self) -> list[str]:
-        """There are bytes to a row."""
+        """A row has at least one byte."""
         return [] if self.size else ["size is 0; it may be 1 or more"]
 
     def misfits(self, context: Context) -> list[str]:
-        """The channel must exist, and its burst buffer (`dma.burst_buffer_kib`) hold the list."""
-        hardware, found = context.hardware, Transfer.misfits(self, context)
+        """The channel must exist, and the index list must fit into its burst buffer (`dma.burst_buffer_kib`)."""
+        hardware, messages = context.hardware, Transfer.misfits(self, context)
         if self._list_bytes > list_bytes(hardware):
-            found.append(
+            messages.append(
                 f"the list has {self._list_bytes} bytes; the burst buffer of {hardware.name} holds "
                 f"{list_bytes(hardware)}, dma.burst_buffer_kib is {hardware.dma.burst_buffer_kib}"
             )
-        return found
+        return messages
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Read list and rows; the destination is written at the end. Raises OperandFault for a wrong index."""
+        """Read indices and rows at the start; write the destination at the end. Raises OperandFault for a bad index."""
         batches, repeats, rows = self._counts
         space, limits = Space(self.source_space), self._limits
         numbers = memory.bytes_at(Space(self.index_space), self.index, self._list_bytes).copy()
@@ -133,15 +132,15 @@ class Gather(Transfer):
         chosen = np.ravel_multi_index(tuple(np.moveaxis(_checked(indices, limits), -1, 0)), limits)
         shape = (batches, repeats, prod(limits), self.size)
         tables = memory.bytes_at(space, self.source, prod(shape)).reshape(shape)
-        found = tables[np.arange(batches)[:, None, None], np.arange(repeats)[None, :, None], chosen]
+        copied = tables[np.arange(batches)[:, None, None], np.arange(repeats)[None, :, None], chosen]
         strides = repeats * self.target_stride, self.target_stride, self.size, 1
         target = memory.view(
             Space(self.target_space), self.target, (*self._counts, self.size), strides, np.uint8
         )
-        return [(target, found)]
+        return [(target, copied)]
 
     def cost(self, context: Context) -> Cost:
-        """Two copies, one behind the other: the list to the burst buffer, then the rows, wherever they are."""
+        """Two transfers in sequence: the index list into the burst buffer, then the rows at worst-case addresses."""
         legs = self._list_cost(context.hardware), self._rows_cost(context.hardware)
         actions: Counter[str] = Counter()
         for leg in legs:
@@ -185,7 +184,10 @@ class Gather(Transfer):
         return Cost(cycles, dict(actions), setup, tuple(dram), beats=beats)
 
     def _anywhere(self, hardware: Hardware) -> Region:
-        """The rows as the port meets them: in rows of one bank of the memory, as late in a burst as may be."""
+        """Return the worst-case region of the table rows at the memory port.
+
+        Each table row is in another memory row of the same bank and starts as late within a burst as possible.
+        """
         timing = hardware.port_timing(Space(self.source_space))
         late = timing.burst_bytes - gcd(timing.burst_bytes, self.size, self.source)
         pitch = -(-(late + self.size) // timing.stripe_bytes) * timing.stripe_bytes
@@ -193,7 +195,7 @@ class Gather(Transfer):
 
 
 def _checked(indices: NDArray[np.integer], limits: tuple[int, ...]) -> NDArray[np.int64]:
-    """The indices, each number below its limit."""
+    """Return the indices as int64. Raises OperandFault if a number is not below its limit."""
     wide: NDArray[np.int64] = indices.astype(np.int64)
     wrong = np.argwhere((wide < 0) | (wide >= np.array(limits)))
     if len(wrong):

@@ -1,4 +1,4 @@
-"""vec.select, and what it shares with `vec.binary`: operands on rows x columns that may repeat rows or columns."""
+"""vec.select, and the base class of `vec.select` and `vec.binary`: operands of rows x columns that may be repeated."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import ADDRESS_BITS, LAST, SIGNS, bits
 
-PIXEL = "channels of a pixel, which the machine rounds up (`vector.brick_channels`); 0: it does not"
+PIXEL = "channels of a pixel, rounded up by hardware with `vector.brick_channels`; 0: not rounded up"
 
 _REPEATS = ("0", "1")
 
 
 def column_stride_field(doc: str) -> Any:
-    """The field that says whether an operand repeats one value along a row."""
+    """Declare the field that says whether an operand repeats one value along a row."""
     return bits(1, doc, choices=_REPEATS)
 
 
 class Grid(VectorInstruction):
-    """What instructions on rows x columns share."""
+    """The base of vector instructions whose operands and output are grids of rows x columns."""
 
     __slots__ = ()
 
     operand_names: ClassVar[tuple[str, ...]] = ("a", "b")
-    """What the fields of its operands begin with: an address, `_row_stride` and `_column_stride`."""
+    """Prefixes of the operand fields: NAME is an address, NAME_row_stride and NAME_column_stride its strides."""
 
     if TYPE_CHECKING:  # fields of every subclass, at their places in its word
         rows: int
@@ -41,17 +41,17 @@ class Grid(VectorInstruction):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         return self.rows, self.columns
 
     @property
     def tile(self) -> tuple[int, ...]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         return self.grid
 
     @property
     def elements(self) -> int:
-        """Elements of the output."""
+        """Number of elements of the output."""
         return self.rows * self.columns
 
     @property
@@ -72,7 +72,7 @@ class Grid(VectorInstruction):
         ]
 
     def regions(self, context: Context) -> Regions:
-        """All operands are read, the output is written."""
+        """Return the regions of all operands and of the output."""
         reads = tuple([self._operand(*operand) for operand in self.operands])
         return reads, (dense(Space.SCRATCHPAD, self.output, self.elements * self.output_bytes),)
 
@@ -83,12 +83,12 @@ class Grid(VectorInstruction):
         return Region(Space.SCRATCHPAD, address, (self.rows, row), (row_stride,))
 
     def faults(self) -> list[str]:
-        """At least one element."""
+        """There is at least one element."""
         sizes = zip(("rows", "columns"), self.grid, strict=True)
         return [f"{name} is 0; it may be 1 or more" for name, size in sizes if not size]
 
     def views(self, memory: Memory, dtype: Any) -> list[Values]:
-        """The operands, each as rows x columns."""
+        """Return a view of each operand in the scratchpad, [rows, columns]."""
         size = np.dtype(dtype).itemsize
         return [
             memory.view(Space.SCRATCHPAD, address, self.grid, (row, column * size), dtype)
@@ -96,7 +96,7 @@ class Grid(VectorInstruction):
         ]
 
     def written(self, memory: Memory, values: Values) -> list[Write]:
-        """Values of the output."""
+        """Return the write of the output values."""
         size = values.dtype.itemsize
         target = memory.view(
             Space.SCRATCHPAD, self.output, self.grid, (self.columns * size, size), values.dtype
@@ -104,17 +104,17 @@ class Grid(VectorInstruction):
         return [(target, values)]
 
     def traffic(self) -> tuple[int, int]:
-        """Every operand is read for every element, also where it repeats."""
+        """Return the bytes read and written. Every operand is read for every element, even if it is repeated."""
         read = len(self.operand_names) * self.elements * self.number_format.size_bytes
         return read, self.elements * self.output_bytes
 
     def actions_of_element(self) -> tuple[str, ...]:
-        """The actions of an element."""
+        """Return the names of the actions of one element."""
         raise NotImplementedError
 
     def work(self, context: Context) -> tuple[Work, ...]:
-        """The actions of every element. A machine that stores channels in bricks fills lanes with whole ones, of
-        integers.
+        """Every element takes its actions in a lane. Hardware that stores integer channels in bricks
+        (`vector.brick_channels`) also spends lanes on the channels that fill up the last brick of a pixel.
         """
         brick, passed = context.hardware.vector.brick_channels, self.elements
         if self.pixel and self.number_format.arithmetic != "float":
@@ -124,7 +124,7 @@ class Grid(VectorInstruction):
 
 
 def rescaled_codes(zero: int, left_shift: int, multiplier: int, shift: int, signed: int) -> NDArray[np.int32]:
-    """(value - zero) << left_shift, rescaled, for each of the 256 values in the order of their bytes."""
+    """Return (value - zero) << left_shift, requantized, for each of the 256 values in the order of their bytes."""
     codes = np.arange(256, dtype=np.uint8).view(code_type(signed)).astype(np.int32)
     return multiply_by_quantized_multiplier((codes - zero) << left_shift, multiplier, shift, "double")
 
@@ -134,59 +134,64 @@ CHOICES = ("codes", "rescaled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Select(Grid):
-    """Of two operands of rows x columns give the first where a condition is not 0, otherwise the second.
+    """Select each element from the first operand if the condition is not 0, else from the second.
 
-    "rescaled": the code that is given is first brought to another scale and zero point: multiply (code - zero), round,
-    add the new zero, clamp.
+    With "rescaled", the selected value is requantized: multiply (value - zero), round, add the new zero point, clamp.
     """
 
     mnemonic: ClassVar[str] = "vec.select"
     opcode: ClassVar[int] = 0x37
     operand_names: ClassVar[tuple[str, ...]] = ("condition", "a", "b")
 
-    function: int = bits(1, "what is given", choices=CHOICES)
+    function: int = bits(1, "whether selected values are copied or requantized", choices=CHOICES)
     condition: int = bits(ADDRESS_BITS, "scratchpad address of the condition")
-    a: int = bits(ADDRESS_BITS, "of the first operand")
-    b: int = bits(ADDRESS_BITS, "of the second operand")
-    output: int = bits(ADDRESS_BITS, "of the output")
+    a: int = bits(ADDRESS_BITS, "scratchpad address of the first operand")
+    b: int = bits(ADDRESS_BITS, "scratchpad address of the second operand")
+    output: int = bits(ADDRESS_BITS, "scratchpad address of the output")
     rows: int = bits(24, "rows")
     columns: int = bits(24, "columns, contiguous in the output")
     condition_row_stride: int = bits(24, "bytes from row to row of the condition; 0 repeats one row")
-    a_row_stride: int = bits(24, "of the first operand")
-    b_row_stride: int = bits(24, "of the second operand")
-    condition_column_stride: int = column_stride_field("1: one value per column, 0: one value per row")
-    a_column_stride: int = column_stride_field("of the first operand")
-    b_column_stride: int = column_stride_field("of the second operand")
+    a_row_stride: int = bits(24, "bytes from row to row of the first operand; 0 repeats one row")
+    b_row_stride: int = bits(24, "bytes from row to row of the second operand; 0 repeats one row")
+    condition_column_stride: int = column_stride_field(
+        "condition: 1 for a value per column, 0 for one value per row"
+    )
+    a_column_stride: int = column_stride_field(
+        "first operand: 1 for a value per column, 0 for one value per row"
+    )
+    b_column_stride: int = column_stride_field(
+        "second operand: 1 for a value per column, 0 for one value per row"
+    )
     a_zero: int = bits(9, "zero point of the first operand", signed=True)
-    b_zero: int = bits(9, "of the second operand", signed=True)
-    output_zero: int = bits(9, "of the output", signed=True)
-    a_multiplier: int = bits(31, "rescale of the first operand")
-    b_multiplier: int = bits(31, "of the second operand")
-    a_shift: int = bits(6, "shift of the first rescale", signed=True)
-    b_shift: int = bits(6, "of the second", signed=True)
+    b_zero: int = bits(9, "zero point of the second operand", signed=True)
+    output_zero: int = bits(9, "zero point of the output", signed=True)
+    a_multiplier: int = bits(31, "multiplier of the first operand's requantization")
+    b_multiplier: int = bits(31, "multiplier of the second operand's requantization")
+    a_shift: int = bits(6, "shift of the first operand's requantization", signed=True)
+    b_shift: int = bits(6, "shift of the second operand's requantization", signed=True)
     low: int = bound("smallest")
     high: int = bound("largest")
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
     pixel: int = bits(20, PIXEL, place=LAST)
 
     def actions_of_element(self) -> tuple[str, ...]:
-        """A choice, and a rescale of what is chosen."""
+        """Return the actions of an element: a selection and, if "rescaled", a requantization."""
         return ("vector_max",) + ("requantise",) * self.function
 
     def faults(self) -> list[str]:
-        """At least one element and, of rescaled codes, a clamp inside the type."""
+        """There is at least one element. If values are requantized, the clamp is within the output's type."""
         clamp = clamp_fault(self.signed, self.low, self.high) if self.function else []
         return Grid.faults(self) + clamp
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Bring every code to the output's scale if wanted, then choose."""
+        """Requantize both operands if "rescaled", then select."""
         condition, a, b = self.views(memory, np.uint8)
-        first = self._given(self.a_zero, self.a_multiplier, self.a_shift)[a]
-        second = self._given(self.b_zero, self.b_multiplier, self.b_shift)[b]
+        first = self._results_of(self.a_zero, self.a_multiplier, self.a_shift)[a]
+        second = self._results_of(self.b_zero, self.b_multiplier, self.b_shift)[b]
         return self.written(memory, np.where(condition != 0, first, second))
 
-    def _given(self, zero: int, multiplier: int, shift: int) -> NDArray[np.uint8]:
-        """What is given for each of the 256 codes, in the order of their bytes."""
+    def _results_of(self, zero: int, multiplier: int, shift: int) -> NDArray[np.uint8]:
+        """Return the result for each of the 256 operand values, in the order of their bytes."""
         codes = np.arange(256, dtype=np.uint8)
         if not self.function:
             return codes
@@ -194,5 +199,5 @@ class Select(Grid):
             codes.view(code_type(self.signed)).astype(np.int32) - zero, multiplier, shift
         )
         clamped = np.clip(rescaled + np.int32(self.output_zero), self.low, self.high)
-        given: NDArray[np.uint8] = clamped.astype(code_type(self.signed)).view(np.uint8)
-        return given
+        results: NDArray[np.uint8] = clamped.astype(code_type(self.signed)).view(np.uint8)
+        return results

@@ -1,8 +1,11 @@
-"""What an instruction is: a row of fields with widths and meaning, an effect, and an occupancy.
+"""The base class of instructions: fields with widths and meaning, an effect, and an occupancy.
 
-Every instruction of the machine is one subclass of `Instruction`. Its fields are declared with `bits`,
-its effect is `execute`, its occupancy is `cost`. Encoder, decoder, assembler, validator and manual are
-derived from the declarations (here, in `assembly`, `validate` and `manual`) and name no instruction.
+Every instruction is one subclass of `Instruction`. Its fields are declared with `bits`, its effect is `execute`, its
+occupancy is `cost`. Encoder, decoder, assembler, validator and manual are derived from the declarations (here, in
+`assembly`, `validate` and `manual`) and name no instruction.
+
+The docstrings of a subclass, of its `faults`, `misfits`, `execute`, `work` and `cost`, and of its fields are the text
+of the manual, docs/isa.md. So those of `faults` and `misfits` state the rules that must hold, not what the method does.
 """
 
 from __future__ import annotations
@@ -27,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class Cost(NamedTuple):
-    """Occupancy of a unit by one instruction, without any waiting for others.
+    """The occupancy of a unit by one instruction, without waits for other units.
 
-    cycles:   cycles that the unit is busy when no memory outside it holds it up.
-    actions:  counts of `npusim.isa.instructions.actions` events.
+    cycles:       cycles that the unit is busy if no memory port delays it.
+    actions:      counts of the actions in `npusim.isa.instructions.actions`.
     setup_cycles: cycles before the first request at a memory's port (part of `cycles`).
-    dram:     regions of memories behind ports that the instruction streams, with True for writes.
+    dram:         regions of memories behind ports that the instruction streams, each with True for a write.
     array_cycles: for the MAC array, the cycles in which the array itself is occupied.
-    beats: for a copy between the memories, how its bytes pass the scratchpad's port; None if there is no such side.
-    legs:  for transfers that one instruction makes one after the other, each with a setup; the fields above are then
-           those of all of them together, without `beats`.
+    beats:        for a copy between memories, the transfer cycles of its scratchpad side; None if it has none.
+    legs:         for an instruction that makes several transfers in sequence, each with a setup, their costs. The
+                  fields above are then those of all transfers together, without `beats`.
     """
 
     cycles: int
@@ -62,14 +65,17 @@ _SPECS: dict[type[Instruction], tuple[FieldSpec, ...]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """Base of all instructions. `waits`: start only when each unit has completed so many instructions."""
+    """The base of all instructions.
+
+    waits: pairs (unit, count); the instruction starts only when each unit has completed that many instructions.
+    """
 
     mnemonic: ClassVar[str] = ""
     opcode: ClassVar[int] = 0
     home: ClassVar[Unit] = Unit.FRONT_END
     specs = _Specs()
     causes: ClassVar[tuple[Cause, ...]] = ()
-    """What its cycles beyond those that its demand needs can be lost to; the first takes what rounding leaves."""
+    """The causes of cycles beyond those that the demand needs. The first one also gets the cycles lost to rounding."""
 
     waits: Waits = ()
 
@@ -80,39 +86,38 @@ class Instruction:
 
     @property
     def tile(self) -> tuple[int, ...]:
-        """Sizes of the result that it computes: rows, columns, channels of a map; empty if it computes none."""
+        """Shape of the computed result, for example rows, columns and channels; empty if nothing is computed."""
         return ()
 
     @property
     def dataflow(self) -> str:
-        """How it goes through its operands, where there is a choice; empty where there is none."""
+        """Name of the dataflow in which it processes its operands; empty if there is no choice."""
         return ""
 
     def regions(self, context: Context) -> Regions:
-        """Memory read and memory written."""
+        """Return the regions of memory that are read and those that are written."""
         return (), ()
 
     def faults(self) -> list[str]:
-        """What is wrong with the fields beyond their widths; empty if nothing."""
+        """Return messages about invalid combinations of field values; empty if there are none."""
         return []
 
     def misfits(self, context: Context) -> list[str]:
-        """What the instruction needs that this hardware or this program does not have; empty if nothing."""
+        """Return messages about needs that this hardware or program does not meet; empty if there are none."""
         return []
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Read the operands now; return what is to be written when the instruction completes."""
+        """Read the operands now; return the writes to commit when the instruction completes."""
         raise NotImplementedError
 
     def cost(self, context: Context) -> Cost:
-        """Cycles and actions, from the fields and the hardware alone."""
+        """Return cycles and actions. They depend only on the fields and the hardware, never on data."""
         raise NotImplementedError
 
     def demand(self, context: Context) -> int:
-        """Work that it asks of the resource of its unit (`npusim.isa.hardware.units.Resource`).
+        """Return the work that it needs from the resource of its unit (`npusim.isa.hardware.units.Resource`).
 
-        A row that says nothing else needs all of its cycles. Transfers and barriers ask for nothing: what passes the
-        DRAM is counted at its port.
+        By default all of its cycles count. Transfers and barriers need nothing: DRAM traffic is counted at the port.
         """
         kind = self.home.kind
         if kind.resource is None or not kind.advances:
@@ -120,7 +125,7 @@ class Instruction:
         return int(self.cost(context).cycles * kind.resource.per_cycle(context.hardware))
 
     def split(self, context: Context) -> Mapping[str, int]:
-        """Its cycles beyond those of its demand, by cause (`causes`): with these they add up to those of `cost`."""
+        """Return the cycles beyond those that the demand needs, by cause. Both together are the cycles of `cost`."""
         resource = self.home.kind.resource
         if resource is None or not self.causes:
             return {}
@@ -128,11 +133,11 @@ class Instruction:
         return {self.causes[0].name: self.cost(context).cycles - needed}
 
     def rereads(self, context: Context) -> bool:
-        """Whether it reads some of its constants more than once; what has few of them says so."""
+        """Return whether it may read some of its constants more than once. Subclasses that know better override it."""
         return True
 
     def encode(self) -> bytes:
-        """The instruction word. Raises ProgramError when a value does not fit its field."""
+        """Return the instruction word, `WORD_BYTES` bytes. Raises ProgramError if a value does not fit its field."""
         fault = wait_fault(self.waits)
         if fault:
             raise ProgramError(f"{self.mnemonic}: {fault}")
@@ -150,8 +155,9 @@ class Instruction:
 
 
 def layout(cls: type[Instruction]) -> tuple[FieldSpec, ...]:
-    """Place the declared fields of an instruction one after the other behind opcode and waits; FIRST ones lead, LAST
-    ones follow.
+    """Assign bit positions to the declared fields of an instruction, after opcode and waits.
+
+    Fields declared with FIRST come before all others, those with LAST after them.
     """
     offset = FIELDS_OFFSET
     specs = []
@@ -168,7 +174,7 @@ def layout(cls: type[Instruction]) -> tuple[FieldSpec, ...]:
 
 
 def used_bits(cls: type[Instruction]) -> int:
-    """Bits of the word that the instruction uses; the others must be zero."""
+    """Return the number of bits of the word that the instruction uses. The others must be zero."""
     if not cls.specs:
         return FIELDS_OFFSET
     last = cls.specs[-1]
@@ -201,9 +207,9 @@ def decode_as(cls: type[Instruction], word: int) -> Instruction:
 
 
 class Context(NamedTuple):
-    """Where an instruction is executed; cheap to make.
+    """The hardware and the host-call table that an instruction's cost and regions may depend on.
 
-    host_calls: the program's table of host operators; empty where no instruction calls the host.
+    host_calls: the program's table of host operators; empty if no instruction calls the host.
     """
 
     hardware: Hardware

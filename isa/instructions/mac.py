@@ -1,14 +1,15 @@
-"""The MAC-array instructions: convolution and depthwise convolution with bias, rescale and clamp in one pass.
+"""MAC-array instructions on quantized values: convolutions with bias, requantization and clamp.
 
-Padding is never materialised: rows and columns outside the feature map read as its zero point. The parameter
-block of a tile holds, for n channels: n int32 biases, then multipliers and shifts, n of each if `per_channel`
-(int32 and int8), else one of each. With `rescale` float32 the scales are float32 numbers, n or one, in their place:
-the sum, rounded to float32, times the scale, rounded to float32, then to the nearest whole number, halves to even.
+Padding is never stored: rows and columns outside the feature map read as its zero point. The parameter block of a tile
+holds, for n channels, n int32 biases, then the scales: n of them if `per_channel`, else one. A scale is an int32
+multiplier and an int8 shift, all multipliers before all shifts. With `rescale` float32, a scale is a float32 number.
+The sum is then rounded to float32, multiplied by the scale, rounded to float32, and rounded to the nearest integer,
+halves to even.
 
-With `int16` the feature map and the results are int16. The array passes over a problem as often
-as `mac_array.int16_passes` says, for the bytes of the feature map one after the other: a sum is 256 times that of the
-upper bytes plus that of the lower ones. Sums have 48 bits, biases are int64, and the parameter block ends with the
-smallest and the largest result, an int16 each, in place of `low` and `high`.
+With `int16` the feature map and the results are int16. The array passes `mac_array.int16_passes` times over the
+problem, once for each byte of the feature-map values. A sum is 256 times that of the upper bytes plus that of the
+lower bytes. Sums have 48 bits and biases are int64. The parameter block ends with the smallest and the largest result,
+two int16 values that replace `low` and `high`.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ ADDRESSABLE = 1 << ADDRESS_BITS
 MAC_CAUSES = tuple(dict.fromkeys(cause for engine in ENGINES for cause in engine.causes))
 
 
-def _halvings(what: str) -> Any:
-    return bits(HALVINGS_BITS, f"times that the {what} in use are halved; 0: all of the array")
+def _halvings(resource: str) -> Any:
+    """Declare the field that says how many of the array's rows, columns or accumulators an instruction uses."""
+    return bits(HALVINGS_BITS, f"n: use 1 / 2^n of the array's {resource}; 0: all of them")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MacInstruction(Instruction):
-    """Fields that both convolutions share."""
+    """The base of the convolutions on quantized values, with the fields that they share."""
 
     home: ClassVar[Unit] = Unit.MAC
     causes: ClassVar[tuple[Cause, ...]] = MAC_CAUSES
@@ -78,36 +80,45 @@ class MacInstruction(Instruction):
     dilation_height: int = bits(6, "rows between kernel taps")
     dilation_width: int = bits(6, "columns between kernel taps")
     pad_top: int = bits(8, "padding rows above the first feature-map row")
-    pad_left: int = bits(8, "padding columns left of the first")
+    pad_left: int = bits(8, "padding columns left of the first feature-map column")
     ifm_zero: int = bits(9, "zero point of the feature map", signed=True)
     weight_zero: int = bits(9, "zero point of the weights", signed=True)
     ofm_zero: int = bits(9, "zero point of the output", signed=True)
-    low: int = bits(9, "smallest output code", signed=True)
-    high: int = bits(9, "largest output code", signed=True)
-    signed: int = bits(1, "type of the feature map, and of the output but for `other_sign`", choices=SIGNS)
+    low: int = bits(9, "smallest output value", signed=True)
+    high: int = bits(9, "largest output value", signed=True)
+    signed: int = bits(1, "type of the feature map and, unless `other_sign`, of the output", choices=SIGNS)
     weights_signed: int = bits(1, "type of the weights", choices=SIGNS)
-    rounding: int = bits(1, "rounding of the rescale", choices=ROUNDINGS)
+    rounding: int = bits(1, "rounding of the requantization: twice or once", choices=ROUNDINGS)
     per_channel: int = bits(1, "one multiplier and shift per channel", choices=("no", "yes"))
     rescale: int = bits(
-        1, "how sums become codes: multiplier and shift, or a float32 product", choices=RESCALES, place=LAST
+        1,
+        "arithmetic of the requantization: multiplier and shift, or a float32 product",
+        choices=RESCALES,
+        place=LAST,
     )
     other_sign: int = bits(
-        1, "the output has the sign that the feature map has not", choices=("no", "yes"), place=LAST
+        1,
+        "yes: the output is int8 if the feature map is uint8, and vice versa",
+        choices=("no", "yes"),
+        place=LAST,
     )
     few_bits: int = bits(
         1,
-        "weights take `mac_array.weight_bits` each, in time and energy, else all 8",
+        "yes: time and energy are those of weights with `mac_array.weight_bits` bits; no: with 8 bits",
         choices=("no", "yes"),
         place=LAST,
     )
     looked_up: int = bits(
         1,
-        "the output stage looks outputs up for the `vec.lookup` behind it",
+        "yes: the output stage performs the table look-up of the next `vec.lookup`",
         choices=("no", "yes"),
         place=LAST,
     )
     int16: int = bits(
-        1, "the feature map and the results are int16, in passes", choices=("no", "yes"), place=LAST
+        1,
+        "yes: feature map and results are int16, computed in several passes",
+        choices=("no", "yes"),
+        place=LAST,
     )
 
     @property
@@ -120,17 +131,17 @@ class MacInstruction(Instruction):
 
     @property
     def _layout(self) -> Layout:
-        """How it is laid over the array."""
+        """The dataflow and the part of the array that the instruction uses."""
         raise NotImplementedError
 
     @property
     def _ofm_signed(self) -> int:
-        """The type of the output, an index of `SIGNS`."""
+        """The type of the output as an index of `SIGNS`."""
         return self.signed ^ self.other_sign
 
     @property
     def _problem(self) -> Problem:
-        """What the array has to compute."""
+        """The sizes of the convolution, as the engine models take them."""
         return Problem(
             self.ofm_height,
             self.ofm_width,
@@ -149,36 +160,39 @@ class MacInstruction(Instruction):
         )
 
     def misfits(self, context: Context) -> list[str]:
-        """The array must have the corner, for `mac.convolve` support the dataflow, and for float32 rescale so."""
+        """The array must be large enough for the halvings and, for `mac.convolve`, support the dataflow. Float32
+        requantization, fused look-up, and int16 need `float32_rescale`, `vector.fused_lookup`, and
+        `mac_array.int16_passes`.
+        """
         array = context.hardware.mac_array
-        found = engine_of(array).misfits(array, self._layout, self._by_channel)
+        messages = engine_of(array).misfits(array, self._layout, self._by_channel)
         if self.rescale and not context.hardware.float32_rescale:
-            found.append("rescale is float32; the machine has float32_rescale = false")
+            messages.append("rescale is float32; the machine has float32_rescale = false")
         if self.looked_up > context.hardware.vector.fused_lookup:
-            found.append("looked_up is yes; the machine has vector.fused_lookup = false")
+            messages.append("looked_up is yes; the machine has vector.fused_lookup = false")
         if self.int16 and not array.int16_passes:
-            found.append("the feature map is int16; the machine has mac_array.int16_passes = 0")
-        return found
+            messages.append("the feature map is int16; the machine has mac_array.int16_passes = 0")
+        return messages
 
     def _parameter_bytes(self) -> int:
         return parameter_bytes(self.ofm_depth, bool(self.per_channel), bool(self.rescale), bool(self.int16))
 
     def _passes(self, context: Context) -> int:
-        """How often the array passes over the problem."""
+        """Return the number of passes of the array over the problem."""
         return context.hardware.mac_array.int16_passes if self.int16 else 1
 
     @property
     def _map_bytes(self) -> int:
-        """Bytes of one value of the feature map."""
+        """Bytes of a feature-map value."""
         return 2 if self.int16 else 1
 
     @property
     def _result_bytes(self) -> int:
-        """Bytes of one value of the output."""
+        """Bytes of an output value."""
         return self._map_bytes
 
     def regions(self, context: Context) -> Regions:
-        """Feature map, weights and parameters are read; the output is written."""
+        """Return the regions of feature map, weights and parameters, which are read, and of the output."""
         ofm = map_region(
             self.ofm,
             (self.ofm_height, self.ofm_width, self.ofm_depth * self._result_bytes),
@@ -198,29 +212,32 @@ class MacInstruction(Instruction):
         return dense(Space.SCRATCHPAD, self.weights, self._weight_count())
 
     def faults(self) -> list[str]:
-        """Sizes and strides are at least 1, operands have 9 bits, windows are addressable, the clamp is not empty; a
-        rescale in float32 has one rounding.
+        """Sizes and strides are at least 1, zero points are values of their types, windows are addressable, and the
+        clamp is not empty. Float32 requantization has no choice of rounding.
         """
         sizes = (
             "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
             "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
         )  # fmt: skip
-        found = [f"{name} is 0; it may be 1 or more" for name in sizes if not getattr(self, name)]
+        messages = [f"{name} is 0; it may be 1 or more" for name in sizes if not getattr(self, name)]
         if self.rescale and self.rounding:
-            found.append(
+            messages.append(
                 f"rescale float32 with rounding {ROUNDINGS[self.rounding]}; it may be {ROUNDINGS[0]}"
             )
         code_low, code_high = CODES[self._ofm_signed]
         if not self.int16 and not code_low <= self.low <= self.high <= code_high:
-            found.append(f"clamp {self.low}..{self.high} does not lie in {code_low}..{code_high}")
+            messages.append(f"clamp {self.low}..{self.high} is not within {code_low}..{code_high}")
         for name, signed in (("ifm_zero", self.signed), ("weight_zero", self.weights_signed)):
             (code_low, code_high), zero = CODES[signed], getattr(self, name)
             if not code_low <= zero <= code_high:
-                found.append(f"{name} {zero} does not lie in {code_low}..{code_high}")
-        return found + self._window_faults()
+                messages.append(f"{name} {zero} is not within {code_low}..{code_high}")
+        return messages + self._window_faults()
 
     def _window_faults(self) -> list[str]:
-        """The address generator counts `ADDRESS_BITS` bits: over the padded map, and over one row of windows."""
+        """Return messages if the padded feature map, or one row of windows, exceeds the address generator's counters.
+
+        The counters have `ADDRESS_BITS` bits.
+        """
         rows = (
             (self.ofm_height - 1) * self.stride_height + (self.kernel_height - 1) * self.dilation_height + 1
         )
@@ -228,12 +245,12 @@ class MacInstruction(Instruction):
         depth = max(self.ifm_depth, self.ofm_depth) if self._by_channel else self.ifm_depth
         padded = max(rows, self.ifm_height) * max(columns, self.ifm_width) * depth
         row = self.ofm_width * self.kernel_height * self.kernel_width * depth
-        found = []
+        messages = []
         if padded > ADDRESSABLE:
-            found.append(f"the padded feature map has {padded} elements; it may have {ADDRESSABLE}")
+            messages.append(f"the padded feature map has {padded} elements; it may have {ADDRESSABLE}")
         if row > ADDRESSABLE:
-            found.append(f"the windows of an output row have {row} elements; they may have {ADDRESSABLE}")
-        return found
+            messages.append(f"the windows of an output row have {row} elements; they may have {ADDRESSABLE}")
+        return messages
 
     def _feature_map(self, memory: Memory) -> NDArray[Any]:
         shape = (self.ifm_height, self.ifm_width, self.ifm_depth)
@@ -247,6 +264,7 @@ class MacInstruction(Instruction):
         return raw.view(dtype).reshape(shape)
 
     def _window(self) -> dict[str, tuple[int, int]]:
+        """Return the window arguments of the reference convolutions, as (height, width) pairs."""
         return {
             "strides": (self.stride_height, self.stride_width),
             "dilations": (self.dilation_height, self.dilation_width),
@@ -255,7 +273,7 @@ class MacInstruction(Instruction):
         }
 
     def cost(self, context: Context) -> Cost:
-        """The closed form of the kind of array that the hardware has, on the corner that the instruction uses."""
+        """The closed form of the hardware's MAC engine type, for the part of the array that the instruction uses."""
         array, problem = context.hardware.mac_array, self._problem
         engine = engine_of(array)
         use = engine.use(array, problem, self._layout)
@@ -266,7 +284,7 @@ class MacInstruction(Instruction):
         macs = outputs * problem.inner * passes
         full = use.array_cycles * engine.macs_per_cycle(array) * array.weight_bits
         weight_bytes = array.stored_bytes(use.weight_values) if self.few_bits else use.weight_values
-        # A sum of 48 bits times a multiplier takes two products of 32 bits.
+        # Requantizing a 48-bit sum takes two 32-bit products, so an int16 output counts twice.
         actions = {
             **_products(macs, use.product_bits),
             "pe_idle": max((full - macs * use.product_bits) // MOST_BITS, 0),
@@ -278,46 +296,52 @@ class MacInstruction(Instruction):
         return Cost(use.cycles, actions, array_cycles=use.array_cycles)
 
     def demand(self, context: Context) -> int:
-        """Its multiply-accumulates, of int16 values those of each pass."""
+        """Return the number of multiply-accumulates; for int16 values those of all passes."""
         return self._problem.macs * self._passes(context)
 
     def split(self, context: Context) -> Mapping[str, int]:
-        """What the array loses, one hindrance after the other."""
+        """Return the stall and inefficiency cycles of the array, by cause."""
         array = context.hardware.mac_array
         engine = engine_of(array)
         lost = list(engine.split(array, self._problem, self._layout))
         if (passes := self._passes(context)) > 1:
             lost = [cycles * passes for cycles in lost]
             macs, per_cycle = self._problem.macs, engine.macs_per_cycle(array)
+            # Each pass rounds its cycles up, while `demand` rounds those of all passes together: the first cause
+            # gets the difference.
             lost[0] += passes * -(-macs // per_cycle) - -(-macs * passes // per_cycle)
         return {cause.name: cycles for cause, cycles in zip(engine.causes, lost, strict=True)}
 
     def rereads(self, context: Context) -> bool:
-        """Whether blocks of pixels come one behind the other that each need all weights."""
+        """Return whether weights are read more than once, because several blocks of pixels each need all of them."""
         array, problem = context.hardware.mac_array, self._problem
         return engine_of(array).use(array, problem, self._layout).weight_values > problem.weights
 
     def _sums_of_int16(
         self, memory: Memory, weights: NDArray[Any], convolution: Callable[..., NDArray[Any]]
     ) -> NDArray[np.int64]:
-        """Return the weighted sums of int16 values. They have 48 bits, so float64 holds them exactly."""
+        """Return the sums of products of int16 values. They have 48 bits, so float64 holds them exactly."""
         centred = weights.astype(np.float64) - self.weight_zero
         feature_map = self._feature_map(memory).astype(np.float64) - self.ifm_zero
         return convolution(feature_map, centred, **self._window()).astype(np.int64)
 
     def _finish(self, memory: Memory, accumulators: NDArray[Any]) -> list[Write]:
-        """The output stage: bias, requantization, zero point, clamp."""
+        """Apply the output stage to the sums (bias, requantization, zero point, clamp) and return the write."""
         block = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
         finish = Finish(bool(self.rescale), bool(self.rounding), self.ofm_zero, *self._results)
         values = finish.of(accumulators, block, bool(self.per_channel))
         shape = (self.ofm_height, self.ofm_width, self.ofm_depth * self._result_bytes)
         strides = (self.ofm_row_stride, self.ofm_pixel_stride, 1)
-        kept = np.uint8 if self._result_bytes > 1 else values.dtype
-        return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, kept), values.view(kept))]
+        # Wider results are written as bytes, because `strides` count bytes and need not be multiples of their size.
+        stored = np.uint8 if self._result_bytes > 1 else values.dtype
+        return [(memory.view(Space.SCRATCHPAD, self.ofm, shape, strides, stored), values.view(stored))]
 
     @property
     def _results(self) -> tuple[int, int, Any]:
-        """The smallest and the largest value of the output, and its type. Only bytes are clamped by fields."""
+        """The smallest and the largest output value, and the output's type.
+
+        The fields `low` and `high` apply only to 8-bit results.
+        """
         size = self._result_bytes
         if size == 1:
             return self.low, self.high, _CODE_TYPES[self._ofm_signed]
@@ -326,7 +350,7 @@ class MacInstruction(Instruction):
 
 
 def _products(macs: int, product_bits: int) -> dict[str, int]:
-    """What multiply-accumulates count as, with all bits of a weight or with some."""
+    """Return the action counts of multiply-accumulates: per MAC with full weights, else per bit of a weight."""
     if product_bits == MOST_BITS:
         return {"mac_int8": macs, "pe_register": macs}
     return {"mac_bit": macs * product_bits}
@@ -334,12 +358,13 @@ def _products(macs: int, product_bits: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convolve(MacInstruction):
-    """Convolution, or a matrix product: a fully connected layer is a 1 x 1 convolution.
+    """Compute a convolution or a matrix product. A fully connected layer is a 1 x 1 convolution.
 
-    Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth]; with a `weight_stride`
-    [kernel_height, kernel_width, ifm_depth, ofm_depth] as rows of `ofm_depth`. The second matrix of a product may so be
-    part of an activation, in either order, and the first one with `ifm_transposed`: address generators differ, what
-    passes the ports does not. `wide` results are words, low byte first, without zero point: sums of a gate.
+    Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth]. With a `weight_stride` they are stored
+    [kernel_height, kernel_width, ifm_depth, ofm_depth], as rows of `ofm_depth`. So the second matrix of a product may
+    be part of an activation, transposed or not. With `ifm_transposed` the first matrix may be transposed, too. Only the
+    address generators differ; the traffic at the ports is the same. `wide` results are little-endian integers without
+    zero point, such as the sums of an LSTM gate.
     """
 
     mnemonic: ClassVar[str] = "mac.convolve"
@@ -351,13 +376,13 @@ class Convolve(MacInstruction):
     accumulator_halvings: int = _halvings("accumulators")
     weight_stride: int = bits(
         20,
-        "bytes from the weights of all channels for one value of the dot product to those for the next; 0: dense",
+        "bytes from one row of `ofm_depth` weights to the next; 0: weights are stored with `ofm_depth` outermost",
     )
     ifm_transposed: int = bits(
-        1, "rows of one pixel lie side by side, their channels a pixel stride apart", choices=("no", "yes")
+        1, "yes: rows are contiguous, and channels are a pixel stride apart", choices=("no", "yes")
     )
     wide: int = bits(
-        2, "what results are: codes, or words with a sign clamped to so many bits", choices=RESULTS
+        2, "type of results: 8-bit values, or signed integers clamped to 16 or 32 bits", choices=RESULTS
     )
 
     @property
@@ -367,37 +392,40 @@ class Convolve(MacInstruction):
 
     @property
     def dataflow(self) -> str:
-        """One of `DATAFLOWS`."""
+        """Name of the dataflow, one of `DATAFLOWS`."""
         return DATAFLOWS[self.output_stationary]
 
     def faults(self) -> list[str]:
-        """Rows of weights do not overlap; a transposed feature map has one column, its rows side by side; wide results
-        have no zero point and no clamp of their own, no other sign, and are rescaled in fixed point.
+        """The rules of all convolutions hold. Rows of weights do not overlap. A transposed feature map has one column
+        and contiguous rows. Wide results have no zero point, no clamp and no `other_sign`, and are requantized in
+        fixed point. An int16 feature map excludes `wide` and `ifm_transposed`.
         """
-        found = MacInstruction.faults(self)
+        messages = MacInstruction.faults(self)
         if self.wide and (self.ofm_zero, self.low, self.high) != (0, 0, 0):
-            found.append(
+            messages.append(
                 f"wide results with zero point {self.ofm_zero} and clamp {self.low}..{self.high}; all may be 0"
             )
         if self.int16 and (self.wide or self.ifm_transposed):
-            found.append("an int16 feature map with wide or ifm_transposed; they may be 0")
+            messages.append("an int16 feature map with wide or ifm_transposed; they may be 0")
         if self.wide and (self.rescale or self.other_sign):
-            found.append(
+            messages.append(
                 f"wide results with rescale {RESCALES[self.rescale]} and other_sign {self.other_sign}; "
                 f"they may be {RESCALES[0]} and 0"
             )
         if 0 < self.weight_stride < self.ofm_depth:
-            found.append(f"weight_stride is {self.weight_stride}; it may be 0, or {self.ofm_depth} or more")
+            messages.append(
+                f"weight_stride is {self.weight_stride}; it may be 0, or {self.ofm_depth} or more"
+            )
         if self.ifm_transposed and (self.ifm_width, self.ifm_row_stride) != (1, 1):
-            found.append(
+            messages.append(
                 f"a transposed feature map of {self.ifm_width} columns with rows {self.ifm_row_stride} bytes apart; "
                 f"it may have 1 column, and rows 1 byte apart"
             )
-        return found
+        return messages
 
     @property
     def _inner(self) -> int:
-        """Values of a dot product."""
+        """Number of values of a dot product."""
         return self.kernel_height * self.kernel_width * self.ifm_depth
 
     @property
@@ -435,7 +463,7 @@ class Convolve(MacInstruction):
         return np.ascontiguousarray(stored.T).reshape(shape)
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Accumulate (ifm - zero) * (weight - zero) over the window, then the output stage."""
+        """Sum (ifm - zero) * (weight - zero) over the window, then apply the output stage."""
         shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
         if self.int16:
             return self._finish(
@@ -453,7 +481,7 @@ class Convolve(MacInstruction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depthwise(MacInstruction):
-    """Depthwise convolution; output channel c reads feature-map channel c // multiplier.
+    """Compute a depthwise convolution. Output channel c reads feature-map channel c // multiplier.
 
     Weights are stored [kernel_height, kernel_width, ofm_depth], ofm_depth = ifm_depth * multiplier.
     """
@@ -472,21 +500,21 @@ class Depthwise(MacInstruction):
 
     @property
     def dataflow(self) -> str:
-        """The depthwise mode: kernel taps as rows, channels as columns, weights stay."""
+        """Name of the dataflow: weight-stationary, with kernel taps as rows and channels as columns."""
         return "depthwise"
 
     def faults(self) -> list[str]:
-        """Those of the convolution, and the output channels are a multiple of the feature-map channels."""
-        found = MacInstruction.faults(self)
+        """The rules of all convolutions hold, and `ofm_depth` is a multiple of `ifm_depth`."""
+        messages = MacInstruction.faults(self)
         if self.ifm_depth and self.ofm_depth % self.ifm_depth:
-            found.append(f"ofm_depth {self.ofm_depth} is not a multiple of ifm_depth {self.ifm_depth}")
-        return found
+            messages.append(f"ofm_depth {self.ofm_depth} is not a multiple of ifm_depth {self.ifm_depth}")
+        return messages
 
     def _weight_count(self) -> int:
         return self.kernel_height * self.kernel_width * self.ofm_depth
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Accumulate each channel by itself, then the output stage."""
+        """Sum the products of each channel separately, then apply the output stage."""
         weights = self._weights(memory, (self.kernel_height, self.kernel_width, self.ofm_depth))
         if self.int16:
             return self._finish(memory, self._sums_of_int16(memory, weights, depthwise_convolve_float))

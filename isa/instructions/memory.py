@@ -1,4 +1,4 @@
-"""The state that instructions read and write: the memories, and the host's functions."""
+"""The state that instructions read and write: memory contents and host functions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ HostFunction = Callable[
     [Mapping[str, Any], Sequence[TensorType | None], Sequence[TensorType], Sequence[Array | None]],
     Sequence[Array],
 ]
-"""What the host computes: (parameters, input types, output types, input values) -> output values."""
+"""A function that the host computes: (parameters, input types, output types, input values) -> output values."""
 
 
 class Spaces:
-    """Memories by their number, and tensors in them."""
+    """The contents of memories, by number, with access to tensors in them."""
 
     def __init__(self, spaces: dict[Space, NDArray[np.uint8]]) -> None:
         self.spaces = spaces
@@ -32,24 +32,24 @@ class Spaces:
     def view(
         self, space: Space, address: int, shape: Sequence[int], strides: Sequence[int], dtype: Any
     ) -> NDArray[Any]:
-        """A strided view of memory; `strides` in bytes. Raises ValueError outside the memory."""
+        """Return a strided view of memory; `strides` in bytes. Raises ValueError outside the memory."""
         return np.ndarray(shape, dtype, self.spaces[space], address, strides)
 
     def bytes_at(self, space: Space, address: int, size_bytes: int) -> NDArray[np.uint8]:
-        """`size_bytes` contiguous bytes."""
+        """Return a view of `size_bytes` contiguous bytes."""
         return self.spaces[space][address : address + size_bytes]
 
     def bytes_of(self, place: Placement) -> NDArray[np.uint8]:
-        """The bytes of a tensor."""
+        """Return a view of the bytes of a tensor."""
         return self.bytes_at(Space(place.space), place.address, place.type.size_bytes)
 
     def load(self, placement: Placement) -> Array:
-        """The tensor stored at `placement`, copied."""
+        """Return a copy of the tensor stored at `placement`."""
         raw = self.bytes_of(placement)
         return raw.copy().view(placement.type.numpy_dtype).reshape(placement.type.shape)
 
     def load_each(self, placements: Sequence[Placement]) -> tuple[Array, ...]:
-        """The tensors stored at `placements`; those of the same bytes share one copy of them, read-only."""
+        """Return copies of the tensors stored at `placements`. Tensors of the same bytes share one read-only copy."""
         ranges = [(Space(place.space), place.address, place.type.size_bytes) for place in placements]
         copies = {span: self.bytes_at(*span).copy() for span in dict.fromkeys(ranges)}
         if len(copies) < len(ranges):
@@ -62,13 +62,16 @@ class Spaces:
         )
 
     def store(self, placement: Placement, value: Array) -> None:
-        """Put a tensor at `placement`."""
+        """Store a tensor at `placement`."""
         raw = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
         self.bytes_of(placement)[:] = raw
 
 
 class Memory(Spaces):
-    """The memories as a program sees them: its own, or in a system a core's scratchpad and windows of the others."""
+    """The memories as a program sees them.
+
+    They are its own arrays or, in a system, the scratchpad of a core and windows into the shared memories.
+    """
 
     def __init__(
         self,
@@ -84,16 +87,16 @@ class Memory(Spaces):
         self.host_calls, self.host_functions = host_calls, host_functions or {}
 
     def store_inputs(self, inputs: Sequence[Array] | None) -> None:
-        """Put the model's inputs at their places. Raises SimulationError on a wrong number, dtype or shape."""
-        given = () if inputs is None else inputs
-        check_values("input", self.inputs, given)
-        for place, value in zip(self.inputs, given, strict=True):
+        """Store the model's inputs. Raises SimulationError for a wrong number, dtype or shape."""
+        values = () if inputs is None else inputs
+        check_values("input", self.inputs, values)
+        for place, value in zip(self.inputs, values, strict=True):
             self.store(place, value)
 
     def store_states(self, states: Sequence[Array | None]) -> None:
-        """Put values of the program's states at their places; those that are None begin as the program has them.
+        """Store values of the program's states. A state whose value is None keeps the program's initial value.
 
-        Raises SimulationError on a wrong number, dtype or shape.
+        Raises SimulationError for a wrong number, dtype or shape.
         """
         check_values("state", self.states, states)
         for place, value in zip(self.states, states, strict=True):
@@ -101,7 +104,10 @@ class Memory(Spaces):
                 self.store(place, value)
 
     def call_host(self, index: int) -> list[Write]:
-        """Run one operator on the host with its operands. Raises OperandFault for values that it refuses."""
+        """Run one operator on the host and return its writes. Raises OperandFault for values that it rejects.
+
+        index: row of the program's host-call table.
+        """
         call: HostCall = self.host_calls[index]
         function = self.host_functions.get(call.op)
         if function is None:
@@ -134,9 +140,9 @@ def commit(writes: Sequence[Write]) -> None:
 
 
 def check_values(what: str, places: Sequence[Placement], values: Sequence[Array | None]) -> None:
-    """Raises SimulationError on a wrong number, dtype or shape of values for tensors; None stands for no value.
+    """Raise SimulationError for a wrong number, dtype or shape of values for tensors; None stands for no value.
 
-    what: "input" or "state".
+    what: "input" or "state", for the message.
     """
     if len(values) != len(places):
         names = f": {', '.join(place.name for place in places)}" if what == "input" else ""

@@ -1,8 +1,8 @@
-"""The output stage of the MAC array: the parameter block of a tile, and what becomes of accumulators.
+"""The output stage of the MAC array: bias, requantization and clamp of sums, and the parameter block of a tile.
 
 The block holds, for n channels, n int32 biases, then the scales: n of them if each channel has its own, else one. In
-fixed point a scale is a multiplier (int32) and a shift (int8), all multipliers before all shifts; in float32 it is a
-float32. Of int16 feature maps biases are int64, and behind the scales come the smallest and the largest result.
+fixed point a scale is a multiplier (int32) and a shift (int8), all multipliers before all shifts. In float32 it is a
+float32. For int16 feature maps, biases are int64, and the smallest and the largest result (int16) follow the scales.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from npusim.isa.arithmetic.integer import IntArray, Rounding, requantise
 RESCALES = ("fixed_point", "float32")
 BIAS_BYTES = 4
 FIXED_POINT_BYTES = 5
-"""A multiplier and a shift."""
+"""Bytes of a fixed-point scale: an int32 multiplier and an int8 shift."""
 FLOAT32_BYTES = 4
 BOUNDS_BYTES = 4
-"""The smallest and the largest result, of int16 results."""
+"""Bytes of the smallest and the largest result, if results are int16."""
 
 
 class Finish(NamedTuple):
-    """What the output stage does, and what it gives: codes, or words, from `low` to `high` of type `dtype`."""
+    """The settings of the output stage: arithmetic, rounding, zero point, and the range and type of results."""
 
     in_float32: bool
     single_rounding: bool
@@ -35,14 +35,19 @@ class Finish(NamedTuple):
     dtype: Any
 
     def of(self, accumulators: NDArray[Any], block: bytes, per_channel: bool) -> IntArray:
-        """Results of int32 or int64 sums, channels last; the bias is added to them in place and wraps to their bits."""
+        """Return the results of int32 or int64 sums [..., channels].
+
+        The bias is added to `accumulators` in place and wraps around at their width, like the hardware's registers.
+
+        block: the parameter block of the tile.
+        """
         channels, size = accumulators.shape[-1], accumulators.dtype.itemsize
         scales, behind = channels if per_channel else 1, size * channels
         accumulators += np.frombuffer(block, f"<i{size}", channels)
         clamp = self.zero_point, self.low, self.high, self.dtype
         if size > BIAS_BYTES:
-            place = behind + scales * (FLOAT32_BYTES if self.in_float32 else FIXED_POINT_BYTES)
-            low, high = np.frombuffer(block, "<i2", 2, place).tolist()
+            offset = behind + scales * (FLOAT32_BYTES if self.in_float32 else FIXED_POINT_BYTES)
+            low, high = np.frombuffer(block, "<i2", 2, offset).tolist()
             clamp = self.zero_point, low, high, self.dtype
         if self.in_float32:
             return requantise_in_float32(accumulators, np.frombuffer(block, "<f4", scales, behind), *clamp)
@@ -53,7 +58,7 @@ class Finish(NamedTuple):
 
 
 def parameter_bytes(channels: int, per_channel: bool, in_float32: bool, int16: bool = False) -> int:
-    """Bytes of the parameter block of so many channels."""
+    """Return the bytes of the parameter block for a number of channels."""
     scale_bytes = FLOAT32_BYTES if in_float32 else FIXED_POINT_BYTES
     rest = scale_bytes * (channels if per_channel else 1)
     return (2 * BIAS_BYTES * channels + BOUNDS_BYTES if int16 else BIAS_BYTES * channels) + rest

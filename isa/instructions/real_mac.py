@@ -1,9 +1,9 @@
-"""The MAC-array instructions on real numbers: a float mode of the array, in which some of its columns compute.
+"""MAC-array instructions on floating-point values, which use a float mode of the array.
 
-`mac_array.float16_columns` and `mac_array.float32_columns` say how many. The array is then one of so many columns whose
-ports pass as many bytes as before, hence fewer values, and whose accumulators are wide enough that a sum is rounded
-once, behind bias and activation. The parameter block holds one float32 bias per channel. Weights lie as in
-`mac.convolve` and `mac.depthwise`; what is outside the feature map reads as 0.
+In this mode the array has `mac_array.float16_columns` or `mac_array.float32_columns` columns. Its ports pass as many
+bytes per cycle as in integer mode, hence fewer values. Accumulators are wide enough that a sum is rounded only once,
+after bias and activation. The parameter block holds one float32 bias per channel. Weights are stored as for
+`mac.convolve` and `mac.depthwise`. Pixels outside the feature map read as 0.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from npusim.isa.instructions.region import Regions, Space, dense, map_region
 from npusim.isa.instructions.word import ADDRESS_BITS, bits
 
 BIAS_BYTES = 4
-"""Of a channel, in either element type."""
+"""Bytes of a channel's bias, which is float32 for both element types."""
 
 
 def float_columns(array: MacArray, element: str) -> int:
-    """Columns of an array that compute an element type; 0 where it has no such mode."""
+    """Return the number of columns in the mode for an element type; 0 if the array has no such mode."""
     columns: int = getattr(array, f"{element}_columns")
     return columns
 
 
 @lru_cache(maxsize=64)
 def float_mode(array: MacArray, element: str) -> MacArray:
-    """The array as it is in the mode for an element type: fewer columns, fewer values through its ports."""
+    """Return the array's parameters in the mode for an element type: fewer columns, and fewer values per cycle."""
     size = 4 if element == "float32" else 2
     return array.model_copy(
         update={
@@ -57,14 +57,14 @@ def float_mode(array: MacArray, element: str) -> MacArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RealWindow(Instruction):
-    """Fields that both convolutions share."""
+    """The base of the convolutions on floating-point values, with the fields that they share."""
 
     home: ClassVar[Unit] = Unit.MAC
     causes: ClassVar[tuple[Cause, ...]] = MAC_CAUSES
     _by_channel: ClassVar[bool] = False
 
     element: int = bits(1, "type of all operands", choices=FLOAT_TYPES)
-    activation: int = bits(2, "what follows", choices=real.ACTIVATIONS)
+    activation: int = bits(2, "activation after the bias", choices=real.ACTIVATIONS)
     ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
     ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
     ifm_pixel_stride: int = bits(20, "bytes from one feature-map pixel to the next")
@@ -86,11 +86,11 @@ class _RealWindow(Instruction):
     dilation_height: int = bits(6, "rows between kernel taps")
     dilation_width: int = bits(6, "columns between kernel taps")
     pad_top: int = bits(8, "padding rows above the first feature-map row")
-    pad_left: int = bits(8, "padding columns left of the first")
+    pad_left: int = bits(8, "padding columns left of the first feature-map column")
     output_stationary: int = bits(1, "dataflow", choices=DATAFLOWS)
-    row_halvings: int = bits(HALVINGS_BITS, "times that the rows in use are halved; 0: all of the array")
-    column_halvings: int = bits(HALVINGS_BITS, "likewise of the columns of the mode")
-    accumulator_halvings: int = bits(HALVINGS_BITS, "likewise of the accumulators")
+    row_halvings: int = bits(HALVINGS_BITS, "n: use 1 / 2^n of the array's rows; 0: all of them")
+    column_halvings: int = bits(HALVINGS_BITS, "n: use 1 / 2^n of the columns of the mode; 0: all of them")
+    accumulator_halvings: int = bits(HALVINGS_BITS, "n: use 1 / 2^n of the accumulators; 0: all of them")
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class _RealWindow(Instruction):
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of an element."""
+        """Bytes of an element, 2 or 4."""
         return 4 if self.element else 2
 
     @property
@@ -132,7 +132,7 @@ class _RealWindow(Instruction):
         return engine_of(array), float_mode(array, FLOAT_TYPES[self.element])
 
     def misfits(self, context: Context) -> list[str]:
-        """The array must have the mode, the corner, and support the dataflow."""
+        """The array must have the float mode, be large enough for the halvings, and support the dataflow."""
         name = FLOAT_TYPES[self.element]
         if not float_columns(context.hardware.mac_array, name):
             return [f"computes {name}, the machine has mac_array.{name}_columns = 0"]
@@ -140,7 +140,7 @@ class _RealWindow(Instruction):
         return engine.misfits(array, self._layout, self._by_channel)
 
     def regions(self, context: Context) -> Regions:
-        """Feature map, weights and biases are read; the output is written."""
+        """Return the regions of feature map, weights and biases, which are read, and of the output."""
         size = self.element_bytes
         ifm = map_region(
             self.ifm,
@@ -167,11 +167,14 @@ class _RealWindow(Instruction):
     def _sums(
         self, ifm: NDArray[np.float32], weights: NDArray[np.float32], window: dict[str, Any]
     ) -> NDArray[np.float64]:
-        """The sums of products of all outputs."""
+        """Return the sums of products of all outputs, [ofm_height, ofm_width, ofm_depth].
+
+        window: strides, dilations, pads and output shape, as the reference convolutions take them.
+        """
         raise NotImplementedError
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Sums of products, bias, activation, and one rounding."""
+        """Compute the sums of products, add the bias, apply the activation, and round once."""
         size = self.element_bytes
         with np.errstate(all="ignore"):
             ifm = memory.view(
@@ -202,7 +205,7 @@ class _RealWindow(Instruction):
         return [(target, stored(values, self._dtype))]
 
     def cost(self, context: Context) -> Cost:
-        """The closed form of the array in the mode, on the corner that the instruction uses."""
+        """The closed form of the array in its float mode, for the part of it that the instruction uses."""
         (engine, array), problem, size = self._array(context), self._problem, self.element_bytes
         use = engine.use(array, problem, self._layout)
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
@@ -217,13 +220,13 @@ class _RealWindow(Instruction):
         return Cost(use.cycles, actions, array_cycles=use.array_cycles)
 
     def demand(self, context: Context) -> int:
-        """Its multiply-accumulates as the whole array counts them: each takes the place of several of codes."""
+        """Return the multiply-accumulates in units of integer MACs: a float MAC occupies the place of several."""
         engine, array = self._array(context)
         whole = engine.macs_per_cycle(context.hardware.mac_array)
         return -(-self._problem.macs * whole // engine.macs_per_cycle(array))
 
     def split(self, context: Context) -> Mapping[str, int]:
-        """What the array loses in the mode, one hindrance after the other."""
+        """Return the stall and inefficiency cycles of the array in its float mode, by cause."""
         engine, array = self._array(context)
         lost = engine.split(array, self._problem, self._layout)
         return {cause.name: cycles for cause, cycles in zip(engine.causes, lost, strict=True)}
@@ -231,7 +234,7 @@ class _RealWindow(Instruction):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealConvolve(_RealWindow):
-    """Convolution of reals, or a matrix product: a fully connected layer is a 1 x 1 convolution.
+    """Compute a floating-point convolution or matrix product. A fully connected layer is a 1 x 1 convolution.
 
     Weights are stored [ofm_depth, kernel_height, kernel_width, ifm_depth].
     """
@@ -241,7 +244,7 @@ class RealConvolve(_RealWindow):
 
     @property
     def dataflow(self) -> str:
-        """One of `DATAFLOWS`."""
+        """Name of the dataflow, one of `DATAFLOWS`."""
         return DATAFLOWS[self.output_stationary]
 
     def _sums(
@@ -253,7 +256,7 @@ class RealConvolve(_RealWindow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealDepthwise(_RealWindow):
-    """Depthwise convolution of reals: each input channel gives ofm_depth / ifm_depth output channels.
+    """Compute a floating-point depthwise convolution. Each input channel gives ofm_depth / ifm_depth output channels.
 
     Weights are stored [kernel_height, kernel_width, ofm_depth].
     """
@@ -264,17 +267,17 @@ class RealDepthwise(_RealWindow):
 
     @property
     def dataflow(self) -> str:
-        """Channel by channel."""
+        """Name of the dataflow."""
         return "depthwise"
 
     def faults(self) -> list[str]:
-        """The input channels divide the output channels; channel by channel there is no other dataflow."""
-        found = _RealWindow.faults(self)
+        """The rules of all convolutions hold. `ofm_depth` is a multiple of `ifm_depth`; `output_stationary` is 0."""
+        messages = _RealWindow.faults(self)
         if self.ifm_depth and self.ofm_depth % self.ifm_depth:
-            found.append(f"ofm_depth {self.ofm_depth} is no multiple of ifm_depth {self.ifm_depth}")
+            messages.append(f"ofm_depth {self.ofm_depth} is no multiple of ifm_depth {self.ifm_depth}")
         if self.output_stationary:
-            found.append("output_stationary is 1; it may be 0")
-        return found
+            messages.append("output_stationary is 1; it may be 0")
+        return messages
 
     def _sums(
         self, ifm: NDArray[np.float32], weights: NDArray[np.float32], window: dict[str, Any]

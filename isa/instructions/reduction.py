@@ -1,4 +1,4 @@
-"""vec.reduce: sums, means, products, extremes and their positions along axes, in every format."""
+"""vec.reduce computes sums, means, products, extrema or arg-max along axes, in every number format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ FUNCTIONS = ("max", "min", "arg_max", "arg_min", "sum", "mean", "prod", "fused_m
 """Functions of `vec.reduce`, in the order of its field."""
 
 LARGEST_EXACT = 1 << 21
-"""Terms whose sum float64 holds: 24 bits of the smallest, 8 more of the largest, and as many as there are terms."""
+"""Number of terms from which on a float64 sum may be inexact: its 53 bits hold a float32 (24 bits), the range of 8-bit
+values (8 bits) and the number of terms (21 bits)."""
 
 _SIZES = ("outer", "parts", "middle", "count", "inner")
 
@@ -39,12 +40,15 @@ _SIZES = ("outer", "parts", "middle", "count", "inner")
 class Reduce(Formatted):
     """Reduce [outer, parts, middle, count, inner] over parts and count; results are [outer, middle, inner].
 
-    Integers: an extreme is clamped as it is; its position is that of the first of equals, in the order of parts and
-    count, as a whole number of 4 or 8 bytes; a sum of elements less their zero point is requantized, and with
-    1 / terms in the multiplier it is a mean. In float32 on 8-bit data, "mean" and "sum" add up without loss, in 64
-    bits, and round to float32 once; "fused_mean" adds 8-bit values less their zero point, and the sum s becomes
-    rint(f32(f32(s) * output_scale)) + zero. Floats are reduced in float64, one element after the other, and rounded
-    once; they have one part. Scales are the bits of a float32.
+    Integers: a maximum or minimum is clamped but not requantized. A position is that of the first of equal elements, in
+    the order of parts and count, as an integer of 4 or 8 bytes. A sum is that of the elements less their zero point,
+    requantized. With 1 / terms in the multiplier it is a mean.
+
+    as_float32: "sum" and "mean" add exactly, in float64, and round to float32 once. "fused_mean" adds 8-bit values less
+    their zero point; the result of a sum s is rint(f32(f32(s) * output_scale)) + zero. Scale fields hold the bits of
+    a float32.
+
+    Floats: elements are reduced in float64, one after the other, and rounded once; `parts` is 1.
     """
 
     mnemonic: ClassVar[str] = "vec.reduce"
@@ -53,42 +57,42 @@ class Reduce(Formatted):
 
     function: int = bits(3, "what is computed", choices=FUNCTIONS, place=FIRST)
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    outer: int = bits(24, "independent results, outermost")
-    parts: int = bits(24, "groups of the elements of one result")
-    middle: int = bits(24, "independent results between groups")
-    count: int = bits(24, "elements of a group")
-    inner: int = bits(24, "contiguous elements of different results")
+    output: int = bits(ADDRESS_BITS, "scratchpad address of the output")
+    outer: int = bits(24, "size of the outermost dimension, which is not reduced")
+    parts: int = bits(24, "size of the second dimension, which is reduced")
+    middle: int = bits(24, "size of the third dimension, which is not reduced")
+    count: int = bits(24, "size of the fourth dimension, which is reduced")
+    inner: int = bits(24, "size of the innermost, contiguous dimension, which is not reduced")
     wide: int = bits(1, "bytes of a position", choices=("4", "8"))
     input_zero: int = bits(9, "zero point of the input", signed=True)
-    output_zero: int = bits(9, "of the output", signed=True)
-    multiplier: int = bits(31, "factor of an integer sum")
-    shift: int = bits(7, "shift behind it", signed=True)
-    input_scale: int = bits(32, "scale of the input in float32")
-    output_scale: int = bits(32, "of the output in float32; fused_mean: the factor of the sum")
+    output_zero: int = bits(9, "zero point of the output", signed=True)
+    multiplier: int = bits(31, "multiplier of an integer sum's requantization")
+    shift: int = bits(7, "shift of an integer sum's requantization", signed=True)
+    input_scale: int = bits(32, "as_float32: scale of the input")
+    output_scale: int = bits(32, "as_float32: scale of the output; fused_mean: factor of the sum")
     low: int = bound("smallest")
     high: int = bound("largest")
-    input_signed: int = bits(1, "type of the input in float32", choices=SIGNS)
+    input_signed: int = bits(1, "as_float32: type of the input", choices=SIGNS)
     signed: int = bits(1, "type of 8-bit results, and of the input of 8_bit", choices=SIGNS)
 
     @property
     def tile(self) -> tuple[int, ...]:
-        """The results."""
+        """Shape of the results: rows and contiguous columns."""
         return self.outer * self.middle, self.inner
 
     @property
     def results(self) -> int:
-        """How many results there are."""
+        """Number of results."""
         return self.outer * self.middle * self.inner
 
     @property
     def terms(self) -> int:
-        """Elements of a result."""
+        """Number of elements that are reduced to one result."""
         return self.parts * self.count
 
     @property
     def name(self) -> str:
-        """What is computed."""
+        """The name of the function."""
         return FUNCTIONS[self.function]
 
     @property
@@ -97,32 +101,32 @@ class Reduce(Formatted):
         return (4, 8)[self.wide] if positions else self.number_format.size_bytes
 
     def regions(self, context: Context) -> Regions:
-        """Dense input and output."""
+        """Return the regions of the dense input and of the dense output."""
         target = dense(Space.SCRATCHPAD, self.output, self.results * self._result_bytes)
         return (self.region(self.input, self.results * self.terms),), (target,)
 
     def faults(self) -> list[str]:
-        """Sizes are at least 1, sums are exact, positions stay below 2^31, the clamp is not empty, and there is such a
-        function of the format; floats have one part.
+        """Sizes are at least 1, sums are exact, positions are below 2^31, the clamp is not empty, and the format has
+        the function. For floats, `parts` is 1.
         """
-        found = [f"{name} is 0; it may be 1 or more" for name in _SIZES if not getattr(self, name)]
+        messages = [f"{name} is 0; it may be 1 or more" for name in _SIZES if not getattr(self, name)]
         arithmetic, most = (
             self.number_format.arithmetic,
             LARGEST_SUM >> 6 * (self.number_format.name == "int16"),
         )
         if arithmetic == "fixed_point" and self.name == "sum" and self.terms >= most:
-            found.append(f"{self.terms} terms may overflow the accumulator; may be less than {most}")
+            messages.append(f"{self.terms} terms may overflow the accumulator; may be less than {most}")
         if arithmetic == "as_float32" and self.terms >= LARGEST_EXACT:
-            found.append(f"{self.terms} terms may not add up exactly; may be less than {LARGEST_EXACT}")
+            messages.append(f"{self.terms} terms may not add up exactly; may be less than {LARGEST_EXACT}")
         if self.name.startswith("arg_") and self.terms >= 1 << 31:
-            found.append(f"{self.terms} elements have positions beyond 31 bits")
+            messages.append(f"{self.terms} elements have positions beyond 31 bits")
         if arithmetic == "float" and self.terms > self.count:
-            found.append(f"parts is {self.parts} with floats; it may be 1")
-        return found + self.range_faults(self.low, self.high) + self.function_faults()
+            messages.append(f"parts is {self.parts} with floats; it may be 1")
+        return messages + self.range_faults(self.low, self.high) + self.function_faults()
 
     @np.errstate(all="ignore")
     def execute(self, memory: Memory) -> list[Write]:
-        """Bring the elements of a result together, then reduce."""
+        """Collect the elements of each result, then reduce them."""
         shape = (self.outer, self.parts, self.middle, self.count, self.inner)
         dtype = code_type(self.input_signed) if self.number_format.name == "as_float32" else self.dtype
         nest = self.elements_at(memory, self.input, shape, dtype=dtype)
@@ -131,15 +135,14 @@ class Reduce(Formatted):
         return [(target, self.way.compute(self, elements).view(np.uint8))]
 
     def traffic(self) -> tuple[int, int]:
-        """Every element is read once."""
+        """Return the bytes read and written. Every element is read once."""
         read = self.results * self.terms * self.number_format.size_bytes
         return read, self.results * self._result_bytes
 
     def work(self, context: Context) -> tuple[Work, ...]:
-        """`lanes` results at a time, the elements of each one after the other, then what ends a result. Lanes take
-        any integer results, of floats those that lie side by side.
-
-        A position leaves byte by byte, the first in the last cycle of its last element.
+        """Lanes compute `lanes` results in parallel. Each takes its elements one after the other, then the actions that
+        end a result. Integer lanes take any results, float lanes only contiguous ones. A position is written byte by
+        byte, the first one in the last cycle of its last element.
         """
         beside = self.number_format.arithmetic == "float"
         groups = self.outer * self.middle * self.groups(context, self.inner) if beside else None

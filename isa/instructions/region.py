@@ -1,4 +1,4 @@
-"""Bytes of the memories that instructions address."""
+"""A region describes the bytes of a memory that an instruction reads or writes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from npusim.isa.hardware.memories import Space as Space
 
 
 class Region(NamedTuple):
-    """Bytes that an instruction touches: `counts[-1]` contiguous bytes, repeated along the outer counts.
+    """The bytes that an instruction touches: `counts[-1]` contiguous bytes, repeated along the outer counts.
 
-    `strides` are byte distances of the outer dimensions, so `len(strides) == len(counts) - 1`. Where the order matters
-    in which bytes pass, some may be negative (`Cost.dram`); `end` and `overlaps_itself` are of regions without these.
+    `strides` are the byte distances of the outer dimensions, so `len(strides) == len(counts) - 1`. They may be negative
+    where the order of bytes matters (`Cost.dram`). `end` and `overlaps_itself` are not defined for negative strides.
     """
 
     space: Space
@@ -21,7 +21,7 @@ class Region(NamedTuple):
 
     @property
     def end(self) -> int:
-        """One past the last byte touched."""
+        """The address after the last byte touched."""
         span = self.counts[-1]
         for count, stride in zip(self.counts, self.strides, strict=False):
             span += (count - 1) * stride
@@ -29,7 +29,7 @@ class Region(NamedTuple):
 
     @property
     def rising(self) -> Region:
-        """The same bytes in rising order along every dimension."""
+        """The region of the same bytes with no negative stride."""
         first = self.address
         for count, stride in zip(self.counts, self.strides, strict=False):
             first += min((count - 1) * stride, 0)
@@ -37,7 +37,7 @@ class Region(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes touched, repeated ones counted again."""
+        """Number of bytes touched. A byte that is touched several times counts each time."""
         size = 1
         for count in self.counts:
             size *= count
@@ -45,7 +45,10 @@ class Region(NamedTuple):
 
     @property
     def overlaps_itself(self) -> bool:
-        """True unless every byte is surely touched once: each stride, in order of size, passes what lies below."""
+        """False only if every byte is certainly touched once.
+
+        That is so if, with strides in rising order, each is at least the span of all smaller dimensions.
+        """
         span = self.counts[-1]
         for stride, count in sorted(zip(self.strides, self.counts, strict=False)):
             if count > 1 and stride < span:
@@ -55,16 +58,20 @@ class Region(NamedTuple):
 
 
 Regions = tuple[tuple[Region, ...], tuple[Region, ...]]
-"""Memory that an instruction reads, and memory that it writes."""
+"""The regions that an instruction reads, and those that it writes."""
 
 
 def dense(space: Space, address: int, size_bytes: int) -> Region:
-    """The region of `size_bytes` contiguous bytes."""
+    """Return the region of `size_bytes` contiguous bytes."""
     return Region(space, address, (size_bytes,), ())
 
 
 def map_region(address: int, sizes: tuple[int, int, int], strides: tuple[int, int]) -> Region:
-    """The region of a feature map of (height, width, depth) with (row, pixel) strides, merged where dense."""
+    """Return the scratchpad region of a feature map.
+
+    sizes:   height, width and bytes of a pixel.
+    strides: bytes from row to row and from pixel to pixel. Dimensions that are contiguous are merged.
+    """
     height, width, depth = sizes
     row_stride, pixel_stride = strides
     counts: tuple[int, ...] = (height, width, depth)

@@ -1,4 +1,4 @@
-"""The vector-unit instruction that resizes images: by the nearest pixel, or between four."""
+"""vec.resize scales feature maps by nearest-neighbour or bilinear interpolation."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from npusim.isa.instructions.word import ADDRESS_BITS, SIGNS, bits
 POSITION_BITS = 24
 """Fraction bits of positions in the input."""
 WEIGHT_BITS = 22
-"""Those of the share that a pixel has in an element: the product of that of its row and that of its column."""
+"""Fraction bits of a pixel's weight in a bilinear sum, which is the product of its row weight and its column weight."""
 
 Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize(VectorInstruction):
-    """Pixels of an image of another size: row r lies at r * row_scale + row_offset in the input, columns likewise.
+    """Resize a feature map. Output row r is at input position r * row_scale + row_offset; columns likewise.
 
-    The nearest pixel is the one before a position. Interpolated pixels are the sum of the four around a position by
-    their shares, rounded half away from zero. Positions outside the input count as those of its border.
+    "nearest" takes the pixel at the position rounded down. "bilinear" takes the weighted sum of the four pixels around
+    the position, rounded half away from zero. Positions outside the input are moved to its border.
     """
 
     mnemonic: ClassVar[str] = "vec.resize"
     opcode: ClassVar[int] = 0x39
 
-    bilinear: int = bits(1, "what is computed", choices=("nearest", "bilinear"))
+    bilinear: int = bits(1, "interpolation", choices=("nearest", "bilinear"))
     input: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
-    output: int = bits(ADDRESS_BITS, "of the output")
+    output: int = bits(ADDRESS_BITS, "scratchpad address of the output")
     ifm_height: int = bits(16, "feature-map rows present")
     ifm_width: int = bits(16, "feature-map columns")
     depth: int = bits(20, "channels")
     ofm_height: int = bits(16, "output rows")
     ofm_width: int = bits(16, "output columns")
     row_scale: int = bits(40, f"input rows from one output row to the next, in 1/2^{POSITION_BITS}")
-    row_offset: int = bits(40, "position of the first output row, likewise", signed=True)
-    column_scale: int = bits(40, "input columns from one output column to the next, likewise")
-    column_offset: int = bits(40, "position of the first output column, likewise", signed=True)
+    row_offset: int = bits(40, "input row of the first output row, in the same unit", signed=True)
+    column_scale: int = bits(40, "input columns from one output column to the next, in the same unit")
+    column_offset: int = bits(40, "input column of the first output column, in the same unit", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
 
     @property
@@ -62,7 +62,7 @@ class Resize(VectorInstruction):
         return 4 if self.bilinear else 1
 
     def regions(self, context: Context) -> Regions:
-        """Dense input and output."""
+        """Return the regions of the dense input and of the dense output."""
         source = dense(Space.SCRATCHPAD, self.input, self.ifm_height * self.ifm_width * self.depth)
         return (source,), (dense(Space.SCRATCHPAD, self.output, self._elements),)
 
@@ -72,7 +72,7 @@ class Resize(VectorInstruction):
         return [f"{name} is 0; it may be 1 or more" for name in names if not getattr(self, name)]
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Choose, or weigh, the pixels of each output pixel."""
+        """Select or interpolate the pixels of each output pixel."""
         size = self.ifm_height * self.ifm_width * self.depth
         ifm = memory.bytes_at(Space.SCRATCHPAD, self.input, size).view(code_type(self.signed))
         image = ifm.reshape(self.ifm_height, self.ifm_width, self.depth)
@@ -83,13 +83,11 @@ class Resize(VectorInstruction):
         return [(target.view(image.dtype), values.reshape(-1))]
 
     def traffic(self) -> tuple[int, int]:
-        """Every pixel that takes part is read for every element."""
+        """Return the bytes read and written. All one or four input pixels are read for every output element."""
         return self._elements * self._taps, self._elements
 
     def work(self, context: Context) -> tuple[Work, ...]:
-        """A product per pixel that takes part, unless the machine has another time for all of them, or one fetch of
-        the nearest.
-        """
+        """Four products per element for bilinear, or `vector.resize_cycles` if it is not 0. One fetch for nearest."""
         action = "vector_mul_q8" if self.bilinear else "vector_lut"
         part, cycles = (
             self.part(context, {action: self._taps}, self._elements),
@@ -99,12 +97,12 @@ class Resize(VectorInstruction):
 
 
 def positions(count: int, scale: int, offset: int, size: int) -> Positions:
-    """Where `count` rows or columns lie in an image of `size`, in 1/2**POSITION_BITS."""
+    """Return the input positions of `count` output rows or columns, in 1/2**POSITION_BITS, for an input of `size`."""
     return np.clip(np.arange(count, dtype=np.int64) * scale + offset, 0, (size - 1) << POSITION_BITS)
 
 
 def behind(places: Positions) -> Positions:
-    """The rows or columns behind positions; those at positions without a fraction."""
+    """Return the row or column after each position: the position rounded up."""
     return -(-places >> POSITION_BITS)
 
 
@@ -114,6 +112,7 @@ def _nearest(image: NDArray[Any], rows: Positions, columns: Positions) -> NDArra
 
 
 def _between(image: NDArray[Any], rows: Positions, columns: Positions) -> NDArray[Any]:
+    """Return the bilinear interpolation of an image [height, width, channels] at all pairs of row and column."""
     total = np.zeros((len(rows), len(columns), image.shape[2]), np.int32)
     surplus = 2 * POSITION_BITS - WEIGHT_BITS
     for row, row_share in _taps(rows):
@@ -121,11 +120,11 @@ def _between(image: NDArray[Any], rows: Positions, columns: Positions) -> NDArra
             product = row_share[:, np.newaxis] * column_share
             share = (product + (1 << surplus - 1)) >> surplus
             total += image[row[:, np.newaxis], column] * share[..., np.newaxis].astype(np.int32)
-    found: NDArray[Any] = rounding_divide_by_power(total, WEIGHT_BITS).astype(image.dtype)
-    return found
+    pixels: NDArray[Any] = rounding_divide_by_power(total, WEIGHT_BITS).astype(image.dtype)
+    return pixels
 
 
 def _taps(places: Positions) -> list[tuple[Positions, Positions]]:
-    """The rows or columns before and behind each position, and the share of each in 1/2**POSITION_BITS."""
+    """Return the rows (or columns) before and after each position, each with its weights in 1/2**POSITION_BITS."""
     share = places & (1 << POSITION_BITS) - 1
     return [(places >> POSITION_BITS, (1 << POSITION_BITS) - share), (behind(places), share)]

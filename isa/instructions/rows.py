@@ -1,4 +1,4 @@
-"""Vector-unit instructions that bring rows to a common measure: shares, their logarithms, and unit length."""
+"""Vector-unit instructions that normalize rows: softmax, log-softmax and L2 normalization."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, bits
 FUNCTIONS = ("softmax", "log_softmax")
 """Functions of `vec.softmax`, in the order of its field."""
 METHODS = ("literal", "fused")
-"""How softmax is computed in float32 on 8-bit data, in the order of the field `fused`."""
+"""The methods of softmax in float32 on 8-bit data, in the order of the field `fused`."""
 EXPONENTIALS_BYTES = 1024
-"""Of a table of 256 float32 exponentials."""
+"""Bytes of a table of 256 float32 exponentials."""
 
 
 class Rows(VectorInstruction):
-    """What functions of rows share; rows lie one behind the other, or `gap + 1` of them beside each other."""
+    """The base of instructions on rows. Rows are stored one after the other, or `gap + 1` of them interleaved."""
 
     __slots__ = ()
 
@@ -51,12 +51,12 @@ class Rows(VectorInstruction):
 
     @property
     def tile(self) -> tuple[int, ...]:
-        """Rows, and the elements of each."""
+        """Number of rows and of elements in each."""
         return self.all_rows, self.depth
 
     @property
     def all_rows(self) -> int:
-        """Rows, those beside each other counted one by one."""
+        """Number of rows, including interleaved ones."""
         return self.rows * (self.gap + 1)
 
     @property
@@ -65,18 +65,21 @@ class Rows(VectorInstruction):
         return self.all_rows * self.depth * self.number_format.size_bytes
 
     def regions(self, context: Context) -> Regions:
-        """Dense input and output, and a dense table where there is one."""
+        """Return the regions of the dense input and of the dense output."""
         source, target = (dense(Space.SCRATCHPAD, at, self.size_bytes) for at in (self.input, self.output))
         return (source,), (target,)
 
     def faults(self) -> list[str]:
-        """At least one element."""
-        return [f"{n} is 0; it may be 1 or more" for n in ("rows", "depth") if not getattr(self, n)]
+        """There is at least one element."""
+        return [f"{name} is 0; it may be 1 or more" for name in ("rows", "depth") if not getattr(self, name)]
 
     def by_rows(
         self, memory: Memory, compute: Callable[[Values], Values], source_type: DTypeLike, dtype: DTypeLike
     ) -> list[Write]:
-        """Compute all rows; `compute` takes and gives elements as [..., depth]."""
+        """Apply a function to all rows and return the write of the results.
+
+        compute: takes and returns elements as [..., depth].
+        """
         shape = self.rows, self.depth, self.gap + 1
         source = memory.bytes_at(Space.SCRATCHPAD, self.input, self.size_bytes).view(source_type)
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.size_bytes).view(dtype)
@@ -86,8 +89,9 @@ class Rows(VectorInstruction):
     def parts(
         self, context: Context, of_element: Mapping[str, int], of_row: Mapping[str, int]
     ) -> tuple[Work, ...]:
-        """Work by the actions of an element and of a row. Lanes take elements of one row, or of rows that lie beside
-        each other.
+        """Return the work from the actions of an element and those of a row.
+
+        Lanes are filled with elements of one row or, if rows are interleaved, with adjacent elements of several rows.
         """
         if self.gap:
             groups = self.rows * self.groups(context, self.gap + 1)
@@ -101,9 +105,11 @@ class Rows(VectorInstruction):
 
 
 class RowWay(NamedTuple):
-    """How a function of rows is computed in one arithmetic: the actions of an element in three passes, and of a row.
+    """The implementation of a function of rows in one arithmetic, with its actions.
 
-    compute: (instruction, memory, rows [..., depth]) -> rows.
+    compute:    (instruction, memory, rows [..., depth]) -> rows.
+    of_element: the actions of an element, in all passes over a row.
+    of_row:     the actions of a row.
     """
 
     compute: Callable[[Softmax, Memory, Values], Values]
@@ -113,15 +119,19 @@ class RowWay(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Softmax(Formatted, Rows):
-    """Softmax over rows of `depth` elements, or its logarithm; an element's largest is taken off first.
+    """Compute softmax over rows of `depth` elements, or its logarithm. The row's maximum is subtracted first.
 
-    8_bit: fixed point, with 5 integer bits of differences and 12 of sums. The output has scale 1/256 and its lowest
-    value means zero; logarithms, of int8 only, count sixteenths below the largest value. int16: exponentials and
-    reciprocals are interpolated in two tables (`npusim.isa.arithmetic.interpolated.softmax_tables`), the output has
-    scale 1/32768. as_float32, "literal": exponentials of the differences to the row's largest number, and their sum,
-    have 64 bits; a quotient is rounded to float32, and quantized. "fused": e is the entry 255 - (largest - value) of a
-    table of float32, s the float32 sum of the row's, one after the other; the result is
-    rint(e * output_scale / s) + zero. Floats: softmax of beta * x. Scales and beta are the bits of a float32.
+    8_bit: fixed point, with 5 integer bits for differences and 12 for sums. The output has scale 1/256, and its lowest
+    value stands for zero. Logarithms exist for int8 only; their scale is 1/16 and their largest value stands for zero.
+
+    int16: exponentials and reciprocals are interpolated from two tables
+    (`npusim.isa.arithmetic.interpolated.softmax_tables`). The output has scale 1/32768.
+
+    as_float32, "literal": exponentials of the differences and their sum are float64. The quotient is rounded to float32
+    and quantized. "fused": the exponential e is entry 255 - (largest - value) of a float32 table, and s is the float32
+    sum of the row's exponentials in order. The result is rint(e * output_scale / s) + zero.
+
+    Floats: softmax of beta * x. The fields for scales and beta hold the bits of a float32.
     """
 
     mnemonic: ClassVar[str] = "vec.softmax"
@@ -130,30 +140,30 @@ class Softmax(Formatted, Rows):
 
     function: int = bits(1, "what is computed", choices=FUNCTIONS, place=FIRST)
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    rows: int = bits(24, "independent rows, those that lie beside each other counted once")
+    output: int = bits(ADDRESS_BITS, "scratchpad address of the output")
+    rows: int = bits(24, "independent rows; a set of `gap + 1` interleaved rows counts once")
     depth: int = bits(24, "elements of a row")
     gap: int = bits(24, "elements of other rows between two elements of a row")
-    multiplier: int = bits(31, "8_bit and int16: factor of the difference to the row's maximum")
-    left_shift: int = bits(6, "left shift of that factor")
-    difference_min: int = bits(32, "8_bit: differences below count as zero probability", signed=True)
-    back: int = bits(31, "8_bit: factor from a logarithm to a difference of 8-bit values")
-    back_shift: int = bits(7, "shift of that factor", signed=True)
-    table: int = bits(ADDRESS_BITS, "scratchpad address of the tables of int16, or of fused exponentials")
-    fused: int = bits(1, "as_float32: how it is computed", choices=METHODS)
+    multiplier: int = bits(31, "8_bit and int16: multiplier of the difference to the row's maximum")
+    left_shift: int = bits(6, "left shift of the multiplied difference")
+    difference_min: int = bits(32, "8_bit: smallest difference with a probability above zero", signed=True)
+    back: int = bits(31, "8_bit: multiplier from a logarithm to a difference of 8-bit values")
+    back_shift: int = bits(7, "shift after the multiplier `back`", signed=True)
+    table: int = bits(ADDRESS_BITS, "scratchpad address of the tables (int16, or fused exponentials)")
+    fused: int = bits(1, "as_float32: method of computation", choices=METHODS)
     input_zero: int = bits(9, "as_float32: zero point of the input", signed=True)
-    output_zero: int = bits(9, "of the output", signed=True)
+    output_zero: int = bits(9, "as_float32: zero point of the output", signed=True)
     input_scale: int = bits(32, "as_float32: scale of the input")
-    output_scale: int = bits(32, "of the output; fused, the largest result in steps of the output")
+    output_scale: int = bits(32, "as_float32: scale of the output; fused: quantized value of probability 1")
     low: int = bound("smallest")
     high: int = bound("largest")
     input_signed: int = bits(1, "as_float32: type of the input", choices=SIGNS)
     signed: int = bits(1, "type of 8-bit results, and of the input of 8_bit", choices=SIGNS)
-    beta: int = bits(32, "floats: factor of the elements")
+    beta: int = bits(32, "floats: factor of the elements, a float32")
 
     @property
     def way(self) -> RowWay:
-        """How the function is computed in the format."""
+        """The implementation of the function in the number format."""
         return (
             _FUSED_WAY
             if self._in_float32 and self.fused
@@ -172,39 +182,40 @@ class Softmax(Formatted, Rows):
         return EXPONENTIALS_BYTES if self._in_float32 and self.fused else 0
 
     def regions(self, context: Context) -> Regions:
-        """The input and the tables are read; the output is written. All are dense."""
+        """Return the regions of input and tables, which are read, and of the output. All are dense."""
         reads, writes = Rows.regions(self, context)
         tables = (dense(Space.SCRATCHPAD, self.table, self.table_bytes),) if self.table_bytes else ()
         return reads + tables, writes
 
     def faults(self) -> list[str]:
-        """At least one element, a clamp inside the type in float32, shifts of int16 of at most 31, and logarithms of
-        int8 and floats only.
+        """There is at least one element. In as_float32 the clamp is within the output's type. In int16 the left shift
+        is at most 31. Logarithms exist for int8 and floats only.
         """
-        found, name = Rows.faults(self), self.number_format.name
+        messages, name = Rows.faults(self), self.number_format.name
         if self._in_float32:
-            found += self.range_faults(self.low, self.high)
+            messages += self.range_faults(self.low, self.high)
         if name == "int16" and self.left_shift > 31:
-            found.append(f"left_shift is {self.left_shift} with int16; it may be at most 31")
+            messages.append(f"left_shift is {self.left_shift} with int16; it may be at most 31")
         if self.function and (name == "int16" or (name == "8_bit" and not self.signed)):
-            found.append(
+            messages.append(
                 f"function is {FUNCTIONS[1]} of {'int16' if name == 'int16' else 'uint8'}; it may be of int8"
             )
-        return found + self.function_faults()
+        return messages + self.function_faults()
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Maximum, exponentials and sum, then the quotients or their logarithms, row by row."""
+        """Compute each row's maximum, exponentials and their sum, then the quotients or their logarithms."""
         source = code_type(self.input_signed) if self._in_float32 else self.dtype
         with np.errstate(all="ignore"):
             return self.by_rows(memory, lambda rows: self.way.compute(self, memory, rows), source, self.dtype)
 
     def traffic(self) -> tuple[int, int]:
-        """Three passes read every element."""
+        """Return the bytes read and written. Three passes each read every element."""
         return 3 * self.size_bytes, self.size_bytes
 
     def work(self, context: Context) -> tuple[Work, ...]:
-        """Three passes over a row (maximum; exponential and add; exponential and quotient, or difference), and its
-        reciprocal or logarithm. Exponentials of float32 on 8-bit data have twice the bits, or are entries of 4 bytes.
+        """Three passes over a row (maximum; exponential and add; exponential and quotient, or difference), and one
+        reciprocal or logarithm per row. In as_float32 an exponential has twice the bits and counts twice, or it is a
+        look-up of 4 bytes.
         """
         way = self.way
         return self.parts(context, way.of_element, way.of_row)
@@ -221,8 +232,8 @@ def _fixed_point(row: Softmax, memory: Memory, rows: Values) -> Values:
 
 
 def _literal(row: Softmax, memory: Memory, rows: Values) -> Values:
-    reals = dequantise(rows, float32_of(row.input_scale), row.input_zero).astype(np.float64)
-    exponentials = np.exp(reals - reals.max(axis=-1, keepdims=True))
+    values = dequantise(rows, float32_of(row.input_scale), row.input_zero).astype(np.float64)
+    exponentials = np.exp(values - values.max(axis=-1, keepdims=True))
     shares = (exponentials / sum_in_order(exponentials)).astype(np.float32)
     return quantise(shares, float32_of(row.output_scale), row.output_zero, row.low, row.high, row.dtype)
 
@@ -260,39 +271,40 @@ _FUSED_WAY = RowWay(_fused, {"vector_max": 1, "vector_lut": 8, "vector_fused": 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitLength(Rows):
-    """Rows of 8-bit values, less their zero point, divided by the root of the sum of their squares.
+    """Normalize rows of 8-bit values to unit length: divide each row by the root of its sum of squares.
 
-    The output has scale 1/128 and the middle value of its type as zero point.
+    The input's zero point is subtracted first. The output has scale 1/128 and the middle value of its type as zero
+    point.
     """
 
     mnemonic: ClassVar[str] = "vec.unit_length"
     opcode: ClassVar[int] = 0x3B
 
     input: int = bits(ADDRESS_BITS, "scratchpad address of the input")
-    output: int = bits(ADDRESS_BITS, "of the output")
-    rows: int = bits(24, "independent rows, those that lie beside each other counted once")
+    output: int = bits(ADDRESS_BITS, "scratchpad address of the output")
+    rows: int = bits(24, "independent rows; a set of `gap + 1` interleaved rows counts once")
     depth: int = bits(24, "elements of a row")
     gap: int = bits(24, "elements of other rows between two elements of a row")
     input_zero: int = bits(9, "zero point of the input", signed=True)
     signed: int = bits(1, "type of input and output", choices=SIGNS)
 
     def faults(self) -> list[str]:
-        """At least one element; the sum of squares stays below 2^31."""
-        found = Rows.faults(self)
+        """There is at least one element, and the sum of squares stays below 2^31."""
+        messages = Rows.faults(self)
         if self.depth * 255**2 >= 1 << 31:
-            found.append(f"depth {self.depth} may overflow the accumulator; it may be less than 33026")
-        return found
+            messages.append(f"depth {self.depth} may overflow the accumulator; it may be less than 33026")
+        return messages
 
     def execute(self, memory: Memory) -> list[Write]:
-        """Squares and their sum, its inverse root, then the products, row by row."""
+        """Compute each row's sum of squares, its inverse square root, then the products."""
         dtype = code_type(self.signed)
         return self.by_rows(memory, lambda rows: unit_length(rows, self.input_zero), dtype, dtype)
 
     def traffic(self) -> tuple[int, int]:
-        """Two passes read every element."""
+        """Return the bytes read and written. Two passes each read every element."""
         return 2 * self.size_bytes, self.size_bytes
 
     def work(self, context: Context) -> tuple[Work, ...]:
-        """Two passes over a row (square and add; requantize), and one inverse root."""
+        """Two passes over a row (square and add; requantize), and one inverse square root per row."""
         steps = {"vector_mul_q8": 1, "vector_add_i32": 1, "requantise": 1}
         return self.parts(context, steps, {"vector_exp": 1})

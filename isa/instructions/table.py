@@ -1,8 +1,8 @@
-"""The instruction set: every row, one line each, and the words of programs.
+"""The list of all instructions, and the encoding and decoding of programs.
 
-Programs are encoded and decoded before every execution, so numpy handles all instructions of one row at a time, a
-column per field. The bits are those of `Instruction.encode` and `decode_as`. Faults are not described here: one
-instruction at a time says what is wrong with which.
+Programs are encoded and decoded before every execution, so numpy handles all instructions of one class at a time, with
+a column per field. The bits are those of `Instruction.encode` and `decode_as`. Faults are not described here: on any
+fault one instruction is converted at a time, which gives the precise message.
 """
 
 from __future__ import annotations
@@ -80,30 +80,31 @@ def decode(word: bytes | NDArray[np.uint8]) -> Instruction:
     data = bytes(word)
     if len(data) != WORD_BYTES or data[0] not in _PLACES:
         known = ", ".join(f"{opcode:#04x}" for opcode in sorted(_PLACES))
-        what = f"opcode {data[0]:#04x}" if len(data) == WORD_BYTES else f"{len(data)} bytes"
-        raise ProgramError(f"instruction word: {what} is unknown; {WORD_BYTES} bytes with opcodes {known}")
+        problem = f"opcode {data[0]:#04x}" if len(data) == WORD_BYTES else f"{len(data)} bytes"
+        raise ProgramError(f"instruction word: {problem} is unknown; {WORD_BYTES} bytes with opcodes {known}")
     return decode_as(row_of(data[0]), int.from_bytes(data, "little"))
 
 
 def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
     """Decode a program's code. Raises ProgramError that names the first bad instruction by its position.
 
-    The instructions of code that cannot change are remembered as long as it lives, for the next run of a program.
+    The result is cached as long as the array exists if its bytes cannot change, so that further runs of the same
+    program need not decode it again.
     """
-    found = _DECODED.get(id(code))
-    if found is None:
-        found = tuple(_decoded(code))
+    instructions = _DECODED.get(id(code))
+    if instructions is None:
+        instructions = tuple(_decoded(code))
         if _cannot_change(code):
-            _DECODED[id(code)] = found
+            _DECODED[id(code)] = instructions
             weakref.finalize(code, _DECODED.pop, id(code), None)
-    return list(found)
+    return list(instructions)
 
 
 _DECODED: dict[int, tuple[Instruction, ...]] = {}
 
 
 def _cannot_change(code: NDArray[np.uint8]) -> bool:
-    """Whether neither an array nor what it is a view of can be written."""
+    """Return whether neither an array nor the buffer behind it is writable."""
     owner: Any = code
     while isinstance(owner, np.ndarray):
         if owner.flags.writeable:
@@ -128,12 +129,14 @@ def _decoded(code: NDArray[np.uint8]) -> list[Instruction]:
 def encode_all(
     instructions: Sequence[Instruction], waits: Sequence[Waits] | None = None
 ) -> NDArray[np.uint8]:
-    """Encode instructions to uint8 [n, WORD_BYTES], read-only; with `waits`, an entry each, in place of their own.
+    """Encode instructions to a read-only array, uint8 [n, WORD_BYTES].
+
+    waits: one entry per instruction that replaces its own waits; None keeps their own.
 
     Raises ProgramError that names the first bad instruction.
     """
     if waits is None:
-        waits = [each.waits for each in instructions]
+        waits = [instruction.waits for instruction in instructions]
     code = np.zeros((len(instructions), WORD_BYTES), np.uint8)
     lanes = code.view("<u8")
     by_row: dict[type[Instruction], list[int]] = {}
@@ -146,6 +149,8 @@ def encode_all(
             [waits[position] for position in positions],
         )
         if words is None:
+            # Some value is out of range: encode one by one, which raises the error with the precise message.
+            # Some value is out of range: encode one by one, which raises the error with the precise message.
             pairs = zip(instructions, waits, strict=True)
             _one_by_one(lambda pair: replace(pair[0], waits=pair[1]).encode(), list(pairs))
         lanes[positions] = words
@@ -158,7 +163,7 @@ _To = TypeVar("_To")
 
 
 def _one_by_one(convert: Callable[[_From], _To], values: Sequence[_From]) -> list[_To]:
-    """Convert each; raise ProgramError with the position of the first that cannot be."""
+    """Convert values one at a time. Raises ProgramError with the position of the first that cannot be converted."""
     converted = []
     for index, value in enumerate(values):
         try:
@@ -171,19 +176,22 @@ def _one_by_one(convert: Callable[[_From], _To], values: Sequence[_From]) -> lis
 LANE_BITS = 64
 LANES = WORD_BYTES * 8 // LANE_BITS
 _NUMBERS = len(WAIT_SPECS)
-"""Columns of the waits, in front of those of the fields: unit, count, unit, count, ..."""
+"""Number of columns of the waits, which come before those of the fields: unit, count, unit, count, ..."""
 _UNUSED = [(0,) * (_NUMBERS - 2 * used) for used in range(WAITS + 1)]
 Words = NDArray[np.uint64]
 """Instruction words as little-endian 64-bit lanes, [n, LANES]."""
 
 
 class _Layout(NamedTuple):
-    """The waits and fields of a row as columns, in order of their bits; arrays have an entry per column.
+    """The bit layout of an instruction class: its waits and fields as columns in bit order; arrays have one entry each.
 
-    lanes, shifts: the lane that a column begins in, and its first bit there.
-    first:         the first column of each lane.
-    split:         the columns that end in the next lane; `lanes[split] + 1` gets their bits from `64 - shift` on.
+    values:        returns an instruction's waits and fields as one tuple.
+    lanes, shifts: the 64-bit lane in which a column begins, and its first bit in that lane.
+    masks:         the bits of a column, from bit 0 on.
+    low, high:     smallest and largest value.
     signs:         the sign bit of a signed column, else 0.
+    first:         the first column of each lane.
+    split:         the columns that continue in the next lane, which holds their bits from `64 - shift` on.
     """
 
     values: Callable[[Instruction, Waits], tuple[int, ...]]
@@ -209,10 +217,10 @@ def _layout_of(cls: type[Instruction]) -> _Layout:
 
 def _layout(cls: type[Instruction]) -> _Layout:
     columns = (*WAIT_SPECS, *cls.specs)
-    offsets = np.array([each.offset for each in columns])
-    widths = np.array([each.width for each in columns])
+    offsets = np.array([spec.offset for spec in columns])
+    widths = np.array([spec.width for spec in columns])
     lanes, shifts = np.divmod(offsets, LANE_BITS)
-    names = tuple(each.name for each in cls.specs)
+    names = tuple(spec.name for spec in cls.specs)
 
     def values(instruction: Instruction, waits: Waits) -> tuple[int, ...]:
         fields = [getattr(instruction, name) for name in names]
@@ -223,10 +231,10 @@ def _layout(cls: type[Instruction]) -> _Layout:
         names,
         lanes,
         shifts.astype(np.uint64),
-        np.array([(1 << each.width) - 1 for each in columns], np.uint64),
-        np.array([each.low for each in columns], np.int64),
-        np.array([each.high for each in columns], np.int64),
-        np.array([1 << each.width - 1 if each.signed else 0 for each in columns], np.int64),
+        np.array([(1 << spec.width) - 1 for spec in columns], np.uint64),
+        np.array([spec.low for spec in columns], np.int64),
+        np.array([spec.high for spec in columns], np.int64),
+        np.array([1 << spec.width - 1 if spec.signed else 0 for spec in columns], np.int64),
         np.flatnonzero(np.diff(lanes, prepend=-1)),
         np.flatnonzero(shifts + widths > LANE_BITS),
     )
@@ -235,7 +243,7 @@ def _layout(cls: type[Instruction]) -> _Layout:
 def encode_rows(
     cls: type[Instruction], instructions: Sequence[Instruction], waits: Sequence[Waits]
 ) -> Words | None:
-    """The words of instructions of `cls` with these waits; None if some value does not fit its field."""
+    """Return the words of instructions of one class with the given waits; None if a value does not fit its field."""
     of = _layout_of(cls)
     try:
         values = np.array([of.values(*each) for each in zip(instructions, waits, strict=True)], np.int64)
@@ -255,7 +263,7 @@ def encode_rows(
 
 
 def decode_rows(cls: type[Instruction], words: Words) -> list[Instruction] | None:
-    """The instructions of words that have the opcode of `cls`; None if some word has no meaning."""
+    """Return the instructions of words with the opcode of `cls`; None if a word is invalid."""
     used, of = used_bits(cls), _layout_of(cls)
     for lane in range(used // LANE_BITS, LANES):
         if (words[:, lane] >> np.uint64(max(used - lane * LANE_BITS, 0))).any():
@@ -276,7 +284,7 @@ def decode_rows(cls: type[Instruction], words: Words) -> list[Instruction] | Non
 
 
 def _waits_used(values: NDArray[np.int64]) -> list[int] | None:
-    """How many waits each row of columns has; None if some cannot stand in a word (`wait_fault`)."""
+    """Return the number of waits of each instruction; None if some waits are invalid (as by `wait_fault`)."""
     units, counts = values[:, 0:_NUMBERS:2], values[:, 1:_NUMBERS:2]
     used = counts > 0
     rising = (units[:, 1:] > units[:, :-1]) & used[:, :-1]

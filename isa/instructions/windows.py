@@ -1,4 +1,4 @@
-"""vec.pool: functions of windows over a feature map, in every format."""
+"""vec.pool computes average, maximum or L2 pooling over a feature map, in every number format."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIZES = (
 
 
 class _Axis(NamedTuple):
-    """Windows along one axis: elements of each, elements of padding in front, from one to the next, and how many."""
+    """The windows along one axis: kernel size, padding in front, stride, number of windows, and size of the input."""
 
     kernel: int
     pad: int
@@ -47,27 +47,27 @@ class _Axis(NamedTuple):
 def _axis(windows: Instruction, name: str) -> _Axis:
     pad = getattr(windows, "pad_top" if name == "height" else "pad_left")
     kernel, stride, outputs, inputs = (
-        getattr(windows, f"{what}_{name}") for what in ("kernel", "stride", "ofm", "ifm")
+        getattr(windows, f"{field}_{name}") for field in ("kernel", "stride", "ofm", "ifm")
     )
     return _Axis(kernel, pad, stride, outputs, inputs)
 
 
 def window_faults(windows: Instruction) -> list[str]:
-    """Sizes and strides are at least 1, and every window touches the feature map."""
-    found = [f"{name} is 0; it may be 1 or more" for name in SIZES if getattr(windows, name) == 0]
+    """Return messages if a size or stride is 0, or a window has no element inside the feature map."""
+    messages = [f"{name} is 0; it may be 1 or more" for name in SIZES if getattr(windows, name) == 0]
     for name in ("height", "width"):
         axis = _axis(windows, name)
         if axis.pad >= axis.kernel or (axis.outputs - 1) * axis.stride - axis.pad >= axis.inputs:
-            found.append(f"a window lies outside the feature map in {name}")
-    return found
+            messages.append(f"a window is outside the feature map in {name}")
+    return messages
 
 
 Tap = tuple[tuple[slice, slice], tuple[slice, slice]]
-"""Rows and columns of the outputs whose windows have an element at one place, and those of these elements."""
+"""For one kernel position: the (rows, columns) of outputs that use it inside the feature map, and of their inputs."""
 
 
 def window_taps(windows: Instruction) -> Iterator[Tap]:
-    """For each element of a window, row by row, the outputs for which it lies inside the feature map."""
+    """Yield a `Tap` for each kernel position, row by row; positions that are always in the padding are skipped."""
     across = axis_taps(windows, "width")
     for rows in axis_taps(windows, "height"):
         for columns in across:
@@ -75,21 +75,21 @@ def window_taps(windows: Instruction) -> Iterator[Tap]:
 
 
 def axis_taps(windows: Instruction, name: str) -> list[tuple[slice, slice]]:
-    """For each row ("height") or column ("width") of a window the outputs that see it, and which inputs these are."""
+    """Return, for each kernel row ("height") or column ("width"), the outputs that use it and the inputs they read."""
     axis = _axis(windows, name)
     inside = [_inside(element, axis) for element in _reaching(axis)]
     return [taps for taps in inside if taps is not None]
 
 
 def _reaching(axis: _Axis) -> range:
-    """The elements of a window that can reach the feature map from any output."""
+    """Return the kernel positions that are inside the feature map for at least one output."""
     return range(
         max(0, axis.pad - (axis.outputs - 1) * axis.stride), min(axis.kernel, axis.inputs + axis.pad)
     )
 
 
 def _inside(element: int, axis: _Axis) -> tuple[slice, slice] | None:
-    """Outputs whose windows have this element inside the feature map, and those inputs; None if there are none."""
+    """Return the outputs whose kernel position `element` is inside the feature map, and their inputs; None if none."""
     offset, stride = element - axis.pad, axis.stride
     first = max(0, -(offset // stride)) if offset < 0 else 0
     last = min(axis.outputs, (axis.inputs - 1 - offset) // stride + 1)
@@ -100,19 +100,19 @@ def _inside(element: int, axis: _Axis) -> tuple[slice, slice] | None:
 
 
 LARGEST_SUM = 1 << 22
-"""Terms of a sum of 8-bit values less their zero point, 9 bits, that surely stays inside 32 bits."""
+"""Number of terms from which on a sum of 8-bit values less their zero point (9 bits) may exceed 32 bits."""
 
 FUNCTIONS = ("average", "maximum", "l2")
-"""Functions of `vec.pool`, in the order of its field; "l2" is the root of the mean square."""
+"""Functions of `vec.pool`, in the order of its field; "l2" is the root mean square."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool(Formatted):
-    """Average, maximum or root of the mean square over windows; only elements inside the feature map count.
+    """Compute the average, maximum or root mean square over windows. Only elements inside the feature map count.
 
-    Integer averages are rounded half away from zero. In float32 on 8-bit data, elements are added row by row, or each
-    column from the top and then the columns from the left; "fused" adds the zero point in float32 before it rounds.
-    Floats are summed in float64 and followed by an activation. Scales are the bits of a float32.
+    Integer averages are rounded half away from zero. In as_float32, elements are added in float32 either row by row, or
+    column by column with the column sums added from the left. There, "fused" adds the zero point in float32 before it
+    rounds. Floats are summed in float64 and followed by an activation. Scale fields hold the bits of a float32.
     """
 
     mnemonic: ClassVar[str] = "vec.pool"
@@ -134,17 +134,19 @@ class Pool(Formatted):
     stride_height: int = bits(16, "rows between windows")
     stride_width: int = bits(16, "columns between windows")
     pad_top: int = bits(16, "padding rows above the first feature-map row")
-    pad_left: int = bits(16, "padding columns left of the first")
-    activation: int = bits(2, "activation behind floats", choices=real.ACTIVATIONS)
-    by_columns: int = bits(1, "order of the sum in float32", choices=("rows", "columns"))
-    fused: int = bits(1, "what is rounded in float32", choices=("literal", "fused"))
-    input_zero: int = bits(9, "zero point of the feature map in float32", signed=True)
-    output_zero: int = bits(9, "of the output", signed=True)
-    input_scale: int = bits(32, "scale of the feature map in float32")
-    output_scale: int = bits(32, "of the output")
+    pad_left: int = bits(16, "padding columns left of the first feature-map column")
+    activation: int = bits(2, "floats: activation after the function", choices=real.ACTIVATIONS)
+    by_columns: int = bits(1, "as_float32: order of the sum", choices=("rows", "columns"))
+    fused: int = bits(
+        1, "as_float32: the zero point is added after or before rounding", choices=("literal", "fused")
+    )
+    input_zero: int = bits(9, "as_float32: zero point of the feature map", signed=True)
+    output_zero: int = bits(9, "as_float32: zero point of the output", signed=True)
+    input_scale: int = bits(32, "as_float32: scale of the feature map")
+    output_scale: int = bits(32, "as_float32: scale of the output")
     low: int = bound("smallest")
     high: int = bound("largest")
-    input_signed: int = bits(1, "type of the feature map in float32", choices=SIGNS)
+    input_signed: int = bits(1, "as_float32: type of the feature map", choices=SIGNS)
     signed: int = bits(1, "type of the output, and of the feature map of 8_bit", choices=SIGNS)
 
     @property
@@ -154,35 +156,35 @@ class Pool(Formatted):
 
     @property
     def _taps(self) -> int:
-        """Elements of a window."""
+        """Number of elements of a window."""
         return self.kernel_height * self.kernel_width
 
     @property
     def _outputs(self) -> int:
-        """Elements of the output."""
+        """Number of elements of the output."""
         return self.ofm_height * self.ofm_width * self.depth
 
     def regions(self, context: Context) -> Regions:
-        """The feature map is read, the output is written; pixels are dense."""
+        """Return the regions of the feature map and of the output. Pixels are contiguous in both."""
         pixel = self.depth * self.number_format.size_bytes
         ifm = map_region(self.ifm, (self.ifm_height, self.ifm_width, pixel), (self.ifm_row_stride, pixel))
         ofm_sizes = (self.ofm_height, self.ofm_width, pixel)
         return (ifm,), (map_region(self.ofm, ofm_sizes, (self.ofm_row_stride, pixel)),)
 
     def faults(self) -> list[str]:
-        """Sizes and strides are at least 1, every window touches the feature map and can be summed, the clamp is not
-        empty, and there is such a function of the format.
+        """Sizes and strides are at least 1, every window has an element inside the feature map and cannot overflow the
+        accumulator, the clamp is not empty, and the format has the function.
         """
-        found = window_faults(self)
+        messages = window_faults(self)
         if self.number_format.arithmetic == "fixed_point" and self._taps >= LARGEST_SUM:
-            found.append(
+            messages.append(
                 f"a window of {self._taps} may overflow the accumulator; it may be less than {LARGEST_SUM}"
             )
-        return found + self.range_faults(self.low, self.high) + self.function_faults()
+        return messages + self.range_faults(self.low, self.high) + self.function_faults()
 
     @np.errstate(all="ignore")
     def execute(self, memory: Memory) -> list[Write]:
-        """Combine the elements of each window."""
+        """Apply the function to each window."""
         size = self.number_format.size_bytes
         inside = self.depth * size, size
         shape = (self.ifm_height, self.ifm_width, self.depth)
@@ -192,33 +194,31 @@ class Pool(Formatted):
         return [(ofm, self.way.compute(self, ifm))]
 
     def traffic(self) -> tuple[int, int]:
-        """Windows are read whole, every element as often as windows have it."""
+        """Return the bytes read and written. Every window is read in full, even where windows overlap."""
         written = self._outputs * self.number_format.size_bytes
         return written * self._taps, written
 
     def work(self, context: Context) -> tuple[Work, ...]:
-        """Per output pixel and `lanes` channels a step per window element, and what ends a result.
-
-        Windows are counted whole: the unit skips no element that lies in the padding. An array that pools in blocks
-        says how long it takes.
+        """For each output pixel and group of `lanes` channels, one step per window element, then the actions that end a
+        result. Elements in the padding take a step, too.
         """
         groups = self.ofm_height * self.ofm_width * self.groups(context, self.depth)
         return (self.part(context, self.way.steps(self._taps), self._outputs, groups),)
 
     def cost(self, context: Context) -> Cost:
-        """That of the work, unless the MAC array's blocks are used."""
+        """The time of the work. If the MAC engine type pools by itself (block engine), the engine's time instead."""
         cost, in_blocks = Formatted.cost(self, context), self._in_blocks(context)
         return cost if in_blocks is None else cost._replace(cycles=in_blocks)
 
     def demand(self, context: Context) -> int:
-        """That of the work; in blocks, all cycles that they take."""
+        """Return the lane cycles of the work, or all cycles of the MAC engine if that does the pooling."""
         in_blocks = self._in_blocks(context)
         if in_blocks is None:
             return Formatted.demand(self, context)
         return in_blocks * context.hardware.vector.lanes
 
     def _in_blocks(self, context: Context) -> int | None:
-        """Cycles where the MAC array's blocks are used."""
+        """Return the cycles of the MAC engine if its type pools by itself; else None."""
         if self.number_format.arithmetic != "fixed_point":
             return None
         array = context.hardware.mac_array
@@ -264,26 +264,29 @@ def _average_in_float32(pool: Pool, ifm: Values) -> Values:
     return clamped(steps, pool.low, pool.high, pool.dtype)
 
 
-def _sums_in_order(pool: Pool, reals: Float32Array) -> tuple[Float32Array, Float32Array]:
-    """The sums of all windows in float32, in the order of the row, and how many elements each has."""
+def _sums_in_order(pool: Pool, values: Float32Array) -> tuple[Float32Array, Float32Array]:
+    """Return the float32 sums of all windows and the number of elements in each.
+
+    The order of additions is that of the field `by_columns`, because float32 sums depend on it.
+    """
     sums = np.zeros(pool.tile, np.float32)
     counts = np.zeros((*pool.tile[:2], 1), np.float32)
     if not pool.by_columns:
         for outputs, elements in window_taps(pool):
-            sums[outputs] += reals[elements]
+            sums[outputs] += values[elements]
             counts[outputs] += 1
         return sums, counts
     for across, along in axis_taps(pool, "width"):
         column = np.zeros_like(sums[:, across])
         for down, below in axis_taps(pool, "height"):
-            column[down] += reals[below, along]
+            column[down] += values[below, along]
             counts[down, across] += 1
         sums[:, across] += column
     return sums, counts
 
 
 def _in_floats(pool: Pool, ifm: Values) -> Values:
-    """Return any of the functions of floats: sums in float64, rounded to float32 before the activation."""
+    """Apply a function to floats: accumulate in float64, round to float32, then apply the activation."""
     name, wide = FUNCTIONS[pool.function], ifm.astype(np.float32).astype(np.float64)
     values: NDArray[np.float64] = np.full(pool.tile, -np.inf if name == "maximum" else 0.0)
     counts = np.zeros((*pool.tile[:2], 1))

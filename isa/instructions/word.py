@@ -1,8 +1,8 @@
-"""The instruction word: an opcode, the waits, and behind them the fields that a row declares with `bits`.
+"""The layout of an instruction word: the opcode, the waits, then the fields that an instruction declares with `bits`.
 
-A wait is a pair (unit, count): start only when the unit has completed that many instructions since the program
-began. A word has room for `WAITS` of them, in rising order of units; what is not used is zero. An instruction that
-must wait for more units stands behind a barrier that waits for the others.
+A wait is a pair (unit, count): the instruction starts only when the unit has completed that many instructions since
+the program started. A word has room for `WAITS` of them, in rising order of units. Unused ones are zero. An instruction
+that must wait for more units follows a barrier that waits for the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OPCODE_BITS = 8
 ADDRESS_BITS = 28
 """Bits of a scratchpad address."""
 SIGNS = ("uint8", "int8")
-"""The 8-bit types, in the order of fields that choose one."""
+"""The 8-bit types, in the order of the fields that select one."""
 CODES = ((0, 255), (-128, 127))
 """Smallest and largest value of each of `SIGNS`."""
 WAITS = 4
@@ -37,7 +37,7 @@ Waits = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """One field of an instruction word: `width` bits from `offset`, and what it means."""
+    """One field of an instruction word: `width` bits from bit `offset` on, with its meaning in `doc`."""
 
     name: str
     width: int
@@ -60,14 +60,14 @@ class FieldSpec:
 
 
 FIRST, LAST = -1, 1
-"""Where a field lies that does not lie where it is declared: before all of these, or behind them."""
+"""Positions of a field other than in the order of declaration: before all other fields, or after them."""
 
 
 def bits(width: int, doc: str, *, signed: bool = False, choices: Sequence[str] = (), place: int = 0) -> Any:
     """Declare a field of `width` bits; `choices` names its values from 0 up.
 
-    A field of a row's own lies before those that rows share with the place FIRST. One that rows share lies behind their
-    own with LAST, so that words made before it was thought of have a zero there.
+    place: FIRST puts a field before those of its base class. LAST puts a field after all others, so that words
+           encoded before the field was added have a zero there.
     """
     metadata = {"width": width, "doc": doc, "signed": signed, "choices": tuple(choices), "place": place}
     return field(default=0, metadata=metadata)
@@ -77,8 +77,12 @@ def _wait_specs() -> tuple[FieldSpec, ...]:
     specs, offset = [], OPCODE_BITS
     for number in range(WAITS):
         for name, width, doc in (
-            ("unit", WAIT_UNIT_BITS, "the unit that is waited for"),
-            ("count", WAIT_COUNT_BITS, "instructions that it must have completed; 0: no wait, its unit is 0"),
+            ("unit", WAIT_UNIT_BITS, "unit to wait for"),
+            (
+                "count",
+                WAIT_COUNT_BITS,
+                "number of instructions that the unit must have completed; 0: no wait, and the unit is 0",
+            ),
         ):
             specs.append(FieldSpec(f"wait{number}.{name}", width, offset, False, (), doc))
             offset += width
@@ -90,7 +94,7 @@ WAIT_SPECS = _wait_specs()
 
 
 def wait_fault(waits: Waits) -> str:
-    """What keeps waits from standing in a word; empty if nothing does."""
+    """Return why waits cannot be encoded in a word; empty if they can."""
     if len(waits) > WAITS:
         return f"{len(waits)} waits; an instruction has {WAITS}, a barrier in front of it may wait for others"
     for unit, count in waits:

@@ -140,5 +140,5 @@ def test_a_machine_must_have_the_mode(row: Any) -> None:
     without = change(tiny_hardware(), {"float32_rescale": False})
     assert row(format=IN_FLOAT32).misfits(Context(tiny_hardware())) == []
     assert row(format=IN_FLOAT32).misfits(Context(without)) == [
-        "computes on codes in float32, the machine has float32_rescale = false"
+        "computes on 8-bit values in float32, the machine has float32_rescale = false"
     ]

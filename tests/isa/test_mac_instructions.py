@@ -139,7 +139,7 @@ def test_an_output_of_the_other_sign() -> None:
     back = Convolve(**window((1, 1, 1), (1, 1, 1), (1, 1), signed=0, other_sign=1, ofm_zero=-150))
     memory = run(back, {IFM: codes(200, dtype="uint8"), WEIGHTS: codes(1), PARAMETERS: parameters([0], ONE)})
     assert read(memory, OFM, 1, dtype="int8") == [50]
-    assert replace(back, high=200).faults() == ["clamp -128..200 does not lie in -128..127"]
+    assert replace(back, high=200).faults() == ["clamp -128..200 is not within -128..127"]
 
 
 def test_what_a_rescale_in_float32_cannot_be_and_costs() -> None:

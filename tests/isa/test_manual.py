@@ -64,8 +64,8 @@ def test_tables_are_complete() -> None:
     for name in NAMES:
         assert f"| `{name}` | {MEANINGS[name]} | " in TEXT
     assert (
-        "| `sub` | a - b, each rescaled, difference rescaled | fixed_point: `vector_add_q8`; as_float32: "
-        in TEXT
+        "| `sub` | a - b, each requantized, then the difference requantized | "
+        "fixed_point: `vector_add_q8`; as_float32: " in TEXT
     )
     assert "\n\n\n" not in TEXT
 

@@ -108,4 +108,4 @@ def test_faults() -> None:
     assert reduce("arg_max", parts=1 << 20, count=1 << 12).faults() == [
         "4294967296 elements have positions beyond 31 bits"
     ]
-    assert replace(good, low=5, high=4).faults() == ["clamp 5..4 does not lie in -128..127"]
+    assert replace(good, low=5, high=4).faults() == ["clamp 5..4 is not within -128..127"]

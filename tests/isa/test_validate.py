@@ -98,29 +98,29 @@ def test_sizes_are_at_least_one(instruction: Instruction, name: str) -> None:
         (
             replace(CONVOLVE, low=7, high=7),
             replace(CONVOLVE, low=8, high=7),
-            "clamp 8..7 does not lie in 0..255",
+            "clamp 8..7 is not within 0..255",
         ),
         (
             replace(CONVOLVE, signed=1, low=-128, high=127),
             replace(CONVOLVE, signed=1, low=-129, high=127),
-            "clamp -129..127 does not lie in -128..127",
+            "clamp -129..127 is not within -128..127",
         ),
-        (POOL, replace(POOL, low=-1), "clamp -1..255 does not lie in 0..255"),
+        (POOL, replace(POOL, low=-1), "clamp -1..255 is not within 0..255"),
         (
             replace(BINARY, signed=1, high=127),
             replace(BINARY, signed=1, high=128),
-            "clamp 0..128 does not lie in -128..127",
+            "clamp 0..128 is not within -128..127",
         ),
         # The multipliers take 9 bits: codes less a zero point that is a code.
         (
             replace(CONVOLVE, ifm_zero=255),
             replace(CONVOLVE, ifm_zero=-1),
-            "ifm_zero -1 does not lie in 0..255",
+            "ifm_zero -1 is not within 0..255",
         ),
         (
             replace(CONVOLVE, weights_signed=1, weight_zero=-128),
             replace(CONVOLVE, weights_signed=1, weight_zero=128),
-            "weight_zero 128 does not lie in -128..127",
+            "weight_zero 128 is not within -128..127",
         ),
         # Depth.
         (
@@ -134,12 +134,12 @@ def test_sizes_are_at_least_one(instruction: Instruction, name: str) -> None:
         (
             replace(POOL, pad_top=1),
             replace(POOL, pad_top=2),
-            "a window lies outside the feature map in height",
+            "a window is outside the feature map in height",
         ),
         (
             replace(POOL, ofm_width=2, stride_width=3),
             replace(POOL, ofm_width=2, stride_width=4),
-            "a window lies outside the feature map in width",
+            "a window is outside the feature map in width",
         ),
         # 2^22 terms of 9 bits stay inside 32 bits.
         (
