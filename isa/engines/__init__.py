@@ -1,1 +1,1 @@
-"""MAC engines: one file each, closed forms from a problem's sizes to cycles and their split."""
+"""MAC engine types, each with closed forms for the cycles of a convolution and for their breakdown."""

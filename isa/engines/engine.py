@@ -1,7 +1,7 @@
-"""A kind of MAC array: what it asks of a problem in cycles and traffic, how it lays it out, and what it is built of.
+"""The interface of a MAC engine type: cycles and traffic of a problem, its mapping, and the array's circuits.
 
-The MAC instructions say what is computed and are the same for every kind; `[mac_array] kind` of the hardware says
-which kind computes it. A kind is one file with an `Engine` and one line in `npusim.isa.engines.kinds`.
+MAC instructions are the same for every engine type. `[mac_array] kind` of the hardware selects the type. A type is one
+subclass of `Engine` and one entry in `npusim.isa.engines.kinds`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ EDGE = Cause(
     "inside the MAC array: a tile does not fill all rows, columns or pixels",
     ("mac_array.rows", "mac_array.columns"),
 )
-"""The first cause of an array of rows and columns."""
+"""The first cause of inefficiency cycles of an array of rows and columns."""
 
 
 class Problem(NamedTuple):
-    """What an instruction has the array compute: a convolution of a tile, or one `by_channel` (depthwise).
+    """The sizes of a convolution that an instruction lets the array compute.
 
-    few_bits:  its weights have the array's `weight_bits`, else all 8.
-    looked_up: each output is replaced by its entry of a table.
-    value_bytes: of the feature map, in the buffers of the array: 2 for int16.
+    by_channel:  True for a depthwise convolution.
+    few_bits:    weights have the array's `weight_bits` bits, else 8.
+    looked_up:   the output stage replaces each output by its entry in a table.
+    value_bytes: bytes of a feature-map value in the buffers of the array: 2 for int16.
     """
 
     ofm_height: int
@@ -49,29 +50,30 @@ class Problem(NamedTuple):
 
     @property
     def pixels(self) -> int:
-        """Output pixels."""
+        """Number of output pixels."""
         return self.ofm_height * self.ofm_width
 
     @property
     def inner(self) -> int:
-        """Values of a dot product."""
+        """Number of values of a dot product."""
         taps = self.kernel_height * self.kernel_width
         return taps if self.by_channel else taps * self.ifm_depth
 
     @property
     def weights(self) -> int:
-        """Weights that it reads, each once."""
+        """Number of weights."""
         return self.inner * self.ofm_depth
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates."""
+        """Number of multiply-accumulates."""
         return self.pixels * self.weights
 
 
 class Layout(NamedTuple):
-    """How a problem is laid over the array: the fields of an instruction word that say so. Each kind has its own use
-    for them; to a kind that has no choice all are 0.
+    """The mapping of a problem to the array, as fields of the instruction word.
+
+    Their meaning depends on the engine type. A type without a choice of mapping needs all of them to be 0.
     """
 
     output_stationary: int = 0
@@ -81,16 +83,18 @@ class Layout(NamedTuple):
 
 
 HALVINGS_BITS = 4
-"""Bits of a field of halvings."""
+"""Bits of an instruction field that counts halvings of the array."""
 
 
 class Use(NamedTuple):
-    """What a problem costs.
+    """The cost of a problem on an array.
 
-    cycles, array_cycles: until the last result is written, and those in which the array itself is occupied.
-    map_values, weight_values: values that pass the ports of the feature map and of the weights.
-    updates: accumulators that are read and written.
-    product_bits: bits of a weight that each product is made of.
+    cycles:        until the last result is written.
+    array_cycles:  in which the array itself is occupied.
+    map_values:    values that pass the feature-map port.
+    weight_values: values that pass the weight port.
+    updates:       reads and writes of accumulators.
+    product_bits:  bits of a weight that take part in each product.
     """
 
     cycles: int
@@ -101,15 +105,17 @@ class Use(NamedTuple):
     product_bits: int = MOST_BITS
 
     def repeated(self, passes: int) -> Use:
-        """Return the cost of several passes over the problem; only the bits of a product stay."""
+        """Return the cost of several passes over the problem. `product_bits` is per product, so it does not grow."""
         cycles, array_cycles, map_values, weight_values, updates = (count * passes for count in self[:-1])
         return Use(cycles, array_cycles, map_values, weight_values, updates, self.product_bits)
 
 
 class Circuits(NamedTuple):
-    """What an array is built of, for its area and its leakage.
+    """The circuits of an array, for its area and leakage.
 
-    weight_registers: of each multiplier. accumulator_banks: SRAMs that share its accumulators.
+    multipliers:       number of 8-bit multipliers.
+    weight_registers:  weight registers per multiplier.
+    accumulator_banks: number of SRAMs that hold the accumulators.
     """
 
     multipliers: int
@@ -118,7 +124,12 @@ class Circuits(NamedTuple):
 
 
 class ArrayRule(NamedTuple):
-    """A rule between fields of `[mac_array]`: where it is reported, what it reads, and the fault, None if it holds."""
+    """A rule between fields of `[mac_array]`.
+
+    field: the field under which a fault is reported.
+    reads: the other fields that the rule depends on.
+    fault: returns a message, or None if the rule holds.
+    """
 
     field: str
     reads: tuple[str, ...]
@@ -126,14 +137,13 @@ class ArrayRule(NamedTuple):
 
 
 class Engine(ABC):
-    """One kind of MAC array.
+    """One MAC engine type.
 
     kind:   its name in hardware files.
-    causes: what its cycles beyond the useful ones are lost to; the first also has what rounding leaves.
-    rules:  what its parameters must keep.
-    sizes:  the keys of a hardware file that say how many multipliers it has.
-    larger: how to build the next larger arrays of this kind, each a set of factors on keys of `[mac_array]`; the usual
-            choice comes first.
+    causes: the causes of its cycles beyond the useful ones; the first also gets the cycles lost to rounding.
+    rules:  rules that its parameters must obey.
+    sizes:  the hardware keys that determine its number of multipliers.
+    larger: ways to build the next larger array, each a set of factors on keys of `[mac_array]`; the usual one first.
     """
 
     kind: ClassVar[str]
@@ -144,56 +154,59 @@ class Engine(ABC):
 
     @abstractmethod
     def macs_per_cycle(self, array: MacArray) -> int:
-        """Multiply-accumulates of the full array in one cycle."""
+        """Return the peak multiply-accumulates per cycle of the whole array."""
 
     @abstractmethod
     def width(self, array: MacArray) -> int:
-        """Output channels that are computed side by side: tiles are cut in multiples of them, or of halves."""
+        """Return the output channels computed in parallel. Tiles are cut in multiples of it, or of its half."""
 
     @abstractmethod
     def fastest(self, array: MacArray, problem: Problem) -> Layout:
-        """The layout in which the array solves a problem in the fewest cycles."""
+        """Return the layout with the fewest cycles for a problem."""
 
     @abstractmethod
     def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
-        """What of a layout the array does not have; empty if nothing."""
+        """Return messages about what a layout needs and the array does not have; empty if there are none."""
 
     @abstractmethod
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
-        """The closed form: cycles and traffic of a problem."""
+        """Return the cycles and the traffic of a problem, by a closed form."""
 
     @abstractmethod
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
-        """The cycles of `use` beyond macs / `macs_per_cycle`, rounded up, by `causes`: each is at least 0."""
+        """Return the cycles of `use` beyond ceil(macs / `macs_per_cycle`), by cause; each is at least 0."""
 
     def pool(self, array: MacArray, problem: Problem) -> int | None:
-        """Cycles of a pool where the array's blocks are used for it; None: the vector unit does it by itself."""
+        """Return the cycles of a pooling operator that the array computes; None if the vector unit computes it."""
         return None
 
     @abstractmethod
     def circuits(self, array: MacArray) -> Circuits:
-        """What it is built of."""
+        """Return the circuits of the array, for area and leakage."""
 
 
 class OneLayout(Engine):
-    """A kind without corners and dataflows.
+    """A MAC engine type without a choice of dataflow or of a part of the array.
 
-    works: how it works, for whoever asks for another layout.
+    works: how it works, for the message about any other layout.
     """
 
     works: ClassVar[str]
 
     def fastest(self, array: MacArray, problem: Problem) -> Layout:
-        """There is one."""
+        """Return the only layout."""
         return Layout()
 
     def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
-        """Whatever is not 0."""
+        """Return a message for each field of the layout that is not 0."""
         return [
             f"{name} {value}; it may be 0, {self.works}" for name, value in layout._asdict().items() if value
         ]
 
 
 def in_turn(cycles: Iterable[int]) -> tuple[int, ...]:
-    """What each hindrance adds to those before it. cycles: without any, with the first alone, the second alone, ..."""
+    """Return the cycles that each cause of inefficiency adds to those before it.
+
+    cycles: total cycles with no cause, then with the first one, the second one, ...
+    """
     return tuple(after - before for before, after in pairwise(accumulate(cycles, max)))

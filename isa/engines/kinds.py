@@ -1,4 +1,4 @@
-"""The kinds of MAC array, one line each."""
+"""The list of MAC engine types."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _BY_KIND = {engine.kind: engine for engine in ENGINES}
 
 
 def engine_of(array: MacArray) -> Engine:
-    """The engine of an array, by its `kind`, which is one of `ENGINES`."""
+    """Return the engine type of an array, by its `kind`."""
     return _BY_KIND[array.kind]
 
 
 def kind_fault(kind: str) -> str | None:
-    """What is wrong with the name of a kind; None if it is one."""
+    """Return a message if no engine type has this name; else None."""
     if kind in _BY_KIND:
         return None
     near = nearest(kind, _BY_KIND)

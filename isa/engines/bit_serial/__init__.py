@@ -1,1 +1,1 @@
-"""An engine whose weights pass bit by bit: GAP9's NE16."""
+"""The bit-serial MAC engine, modelled on the NE16 of GAP9, whose weights pass one bit per cycle."""

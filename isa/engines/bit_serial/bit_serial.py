@@ -1,4 +1,4 @@
-"""The bit-serial engine as a kind of MAC array (`npusim.isa.engines.bit_serial.timing`); a problem leaves no choice."""
+"""The bit-serial MAC engine type; its closed form is in `npusim.isa.engines.bit_serial.timing`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BitSerial(OneLayout):
-    """Blocks of pixels and channels, their weights bit by bit."""
+    """The engine type that computes blocks of output pixels and channels with bit-serial weights."""
 
     kind: ClassVar[str] = "bit_serial"
     sizes: ClassVar[tuple[str, ...]] = ("mac_array.bit_serial.side", "mac_array.bit_serial.input_channels")
@@ -49,31 +49,31 @@ class BitSerial(OneLayout):
     )
 
     def macs_per_cycle(self, array: MacArray) -> int:
-        """With all weight bits that the array is said to have."""
+        """Return the peak MACs per cycle with weights of `weight_bits` bits."""
         from npusim.isa.engines.bit_serial.timing import macs_per_cycle
 
         return macs_per_cycle(_shape(array))
 
     def width(self, array: MacArray) -> int:
-        """The channels of a block."""
+        """Return the output channels of a block."""
         return array.bit_serials.channels
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
-        """The closed form."""
+        """Return the cycles and the traffic of a problem, by the closed form in `timing`."""
         from npusim.isa.engines.bit_serial.timing import occupancy
 
-        found = occupancy(_shape(array), problem)
-        return Use(found.total, found.steps, *found[4:])
+        work = occupancy(_shape(array), problem)
+        return Use(work.total, work.steps, *work[4:])
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
-        """One hindrance after the other."""
+        """Return the cycles that each cause adds to those before it."""
         from npusim.isa.engines.bit_serial.timing import occupancy
 
-        found = occupancy(_shape(array), problem)
-        return in_turn(found[:4])
+        work = occupancy(_shape(array), problem)
+        return in_turn(work[:4])
 
     def circuits(self, array: MacArray) -> Circuits:
-        """As many binary multipliers as eight times so many of 8 bits; one block of accumulators."""
+        """Return the circuits: 8 binary multipliers count as one of 8 bits, and there is one block of accumulators."""
         from npusim.isa.engines.bit_serial.timing import products_per_cycle
 
         return Circuits(products_per_cycle(_shape(array)) // MOST_BITS, 1, 2)

@@ -1,20 +1,20 @@
-"""Closed form of the bit-serial engine: the cycles of a problem in blocks of output pixels and channels.
+"""Closed form of the bit-serial MAC engine: the cycles of a problem in blocks of output pixels and channels.
 
-For each block of side x side pixels and n output channels, the input channels come in steps. A step
+For each block of side x side pixels and n output channels, the input channels are processed in steps. A step
 
-    loads      side + kernel - 1 squared pixels, one a cycle, behind a start
-    multiplies n x weight bits cycles: the weights of one output channel, of all taps and input channels of the step,
-               pass one bit a cycle; those of a kernel of one tap have their bits side by side, as many as there are
-               taps of the other kernel, and all channels of a block pass, there or not
+    loads      (side + kernel - 1)^2 pixels, one per cycle, after a start-up time
+    multiplies for n x weight bits cycles: the weights of one output channel, for all taps and input channels of the
+               step, pass one bit per cycle. A 1 x 1 kernel passes several bits per cycle, as many as the large kernel
+               has taps, and always takes the time of a full block of channels
     and has    a fixed latency.
 
-Behind its steps the output stage empties the block. Depthwise convolutions have a step for so many channels at a time.
-Blocks at the edge count whole, but for maps that are smaller than a block. With a stride the inputs of a step are
-as many, so blocks are smaller: as many pixels as have their windows in them. Other kernels are left to cores beside
-the engine.
+After its steps, the output stage empties the block. A depthwise convolution has one step per `depthwise_channels`
+channels. Blocks at the edge take the time of a full block, unless the feature map is smaller than a block. With a
+stride, the input of a step has the same size, so blocks have fewer pixels: those whose windows lie within it. Kernels
+that the engine does not support run on the processor cores beside it.
 
-The constants are those of the published performance model of the NE16; `tests/rtl/sv/serial_unit.sv` describes an
-engine that takes these cycles in registers.
+The constants are those of the published performance model of the NE16. `tests/rtl/sv/serial_unit.sv` is a
+register-transfer model of an engine with these cycles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from npusim.isa.engines.mac_array import MOST_BITS
 
 
 class Shape(NamedTuple):
-    """The parameters that timing depends on; `npusim.isa.engines.mac_array.BitSerial` says what they are."""
+    """The parameters that timing depends on; `npusim.isa.engines.mac_array.BitSerial` describes them."""
 
     side: int
     strided_side: int
@@ -44,18 +44,21 @@ class Shape(NamedTuple):
     weight_bits: int
 
     def bits(self, problem: Problem) -> int:
-        """Of each weight of a problem."""
+        """Return the bits of each weight of a problem."""
         return self.weight_bits if problem.few_bits else MOST_BITS
 
 
 class Occupancy(NamedTuple):
-    """Cycles of a problem, each with what the one before it leaves out.
+    """Cycles of a problem, where each field includes one more effect than the field before it, and its traffic.
 
-    full:     macs / `macs_per_cycle`; the total is no less.
-    products: the steps' products in whole blocks, channels as they are; those of cores where the engine has no kernel.
-    steps:    with loads and latencies of the steps.
-    total:    with the output stage.
-    map_values, weight_values: fetched. updates: accumulators written. product_bits: see `Use`.
+    full:          macs / `macs_per_cycle`, the lower bound.
+    products:      products of all steps in full blocks; for unsupported kernels the time of the processor cores.
+    steps:         with the loads and latencies of the steps.
+    total:         with the output stage.
+    map_values:    feature-map values fetched.
+    weight_values: weights fetched.
+    updates:       accumulators written.
+    product_bits:  bits of a weight in each product.
     """
 
     full: int
@@ -70,7 +73,7 @@ class Occupancy(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def occupancy(shape: Shape, problem: Problem) -> Occupancy:
-    """What a problem takes."""
+    """Return the cycles and the traffic of a problem."""
     full = ceil(problem.macs / macs_per_cycle(shape))
     kernel = problem.kernel_height, problem.kernel_width
     dilated = max(problem.dilation_height, problem.dilation_width) > 1 and kernel != (1, 1)
@@ -112,10 +115,10 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
 
 
 def macs_per_cycle(shape: Shape) -> int:
-    """Of all binary multipliers with the weight bits; the rest of the division is left idle."""
+    """Return the peak MACs per cycle. Binary multipliers beyond a multiple of the weight bits stay idle."""
     return products_per_cycle(shape) // shape.weight_bits
 
 
 def products_per_cycle(shape: Shape) -> int:
-    """Products of one weight bit in a cycle: the taps and input channels of a step for all pixels of a block."""
+    """Return the one-bit products per cycle: the taps and input channels of a step, for all pixels of a block."""
     return shape.side**2 * shape.kernel_side**2 * shape.input_channels

@@ -1,1 +1,1 @@
-"""The block engine: output blocks of micro-blocks that take turns with an output stage (Ethos-U)."""
+"""The block MAC engine, modelled on Arm Ethos-U: outputs are computed block by block in an internal buffer."""

@@ -1,6 +1,6 @@
-"""The block engine as a kind of MAC array: output blocks of micro-blocks, an output stage beside them.
+"""The block MAC engine type: output blocks of micro-blocks, overlapped with an output stage.
 
-A problem leaves no choice: the block follows from its sizes (`npusim.isa.engines.block.choice`).
+The block size follows from the sizes of the problem (`npusim.isa.engines.block.choice`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from npusim.isa.engines.mac_array import Blocks, MacArray
 
 
 class Block(OneLayout):
-    """Micro-blocks of the output, each with the products of a step at a time."""
+    """The engine type that computes output blocks micro-block by micro-block."""
 
     kind: ClassVar[str] = "block"
     sizes: ClassVar[tuple[str, ...]] = (
@@ -77,33 +77,33 @@ class Block(OneLayout):
     )
 
     def macs_per_cycle(self, array: MacArray) -> int:
-        """Outputs of a micro-block times the products of each in a cycle."""
+        """Return the outputs of a micro-block times the products of each output per cycle."""
         from npusim.isa.engines.block.shape import block_shape
 
         return block_shape(array).multipliers
 
     def width(self, array: MacArray) -> int:
-        """What blocks are split by."""
+        """Return the channel granularity of blocks."""
         return array.blocks.split_channels
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
-        """The closed form of `timing`."""
+        """Return the cycles and the traffic of a problem, by the closed form in `timing`."""
         from npusim.isa.engines.block.shape import block_shape
         from npusim.isa.engines.block.timing import occupancy
 
-        found = occupancy(block_shape(array), problem)
-        return Use(found.total, found.array, found.map_values, found.weight_values, found.updates)
+        work = occupancy(block_shape(array), problem)
+        return Use(work.total, work.array, work.map_values, work.weight_values, work.updates)
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
-        """One hindrance after the other."""
+        """Return the cycles that each cause adds to those before it."""
         from npusim.isa.engines.block.shape import block_shape
         from npusim.isa.engines.block.timing import occupancy
 
-        found = occupancy(block_shape(array), problem)
-        return in_turn(found[:6])
+        work = occupancy(block_shape(array), problem)
+        return in_turn(work[:6])
 
     def pool(self, array: MacArray, problem: Problem) -> int | None:
-        """A pool in blocks, if a step of one has cycles."""
+        """Return the cycles of a pooling operator in blocks; None if the hardware has no `pool_step_cycles`."""
         from npusim.isa.engines.block.shape import block_shape
         from npusim.isa.engines.block.timing import pool
 
@@ -111,12 +111,12 @@ class Block(OneLayout):
         return pool(shape, problem) if shape.pool_step_cycles else None
 
     def circuits(self, array: MacArray) -> Circuits:
-        """Two blocks of accumulators beside each other; weights of one step and of the next."""
+        """Return the circuits: two blocks of accumulators, and weight registers for the current and the next step."""
         return Circuits(self.macs_per_cycle(array), 2, 2)
 
 
 def _micro_block(array: MacArray) -> str | None:
-    """A block of one output fits: all that a step reads of a kernel and of its channels."""
+    """Return a fault if the buffer cannot hold one micro-block with the inputs that a step reads for it."""
     from npusim.isa.engines.block.choice import chosen
     from npusim.isa.engines.block.shape import block_shape
     from npusim.isa.engines.block.timing import turned
@@ -138,6 +138,7 @@ def _micro_block(array: MacArray) -> str | None:
 
 
 def _whole_products(array: MacArray) -> str | None:
+    """Return a fault if the products of a part-kernel step do not divide evenly over its elements and cycles."""
     block = array.blocks
     if block.depth_first_channels % (block.part_kernel_elements * block.step_cycles) == 0:
         return None
@@ -148,6 +149,7 @@ def _whole_products(array: MacArray) -> str | None:
 
 
 def _depth(array: MacArray) -> str | None:
+    """Return a fault if the channel granularity of blocks does not fit the micro-block or the largest block."""
     block = array.blocks
     if block.split_channels % block.micro_channels == 0 and block.most_channels % block.split_channels == 0:
         return None

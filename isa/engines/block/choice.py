@@ -1,8 +1,8 @@
-"""Which output block a problem is computed in.
+"""The choice of the output block size for a problem on the block engine.
 
-Of the blocks whose inputs and accumulators fit the buffer twice, the one for which the fewest values have to be
-fetched: each block fetches the inputs below it for all input channels, and all weights of its channels. Where two
-input blocks hold the whole input, a fetch counts half. Vela chooses by the same measure.
+Inputs and accumulators of a block must fit twice into the buffer. Among the blocks that fit, the one with the fewest
+fetched values is chosen. Each block fetches its inputs for all input channels, and all weights of its channels. If two
+input blocks hold the whole input, the cost counts half. Arm's Vela compiler chooses by the same measure.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from npusim.isa.engines.block.shape import BlockShape, rounded
 from npusim.isa.engines.engine import Problem
 
 _INPUT_GRAIN = 8
-"""Input channels lie in the buffer by so many, accumulators by so many channels: the width of its banks in bytes."""
+"""Channel granularity of inputs and accumulators in the buffer, which is the width of its banks in bytes."""
 _BANK_BYTES = 1024
 _ACCUMULATOR_BYTES = 4
 _SMALL = 4
-"""Sides of a block that is preferred to others for which as much is fetched."""
+"""Largest height and width of a block that counts as small when blocks with equal cost are compared."""
 
 
 class Block(NamedTuple):
-    """An output block with the input block below it; `part_kernel`: kernel elements first, then input channels."""
+    """An output block and the input block that it reads.
+
+    part_kernel: a step covers several kernel elements and fewer input channels, instead of one kernel element.
+    """
 
     height: int
     width: int
@@ -34,7 +37,10 @@ class Block(NamedTuple):
 
 
 def by_parts(shape: BlockShape, problem: Problem) -> bool:
-    """Whether a convolution goes part-kernel first: it has few input channels, or so uses more of a step."""
+    """Return whether a convolution is computed part-kernel first.
+
+    It is if it has few input channels, or if it then uses a larger share of each step.
+    """
     each = shape.depth_first_channels // shape.part_kernel_elements
     depth, elements = problem.ifm_depth, problem.kernel_height * problem.kernel_width
     if problem.by_channel:
@@ -47,7 +53,7 @@ def by_parts(shape: BlockShape, problem: Problem) -> bool:
 
 
 def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) -> tuple[Any, Any]:
-    """Rows and columns of the input block below an output block, in whole micro-blocks; numbers or arrays."""
+    """Return rows and columns of the input block of an output block, in whole micro-blocks; integers or arrays."""
     rows = min((problem.kernel_height - 1) * problem.dilation_height + 1, shape.kernel_side)
     columns = min((problem.kernel_width - 1) * problem.dilation_width + 1, shape.kernel_side)
     return (
@@ -58,8 +64,8 @@ def input_sides(shape: BlockShape, problem: Problem, height: Any, width: Any) ->
 
 @lru_cache(maxsize=65536)
 def chosen(shape: BlockShape, problem: Problem) -> Block | None:
-    """The block of a problem; None where not even a micro-block fits the buffer."""
-    import numpy as np  # reading a hardware file needs no arrays
+    """Return the block size for a problem; None if not even a micro-block fits into the buffer."""
+    import numpy as np  # imported here, because reading a hardware file needs no arrays
 
     parts = by_parts(shape, problem)
     deep = shape.part_kernel_channels if parts else shape.depth_first_channels
@@ -84,7 +90,11 @@ def chosen(shape: BlockShape, problem: Problem) -> Block | None:
 def _first(
     least: Any, shape: BlockShape, problem: Problem, sides: tuple[Any, Any], found: bool
 ) -> tuple[int, int] | None:
-    """Of the blocks of least cost the last small one whose input covers most; else the first, unless one is `found`."""
+    """Break the tie among equally cheap blocks as Vela does, and return the (row, column) index of the choice.
+
+    Small blocks are preferred, among them the last one whose input block covers the largest area. Without a small one
+    it is the first block, or None if a block of another depth has been `found` already.
+    """
     import numpy as np
 
     places = np.argwhere(least)
@@ -104,7 +114,10 @@ def _first(
 
 
 def extent(problem: Problem, axis: int) -> int:
-    """Rows or columns of the input, as far as the problem tells: as many as strides pass, and at least a kernel."""
+    """Return the rows (axis 0) or columns (axis 1) of the input that the outputs read, estimated from the strides.
+
+    The result is at least the extent of a kernel.
+    """
     size, stride, kernel, dilation = (
         (problem.ofm_height, problem.stride_height, problem.kernel_height, problem.dilation_height),
         (problem.ofm_width, problem.stride_width, problem.kernel_width, problem.dilation_width),
@@ -113,14 +126,19 @@ def extent(problem: Problem, axis: int) -> int:
 
 
 def _depths(shape: BlockShape, channels: int) -> list[int]:
-    """The depths of blocks: multiples of `split_channels`, and all channels."""
+    """Return the candidate block depths: multiples of `split_channels`, and all channels."""
     whole = rounded(min(channels, shape.most_channels), shape.micro_channels)
     parts = list(range(shape.split_channels, min(channels, whole), shape.split_channels))
     return [*parts, whole] if channels <= whole or whole % shape.split_channels == 0 else parts
 
 
 def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple[Any, Any, Any]:
-    """(values fetched per output of blocks, infinite where they do not fit; their heights, their widths)."""
+    """Return the values fetched per output for each block of a depth, with the candidate heights and widths.
+
+    The costs are an array [heights, widths]. The cost of a block that does not fit into the buffer is infinite.
+
+    under: input channels of the input block.
+    """
     import numpy as np
 
     heights, widths = (
@@ -152,5 +170,5 @@ def _costs(shape: BlockShape, problem: Problem, depth: int, under: int) -> tuple
 
 
 def _banks(size_bytes: Any, grain: int) -> Any:
-    """KiB of two buffers of so many bytes."""
+    """Return the KiB of a double buffer of `size_bytes` each, rounded up to a multiple of `grain` KiB."""
     return rounded(2 * -(-size_bytes // _BANK_BYTES), grain)

@@ -1,13 +1,13 @@
-"""Blocks through two stages: products of a block and outputs of the one before it go on at the same time.
+"""The two-stage pipeline of the block engine: the array computes a block while the output stage empties the one before.
 
-There are two blocks of accumulators. The array begins a block when it has left the one before and the output stage has
-emptied the one before that; the output stage begins it when the array has left it:
+The accumulators are a double buffer. The array starts a block when it has finished the one before and the output stage
+has emptied the one before that. The output stage starts a block when the array has finished it:
 
     left(k)  = max(left(k - 1), empty(k - 2)) + taken(k)
     empty(k) = max(empty(k - 1), left(k)) + emptied(k)
 
-With maximum for sum and sum for product these are linear in (left, empty, empty before), so a run of equal blocks is a
-power of a matrix, and rows of columns of slices of blocks are products of such powers.
+In the max-plus algebra (maximum for sum, sum for product) these equations are linear in (left, empty, empty before). So
+a run of equal blocks is a power of a 3 x 3 matrix, and a whole tile is a product of such powers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from itertools import product
 from typing import NamedTuple
 
 _NEVER = -(1 << 60)
-"""Less than any time: no dependence."""
+"""The zero of the max-plus algebra: less than any time, so it stands for "no dependence"."""
 
 Times = tuple[int, ...]
-"""A matrix of 3 x 3, row by row."""
+"""A 3 x 3 max-plus matrix, row by row."""
 _NOTHING: Times = (0, _NEVER, _NEVER, _NEVER, 0, _NEVER, _NEVER, _NEVER, 0)
 
 
@@ -33,17 +33,17 @@ class Stages(NamedTuple):
 
 
 Run = tuple[int, int]
-"""A size of blocks and how many of them follow each other."""
+"""A block size along one dimension, and the number of consecutive blocks of this size."""
 Cuts = Sequence[list[Run]]
-"""Of rows, columns and channels: the whole blocks and what is left, which comes last."""
+"""The runs along rows, columns and channels: full blocks first, then the remainder."""
 Kinds = Mapping[tuple[int, ...], Stages]
-"""By rows, columns and channels of a block."""
+"""The stage times of each block size, by (rows, columns, channels)."""
 
 
 def last_emptied(cuts: Cuts, kinds: Kinds, last: Stages) -> int:
-    """Cycles from the first block to the end of the last one, which takes `last`.
+    """Return the cycles from the start of the first block to the end of the last one, whose stage times are `last`.
 
-    The channels of a plane follow each other, then columns, then rows.
+    Blocks are computed with channels innermost, then columns, then rows.
     """
     steady = _steady(cuts, kinds, last)
     if steady is not None:
@@ -63,9 +63,9 @@ def last_emptied(cuts: Cuts, kinds: Kinds, last: Stages) -> int:
     height, width = rows[-1][0], columns[-1][0]
     before = _sequence(
         [
-            *((row(each, columns), count) for each, count in _but_one(rows)),
-            *((plane(height, each, slices), count) for each, count in _but_one(columns)),
-            *((block(height, width, each), count) for each, count in _but_one(slices)),
+            *((row(size, columns), count) for size, count in _but_one(rows)),
+            *((plane(height, size, slices), count) for size, count in _but_one(columns)),
+            *((block(height, width, size), count) for size, count in _but_one(slices)),
         ]
     )
     left, empty, earlier = (max(before[place : place + 3]) for place in (0, 3, 6))
@@ -73,8 +73,9 @@ def last_emptied(cuts: Cuts, kinds: Kinds, last: Stages) -> int:
 
 
 def _steady(cuts: Cuts, kinds: Kinds, last: Stages) -> int | None:
-    """Where the array takes longer than the output stage whatever the blocks, all of the one and a block of the other;
-    None elsewhere.
+    """Return the cycles if the array is slower than the output stage for every pair of blocks; else None.
+
+    Then the output stage hides behind the array, except for the last block.
     """
     stages = list(kinds.values())
     counts = [
@@ -82,35 +83,37 @@ def _steady(cuts: Cuts, kinds: Kinds, last: Stages) -> int | None:
     ]
     if sum(counts) == 1:
         return sum(last)
-    if min(last.taken, *[each.taken for each in stages]) < max([each.emptied for each in stages]):
+    if min(last.taken, *[stage.taken for stage in stages]) < max([stage.emptied for stage in stages]):
         return None
-    taken = sum([each.taken * count for each, count in zip(stages, counts, strict=True)])
+    taken = sum([stage.taken * count for stage, count in zip(stages, counts, strict=True)])
     return taken - stages[-1].taken + last.taken + last.emptied
 
 
 def _but_one(runs: list[Run]) -> list[Run]:
+    """Return the runs without their last block."""
     size, count = runs[-1]
     return [*runs[:-1], (size, count - 1)]
 
 
 def _sequence(runs: list[tuple[Times, int]]) -> Times:
-    """One run behind the other."""
+    """Return the matrix of runs of blocks, one after the other."""
     return reduce(_behind, [_power(times, count) for times, count in runs], _NOTHING)
 
 
 def _power(times: Times, count: int) -> Times:
-    found = _NOTHING
+    """Return the power of a matrix by repeated squaring."""
+    power = _NOTHING
     while count:
         if count & 1:
-            found = times if found is _NOTHING else _behind(found, times)
+            power = times if power is _NOTHING else _behind(power, times)
         count >>= 1
         if count:
             times = _behind(times, times)
-    return found
+    return power
 
 
 def _behind(first: Times, second: Times) -> Times:
-    """What `second` makes of what `first` makes of some times."""
+    """Return the max-plus matrix product that applies `first`, then `second`."""
     if first is _NOTHING:
         return second
     if second is _NOTHING:

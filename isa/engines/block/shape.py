@@ -1,4 +1,4 @@
-"""The parameters of a block engine that its timing depends on."""
+"""The parameters that the timing of a block engine depends on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from npusim.isa.engines.mac_array import MacArray
 
 
 class BlockShape(NamedTuple):
-    """`[mac_array.block]` and the ports, as one value to remember results by."""
+    """The keys of `[mac_array.block]` and the port widths as one hashable value, which serves as a cache key."""
 
     micro_height: int
     micro_width: int
@@ -42,17 +42,17 @@ class BlockShape(NamedTuple):
     weight_port: int
 
     def passing(self, channels: int) -> int:
-        """Bytes that pass the port for a pixel."""
+        """Return the bytes that pass the port for a pixel of a feature map with this number of channels."""
         return int(min(rounded(channels, self.brick_channels), self.few_channels_factor * channels))
 
     @property
     def reload_cycles(self) -> int:
-        """Cycles in which the weights of a step, for one micro-block of channels, pass their port."""
+        """Cycles for the weights of a step, for the channels of one micro-block, to pass their port."""
         return -(-self.depth_first_channels * self.micro_channels // self.weight_port)
 
     @property
     def multipliers(self) -> int:
-        """Products of a step in a cycle."""
+        """Number of products per cycle."""
         return (
             self.micro_height
             * self.micro_width
@@ -63,7 +63,7 @@ class BlockShape(NamedTuple):
 
 
 def block_shape(array: MacArray) -> BlockShape:
-    """The timing parameters of a MAC array of the kind."""
+    """Return the timing parameters of a MAC array of the block engine type."""
     global _latest
     known, shape = _latest
     if known is not array or shape is None:
@@ -78,9 +78,9 @@ def block_shape(array: MacArray) -> BlockShape:
 
 
 _latest: tuple[MacArray | None, BlockShape | None] = (None, None)
-"""The array that was asked for last, which nearly always is the next one, and its shape."""
+"""A cache of one entry, the last array and its shape, because nearly all calls are for the same array."""
 
 
 def rounded(value: Any, step: int) -> Any:
-    """Up to a multiple; a number or an array."""
+    """Round an integer or an array up to a multiple of `step`."""
     return -(-value // step) * step

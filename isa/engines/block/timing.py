@@ -1,9 +1,10 @@
 """Closed form of the block engine: the cycles of a problem in blocks of one size.
 
-A problem is cut into output blocks; those at the edge are smaller. Products of a block and outputs of the one before it
-go on at the same time (`npusim.isa.engines.block.pipeline`), between the arrival of the first inputs and the departure
-of the last outputs. Of equal blocks so all take the slower of both stages, and one the faster, too. Vela adds up
-likewise; `tests/rtl/sv/block_unit.sv` describes an engine that takes these cycles in registers.
+A problem is cut into output blocks; those at the edge are smaller. The array computes a block while the output stage
+empties the one before (`npusim.isa.engines.block.pipeline`). The load of the first inputs and the store of the last
+outputs are added. So equal blocks each take the time of the slower stage, and one of them that of the faster stage,
+too. Arm's Vela compiler estimates in the same way. `tests/rtl/sv/block_unit.sv` is a register-transfer model of an
+engine with these cycles.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ from npusim.isa.engines.block.shape import BlockShape
 from npusim.isa.engines.engine import Problem
 
 _UNHINDERED = 1 << 30
-"""A port that keeps nobody waiting, and a share that is nothing."""
+"""A port width or divisor so large that the term with it vanishes."""
 _PARAMETER_BYTES = 10
-"""Bias and scale of a channel, as the output stage fetches them."""
+"""Bytes of a channel's bias and scale, as the output stage fetches them."""
 
 
 class Occupancy(NamedTuple):
-    """Cycles of a problem, each with what the one before it leaves out.
+    """Cycles of a problem, where each field includes one more effect than the field before it, and its traffic.
 
-    full:       macs / multipliers.
-    steps:      whole micro-blocks and steps.
-    by_channel: steps of a depthwise convolution, which multiply for one channel of each output only.
-    array:      weights of a step that arrive more slowly than the products of the one before, and lone micro-blocks.
-    outputs:    until all outputs are away: the first inputs and the last outputs, and where the output stage or
-                commands are slower.
-    total:      until all feature maps have passed their port, and the weights that are read again, which share it.
-    map_values, weight_values: fetched. updates: accumulators written.
+    full:          macs / multipliers.
+    steps:         with partly filled micro-blocks and steps.
+    by_channel:    with the steps of a depthwise convolution, which multiply for only one input channel per output.
+    array:         with waits for the weights of the next step, and single micro-blocks (`lone_step_cycles`).
+    outputs:       with the first inputs, the last outputs, and a slower output stage or slower commands.
+    total:         with the time of feature maps, and of weights that are read again, at the port that they share.
+    map_values:    feature-map values fetched.
+    weight_values: weights fetched.
+    updates:       accumulators written.
     """
 
     full: int
@@ -50,7 +52,7 @@ class Occupancy(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
-    """A problem in the blocks chosen for it."""
+    """Return the cycles and the traffic of a problem in the blocks chosen for it."""
     useful = -(-problem.macs // shape.multipliers)
     shape, filled, alone = computed(shape, problem)
     block = chosen(shape, filled)
@@ -63,11 +65,12 @@ def occupancy(shape: BlockShape, problem: Problem) -> Occupancy:
 
 
 def computed(shape: BlockShape, problem: Problem) -> tuple[BlockShape, Problem, int]:
-    """(the engine as it is used, the problem that it computes, and how often).
+    """Return the engine shape to use, the problem that it computes, and how often it computes it.
 
-    A depthwise convolution of one channel is an ordinary one. A kernel whose steps are too large is filled up with
-    zeros, and with strides that are too large, or whose windows lie too far apart for the buffer, each output is a
-    problem of its own. For a single row of outputs the pixels of a micro-block may lie side by side.
+    They differ from the given ones in these cases. A depthwise convolution of one channel is an ordinary one. A kernel
+    with too large a dilation is filled up with zeros. If strides are too large, or if windows are too far apart for
+    the buffer, each output is a problem of its own. For a single row of outputs, the pixels of a micro-block may be
+    arranged in one row (`turns_rows`).
     """
     if problem.by_channel and problem.ifm_depth == 1:
         problem = problem._replace(by_channel=False)
@@ -80,16 +83,16 @@ def computed(shape: BlockShape, problem: Problem) -> tuple[BlockShape, Problem, 
 
 
 def turned(shape: BlockShape) -> BlockShape:
-    """The engine with the pixels of a micro-block side by side."""
+    """Return the engine shape with all pixels of a micro-block in one row."""
     return shape._replace(micro_height=1, micro_width=shape.micro_height * shape.micro_width)
 
 
 @lru_cache(maxsize=65536)
 def pool(shape: BlockShape, problem: Problem) -> int | None:
-    """Cycles of a pool, a problem by channel in which a step has one kernel element and there are no weights; None
-    where windows lie too far apart for the buffer.
+    """Return the cycles of a pooling operator; None if its windows are too far apart for the buffer.
 
-    The input of the first block passes at half the rate of the port: read off Vela's pools of whole planes.
+    It is a depthwise problem without weights whose steps have one kernel element. The input of the first block passes
+    at half the rate of the port, which matches Vela's cycles for pools over whole planes.
     """
     filled, alone = _apart(shape, problem)
     if filled.ofm_height == 1:
@@ -112,19 +115,19 @@ def pool(shape: BlockShape, problem: Problem) -> int | None:
 
 
 def _apart(shape: BlockShape, problem: Problem) -> tuple[Problem, int]:
-    """The problem that is computed, and how often: once for each output if the strides are too large."""
+    """Return the problem to compute and how often: once per output if the strides are too large, else once."""
     if max(problem.stride_height, problem.stride_width) <= shape.most_stride or problem.pixels == 1:
         return problem, 1
     return problem._replace(ofm_height=1, ofm_width=1), problem.pixels
 
 
 def _lone(problem: Problem) -> Problem:
-    """One output of a problem: no other is a stride away."""
+    """Return the problem of a single output, for which strides do not matter."""
     return problem._replace(ofm_height=1, ofm_width=1, stride_height=1, stride_width=1)
 
 
 def _filled(shape: BlockShape, problem: Problem) -> Problem:
-    """With zeros between the elements of a kernel, so that no step is larger than the engine has."""
+    """Fill a kernel up with zeros until its dilation is one that the engine supports."""
     height, row_step = _filled_axis(shape, problem.kernel_height, problem.dilation_height)
     width, column_step = _filled_axis(shape, problem.kernel_width, problem.dilation_width)
     return problem._replace(
@@ -133,17 +136,24 @@ def _filled(shape: BlockShape, problem: Problem) -> Problem:
 
 
 def _filled_axis(shape: BlockShape, kernel: int, dilation: int) -> tuple[int, int]:
-    """Elements and step of a kernel along an axis: the largest step that divides the one that is asked for."""
-    step = max([each for each in range(1, min(dilation, shape.most_dilation) + 1) if dilation % each == 0])
+    """Return the kernel size and the dilation along an axis after filling up with zeros.
+
+    The dilation is the largest supported one that divides the given one.
+    """
+    supported = range(1, min(dilation, shape.most_dilation) + 1)
+    step = max([candidate for candidate in supported if dilation % candidate == 0])
     return (kernel - 1) * (dilation // step) + 1, step
 
 
 class _Work(NamedTuple):
-    """What does not depend on the size of a block.
+    """The work of a block as far as it does not depend on the block's size.
 
-    counts: steps of each piece of the kernel, for all input channels of a block. times: input blocks under a block.
-    elements: of the kernel. seen: input channels of an input block, 0 where a block has those of its outputs.
-    output_cycles: of each output.
+    counts:        steps over each piece of the kernel, for one group of input channels.
+    deep:          groups of input channels in an input block.
+    times:         input blocks per output block.
+    elements:      kernel elements.
+    seen:          input channels of an input block; 0 for a depthwise convolution, whose outputs have their own.
+    output_cycles: cycles of the output stage per output.
     """
 
     counts: tuple[int, ...]
@@ -175,9 +185,13 @@ def _work(shape: BlockShape, problem: Problem, block: Block) -> _Work:
 
 
 class _Part(NamedTuple):
-    """Cycles of one block: see `Occupancy`; `taken` and `emptied` no less than `least`, what its commands take.
+    """Cycles of one block.
 
-    idle: of the last step, in which only the weights of the next one arrive.
+    steps, by_channel, array: as in `Occupancy`.
+    idle:    cycles of the last step that only wait for the weights of the next one.
+    taken:   cycles in the array, at least `least`.
+    emptied: cycles in the output stage, at least `least`.
+    least:   cycles of the block's commands.
     """
 
     steps: float
@@ -190,7 +204,7 @@ class _Part(NamedTuple):
 
 
 def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, ...]) -> _Part:
-    """A block of some rows, columns and channels."""
+    """Return the cycles of one block; `sizes` are its rows, columns and channels."""
     height, width, depth = sizes
     plane = -(-height // shape.micro_height) * -(-width // shape.micro_width)
     layers = -(-depth // shape.micro_channels)
@@ -198,7 +212,7 @@ def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, ...]) 
     count = sum(work.counts)
     lone = 0
     if plane == 1:
-        lone = sum([each if layers == 1 else (each - 1) * layers for each in work.counts])
+        lone = sum([steps if layers == 1 else (steps - 1) * layers for steps in work.counts])
     by_channel = in_plane * count * layers * work.deep * work.times
     reload = max(shape.reload_cycles, in_plane)
     array = (reload * count * layers + lone * shape.lone_step_cycles) * work.deep * work.times
@@ -215,18 +229,18 @@ def _part(shape: BlockShape, work: _Work, block: Block, sizes: tuple[int, ...]) 
 
 
 def _transfer(shape: BlockShape, size_bytes: int) -> int:
-    """Cycles until the inputs of a block are there, or its outputs away."""
+    """Return the cycles to load the inputs of a block, or to store its outputs."""
     return shape.access_cycles + -(-size_bytes // shape.map_port)
 
 
 def _cut(size: int, step: int) -> list[tuple[int, int]]:
-    """(size, how many) of the pieces that a step cuts a size into, the whole ones first."""
+    """Cut a size into steps. Return (size, count) of the full steps, then of the remainder, if any."""
     whole, rest = divmod(size, step)
-    return [(each, count) for each, count in ((step, whole), (rest, 1)) if each and count]
+    return [(part, count) for part, count in ((step, whole), (rest, 1)) if part and count]
 
 
 def in_blocks(shape: BlockShape, problem: Problem, block: Block) -> Occupancy:
-    """A problem in given blocks."""
+    """Return the cycles and the traffic of a problem in blocks of a given size."""
     work = _work(shape, problem, block)
     outputs = problem.ofm_height, problem.ofm_width, problem.ofm_depth
     cuts = [_cut(size, min(step, size)) for size, step in zip(outputs, block[:3], strict=True)]
@@ -242,7 +256,7 @@ def in_blocks(shape: BlockShape, problem: Problem, block: Block) -> Occupancy:
     by_channel = sum([part.by_channel * count for part, count in counted])
     *_, corner = parts
     last = parts[corner]
-    # No step follows the last one whose weights it could wait for.
+    # After the last step there are no further weights to wait for.
     array = sum([part.array * count for part, count in counted]) - last.idle
     under = cuts[2][0][0] if problem.by_channel else work.seen
     inputs = min(block.input_height, extent(problem, 0)) * min(block.input_width, extent(problem, 1)) * under

@@ -1,1 +1,1 @@
-"""Several units through which feature maps stream, an output element a cycle: ST's Neural-ART."""
+"""The streaming MAC engine, modelled on ST's Neural-ART: feature maps stream through units of multipliers."""

@@ -1,4 +1,4 @@
-"""The streaming engine as a kind of MAC array (`npusim.isa.engines.stream.timing`); a problem leaves no choice."""
+"""The streaming MAC engine type; its closed form is in `npusim.isa.engines.stream.timing`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Stream(OneLayout):
-    """Units that each make an output element a cycle of whole windows; some of them work for a layer."""
+    """The engine type whose units each compute one output element per cycle from whole kernel windows."""
 
     kind: ClassVar[str] = "stream"
     sizes: ClassVar[tuple[str, ...]] = ("mac_array.stream.units", "mac_array.stream.multipliers")
@@ -55,29 +55,29 @@ class Stream(OneLayout):
     )
 
     def macs_per_cycle(self, array: MacArray) -> int:
-        """Of all units, also of those that never work for one layer together."""
+        """Return the multipliers of all units, even of those that never work on the same layer."""
         return array.streams.units * array.streams.multipliers
 
     def width(self, array: MacArray) -> int:
-        """The kernels that the units hold."""
+        """Return the number of kernels that the units hold at a time."""
         return array.streams.kernels
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
-        """The closed form."""
+        """Return the cycles and the traffic of a problem, by the closed form in `timing`."""
         from npusim.isa.engines.stream.timing import occupancy
 
-        found = occupancy(_shape(array), problem)
-        return Use(max(found[:5]), max(found[:3]), found.map_values, found.weight_values, found.updates)
+        work = occupancy(_shape(array), problem)
+        return Use(max(work[:5]), max(work[:3]), work.map_values, work.weight_values, work.updates)
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
-        """One hindrance after the other."""
+        """Return the cycles that each cause adds to those before it."""
         from npusim.isa.engines.stream.timing import occupancy
 
-        found = occupancy(_shape(array), problem)
-        return in_turn(found[:5])
+        work = occupancy(_shape(array), problem)
+        return in_turn(work[:5])
 
     def circuits(self, array: MacArray) -> Circuits:
-        """Kernels that multiply and those on their way; accumulators of their own for each unit."""
+        """Return the circuits: registers for the current and the next kernels, and accumulators for each unit."""
         return Circuits(self.macs_per_cycle(array), 2, array.streams.units)
 
 

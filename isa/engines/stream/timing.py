@@ -1,20 +1,21 @@
-"""Closed form of the streaming engine: the cycles of a problem whose feature map flows past kernels that stand still.
+"""Closed form of the streaming MAC engine: the cycles of a problem whose feature map streams past stationary kernels.
 
-A unit has n multipliers and makes one output element a cycle, of whole kernel windows of as many input channels as fit:
+A unit has n multipliers and computes one output element per cycle, from whole kernel windows of as many input channels
+as fit:
 
-    channels of a pass   ⌊n / taps⌋, for each unit that works for the layer
+    channels of a pass   ⌊n / taps⌋, for each unit that works on the layer
     passes               ⌈input channels / channels of a pass⌉; a window with more taps than n takes ⌈taps / n⌉ passes
                          of one channel each
     cycles               output elements x passes
 
-The units that work for one layer divide its input channels; their partial sums run through them one after the other, so
-that there is still one output element a cycle. A depthwise convolution gives each of them another channel, and as a
-channel has one kernel only, every position of its input takes a cycle, also those of the border and those that a
-stride leaves out. Units take so many channels together, and the last of them may have fewer.
+Units that work on one layer share its input channels. Partial sums run through them in a chain, so the rate is still
+one output element per cycle. For a depthwise convolution, each unit takes another channel. As a channel has only one
+kernel, every input position takes a cycle, including the border and the positions that a stride skips. The last group
+of channels may leave units idle.
 
-Kernels of the next channels load while the feature map streams past those of this one, and line buffers keep the rows
-of a window: each value of the feature map is fetched once for each set of kernels that the units hold. Where ports are
-slower than that, they say how long it takes; so does the output stage.
+The kernels of the next output channels load while the feature map streams past the current ones. Line buffers hold the
+rows of a window. So each feature-map value is fetched once per set of kernels that the units hold. If the ports or the
+output stage are slower than the multipliers, they determine the time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from npusim.isa.engines.engine import Problem
 
 
 class Shape(NamedTuple):
-    """The parameters that timing depends on; `npusim.isa.engines.mac_array` says what they are."""
+    """The parameters that timing depends on; `npusim.isa.engines.mac_array` describes them."""
 
     units: int
     multipliers: int
@@ -39,14 +40,16 @@ class Shape(NamedTuple):
 
 
 class Occupancy(NamedTuple):
-    """Cycles of a problem, each with what the one before it leaves out.
+    """Cycles of a problem under one limit each, and its traffic. The problem takes the largest of the cycles.
 
-    full:    macs / multipliers of all units.
-    working: macs / multipliers of those that may work for a layer.
-    passes:  whole windows, channels and passes.
-    ports:   with ports that are slower.
-    total:   with the output stage.
-    map_values, weight_values: fetched. updates: accumulators written.
+    full:          macs / multipliers of all units.
+    working:       macs / multipliers of the units that may work on one layer.
+    passes:        output elements x passes, with whole windows and channels.
+    ports:         time of feature map and weights at their ports.
+    total:         time of the outputs in the output stage.
+    map_values:    feature-map values fetched.
+    weight_values: weights fetched.
+    updates:       accumulators written.
     """
 
     full: int
@@ -61,7 +64,7 @@ class Occupancy(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def occupancy(shape: Shape, problem: Problem) -> Occupancy:
-    """What a problem takes."""
+    """Return the cycles and the traffic of a problem."""
     at_work = shape.units_per_layer
     taps = problem.kernel_height * problem.kernel_width
     elements = problem.pixels * problem.ofm_depth
@@ -94,6 +97,9 @@ def occupancy(shape: Shape, problem: Problem) -> Occupancy:
 
 
 def _positions(outputs: int, kernel: int, stride: int, dilation: int) -> int:
-    """Rows or columns that pass for so many outputs, those of the border too; what lies between windows does not."""
+    """Return the input rows or columns that stream for a number of outputs.
+
+    They include the border, but not positions between windows that no window covers.
+    """
     extent = (kernel - 1) * dilation + 1
     return outputs * min(extent, stride) + max(extent - stride, 0)

@@ -1,1 +1,1 @@
-"""The systolic array: its engine, its closed forms, its fastest mappings."""
+"""The systolic MAC engine: its closed forms for cycles and its choice of dataflow."""

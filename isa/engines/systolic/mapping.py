@@ -1,13 +1,13 @@
-"""Which dataflow, and which corner of the MAC array, is the fastest for a tile.
+"""The choice of the fastest dataflow and of the fastest part (corner) of the systolic array for a tile.
 
-The closed forms (`npusim.isa.engines.systolic.timing`) follow an instruction group by group. Here they are taken to
-their steady state, where only the last group differs: an array that streams without a pause, or an output stage that
-works without one, then what is left of the other. That is what mappings are compared by; the machine's own forms decide
-between those that come out nearly equal.
+The exact closed forms (`npusim.isa.engines.systolic.timing`) follow an instruction group by group, which is slow. Here
+mappings are compared by a steady-state approximation in which only the last group differs. Either the array streams
+without a pause or the output stage does, and the rest of the other stage is added. The exact forms decide between
+mappings whose approximations are nearly equal.
 
-A corner pays where a layer is short: a large array takes longer to fill and to drain, and with all pixels in one half
-of the accumulators the output stage has nothing to do until the array has finished. What a smaller array can do, a
-larger one can do in the same time, so it is never slower.
+Using only a corner of the array pays if a layer is short. A large array takes longer to fill and drain, and if all
+pixels fit into one half of the accumulators, the output stage is idle until the array has finished. As a corner behaves
+like a smaller array, a larger array is never slower than a smaller one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from npusim.isa.engines.systolic import timing
 from npusim.isa.engines.systolic.timing import ArrayShape, Occupancy, Window, corner
 
 _STEPS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 4))
-"""What is tried from a corner on. The output stage may have to wait for a whole block until blocks are much smaller."""
+"""Further halvings of (rows, columns, accumulators) that the search tries. Accumulators are halved several times at
+once, because a smaller block may pay only if it is much smaller."""
 _MOST_HALVINGS = (1 << HALVINGS_BITS) - 1
-"""As many as an instruction has room for; only accumulators of the largest machines could be halved further."""
+"""Most halvings that an instruction field can hold. Only the accumulators of the largest arrays would allow more."""
 _LEAST_GAIN = 1 / 256
-"""Share of the cycles that a smaller corner must save; the steady state is not better than that."""
+"""Share of the cycles that a smaller corner must save, which is about the accuracy of the approximation."""
 _LEAST_PART = 1 / 100
-"""Share of the cycles that the ends of a tile must take for corners to be tried."""
+"""Share of the cycles that fill and drain of a tile must take for smaller corners to be tried."""
 _SHORT_CYCLES = 1000
-"""Tiles below are compared by the closed forms."""
+"""Cycles below which the exact closed forms compare the mappings of a tile."""
 _HOPELESS = 1.5
-"""A dataflow that is so many times slower on its largest corner is not looked at any closer."""
+"""A dataflow that is this many times slower than the best one, on its largest corner, is not considered further."""
 _CLOSE = 1 / 32
-"""Dataflows that differ by less are compared by the closed forms."""
+"""Relative difference below which the exact closed forms compare dataflows."""
 
 
 class Corner(NamedTuple):
-    """How often rows, columns and accumulators are halved."""
+    """A part of the array, given by the number of times that its rows, columns and accumulators are halved."""
 
     row_halvings: int = 0
     column_halvings: int = 0
@@ -45,14 +46,17 @@ class Corner(NamedTuple):
 
 
 Cycles = Callable[[ArrayShape], float]
-"""The cycles of a tile on a corner."""
+"""A function that returns the approximate cycles of a tile on a corner of the array."""
 
 
 @lru_cache(maxsize=65536)
 def convolution(
     shape: ArrayShape, dataflow: str, pixels: int, inner: int, channels: int
 ) -> tuple[bool, Corner]:
-    """Whether a convolution is faster output stationary where the array supports both, and its corner."""
+    """Return whether output stationary is the faster dataflow for a convolution, and the fastest corner.
+
+    dataflow: the one that the array supports, or "both".
+    """
     work = pixels, inner, channels
     begun = []
     for kind, (steady, _, rows_are_pixels) in _KINDS.items():
@@ -66,7 +70,7 @@ def convolution(
             best = _best(shape, (pixels, channels), partial(_KINDS[kind][0], *work), begin, cycles)
             found.append((*best, begin, kind))
     least, _, _, fastest = min(found)
-    # Output-stationary groups that the output stage holds up are slower than their steady state; so are few groups.
+    # The approximation is too low for output-stationary groups that wait for the output stage, and for few groups.
     doubtful = fastest == "output_stationary" or least < _SHORT_CYCLES
     close = [
         (part, kind)
@@ -82,7 +86,7 @@ def convolution(
 
 @lru_cache(maxsize=65536)
 def depthwise(shape: ArrayShape, window: Window, channels: int) -> Corner:
-    """The corner of a depthwise convolution."""
+    """Return the fastest corner for a depthwise convolution."""
     pixels, taps = window.ofm_height * window.ofm_width, window.kernel_height * window.kernel_width
     begin = _smallest(shape, (taps, channels, pixels))
     cycles = partial(_steady_depthwise, window, channels)
@@ -93,7 +97,7 @@ def depthwise(shape: ArrayShape, window: Window, channels: int) -> Corner:
 
 
 def _smallest(shape: ArrayShape, sizes: tuple[int, int, int]) -> Corner:
-    """The smallest corner that holds all rows, columns and pixels that there are: a larger one is slower."""
+    """Return the smallest corner that holds all rows, columns and pixels of a tile. A larger one is only slower."""
     halvings = [
         min((has // size).bit_length() - 1, _MOST_HALVINGS) if has > size else 0
         for has, size in zip((shape.rows, shape.columns, shape.half_accumulators), sizes, strict=True)
@@ -104,18 +108,21 @@ def _smallest(shape: ArrayShape, sizes: tuple[int, int, int]) -> Corner:
 def _best(
     shape: ArrayShape, outputs: tuple[int, int], cycles: Cycles, begin: Corner, least: float
 ) -> tuple[float, Corner]:
-    """The fastest corner with its cycles: halved further from the one to begin with as long as that saves cycles.
-    `outputs` are pixels and channels.
+    """Return the cycles of the fastest corner and the corner, by greedy search from `begin`.
+
+    outputs: pixels and channels.
+    begin:   the largest corner to consider.
+    least:   its cycles.
     """
     pixels, channels = outputs
-    # All that a smaller corner can save: the first weights, the way through the array, the last block of pixels.
+    # The most that a smaller corner can save: loading the first weights, the latency of the array, the last block.
     block = min(pixels, shape.half_accumulators) * -(-min(channels, shape.columns) // shape.lanes)
     ends = shape.latency + shape.rows * -(-shape.columns // shape.weight_port) + block
     if ends < least * _LEAST_PART:
         return least, begin
     best = begin
     while True:
-        found = best
+        better = best
         for rows, columns, accumulators in _STEPS:
             tried = Corner(best[0] + rows, best[1] + columns, best[2] + accumulators)
             part = corner(shape, *tried)
@@ -123,15 +130,17 @@ def _best(
                 continue
             taken = cycles(part)
             if taken < least * (1 - _LEAST_GAIN):
-                found, least = tried, taken
-        if found == best:
+                better, least = tried, taken
+        if better == best:
             return least, best
-        best = found
+        best = better
 
 
 class _Stream(NamedTuple):
-    """All groups of a tile: cycles in the array, `first` for the first group, and in the output stage, `last` for the
-    last one.
+    """The cycles of all groups of a tile in the array and in the output stage.
+
+    first: cycles of the first group in the array.
+    last:  cycles of the last group in the output stage.
     """
 
     groups: float
@@ -141,18 +150,21 @@ class _Stream(NamedTuple):
     last: float
 
     def cycles(self, latency: int, entering: float, promised: int) -> float:
-        """Cycles until the last output.
+        """Return the cycles until the last output.
 
-        A half is taken again two groups later: when the group has entered (in `entering` of its cycles), left the
-        array and been emptied but for what is `promised`.
+        A half of the accumulators is used again two groups later. Before that, the group must have entered the array,
+        left it, and been emptied by the output stage, except for the last `promised` cycles.
+
+        entering: cycles in which operands of all groups enter the array.
         """
         output = self.output / self.groups
-        turn = (entering / self.groups + latency + output - min(promised, output)) / 2
-        array = max(self.array, turn * self.groups) if self.groups > 2 else self.array
+        reuse = (entering / self.groups + latency + output - min(promised, output)) / 2
+        array = max(self.array, reuse * self.groups) if self.groups > 2 else self.array
         return latency + max(array + self.last, self.first + self.output)
 
 
 def _steady_weights(pixels: int, inner: int, channels: int, shape: ArrayShape) -> float:
+    """Return the approximate cycles of a weight-stationary convolution."""
     block, columns = min(pixels, shape.half_accumulators), min(channels, shape.columns)
     blocks, rest = divmod(pixels, block)
     ranges = -(-channels // shape.columns)
@@ -177,6 +189,7 @@ def _steady_weights(pixels: int, inner: int, channels: int, shape: ArrayShape) -
 
 
 def _steady_outputs(pixels: int, inner: int, channels: int, shape: ArrayShape) -> float:
+    """Return the approximate cycles of an output-stationary convolution."""
     block = min(pixels, shape.rows, shape.half_accumulators)
     blocks, rest = divmod(pixels, block)
     ranges, left = divmod(channels, shape.columns)
@@ -199,10 +212,11 @@ def _steady_outputs(pixels: int, inner: int, channels: int, shape: ArrayShape) -
 
 
 def _steady_depthwise(window: Window, channels: int, shape: ArrayShape) -> float:
+    """Return the approximate cycles of a depthwise convolution."""
     pixels, taps = window.ofm_height * window.ofm_width, window.kernel_height * window.kernel_width
     block = min(pixels, shape.half_accumulators)
     columns = min(channels, shape.columns)
-    # Pixels at which the window comes in whole: where a row of the output or a block begins.
+    # Pixels whose window must be loaded in full: those at the start of an output row or of a block.
     whole = min(max(block / window.ofm_width, 1), block)
     advance = first = 0.0
     for start in range(0, taps, shape.rows):
@@ -226,4 +240,4 @@ _KINDS: dict[str, tuple[Callable[..., float], Callable[..., Occupancy], bool]] =
     "weight_stationary": (_steady_weights, timing.weight_stationary, False),
     "output_stationary": (_steady_outputs, timing.output_stationary, True),
 }
-"""By dataflow: its steady state, the machine's form, and whether the rows of the array are pixels."""
+"""For each dataflow: its approximate form, its exact form, and whether the rows of the array hold pixels."""

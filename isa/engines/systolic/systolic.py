@@ -1,6 +1,6 @@
-"""The systolic array as a kind of MAC array: weight stationary, output stationary, and by channel.
+"""The systolic MAC engine type, with weight-stationary, output-stationary and depthwise dataflows.
 
-A layout is a dataflow and a corner of the array (`npusim.isa.engines.systolic.timing`).
+A layout is a dataflow and the part (corner) of the array in use (`npusim.isa.engines.systolic.timing`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from npusim.isa.engines.systolic.timing import ArrayShape, Occupancy, Window, ar
 DATAFLOWS = ("weight_stationary", "output_stationary")
 
 COLUMNS_PER_ACCUMULATOR_BANK = 4
-"""Accumulators of this many columns share one SRAM, so that its port is 16 bytes wide."""
+"""Number of columns whose 4-byte accumulators share one SRAM, so that its port is 16 bytes wide."""
 
 
 class Systolic(Engine):
-    """R rows along the dot product by C columns along the channels; operands move from neighbour to neighbour."""
+    """The engine type of R rows (dot product) by C columns (channels); operands move from neighbour to neighbour."""
 
     kind: ClassVar[str] = "systolic"
     sizes: ClassVar[tuple[str, ...]] = ("mac_array.rows", "mac_array.columns")
@@ -64,15 +64,15 @@ class Systolic(Engine):
     )
 
     def macs_per_cycle(self, array: MacArray) -> int:
-        """Every multiplier one."""
+        """Return the number of multipliers."""
         return array.rows * array.columns
 
     def width(self, array: MacArray) -> int:
-        """The columns."""
+        """Return the number of columns."""
         return array.columns
 
     def fastest(self, array: MacArray, problem: Problem) -> Layout:
-        """The fastest dataflow of those that the array supports, and its corner."""
+        """Return the fastest dataflow among those that the array supports, with its fastest corner."""
         shape = array_shape(array)
         if problem.by_channel:
             return Layout(0, *mapping.depthwise(shape, _window(problem), problem.ofm_depth))
@@ -81,7 +81,7 @@ class Systolic(Engine):
         return Layout(int(resting_outputs), *part)
 
     def misfits(self, array: MacArray, layout: Layout, by_channel: bool) -> list[str]:
-        """A corner has at least one row, column and accumulator, and the array supports the dataflow."""
+        """Return messages if the corner is empty, or if the array does not support the dataflow."""
         whole = array_shape(array)
         part = _corner(whole, layout)
         found = [
@@ -99,11 +99,11 @@ class Systolic(Engine):
         return found
 
     def use(self, array: MacArray, problem: Problem, layout: Layout) -> Use:
-        """The closed forms of `timing` on the corner."""
+        """Return the cycles and the traffic of a problem, by the closed forms in `timing`, on the layout's corner."""
         return _use(array_shape(array), problem, layout)
 
     def split(self, array: MacArray, problem: Problem, layout: Layout) -> tuple[int, ...]:
-        """One hindrance after the other."""
+        """Return the cycles that each cause adds to those before it."""
         shape, multipliers = _corner(array_shape(array), layout), self.macs_per_cycle(array)
         sizes = problem.pixels, problem.inner, problem.ofm_depth
         if problem.by_channel:
@@ -115,7 +115,7 @@ class Systolic(Engine):
         return found[1:]
 
     def circuits(self, array: MacArray) -> Circuits:
-        """Accumulators in two halves, their SRAMs as wide as a few columns."""
+        """Return the circuits: accumulators are a double buffer whose SRAMs each serve a few columns."""
         banks = 2 * ceil(array.columns / COLUMNS_PER_ACCUMULATOR_BANK)
         return Circuits(self.macs_per_cycle(array), 1 + array.shadow_weights, banks)
 

@@ -1,28 +1,30 @@
-"""Closed forms of the MAC array and its output stage, equal to the register-transfer description in tests/rtl.
+"""Closed forms of the systolic MAC array and its output stage, equal to the register-transfer model in tests/rtl.
 
 The array has R rows (along the dot product) and C columns (along the output channels). One instruction is cut
 into *groups*, each of which leaves finished accumulators in one half of the accumulator memory while the
 output stage empties the other half. A half holds A accumulators per column.
 
-* weight stationary: a group is up to A pixels by C channels; it takes one *fold* for every R values of the dot
+* weight stationary: a group is up to A pixels by C channels. It takes one *fold* for every R values of the dot
   product. A fold holds R x C weights and streams one vector of operands per pixel.
-* depthwise: the same with kernel taps as rows. A window moves on from pixel to pixel and brings in only what
-  the window to the left did not hold; the first window of an output row, and of a fold, comes in whole.
+* depthwise: the same with kernel taps as rows. From pixel to pixel, only those values of a window are loaded that
+  the window to the left did not hold. The first window of an output row, and of a fold, is loaded in full.
 * output stationary: a group is up to R pixels by C channels and one fold, which streams the whole dot product.
 
-A vector of n values takes max(1, n / port) cycles, rounded up, of the port that it comes through; rows and
-columns that a fold leaves empty are not fetched. Loading weights takes the sum over the R rows.
+A vector of n values takes max(1, n / port) cycles, rounded up, at the port that it passes. Rows and columns that a fold
+leaves empty are not fetched. Loading weights takes the sum over the R rows.
 
-Without shadow registers a fold loads R rows of weights, streams, and drains before the next one begins:
-2R + C + M - 2 cycles weight stationary, R + C + K - 2 output stationary, and array cycles leave out the last
-one of the last fold: the published systolic formulas (SCALE-Sim 2, checked in the tests). With shadow registers
-a fold begins as soon as the one before has been streamed and its own weights have been loaded meanwhile;
-output stationary, R cycles after the one before at the soonest, since a column sends its R sums over one bus.
-The first load and one pipeline latency R + C - 2 remain.
+Without shadow registers, a fold loads R rows of weights, streams, and drains before the next one begins. That takes
+2R + C + M - 2 cycles for M vectors weight stationary, and R + C + K - 2 cycles for a dot product of K values output
+stationary. The array cycles leave out the last cycle of the last fold. These are the published systolic formulas
+(SCALE-Sim 2, checked in the tests).
 
-An instruction may use a corner of the array only: R, C and A halved so many times (`corner`). Operands and weights
-enter where they always do; sums leave a column at its last row in use, over the bus that output-stationary sums of
-all rows take. A corner is in all respects an array of its size: a short layer fills and drains a small one sooner.
+With shadow registers, a fold begins as soon as the one before has been streamed and its own weights have been loaded in
+the meantime. Output-stationary folds are at least R cycles apart, since a column sends its R sums over one bus. The
+first load and one pipeline latency R + C - 2 remain.
+
+An instruction may use only a corner of the array: R, C and A halved a number of times (`corner`). Operands and weights
+enter at the usual edge. Sums leave a column at its last row in use, over the bus that output-stationary sums take. A
+corner behaves exactly like an array of its size, so a short layer fills and drains it sooner.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class Occupancy(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Where the cycles of one instruction go; the parts are at least 0 and add up to `Occupancy.total`.
+    """The cycle breakdown of one instruction; the parts are at least 0 and add up to `Occupancy.total`.
 
     useful:       multiply-accumulates / multipliers, rounded up: every multiplier has work.
     edge:         operands stream one vector per cycle, but rows, columns or pixels of the array are empty.
@@ -83,7 +85,7 @@ class Split(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What depthwise timing needs to know of the window: output and kernel size, distances along the width."""
+    """The window sizes that depthwise timing depends on: output, kernel, and stride and dilation along the width."""
 
     ofm_height: int
     ofm_width: int
@@ -101,7 +103,12 @@ class _Fold(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """A group in cycles after its start: when the next can start, when its last vector enters, its output."""
+    """The timing of a group, in cycles.
+
+    advance: from its start to the earliest start of the next group.
+    entered: from its start to the entry of its last vector.
+    output:  duration of its output.
+    """
 
     advance: int
     entered: int
@@ -109,8 +116,11 @@ class _Group(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where the chain of groups is: start of the next group, end of the output so far, and when the half of the
-    group that comes after the next may be taken again.
+    """The state of the chain of groups, in cycles.
+
+    start:      start of the next group.
+    output_end: end of the output so far.
+    half_free:  when the accumulator half for the group after the next one is free.
     """
 
     start: int
@@ -122,7 +132,7 @@ Step = Callable[[_State], _State]
 
 
 def array_shape(array: MacArray) -> ArrayShape:
-    """The timing parameters of a MAC array; accumulators are split evenly over columns and halves."""
+    """Return the timing parameters of a MAC array. Accumulators are split evenly over columns and halves."""
     global _latest
     known, shape = _latest
     if known is not array:
@@ -141,11 +151,11 @@ def array_shape(array: MacArray) -> ArrayShape:
 
 
 _latest: tuple[MacArray | None, ArrayShape] = (None, ArrayShape(0, 0, False, 0, 0, 0, 0))
-"""The array that was asked for last, which nearly always is the next one, and its shape."""
+"""A cache of one entry, the last array and its shape, because nearly all calls are for the same array."""
 
 
 def corner(shape: ArrayShape, rows: int, columns: int, accumulators: int) -> ArrayShape:
-    """The part of an array that is left when its rows, columns and accumulators are halved so many times."""
+    """Return the part of an array that is left when its rows, columns and accumulators are halved a number of times."""
     if not (rows or columns or accumulators):
         return shape
     return shape._replace(
@@ -156,7 +166,7 @@ def corner(shape: ArrayShape, rows: int, columns: int, accumulators: int) -> Arr
 
 
 def _parts(total: int, step: int) -> list[tuple[int, int]]:
-    """`total` cut into steps: (size, how many) for the whole ones and the rest."""
+    """Cut `total` into steps. Return (size, count) of the full steps, then of the remainder, if any."""
     whole, rest = divmod(total, step)
     return [(size, count) for size, count in ((step, whole), (rest, 1)) if size and count]
 
@@ -166,10 +176,10 @@ def _beats(values: int, port: int) -> int:
 
 
 def _repeated(step: Step, state: _State, times: int) -> _State:
-    """`step` applied `times` times.
+    """Apply a step a number of times.
 
-    A step is made of maxima and sums: shifted by a cycle it does the same a cycle later. So once it has moved
-    the whole state by one distance, it moves on by this distance for ever.
+    A step consists of maxima and sums, so it commutes with a shift in time. Once it has moved all of the state by the
+    same distance, every further step moves it by this distance, and the rest follows without a loop.
     """
     if times == 1:
         return step(state)
@@ -185,8 +195,10 @@ def _repeated(step: Step, state: _State, times: int) -> _State:
 
 
 def _group_step(group: _Group, latency: int, promised: int) -> Step:
-    """The output stage empties groups in order, each when its last vector has left the array. It gives a half
-    away up to `promised` cycles before it is empty, just in time for the first sums, but not before it began.
+    """Return the step of one group through array and output stage.
+
+    The output stage empties groups in order, each once its last vector has left the array. It releases an accumulator
+    half up to `promised` cycles before it is empty, just in time for the first new sums, but not before it starts.
     """
     advance, entered, output = group
     leaves, free_before_end = entered + latency, min(promised, output - 1)
@@ -205,9 +217,9 @@ Block = tuple[int, int]
 
 
 class _Plan(NamedTuple):
-    """An instruction as folds: blocks of pixels outside, groups of channels inside, then the dot product.
+    """The loop nest of an instruction: blocks of pixels outermost, then groups of channels, then folds.
 
-    Each list is in order and counts how often an entry repeats in a row.
+    Each list is in order, with (entry, number of consecutive repetitions).
     """
 
     shape: ArrayShape
@@ -217,9 +229,9 @@ class _Plan(NamedTuple):
 
 
 def _weights_group(plan: _Plan, block: Block, channels: int, next_load: int) -> _Group:
-    """A group of a weight-stationary array that starts with the streaming of its first fold.
+    """Return the timing of a weight-stationary group, which starts when its first fold begins to stream.
 
-    With shadow registers each fold loads the weights of the next one. Without, it drains, then they are loaded.
+    With shadow registers, the weights of the next fold load while a fold streams. Without, they load after its drain.
     """
     shape = plan.shape
     runs = plan.folds(block, channels)
@@ -235,7 +247,7 @@ def _weights_group(plan: _Plan, block: Block, channels: int, next_load: int) -> 
 
 
 def _sums_group(plan: _Plan, block: Block, channels: int, next_stream: int) -> _Group:
-    """A group of an output-stationary array that "starts" when its last vector has entered, and sums come out."""
+    """Return the timing of an output-stationary group, which starts when its last vector has entered the array."""
     shape = plan.shape
     advance = max(next_stream, shape.rows) if shape.shadow else shape.latency + next_stream
     return _Group(advance if next_stream else 0, 0, block[0] * -(-channels // shape.lanes))
@@ -247,8 +259,10 @@ Make = Callable[[_Plan, Block, int, int], _Group]
 def _block_groups(
     plan: _Plan, make: Make, block: Block, ahead: dict[int, int], after: int
 ) -> list[tuple[_Group, int]]:
-    """The groups of one block, and how often each repeats. `ahead` is what each group asks of the one before it,
-    `after` what the group behind the block asks.
+    """Return the groups of one block with their repetitions.
+
+    ahead: for each number of channels, the load or stream cycles of a group that the group before it accounts for.
+    after: the same of the first group after the block.
     """
     groups = []
     for position, (channels, count) in enumerate(plan.channels):
@@ -260,9 +274,9 @@ def _block_groups(
 
 
 def _chain(plan: _Plan, make: Make, first: Callable[[_Fold], int], promised: int) -> tuple[int, int]:
-    """(cycles until the output stage ends, cycles until the array is empty if it never waits for a half).
+    """Return the cycles until the output stage ends, and until the array is empty if it never waits for a half.
 
-    first: what of a group's first fold the group before accounts for: its load, or its stream.
+    first: returns the cycles of a group's first fold that the group before accounts for: its load or its stream.
     """
     latency = plan.shape.latency
     ahead = {
@@ -273,7 +287,7 @@ def _chain(plan: _Plan, make: Make, first: Callable[[_Fold], int], promised: int
     known: dict[tuple[Block, int], tuple[Step, int, _Group]] = {}
 
     def block_step(block: Block, after: int) -> tuple[Step, int, _Group]:
-        """All groups of a block as one step, the cycles that they take without waiting, and the last of them."""
+        """Return all groups of a block as one step, their cycles without waits, and the last group."""
         if (block, after) not in known:
             groups = _block_groups(plan, make, block, ahead[block], after)
             steps = [(_group_step(group, latency, promised), times) for group, times in groups]
@@ -309,13 +323,17 @@ def _occupancy(plan: _Plan, timing: tuple[int, int], fetched: int, folds_per_gro
 
 
 def _load(shape: ArrayShape, rows: int, channels: int) -> int:
-    """Cycles to load `rows` rows of weights of `channels` columns and to pass the other rows by."""
+    """Return the cycles to load `rows` rows of weights of `channels` columns and to shift past the other rows."""
     return rows * _beats(channels, shape.weight_port) + shape.rows - rows
 
 
 @lru_cache(maxsize=65536)
 def weight_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Occupancy:
-    """Convolution of `pixels` outputs of `channels` channels with dot products of `inner` values."""
+    """Return the cycles of a weight-stationary convolution.
+
+    pixels, channels: output pixels and channels.
+    inner:            values of a dot product.
+    """
     inner_parts = _parts(inner, shape.rows)
 
     def folds(block: Block, columns: int) -> list[tuple[_Fold, int]]:
@@ -333,7 +351,7 @@ def weight_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int)
 
 @lru_cache(maxsize=65536)
 def output_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int) -> Occupancy:
-    """The same convolution with up to R pixels by C channels held in place and the dot products streamed."""
+    """Return the cycles of an output-stationary convolution; the arguments are those of `weight_stationary`."""
 
     def folds(block: Block, columns: int) -> list[tuple[_Fold, int]]:
         beats = max(_beats(block[0], shape.ifm_port), _beats(columns, shape.weight_port))
@@ -347,37 +365,37 @@ def output_stationary(shape: ArrayShape, pixels: int, inner: int, channels: int)
 
 
 def _fresh_taps(shape: ArrayShape, window: Window) -> list[tuple[int, int]]:
-    """Taps of each fold, and how many of them the window of the pixel to the left does not provide.
+    """Return, for each fold, its taps and how many of them the window of the pixel to the left does not provide.
 
     Row r takes over the operand of row r + stride if that is a tap of the same kernel row and fold. Windows of
     dilated kernels do not overlap in this way.
     """
     taps = window.kernel_height * window.kernel_width
-    found = []
+    fresh_taps = []
     for start in range(0, taps, shape.rows):
         rows = min(shape.rows, taps - start)
         moved = 0
         if window.dilation_width == 1:
             for row in range(rows - window.stride_width):
                 moved += (start + row) % window.kernel_width + window.stride_width < window.kernel_width
-        found.append((rows, rows - moved))
-    return found
+        fresh_taps.append((rows, rows - moved))
+    return fresh_taps
 
 
 @lru_cache(maxsize=65536)
 def depthwise(shape: ArrayShape, window: Window, channels: int) -> Occupancy:
-    """Depthwise convolution of `channels` output channels."""
+    """Return the cycles of a depthwise convolution with `channels` output channels."""
     pixels = window.ofm_height * window.ofm_width
     taps = _fresh_taps(shape, window)
 
     def folds(block: Block, columns: int) -> list[tuple[_Fold, int]]:
         size, whole = block
-        found = []
+        streamed = []
         for rows, fresh in taps:
             stream = whole * _beats(rows * columns, shape.ifm_port)
             stream += (size - whole) * _beats(fresh * columns, shape.ifm_port)
-            found.append((_Fold(_load(shape, rows, columns), stream), 1))
-        return found
+            streamed.append((_Fold(_load(shape, rows, columns), stream), 1))
+        return streamed
 
     blocks = []
     for first in range(0, pixels, shape.half_accumulators):
@@ -400,7 +418,7 @@ def depthwise(shape: ArrayShape, window: Window, channels: int) -> Occupancy:
 def weight_stationary_split(
     shape: ArrayShape, pixels: int, inner: int, channels: int, multipliers: int = 0
 ) -> Split:
-    """The parts of `weight_stationary`; `multipliers` of the array where `shape` is a corner of it."""
+    """Return the breakdown of `weight_stationary`; `multipliers` are the whole array's if `shape` is a corner."""
     wide = shape._replace(ifm_port=shape.rows, weight_port=shape.columns)
     unhindered = weight_stationary(wide, pixels, inner, channels)
     work = weight_stationary(shape, pixels, inner, channels)
@@ -412,7 +430,7 @@ def weight_stationary_split(
 def output_stationary_split(
     shape: ArrayShape, pixels: int, inner: int, channels: int, multipliers: int = 0
 ) -> Split:
-    """The parts of `output_stationary`; `multipliers` of the array where `shape` is a corner of it."""
+    """Return the breakdown of `output_stationary`; `multipliers` are the whole array's if `shape` is a corner."""
     wide = shape._replace(ifm_port=shape.rows, weight_port=shape.columns)
     unhindered = output_stationary(wide, pixels, inner, channels)
     work = output_stationary(shape, pixels, inner, channels)
@@ -421,7 +439,7 @@ def output_stationary_split(
 
 @lru_cache(maxsize=65536)
 def depthwise_split(shape: ArrayShape, window: Window, channels: int, multipliers: int = 0) -> Split:
-    """The parts of `depthwise`; `multipliers` of the array where `shape` is a corner of it."""
+    """Return the breakdown of `depthwise`; `multipliers` are those of the whole array if `shape` is a corner."""
     wide = shape._replace(ifm_port=shape.rows * shape.columns, weight_port=shape.columns)
     unhindered = depthwise(wide, window, channels)
     work = depthwise(shape, window, channels)
@@ -433,10 +451,11 @@ def depthwise_split(shape: ArrayShape, window: Window, channels: int, multiplier
 def _split(
     shape: ArrayShape, multipliers: int, macs: int, vectors: int, unhindered: Occupancy, work: Occupancy
 ) -> Split:
-    """One hindrance after the other: full array, whole vectors, fill and drain, real ports, output stage.
+    """Return the cycle breakdown by adding one effect at a time to an ideal array.
 
-    Each adds what the closed form grows by. Without shadow registers the published formulas leave out one
-    cycle, so the array of a single multiplier could be one faster than its own stream: never below it here.
+    The effects are partly filled vectors, fill and drain, the real ports, and the output stage. Each part is the growth
+    of the total. Without shadow registers the published formulas leave out one cycle, so an array with one multiplier
+    could be one cycle faster than its own stream. The running maximum prevents a negative part.
     """
     full = -(-macs // (multipliers or shape.rows * shape.columns))
     steps = list(accumulate((full, vectors, unhindered.array, work.array, work.total), max))
