@@ -169,3 +169,36 @@ def call_of(graph: Tensors, node: Node) -> Call:
             if tensor is not None and tensor.data is not None
         },
     )
+
+
+Order = tuple[int, ...]
+"""Axis i of the result is axis order[i] of the operand, as in TRANSPOSE."""
+
+
+class Layout(NamedTuple):
+    """How a front end stores what slides over images and what they slide over.
+
+    image:      its images to batch, height, width, channels.
+    filter:     its filters of convolutions to output channel, height, width, input channel.
+    depthwise:  its filters of depthwise convolutions to 1, height, width, output channel.
+    transposed: its filters of transposed convolutions to output channel, height, width, input channel.
+    """
+
+    name: str
+    image: Order
+    filter: Order
+    depthwise: Order
+    transposed: Order
+
+
+_SAME: Order = (0, 1, 2, 3)
+
+NHWC = Layout("NHWC", _SAME, _SAME, _SAME, _SAME)
+"""The layout of TensorFlow Lite and NNAPI, and of the operators."""
+
+NCHW = Layout("NCHW", (0, 2, 3, 1), (0, 2, 3, 1), (1, 2, 3, 0), (1, 2, 3, 0))
+"""The layout of ONNX, PyTorch, NNEF and NNAdapter.
+
+Filters are output channel, input channel (1 for depthwise filters), height, width; those of transposed convolutions are
+input channel, output channel, height, width.
+"""

@@ -18,43 +18,14 @@ import numpy as np
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
-from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, State, Tensor
+from npusim.kernels.graph.graph import NHWC, UNKNOWN, UNRANKED, Graph, Layout, Node, Order, State, Tensor
 from npusim.kernels.graph.inference import complete_results
-from npusim.kernels.graph.layouts import BY_AXIS, POINTWISE, SPATIAL, Order
+from npusim.kernels.graph.layouts import BY_AXIS, POINTWISE, SPATIAL
 from npusim.kernels.operator.parameters import NONE, Parameters
 from npusim.kernels.table import operator
 
 _REST = -1
 """The size that RESHAPE replaces by the number of remaining elements."""
-
-
-class Layout(NamedTuple):
-    """How a front end stores what slides over images and what they slide over.
-
-    image:      its images to batch, height, width, channels.
-    filter:     its filters of convolutions to output channel, height, width, input channel.
-    depthwise:  its filters of depthwise convolutions to 1, height, width, output channel.
-    transposed: its filters of transposed convolutions to output channel, height, width, input channel.
-    """
-
-    name: str
-    image: Order
-    filter: Order
-    depthwise: Order
-    transposed: Order
-
-
-_SAME: Order = (0, 1, 2, 3)
-
-NHWC = Layout("NHWC", _SAME, _SAME, _SAME, _SAME)
-"""The layout of TensorFlow Lite and NNAPI, and of the operators."""
-
-NCHW = Layout("NCHW", (0, 2, 3, 1), (0, 2, 3, 1), (1, 2, 3, 0), (1, 2, 3, 0))
-"""The layout of ONNX, PyTorch, NNEF and NNAdapter.
-
-Filters are output channel, input channel (1 for depthwise filters), height, width; those of transposed convolutions are
-input channel, output channel, height, width.
-"""
 
 
 class _Call(NamedTuple):
@@ -196,7 +167,7 @@ class LayoutBuilder(GraphBuilder):
         image, (source,), (target,) = self._layout.image, inputs, outputs
         if source is None or self.tensors[source].constant or len(how.perm) != len(image):
             return None
-        if tuple(how.perm[axis] for axis in image) == _SAME and source not in self._flat:
+        if tuple(how.perm[axis] for axis in image) == NHWC.image and source not in self._flat:
             node = Node(name or "transpose", "transpose", tuple(inputs), tuple(outputs), parameters)
             self._in_order_of_the_door(source)
             complete_results(self.tensors, node)
@@ -360,11 +331,6 @@ class LayoutBuilder(GraphBuilder):
                 data = _frozen(columns.reshape(tensor.type.shape))
             self._turned[key] = self.tensor(tensor.name, tensor.type, data)
         return self._turned[key]
-
-
-def builder(name: str, layout: Layout = NHWC, sizes: Sizes | None = None) -> GraphBuilder:
-    """Return a builder for a front end with this layout."""
-    return GraphBuilder(name, sizes) if layout == NHWC else LayoutBuilder(name, layout, sizes)
 
 
 def _still(shape: Sequence[int], order: Order) -> bool:

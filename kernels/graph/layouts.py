@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from npusim.kernels.graph.graph import Order
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import NAMES, family
-
-Order = tuple[int, ...]
-"""Axis i of the result is axis order[i] of the operand, as in TRANSPOSE."""
 
 AS_IT_IS = ""
 """The role of an operand that is no image: it keeps the front end's order."""

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
-from npusim.kernels.graph import layout as layouts
 from npusim.kernels.graph.bind import Offered, Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check
-from npusim.kernels.graph.graph import Graph
+from npusim.kernels.graph.graph import NCHW, NHWC, Graph, Layout
 
 _HEAD_BYTES = 64
 
@@ -41,7 +40,7 @@ class Door:
     name: str
     suffixes: tuple[str, ...]
     module: str
-    layout: layouts.Layout = layouts.NHWC
+    layout: Layout = NHWC
 
     @property
     def recognises(self) -> Callable[[Path, bytes], bool]:
@@ -62,9 +61,9 @@ class Door:
 DOORS: tuple[Door, ...] = (
     Door("TensorFlow Lite", (".tflite", ".lite"), "npusim.frontends.tflite.reader"),
     Door("NN HAL", (".hal",), "npusim.frontends.nn_hal.reader"),
-    Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.nnef_reader", layouts.NCHW),
-    Door("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", layouts.NCHW),
-    Door("Paddle", (".pdmodel",), "npusim.frontends.paddle.paddle_reader", layouts.NCHW),
+    Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.nnef_reader", NCHW),
+    Door("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", NCHW),
+    Door("Paddle", (".pdmodel",), "npusim.frontends.paddle.paddle_reader", NCHW),
 )
 
 
@@ -80,7 +79,7 @@ def read(path: str | Path, sizes: Sizes | None = None, offered: Offered | None =
     path = Path(path)
     try:
         door = door_of(path)
-        builder = layouts.builder(path.stem, door.layout, sizes)
+        builder = builder_for(path.stem, door.layout, sizes)
         builder.offered = offered or builder.offered
         graph = check(door.read(path, builder))
         builder.check_sizes()
@@ -90,6 +89,15 @@ def read(path: str | Path, sizes: Sizes | None = None, offered: Offered | None =
         raise type(fault)(f"{path}: {fault}") from fault
     _say(path, graph.notes)
     return graph
+
+
+def builder_for(name: str, layout: Layout = NHWC, sizes: Sizes | None = None) -> GraphBuilder:
+    """Return a builder for a front end with this layout. NHWC, which operators take, needs no conversions."""
+    if layout == NHWC:
+        return GraphBuilder(name, sizes)
+    from npusim.kernels.graph.layout import LayoutBuilder
+
+    return LayoutBuilder(name, layout, sizes)
 
 
 def is_model(path: Path) -> bool:

@@ -33,8 +33,7 @@ import numpy as np
 from npusim.isa.base.errors import CompileError, NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.bind import Sizes
-from npusim.kernels.graph.graph import Graph, Node
-from npusim.kernels.graph.layout import NCHW
+from npusim.kernels.graph.graph import NCHW, Graph, Node
 from npusim.kernels.graph.reference import beginning, results
 from npusim.kernels.table import operator
 from npusim.session import inputs as values

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.frontends.frontend import builder_for
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.check import check_bound
-from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.layout import NCHW, NHWC, Layout, builder
+from npusim.kernels.graph.graph import NCHW, NHWC, Graph, Layout
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import Activated
 from npusim.kernels.operators.convolution import conv_2d, depthwise_conv_2d
@@ -32,7 +32,7 @@ def stored(values: Array, layout: Layout, order: str) -> Array:
 def network(layout: Layout) -> Graph:
     """conv -> relu -> + constant -> depthwise -> pool -> concatenated with itself, as a door of a layout says it."""
     rng = np.random.default_rng(1)
-    make = builder("net", layout)
+    make = builder_for("net", layout)
 
     def filters(name: str, *shape: int, order: str, axis: int) -> int:
         values = rng.integers(-127, 128, shape, np.int8)
@@ -100,7 +100,7 @@ def test_only_ends_are_transposed() -> None:
 
 def test_codes_of_another_scale_stay_where_they_are() -> None:
     """A reshape to the same shape gives the same bytes another meaning: no image goes through the door's order."""
-    make = builder("net", NCHW)
+    make = builder_for("net", NCHW)
     (x,) = make.node(
         "max_pool_2d",
         (make.input("image", TensorType("int8", stored(IMAGE, NCHW, "image").shape, CODES)),),
@@ -133,7 +133,7 @@ def test_scales_follow_their_axis() -> None:
 
 @pytest.mark.parametrize("layout", [NHWC, NCHW])
 def test_builders_of_doors(layout: Layout) -> None:
-    make = builder("net", layout, {"x": (2, 3)})
+    make = builder_for("net", layout, {"x": (2, 3)})
     x = make.input("x", TensorType("int8", (-1, 3), CODES))
     (first,) = make.node("relu", (x,), [unshaped("int8", CODES)])
     (second,) = make.node("relu", (first,), [unshaped("int8", CODES)], name="relu_0")

@@ -10,7 +10,8 @@ import pytest
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.check import check_bound
-from npusim.kernels.graph.layout import NCHW, LayoutBuilder
+from npusim.kernels.graph.graph import NCHW
+from npusim.kernels.graph.layout import LayoutBuilder
 from npusim.kernels.graph.layouts import BY_AXIS, POINTWISE, SPATIAL
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.operator.parameters import Parameters

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.frontends.frontend import builder_for
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.hardware.file import hardware
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.check import check_bound
-from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.layout import NCHW, NHWC, Layout, builder
+from npusim.kernels.graph.graph import NCHW, NHWC, Graph, Layout
 from npusim.kernels.table import operator
 
 EDGE = hardware("edge-256")
@@ -37,7 +37,7 @@ class Net:
     """A network under construction, said by a door of some layout."""
 
     def __init__(self, layout: Layout) -> None:
-        self.layout, self.make = layout, builder("net", layout)
+        self.layout, self.make = layout, builder_for("net", layout)
         self._rng = np.random.default_rng(3)
 
     def axis(self, canonical: int) -> int:
@@ -127,7 +127,7 @@ def upscaler(layout: Layout) -> Graph:
 
 def turned(*shape: int, back: bool = False) -> Graph:
     """A transpose of an image by itself."""
-    make = builder("turn", NHWC)
+    make = builder_for("turn", NHWC)
     x = make.input("image", TensorType("int8", shape, CODES))
     perm = (0, 3, 1, 2) if back else (0, 2, 3, 1)
     return check_bound(make.graph(make.node("transpose", [x], [unshaped("int8", CODES)], _perm(perm))))

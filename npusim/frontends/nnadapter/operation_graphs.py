@@ -24,8 +24,8 @@ from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.operation_arguments import Bound
 from npusim.frontends.nnadapter.operation_conversion import Conversion, NotKnown
 from npusim.isa.base.tensor import Array, TensorType
-from npusim.kernels.graph.graph import Graph, State
-from npusim.kernels.graph.layout import NCHW, LayoutBuilder
+from npusim.kernels.graph.graph import NCHW, Graph, State
+from npusim.kernels.graph.layout import LayoutBuilder
 
 MOST_ELEMENTS = 1 << 16
 """Maximum number of elements of a value that is folded into a constant: enough for shapes, too few for most weights.

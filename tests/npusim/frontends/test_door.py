@@ -18,8 +18,7 @@ from npusim.frontends import frontend
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
-from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.layout import NCHW
+from npusim.kernels.graph.graph import NCHW, Graph
 from npusim.kernels.operators.convolution import conv_2d
 from npusim.nnadapter import model_run
 from npusim.reports.run import html

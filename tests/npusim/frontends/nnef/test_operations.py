@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.frontends.frontend import builder_for
 from npusim.frontends.nnef import document, nnef_reader, tensor_file
 from npusim.frontends.nnef.language import standard
 from npusim.frontends.nnef.operations.nnef_table import ROWS
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.check import check
-from npusim.kernels.graph.graph import Graph
-from npusim.kernels.graph.layout import NCHW, builder
+from npusim.kernels.graph.graph import NCHW, Graph
 from npusim.kernels.graph.reference import evaluate
 from npusim.kernels.table import NAMES
 from tests.npusim.frontends.nnef.bodies import IMAGE, bodies
@@ -28,7 +28,7 @@ PRIMITIVE = {row.name for row in standard.OPERATIONS.values() if not row.body}
 
 def graph_of(text: str, files: dict[str, bytes] | None = None, whole: set[str] | None = None) -> Graph:
     """The checked graph; of operations that are made of others only those `whole` stay whole."""
-    return check(nnef_reader.graph_of(document.loads(text, None, files), builder("net", NCHW), whole))
+    return check(nnef_reader.graph_of(document.loads(text, None, files), builder_for("net", NCHW), whole))
 
 
 def operators(path: Path) -> list[str]:

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import npusim
+from npusim.frontends.frontend import builder_for
 from npusim.frontends.nnef import document, nnef_reader, tensor_file
 from npusim.isa.base.errors import NpusimError
-from npusim.kernels.graph.layout import NCHW, builder
+from npusim.kernels.graph.graph import NCHW
 
 
 def cases(folder: Path) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -118,7 +119,7 @@ def test_documents_with_impossible_shapes_are_refused_at_their_place(shared: Pat
         with pytest.raises(
             NpusimError, match=r"^graph\.nnef, line \d+, column \d+: .* of .*rule S1"
         ) as raised:
-            nnef_reader.graph_of(document.loads(case["files"]["graph.nnef"]), builder(case["id"], NCHW))
+            nnef_reader.graph_of(document.loads(case["files"]["graph.nnef"]), builder_for(case["id"], NCHW))
         assert len(str(raised.value).splitlines()) == 1
         refused += 1
     assert refused >= 18
