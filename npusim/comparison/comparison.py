@@ -238,23 +238,23 @@ class Comparison:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Caveats about the comparison, such as different models or clocks, a sentence each."""
-        found = []
+        notes = []
         if len({run.model for run in self.runs}) > 1:
-            found.append("The runs are of different models.")
+            notes.append("The runs are of different models.")
         if len({run.npusim_version for run in self.runs}) > 1:
             versions = ", ".join(
                 f"{letter} {run.npusim_version}" for letter, run in zip(self.letters, self.runs, strict=True)
             )
-            found.append(f"The runs were made by different versions of npusim: {versions}.")
+            notes.append(f"The runs were made by different versions of npusim: {versions}.")
         alone = sum(not row.everywhere for row in self.layers)
         if alone:
-            found.append(f"{alone} of {len(self.layers)} layers are not in every run.")
+            notes.append(f"{alone} of {len(self.layers)} layers are not in every run.")
         moved = sum(row.moved for row in self.layers)
         if moved:
-            found.append(f"{moved} of {len(self.layers)} layers run on other devices.")
+            notes.append(f"{moved} of {len(self.layers)} layers run on other devices.")
         if not self.same_clock:
-            found.append("Clocks differ: layers and losses are compared in microseconds, cycles not at all.")
-        return tuple(found)
+            notes.append("Clocks differ: layers and losses are compared in microseconds, cycles not at all.")
+        return tuple(notes)
 
     def judge(self, conditions: Sequence[Condition]) -> list[Verdict]:
         """Check every condition on every run but the baseline. Raises NpusimError for a key without a number."""

@@ -103,10 +103,10 @@ class Verdict:
 
 def parse(text: str) -> Condition:
     """Parse a condition. Raises NpusimError, with the accepted forms, for any other text."""
-    found = _EXPRESSION.fullmatch(text)
-    if found is None:
+    parts = _EXPRESSION.fullmatch(text)
+    if parts is None:
         raise NpusimError(f'--fail-if "{text}": cannot be read; {HOW}')
-    limit, percent = found["limit"], bool(found["percent"])
+    limit, percent = parts["limit"], bool(parts["percent"])
     relative = limit[0] in "+-"
     if percent and not relative:
         raise NpusimError(
@@ -115,4 +115,4 @@ def parse(text: str) -> Condition:
     number = float(limit)
     if abs(number) > LARGEST_NUMBER:
         raise NpusimError(f'--fail-if "{text}": {limit} is too large')
-    return Condition(text, found["key"], found["sign"], number, relative, percent)
+    return Condition(text, parts["key"], parts["sign"], number, relative, percent)

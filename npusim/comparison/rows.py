@@ -153,8 +153,8 @@ class LayerRow:
         sign = 1 if change.delta > 0 else -1
 
         def moved(row: Row) -> float:
-            found = row.change(run)
-            return sign * found.delta if found else 0.0
+            change = row.change(run)
+            return sign * change.delta if change else 0.0
 
         best = max(self.causes, key=moved, default=None)
         return best if best is not None and moved(best) > 0 else None

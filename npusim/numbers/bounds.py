@@ -244,9 +244,9 @@ def _found_full_queue(trace: Trace, queue_depth: int) -> Flags:
 
     It did if it entered the queue at the cycle in which the instruction `queue_depth` places before left it.
     """
-    found = np.zeros(len(trace.unit), bool)
+    full = np.zeros(len(trace.unit), bool)
     for unit in PRODUCERS:
         own = np.flatnonzero(trace.unit == unit)
         later, before = own[queue_depth:], own[: max(len(own) - queue_depth, 0)]
-        found[later] = trace.dispatched[later] == trace.at_head[before]
-    return found
+        full[later] = trace.dispatched[later] == trace.at_head[before]
+    return full

@@ -165,12 +165,12 @@ def _tiles(program: Program) -> list[_Tiles]:
     for instruction, layer in zip(decode_all(program.code), program.layer_of.tolist(), strict=True):
         if instruction.tile and UNIT_NAMES[instruction.unit] == program.layers[layer].unit:
             on_unit.setdefault(layer, set()).add((instruction.tile, instruction.dataflow))
-    found = []
+    tiles_of_layers = []
     for layer in range(len(program.layers)):
         tiles = on_unit.get(layer, set())
         largest = max((tile for tile, _ in tiles), key=lambda tile: (prod(tile), tile), default=())
-        found.append(_Tiles(largest, frozenset(dataflow for _, dataflow in tiles if dataflow)))
-    return found
+        tiles_of_layers.append(_Tiles(largest, frozenset(dataflow for _, dataflow in tiles if dataflow)))
+    return tiles_of_layers
 
 
 def share(part: float, whole: float) -> float:
@@ -253,17 +253,17 @@ def pieces(
     clock_mhz: clock of the cycles of `execution` and `layers`.
     """
     crossings = _Crossings(program, execution, clock_mhz) if program.host_calls else None
-    found: list[Piece] = []
+    result: list[Piece] = []
     for side, group in groupby(enumerate(_sides(layers)), lambda numbered: numbered[1]):
         numbers = [number for number, _ in group]
         entered = None
-        if crossings is not None and found:
+        if crossings is not None and result:
             if side == "host":
                 entered = crossings.into(numbers)
             else:
-                entered = crossings.out_of(range(found[-1].first_layer, found[-1].last_layer + 1))
+                entered = crossings.out_of(range(result[-1].first_layer, result[-1].last_layer + 1))
         inside = [layers[number] for number in numbers]
-        found.append(
+        result.append(
             Piece(
                 side,
                 device,
@@ -275,7 +275,7 @@ def pieces(
                 entered,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _sides(layers: Sequence[LayerResult]) -> Iterator[Side]:

@@ -68,8 +68,8 @@ class Account:
     @property
     def busiest(self) -> str:
         """Return the unit or memory that works longest for it; "none" if nothing does."""
-        found = max(self.busy, key=lambda name: self.busy[name], default=UNBOUND)
-        return found if self.busy.get(found) else UNBOUND
+        busiest = max(self.busy, key=lambda name: self.busy[name], default=UNBOUND)
+        return busiest if self.busy.get(busiest) else UNBOUND
 
 
 @dataclass(frozen=True, slots=True)

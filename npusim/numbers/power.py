@@ -195,18 +195,18 @@ def layer_energy_uj(program: Program, execution: Execution) -> dict[str, Amounts
     cycles = timeline.layer_cycles(program, execution.trace, execution.cycles)
     time_us: Amounts = hardware.us_of_cycles(1) * cycles.astype(np.float64)
     # mW * us = nJ
-    found: dict[str, Amounts] = {
+    energies: dict[str, Amounts] = {
         name: power * time_us * 1e-3 for name, power in standing_mw(hardware).items()
     }
     for component, amounts in _priced(execution.layer_actions[:-1], program).items():
-        found[component] = found.get(component, np.zeros(count)) + amounts * 1e-6
+        energies[component] = energies.get(component, np.zeros(count)) + amounts * 1e-6
     for component, amounts in _priced(execution.layer_actions[-1:], program).items():
-        found[component] = found.get(component, np.zeros(count)) + amounts.sum() * share * 1e-6
+        energies[component] = energies.get(component, np.zeros(count)) + amounts.sum() * share * 1e-6
     host = host_work(program, execution)
     if len(host.positions):
         charged = program.layer_of[host.positions].astype(np.int64)
-        found["host"] = np.bincount(charged, host.energy_uj, count).astype(np.float64)
-    return found
+        energies["host"] = np.bincount(charged, host.energy_uj, count).astype(np.float64)
+    return energies
 
 
 def _priced(counts: Sequence[Mapping[str, int]], program: Program) -> dict[str, Amounts]:

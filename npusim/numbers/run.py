@@ -284,8 +284,8 @@ class RunResult:
 
         If only a CPU runs the model, it is the machine of that CPU, so there is at least one.
         """
-        found = tuple((device.name, device.hardware) for device in self.at_work if not device.is_cpu)
-        return found or ((self.machine_name, self.hardware),)
+        npus = tuple((device.name, device.hardware) for device in self.at_work if not device.is_cpu)
+        return npus or ((self.machine_name, self.hardware),)
 
     @property
     def several_devices(self) -> bool:
@@ -353,7 +353,7 @@ class RunResult:
 
         Keys are "dram", if the machine has one, and the names of the further memories of the hardware file.
         """
-        found = {}
+        traffic = {}
         for space in self.hardware.outer_spaces:
             if space != Space.DRAM or self.hardware.has_dram:
                 read, write, _ = port_actions(self.hardware, space)
@@ -361,8 +361,8 @@ class RunResult:
                     sum(int(actions.get(name, 0)) for actions in self.execution.layer_actions)
                     for name in (read, write)
                 ]
-                found[self.hardware.memory_name(space)] = {"read": moved[0], "write": moved[1]}
-        return found
+                traffic[self.hardware.memory_name(space)] = {"read": moved[0], "write": moved[1]}
+        return traffic
 
     @property
     def tops(self) -> Tops:
@@ -371,7 +371,7 @@ class RunResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of `npusim run --json` as plain values; equal runs differ in `wall_s` only."""
-        found = self._answer()
+        answer = self._answer()
         return {
             "schema_version": SCHEMA_VERSION,
             "npusim_version": npusim_version(),
@@ -393,7 +393,7 @@ class RunResult:
             "lower_bound_cycles": self.lower_bound.cycles,
             "lower_bound_limit": self.lower_bound.bound_by,
             "bound_by": self.accounts.network.busiest,
-            "answer": found.to_dict(tuple(layer.name for layer in self.layers)) if found else None,
+            "answer": answer.to_dict(tuple(layer.name for layer in self.layers)) if answer else None,
             "lost_cycles": dict(self.lost_cycles),
             "dram_bytes": asdict(self.dram_bytes),
             "memory_bytes": dict(self.memory_bytes),

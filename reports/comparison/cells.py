@@ -56,11 +56,11 @@ def claims(comparison: Comparison) -> list[tuple[str, str]]:
 
     Runs of files without such a statement are left out.
     """
-    found: dict[str, list[str]] = {}
+    letters_of: dict[str, list[str]] = {}
     for letter, run in zip(comparison.letters, comparison.runs, strict=True):
         if words := of_json(run.values):
-            found.setdefault(words, []).append(letter)
-    return [(", ".join(letters), words) for words, letters in found.items()]
+            letters_of.setdefault(words, []).append(letter)
+    return [(", ".join(letters), words) for words, letters in letters_of.items()]
 
 
 def percent(change: Change | None) -> str:
@@ -81,10 +81,10 @@ def percent(change: Change | None) -> str:
 
 def change(row: Row, run: int) -> str:
     """Return the change of a number from the baseline to a run: percentage points for a share, else percent."""
-    found = row.change(run)
-    if found is None or row.quantity.kind != "share" or not found.delta:
-        return percent(found)
-    return f"{100 * found.delta:+.1f} points"
+    difference = row.change(run)
+    if difference is None or row.quantity.kind != "share" or not difference.delta:
+        return percent(difference)
+    return f"{100 * difference.delta:+.1f} points"
 
 
 def judgement(row: Row, run: int) -> Judgement:
@@ -112,9 +112,9 @@ def due_to(row: Row, run: int) -> str:
 
 def reason(layer: LayerRow, run: int, letters: str) -> str:
     """Return why a layer changed: its main cause, or the runs that have the layer."""
-    found = layer.main_cause(run)
-    if found is not None:
-        return due_to(found, run)
+    cause = layer.main_cause(run)
+    if cause is not None:
+        return due_to(cause, run)
     return "" if layer.everywhere else f"only in {', '.join(layer.present(letters))}"
 
 

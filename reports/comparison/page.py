@@ -119,17 +119,17 @@ def _line(name: str, row: Row, colour: str = "", meaning: str = "") -> Line:
 
 def _cells(row: Row) -> tuple[Cell, ...]:
     kind, first = row.quantity.kind, row.values[0]
-    found = [Cell(cells.value(kind, first), first)]
+    cells_of_runs = [Cell(cells.value(kind, first), first)]
     for run, number in enumerate(row.values[1:], 1):
         change = row.change(run)
         # An infinite percentage is no valid number in the page, by which browsers sort.
         percent = max(-1e9, min(change.percent, 1e9)) if change else None
-        found.append(
+        cells_of_runs.append(
             Cell(
                 cells.value(kind, number), number, cells.change(row, run), percent, cells.judgement(row, run)
             )
         )
-    return tuple(found)
+    return tuple(cells_of_runs)
 
 
 def _losses(comparison: Comparison) -> Iterable[Line]:

@@ -89,14 +89,14 @@ def _headline(comparison: Comparison, width: int) -> Iterable[RenderableType]:
 
 def _claims(comparison: Comparison) -> Iterable[RenderableType]:
     """Yield the section with the known errors of latency and energy, run by run."""
-    found = cells.claims(comparison)
-    if not found:
+    claims = cells.claims(comparison)
+    if not claims:
         return
     yield from (Text(""), Text("Error", style="bold"))
     grid = Table.grid(padding=(0, _GAP))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for letters, words in found:
+    for letters, words in claims:
         grid.add_row(f"  {letters}", show.printable(words))
     yield grid
 

@@ -139,7 +139,7 @@ class Operands:
         # If weights change from batch entry to entry, the constants are few, so they stay for all entries.
         share = plan.share_constants or (work.weights is not None and work.entries > 1)
         current: dict[tuple[int, int], Held] = {}
-        found: list[Held] = []
+        parts: list[Held] = []
         before: tuple[int, int] | None = None
         for tile, slot in zip(plan.tiles, plan.slots, strict=True):
             key = (tile.first_channel, tile.last_channel)
@@ -151,8 +151,8 @@ class Operands:
                 current[key] = Held(buffer)
             _extend(current[key], slot)
             before = key
-            found.append(current[key])
-        return found
+            parts.append(current[key])
+        return parts
 
     def _constant_load(
         self, item: Item, work: Work, channels: tuple[int, int], buffer: Buffer, slot: int, pack: bool
@@ -211,7 +211,7 @@ class Operands:
             return [Held(place.buffer, place.offset_bytes + start, rows.row_bytes) for start in starts]
         wanted = self._wanted(index, item, rows, "weights", part, place)
         current: dict[tuple[int, int, int], Held] = {}
-        found: list[Held] = []
+        parts: list[Held] = []
         before: tuple[int, int, int] | None = None
         for tile, slot in zip(plan.tiles, plan.slots, strict=True):
             key = (tile.entry, tile.first_channel, tile.last_channel)
@@ -220,8 +220,8 @@ class Operands:
                 current[key] = self._load_rows(wanted, tile.entry, span, slot)
             _extend(current[key], slot)
             before = key
-            found.append(current[key])
-        return found
+            parts.append(current[key])
+        return parts
 
     def _load_weights_that_stay(self, index: int, item: Item, rows: Rows, place: Place) -> None:
         """Add loads that fill a resident storage with the weights that each tile needs, tile by tile.
@@ -252,28 +252,28 @@ class Operands:
                 for tile, span, slot in zip(plan.tiles, spans, plan.slots, strict=True)
             ]
         wanted = self._wanted(index, item, rows, "input band", part, place)
-        found: list[Held] = []
+        parts: list[Held] = []
         before: tuple[int, int, int] | None = None
         for tile, slot in zip(plan.tiles, plan.slots, strict=True):
             first, last = needed(tile.first_row, tile.last_row)
             if last <= first:
-                found.append(_NOTHING)
+                parts.append(_NOTHING)
                 before = None
                 continue
             sliced = work.sliced and tile.channels < work.channels
             key = (rows.begin(tile.entry, first), last, tile.first_channel if sliced else 0)
             if key != before:
-                made = (
+                held = (
                     self._load_slice(wanted, work, tile, (first, last), slot)
                     if sliced
                     else self._load_rows(wanted, tile.entry, (first, last), slot)
                 )
             else:
-                made = found[-1]
-            found.append(made)
+                held = parts[-1]
+            parts.append(held)
             before = key
-            _extend(made, slot)
-        return found
+            _extend(held, slot)
+        return parts
 
     def _wanted(self, index: int, item: Item, rows: Rows, what: str, part: Part, place: Place) -> _Wanted:
         earliest = self.written(self._residents.storages[part[0]], index)

@@ -189,12 +189,12 @@ def _blocks(
 
 def _lengths(loops: Sequence[_Loop], order: Sequence[int], most: int) -> set[int]:
     """Return the run lengths to try, at most `most`: powers of two, and whole dimensions."""
-    found = {1 << bit for bit in range(most.bit_length())}
+    lengths = {1 << bit for bit in range(most.bit_length())}
     whole = 1
     for place in order:
         whole *= loops[place].times
-        found.add(whole)
-    return {length for length in found if length <= most}
+        lengths.add(whole)
+    return {length for length in lengths if length <= most}
 
 
 def _run(loops: Sequence[_Loop], order: Sequence[int], length: int) -> list[int]:
@@ -218,7 +218,7 @@ def _in_blocks(
     for loop, count in zip(loops, block, strict=True):
         whole, rest = divmod(loop.times, count)
         ends.append([(0, whole, count), (whole * count, 1, rest)][: 1 + (rest > 0)])
-    found: list[Piece] = []
+    copies: list[Piece] = []
     for corner in product(*ends):
         starts = [first for first, _, _ in corner]
         outer = [
@@ -242,8 +242,8 @@ def _in_blocks(
             at = [*zip(starts, loops, strict=True), *zip(steps, unrolled, strict=True)]
             offsets = sum([n * loop.source for n, loop in at]), sum([n * loop.target for n, loop in at])
             strides = tuple([loop.source for loop in nest]), tuple([loop.target for loop in nest])
-            found.append(Piece(offsets, counts, strides, len(inner)))
-    return found
+            copies.append(Piece(offsets, counts, strides, len(inner)))
+    return copies
 
 
 def _cycles(piece: Piece, fill: bool, spaces: tuple[Space, Space], hardware: Hardware) -> float:
@@ -282,16 +282,16 @@ def _visits(region: Region, unit_bytes: int) -> float:
     border, each iteration touches both units.
     """
     span, step = region.counts[-1], gcd(*region.strides, unit_bytes)
-    found, rises = (span + unit_bytes - step) / unit_bytes, True
+    visits, rises = (span + unit_bytes - step) / unit_bytes, True
     for count, signed in zip(reversed(region.counts[:-1]), reversed(region.strides), strict=True):
         stride = abs(signed)
         wider = span + (count - 1) * stride
         if stride >= span:
             together = (wider + unit_bytes - step) / unit_bytes if rises else inf
-            found = min(count * found, together)
+            visits = min(count * visits, together)
         else:
             crosses = min(max(wider - step, 0) / unit_bytes, 1.0)
-            found = 1 - crosses + crosses * count * max(found, 2.0)
+            visits = 1 - crosses + crosses * count * max(visits, 2.0)
             rises = False
         span = wider
-    return found
+    return visits

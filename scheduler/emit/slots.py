@@ -186,11 +186,11 @@ class SlotBuilder:
     def _unhurried(self, index: int, item: Item, work: Work, plan: Plan) -> list[Slot]:
         """Return the slots of a work. If the work may not prefetch, issue each load with the tile that needs it."""
         before = len(self.loads)
-        made = self._work_slots(index, item, work, plan)
+        slots = self._work_slots(index, item, work, plan)
         if index in self.residents.unhurried:
             for load in self.loads[before:]:
                 load.earliest_slot = load.needed_slot
-        return made
+        return slots
 
     def _work_slots(self, index: int, item: Item, work: Work, plan: Plan) -> list[Slot]:
         name = self.graph.nodes[item.node].name
@@ -202,7 +202,7 @@ class SlotBuilder:
         linked = parts[0][0] in operands.links
         places = [Place(None, 0, None) if linked else operands.part(part) for part in parts]
         search = self.residents.search(index)
-        made = []
+        slots = []
         for number, (tile, slot) in enumerate(zip(plan.tiles, plan.slots, strict=True)):
             targets = []
             for position, place in enumerate(places):
@@ -221,7 +221,7 @@ class SlotBuilder:
             emit = partial(self._emit, work, tile, chosen, fixed, targets)
             stored = [target for target in targets if target.place.outside is not None]
             after = partial(self._store, work, tile, stored) if stored else None
-            made.append(
+            slots.append(
                 Slot(
                     index,
                     item.node,
@@ -232,7 +232,7 @@ class SlotBuilder:
                     plan.beside and number > 0,
                 )
             )
-        return made
+        return slots
 
     def _emit(
         self,

@@ -95,9 +95,9 @@ def _clashes(
         if other != unit:
             for region in regions:
                 if region.space == space:
-                    found = accesses.latest(region, certain[other])
-                    if found is not None:
-                        yield found
+                    latest = accesses.latest(region, certain[other])
+                    if latest is not None:
+                        yield latest
 
 
 def overlap(a: Region, b: Region) -> bool:
@@ -157,25 +157,25 @@ def ordered(timeline: Timeline, context: Context) -> Ordered:
     layer_cycles, to_prepare = front_end.layer_cycles, front_end.layer_cycles + front_end.inference_cycles
     if not to_prepare and all(len(each) <= WAITS for each in waits):
         return Ordered(timeline.instructions, timeline.layers, waits, [])
-    found = Ordered([], [], [], [])
+    result = Ordered([], [], [], [])
     prepared: set[int] = set()
     completed = [0] * len(PRODUCERS)
     for position, needed in enumerate(waits):
-        layer, kept = timeline.layers[position], max(len(needed) - WAITS, 0)
+        layer, excess = timeline.layers[position], max(len(needed) - WAITS, 0)
         if to_prepare and layer not in prepared:
             prepared.add(layer)
             apart = context.hardware.overlap != "all"
             before = [(unit, count) for unit, count in enumerate(completed) if count and apart]
             for barrier, counts in _preparation(before, to_prepare):
-                found.append(barrier, layer, counts)
-                found.barriers.append(position)
+                result.append(barrier, layer, counts)
+                result.barriers.append(position)
             to_prepare = layer_cycles
         completed[int(timeline.instructions[position].unit)] += 1
-        for first in range(0, kept, WAITS):
-            found.append(Barrier(), layer, needed[first : min(first + WAITS, kept)])
-            found.barriers.append(position)
-        found.append(timeline.instructions[position], layer, needed[kept:])
-    return found
+        for first in range(0, excess, WAITS):
+            result.append(Barrier(), layer, needed[first : min(first + WAITS, excess)])
+            result.barriers.append(position)
+        result.append(timeline.instructions[position], layer, needed[excess:])
+    return result
 
 
 def _preparation(before: Sequence[tuple[int, int]], cycles: int) -> Iterator[tuple[Barrier, Waits]]:

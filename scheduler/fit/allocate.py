@@ -71,18 +71,18 @@ class Busy:
 
     def _nodes(self, first: int, last: int) -> list[int]:
         """Return the largest nodes that together cover exactly `first` to `last`; moment -1 is the first leaf."""
-        found = []
+        nodes = []
         low, high = first + 1 + self._moments, last + 2 + self._moments
         while low < high:
             if low & 1:
-                found.append(low)
+                nodes.append(low)
                 low += 1
             if high & 1:
                 high -= 1
-                found.append(high)
+                nodes.append(high)
             low >>= 1
             high >>= 1
-        return found
+        return nodes
 
     def _grow(self) -> None:
         """Double the moments that the tree covers: the old tree becomes the left half of the new one."""

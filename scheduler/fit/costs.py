@@ -84,11 +84,11 @@ class _Memory:
     def lengths(self, tensor: Array, zero_point: int, skips: bool) -> Lengths:
         """`npusim.isa.arithmetic.packing.lengths` of a constant tensor."""
         key = (id(tensor), zero_point, skips)
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = lengths(tensor, zero_point, skips)
+        packed = self._found.get(key)
+        if packed is None:
+            packed = self._found[key] = lengths(tensor, zero_point, skips)
             weakref.finalize(tensor, self._found.pop, key, None)
-        return found
+        return packed
 
 
 _MEMORY = _Memory()
@@ -185,12 +185,12 @@ class TileCosts:
     def cycles(self, rows: int, channels: int) -> int:
         """Return the computing cycles of a tile of `rows` x `channels`, by the machine's cost model."""
         key = (rows, channels)
-        found = self._cycles.get(key)
-        if found is None:
+        cycles = self._cycles.get(key)
+        if cycles is None:
             context = Context(self.hardware)
-            made = self._instructions(rows, channels)
-            found = self._cycles[key] = sum([each.cost(context).cycles for each in made])
-        return found
+            instructions = self._instructions(rows, channels)
+            cycles = self._cycles[key] = sum([each.cost(context).cycles for each in instructions])
+        return cycles
 
     def streams_constants(self, pack: bool) -> bool:
         """Return whether the work is limited by the transfer of constants that it reads only once.
@@ -259,33 +259,33 @@ class TileCosts:
         Tiles between the first and the last need the same number of rows, so one of them stands for all.
         """
         key = (position, row_step)
-        found = self._bands.get(key)
-        if found is None:
+        band = self._bands.get(key)
+        if band is None:
             rows, count = self.work.rows, -(-self.work.rows // row_step)
             first, middle, last = (
                 band_bytes(self.work, position, number * row_step, min((number + 1) * row_step, rows))
                 for number in (0, count // 2, count - 1)
             )
             together = first if count == 1 else first + last + (count - 2) * middle
-            found = self._bands[key] = max(first, middle, last), together
-        return found
+            band = self._bands[key] = max(first, middle, last), together
+        return band
 
     def channels(self, cut: Cut) -> _Channels:
         """Return the channel ranges of a cut."""
         key = (cut.channel_step, cut.last_channels)
-        found = self._channels.get(key)
-        if found is None:
+        ranges = self._channels.get(key)
+        if ranges is None:
             work = self.work
             spans = sizes(work.channels, cut.channel_step)
             if cut.last_channels:
                 spans = list(Counter(last - first for first, last in cut.channels(work)).items())
-            found = self._channels[key] = _Channels(
+            ranges = self._channels[key] = _Channels(
                 spans,
                 sum([count for _, count in spans]),
                 sum([count * aligned(work.constant_bytes(0, each)) for each, count in spans]),
                 aligned(work.constant_bytes(0, min(cut.channel_step, work.channels))),
             )
-        return found
+        return ranges
 
     def cuts(self, residency: Residency, last_resort: bool) -> list[list[Cut]]:
         """Return the candidate cuts of the work (`npusim.scheduler.fit.cuts.cuts`)."""

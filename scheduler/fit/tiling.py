@@ -135,15 +135,15 @@ class TileSearch:
 
     def _input_bytes(self, row_step: int) -> int:
         """Return the scratchpad bytes of the streaming buffers of inputs that are loaded by rows."""
-        found = self._inputs.get(row_step)
-        if found is None:
+        size = self._inputs.get(row_step)
+        if size is None:
             buffers = min(self._depth.inputs, -(-self.work.rows // row_step) * self.work.entries)
-            found = self._inputs[row_step] = sum(
+            size = self._inputs[row_step] = sum(
                 aligned(self._costs.bands(position, row_step)[0]) * buffers
                 for position in range(len(self.work.inputs))
                 if not self.residency.inputs[position]
             )
-        return found
+        return size
 
     def _slice_bytes(self, cut: Cut) -> int:
         """Return the scratchpad bytes of the streaming buffers of inputs that are loaded by channel slices."""

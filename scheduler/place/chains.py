@@ -64,16 +64,16 @@ def _band(
     works: Sequence[Work], positions: Sequence[int], begin: int, row_step: int
 ) -> list[tuple[int, int]]:
     """Return the rows [first, last) of all stages for the stripe of the last stage that begins at a row."""
-    found = [(begin, min(begin + row_step, works[-1].rows))]
+    spans = [(begin, min(begin + row_step, works[-1].rows))]
     for stage in range(len(works) - 1, 0, -1):
         _, needed = works[stage].inputs[positions[stage - 1]]
-        found.append(needed(*found[-1]))
-    return found[::-1]
+        spans.append(needed(*spans[-1]))
+    return spans[::-1]
 
 
 def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
     """Return the chains, by first item: those that the choices ask for, and those faster than their works alone."""
-    found: dict[int, Chain] = {}
+    chains: dict[int, Chain] = {}
     chosen = residents.choices.chains
     index = 0
     while index < len(residents.items):
@@ -83,9 +83,9 @@ def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
         else:
             chain = _chosen(residents, index, band, hardware)
         if chain is not None:
-            found[index] = chain
+            chains[index] = chain
         index += 1 if chain is None else len(chain.items)
-    return found
+    return chains
 
 
 def _chosen(residents: Residents, first: int, band: Band, hardware: Hardware) -> Chain | None:

@@ -186,10 +186,10 @@ class Residents:
 
     def before(self, index: int) -> int:
         """Return the nearest item before `index` that takes time; the first item if there is none."""
-        found = index - 1
-        while found > 0 and self._takes_no_time(found):
-            found -= 1
-        return max(found, 0)
+        nearest = index - 1
+        while nearest > 0 and self._takes_no_time(nearest):
+            nearest -= 1
+        return max(nearest, 0)
 
     def _takes_no_time(self, index: int) -> bool:
         """Return whether an item is fused in the DMA or in another layer, so that it takes no cycles."""

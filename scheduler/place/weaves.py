@@ -58,13 +58,13 @@ def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, 
             if weave is not None and gain + gains[index + 2] > gains[index]:
                 gains[index] = gain + gains[index + 2]
                 options[index] = weave
-    found: dict[int, Weave] = {}
+    weaves: dict[int, Weave] = {}
     index = 0
     while index < len(residents.items):
         if index in options:
-            found[index] = options[index]
+            weaves[index] = options[index]
         index += 2 if index in options else 1
-    return found
+    return weaves
 
 
 def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
@@ -138,7 +138,7 @@ def _tiles(
     a, b = works
     channels = Cut(row_step, _channel_step(residents, a), False, True).channels(a)
     base = residents.outputs(first)[0][1]
-    found: list[tuple[tuple[Tile, ...], Tile | None]] = []
+    tiles: list[tuple[tuple[Tile, ...], Tile | None]] = []
     done = 0
     for row in range(0, a.rows, row_step):
         last = min(row + row_step, a.rows)
@@ -152,9 +152,9 @@ def _tiles(
             - 1
         )
         follows = Tile(done, ready, 0, b.channels) if ready > done else None
-        found.append((tuple(Tile(row, last, *each) for each in channels), follows))
+        tiles.append((tuple(Tile(row, last, *each) for each in channels), follows))
         done = max(done, ready)
-    return tuple(found)
+    return tuple(tiles)
 
 
 def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
