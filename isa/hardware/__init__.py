@@ -1,1 +1,1 @@
-"""Hardware descriptions: one frozen, validated value, its file, its rules, the presets, the host CPU."""
+"""The hardware description, its file format, the rules between its keys, the presets and the host CPU model."""

@@ -1,4 +1,4 @@
-"""The hardware description: one frozen, validated value that every cost and every capacity comes from.
+"""The hardware description, a frozen and validated value from which every cost and capacity is computed.
 
 Fields are checked here; rules between fields, files and presets are in `npusim.isa.hardware.file`.
 """
@@ -45,15 +45,16 @@ _RESCALE_AND_NPU = ReadBy(needs=("rescales_codes",), words="float32_rescale and 
 
 
 class FrontEnd(Section):
-    """Fetches encoded instructions from the memory that holds them, decodes them, dispatches in program order to
-    unit queues.
+    """The front end fetches encoded instructions from memory, decodes them, and dispatches them to unit queues.
+
+    It dispatches in program order.
     """
 
     queue_depth: Positive = Field(
-        default=16, le=1024, description="instructions that wait in front of each unit"
+        default=16, le=1024, description="instructions that the queue of each unit holds"
     )
     fetch_instructions: Positive = Field(
-        default=4, le=256, description="instructions that are fetched ahead of dispatch, at most"
+        default=4, le=256, description="maximum instructions fetched ahead of dispatch"
     )
     decode_cycles: Cycles = Field(
         default=1, le=1024, description="cycles to decode and dispatch one instruction"
@@ -61,13 +62,13 @@ class FrontEnd(Section):
     layer_cycles: Cycles = Field(
         default=0,
         le=10_000_000,
-        description="cycles before each layer in which code on a core prepares it and nothing is dispatched; with "
-        "overlap other than all they begin when everything dispatched before has ended",
+        description="cycles before each layer in which software prepares it and nothing is dispatched; unless overlap "
+        "is all, they start when everything dispatched before has ended",
     )
     inference_cycles: Cycles = Field(
         default=0,
         le=5_000_000,
-        description="cycles before the first layer in which code on a core prepares the inference, beside layer_cycles",
+        description="cycles before the first layer in which software prepares the inference, added to layer_cycles",
     )
 
 
@@ -78,39 +79,42 @@ _PACKED = ReadBy(
 
 
 class Dma(Section):
-    """Strided copies between the memories; each channel has a queue of its own."""
+    """The DMA makes strided copies between the memories; each channel has its own queue."""
 
     channels: Positive = Field(default=2, le=4, description="independent channels")
     setup_cycles: Annotated[Cycles, ON_NPU] = Field(
         default=16, le=100_000, description="cycles before the first request of a transfer"
     )
     port_bytes_per_cycle: Positive = Field(
-        default=16, le=4096, description="scratchpad side, bytes per cycle and channel"
+        default=16, le=4096, description="rate of a channel at the scratchpad, bytes per cycle"
     )
     decoder_bytes_per_cycle: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
-        default=0, le=4096, description="weights unpacked per cycle and channel; 0: weights stay plain"
+        default=0,
+        le=4096,
+        description="weights that a channel decompresses per cycle; 0: weights are stored uncompressed",
     )
     decoder_skips: Annotated[bool, _PACKED] = Field(
-        default=False, description="weights that are zero, and groups of few values, are packed shorter"
+        default=False, description="compress zero weights, and groups with few different values, further"
     )
     local_bytes_per_cycle: Annotated[float, Field(ge=0, json_schema_extra=MORE), ON_NPU] = Field(
         default=0.0,
         le=4096,
-        description="copies inside the scratchpad, where something else than the port makes them; 0: the port does",
+        description="rate of copies inside the scratchpad that do not use the DMA port, bytes per cycle; 0: all use it",
     )
     views: Annotated[bool, ON_NPU] = Field(
         default=False,
-        description="units write and read parts of tensors where they lie: copies that join or take apart cost nothing",
+        description="units read and write parts of tensors in place, so that concatenations and splits need no copies",
     )
     burst_buffer_kib: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS)] = Field(
         default=4,
         le=1024,
-        description="burst buffer of a channel, for strided copies; half is filled while half is drained; 0: none",
+        description="size of the burst buffer of a channel for strided copies; one half is filled while the other is "
+        "drained; 0: none",
     )
 
     @property
     def block_bytes(self) -> int:
-        """Most bytes of a block of a strided copy: half of the burst buffer."""
+        """Return the maximum bytes of a block of a strided copy, which is half of the burst buffer."""
         return self.burst_buffer_kib * 1024 // 2
 
 
@@ -119,99 +123,118 @@ _RESCALE = ReadBy(needs=("float32_rescale",))
 
 
 class Vector(Section):
-    """Elementwise, pooling, reduction, look-up and softmax work on `lanes` elements at a time."""
+    """The vector unit computes elementwise functions, pools, reductions, look-ups and softmax on `lanes` elements.
 
-    lanes: Positive = Field(default=8, le=4096, description="elements per cycle of a one-cycle function")
+    Each `*_cycles` key is the time of one element in one lane.
+    """
+
+    lanes: Positive = Field(
+        default=8, le=4096, description="elements per cycle of a function that takes one cycle"
+    )
     startup_cycles: Annotated[Cycles, ON_NPU] = Field(
-        default=8, le=1024, description="pipeline fill of one instruction"
+        default=8, le=1024, description="cycles to fill the pipeline, once per instruction"
     )
     add_cycles: PositiveCycles = Field(
-        default=2, le=1024, description="cycles per element and lane: quantised add and subtract"
+        default=2, le=1024, description="cycles per element of a quantized addition or subtraction"
     )
-    mul_cycles: PositiveCycles = Field(default=2, le=1024, description="quantised multiply")
+    mul_cycles: PositiveCycles = Field(
+        default=2, le=1024, description="cycles per element of a quantized multiplication"
+    )
     requantise_cycles: Annotated[PositiveCycles, ON_NPU] = Field(
-        default=1, le=1024, description="rescale to another scale and zero point"
+        default=1, le=1024, description="cycles to requantize an element to another scale and zero point"
     )
-    max_cycles: PositiveCycles = Field(default=1, le=1024, description="compare and select")
-    pool_cycles: PositiveCycles = Field(default=1, le=1024, description="one window element of a pool")
-    reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="one element of a sum")
-    divide_cycles: PositiveCycles = Field(default=4, le=1024, description="one rounded division")
-    lut_cycles: PositiveCycles = Field(default=1, le=1024, description="one look-up")
+    max_cycles: PositiveCycles = Field(
+        default=1, le=1024, description="cycles per element of a comparison or selection"
+    )
+    pool_cycles: PositiveCycles = Field(default=1, le=1024, description="cycles per window element of a pool")
+    reduce_cycles: PositiveCycles = Field(default=1, le=1024, description="cycles per element of a sum")
+    divide_cycles: PositiveCycles = Field(default=4, le=1024, description="cycles per rounded division")
+    lut_cycles: PositiveCycles = Field(default=1, le=1024, description="cycles per table look-up")
     resize_cycles: Annotated[int, Field(ge=0, json_schema_extra=MORE_OR_LESS), ON_NPU] = Field(
         default=0,
         le=1024,
-        description="one element between pixels; 0: a product for each pixel that takes part",
+        description="cycles per interpolated element of a resize; 0: one product for each source pixel",
     )
     fused_lookup: Annotated[bool, ON_NPU] = Field(
         default=False,
-        description="who gives the operand of a look-up, and for it alone, looks it up on the way: it takes no time",
+        description="an instruction whose result only a look-up reads performs the look-up too, which takes no time",
     )
     brick_channels: Annotated[Positive, ON_NPU] = Field(
         default=1,
         le=256,
-        description="channels of a pixel that functions of two operands take together, used or not",
+        description="channels of a pixel that functions of two operands process together (a brick), used or not",
     )
     exp_cycles: PositiveCycles = Field(
-        default=8, le=1024, description="one fixed-point exponential or reciprocal"
+        default=8, le=1024, description="cycles per fixed-point exponential or reciprocal"
     )
     literal_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
         default=4,
         le=1024,
-        description="two codes to float32, a sum, product or comparison, and back to a code",
+        description="cycles to dequantize two values, add, multiply or compare them in float32, and quantize again",
     )
     literal_divide_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
-        default=8, le=1024, description="likewise a quotient"
+        default=8,
+        le=1024,
+        description="cycles to dequantize two values, divide them in float32, and quantize again",
     )
     fused_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
-        default=2, le=1024, description="two codes to one by two products and sums in float32"
+        default=2,
+        le=1024,
+        description="cycles to compute one quantized value from two by two products and sums in float32",
     )
     dequantise_cycles: Annotated[PositiveCycles, _RESCALE_AND_NPU] = Field(
-        default=2, le=1024, description="one code to float32, and into a sum"
+        default=2, le=1024, description="cycles to dequantize one value to float32 and add it to a sum"
     )
     quantise_cycles: Annotated[PositiveCycles, _RESCALE] = Field(
-        default=6, le=1024, description="a sum of floats over their number, and to a code"
+        default=6,
+        le=1024,
+        description="cycles to divide a float32 sum by the number of its elements and quantize the result",
     )
     int16_passes: Annotated[int, ON_NPU] = Field(
         default=0,
         ge=0,
         le=16,
-        description="passes of a lane over an int16 value: 2 for its bytes one after the other; 0: none, the host "
-        "computes on int16",
+        description="passes of a lane over an int16 value, such as 2 for one pass per byte; 0: the host computes on "
+        "int16",
     )
     float16_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
         default=0,
         le=4096,
-        description="elements per cycle of a one-cycle function of float16; 0: it has none",
+        description="float16 elements per cycle of a function that takes one cycle; 0: no float16",
     )
     float32_lanes: Annotated[int, Field(ge=0, json_schema_extra=MORE)] = Field(
-        default=0, le=4096, description="likewise of float32"
+        default=0,
+        le=4096,
+        description="float32 elements per cycle of a function that takes one cycle; 0: no float32",
     )
     float_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
-        default=1, le=1024, description="a sum, product or comparison of reals"
+        default=1, le=1024, description="cycles per floating-point addition, multiplication or comparison"
     )
     float_divide_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
-        default=4, le=1024, description="a quotient or root of reals"
+        default=4, le=1024, description="cycles per floating-point division or square root"
     )
     float_function_cycles: Annotated[PositiveCycles, _FLOAT] = Field(
-        default=8, le=1024, description="an exponential, logarithm or the like of reals"
+        default=8, le=1024, description="cycles per floating-point exponential, logarithm or similar function"
     )
 
 
 class Host(Section):
-    """The CPU that runs what the NPU does not, and against which PerformanceInfo is measured."""
+    """The host CPU runs the operators that the NPU lacks; PerformanceInfo compares the NPU with it."""
 
     core: str = Field(
-        default="cortex-m7", max_length=64, description="a core of the CPU table (isa/hardware/cpu.py)"
+        default="cortex-m7",
+        max_length=64,
+        description="CPU core, a name of the core table (isa/hardware/cpu.py)",
     )
     threads: Given = Field(default=1, le=64, description="threads, one per core")
     clock_mhz: GivenClock | None = Field(
-        default=None, description="clock of the CPU; the table's clock of the core if absent"
+        default=None, description="clock of the CPU; the clock in the core table if absent"
     )
     call_overhead_us: Time = Field(
-        default=20.0, description="driver call: once per inference in PerformanceInfo"
+        default=20.0, description="time of a driver call, once per inference in PerformanceInfo"
     )
     handover_us: Time = Field(
-        default=5.0, description="interrupt and return for one host operator inside a program"
+        default=5.0, description="time of the interrupt and the return for one host operator inside a program"
     )
 
 
@@ -219,42 +242,44 @@ _DRAM = ReadBy(needs=("has_dram",), words="a DRAM, which holds what no [[memory]
 
 
 class Technology(Section):
-    """Process node, supply voltage, and row of the energy table."""
+    """The process node, the supply voltage and the DRAM type, which select rows of the energy table."""
 
     node_nm: Literal[28, 22, 16, 7] = Field(default=28, description="process node of the energy table")
     rated_mhz: Annotated[float, Field(ge=1e-3, le=10_000)] | None = Field(
         default=None,
-        description="clock that the design reaches at rated_v, from which the supply follows when clock_mhz changes; "
-        "clock_mhz of the file if absent",
+        description="clock that the design reaches at rated_v; determines the supply when clock_mhz changes; clock_mhz "
+        "of the file if absent",
     )
     rated_v: Annotated[float, Field(gt=0.3, lt=1.5)] | None = Field(
-        default=None, description="supply voltage at rated_mhz; the node's nominal if absent"
+        default=None, description="supply voltage at rated_mhz; the node's nominal voltage if absent"
     )
     vdd_v: Annotated[float, Field(gt=0.3, lt=1.5)] | None = Field(
         default=None,
-        description="supply voltage at clock_mhz; what the law of the node needs for that clock if absent",
+        description="supply voltage at clock_mhz; computed by the alpha-power law of the node if absent",
     )
     dram: Annotated[Literal["lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"], _DRAM] = Field(
         default="lpddr4", description="DRAM row of the energy table"
     )
     system_pj_per_cycle: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
         default=None,
-        description="clock tree, buses, controller and whatever else of the chip is awake, each cycle at the nominal "
-        "voltage; the energy table's if absent",
+        description="energy per cycle of clock tree, buses, controller and other active parts of the chip at the "
+        "nominal voltage; by the energy table if absent",
     )
 
 
 ALL_OPERATORS = "all"
-"""In `Hardware.lacks_operators`: every one of them."""
+"""Value in `Hardware.lacks_operators` that stands for every operator."""
 
 _OperatorName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", max_length=64)]
 
 
 class Hardware(Section):
-    """One NPU with its memory and host."""
+    """An NPU with its memories and its host."""
 
-    name: str = Field(min_length=1, max_length=64, description="shown in every report")
-    description: str = Field(default="", max_length=1000, description="one line on what it stands for")
+    name: str = Field(min_length=1, max_length=64, description="name of the machine in every report")
+    description: str = Field(
+        default="", max_length=1000, description="one line about what the machine represents"
+    )
     clock_mhz: Clock = Field(default=500.0, description="clock of the NPU")
     lacks_operators: Annotated[tuple[_OperatorName, ...], BeforeValidator(as_tuple)] = Field(
         default=(),
@@ -264,13 +289,13 @@ class Hardware(Section):
     )
     float32_rescale: bool = Field(
         default=True,
-        description="output stage and vector lanes also take codes to other scales in float32, as ONNX does",
+        description="output stage and vector lanes can also requantize in float32, as ONNX does",
     )
     overlap: Annotated[Literal["all", "loads", "reloads", "none"], ON_NPU] = Field(
         default="all",
-        description="what goes on at the same time: whatever data allow; one computation, and loads for it and the "
-        "operator behind it; the same, but weights that are read once, and more slowly than computed with, wait for "
-        "their operator; one computation, and loads for it only",
+        description="what may run at the same time. all: whatever data dependencies allow. loads: one computation, and "
+        "loads for it and the next operator. reloads: as loads, but weights that are read once, and take longer to "
+        "load than to compute with, are loaded with their operator. none: one computation, and loads for it only",
     )
     front_end: FrontEnd = FrontEnd()
     dma: Dma = Dma()
@@ -281,16 +306,18 @@ class Hardware(Section):
     host: Host = Host()
     technology: Technology = Technology()
     memory: Annotated[tuple[FurtherMemory, ...], BeforeValidator(as_tuple)] = Field(
-        default=(), max_length=MOST_FURTHER, description="memories beside the scratchpad and the DRAM"
+        default=(),
+        max_length=MOST_FURTHER,
+        description="further memories, beside the scratchpad and the DRAM",
     )
 
     def lacks(self, operator: str) -> bool:
-        """Whether the NPU is said to lack an operator."""
+        """Whether the hardware file states that the NPU lacks an operator."""
         return self.is_host_alone or operator in self.lacks_operators
 
     @property
     def is_host_alone(self) -> bool:
-        """Whether the NPU is said to lack every operator."""
+        """Whether the hardware file states that the NPU lacks every operator."""
         return ALL_OPERATORS in self.lacks_operators
 
     @property
@@ -305,50 +332,50 @@ class Hardware(Section):
 
     @property
     def macs_per_cycle(self) -> int:
-        """Multiply-accumulates of the full array in one cycle."""
+        """Return the multiply-accumulates of the full array in one cycle."""
         return engine_of(self.mac_array).macs_per_cycle(self.mac_array)
 
     @property
     def packs_weights(self) -> bool:
-        """Whether weights are stored for the decoder; those of few bits have as many each, and pass none."""
+        """Whether weights are stored compressed for the decoder; weights of fewer than 8 bits never are."""
         return self.dma.decoder_bytes_per_cycle > 0 and not self.mac_array.few_bits and self.has_npu
 
     @property
     def tops(self) -> float:
-        """Operations per second of the full array in 10^12; a multiply-accumulate is two."""
+        """Return the operations per second of the full array in 10^12; a multiply-accumulate counts as two."""
         return 2 * self.macs_per_cycle * self.clock_mhz * 1e-6
 
     @property
     def scratchpad_bytes(self) -> int:
-        """Capacity of the scratchpad."""
+        """Return the capacity of the scratchpad in bytes."""
         return self.scratchpad.size_kib * 1024
 
     @property
     def dram_bytes(self) -> int:
-        """Capacity of the DRAM."""
+        """Return the capacity of the DRAM in bytes."""
         return self.dram.size_mib * 1024 * 1024
 
     @property
     def dram_bytes_per_cycle(self) -> float:
-        """Peak DRAM bandwidth in bytes per NPU cycle."""
+        """Return the peak DRAM bandwidth in bytes per NPU cycle."""
         return self.peak_bytes_per_cycle(Space.DRAM)
 
     @property
     def spaces(self) -> tuple[Space, ...]:
-        """The memories, by the number that instructions give them."""
+        """Return all memories in the order of their numbers in instructions."""
         return tuple(Space(number) for number in range(FIRST_FURTHER + len(self.memory)))
 
     @property
     def outer_spaces(self) -> tuple[Space, ...]:
-        """The memories behind ports: all but the scratchpad."""
+        """Return the memories behind ports, which are all but the scratchpad."""
         return self.spaces[1:]
 
     def memory_name(self, space: Space) -> str:
-        """What a memory is called in keys and reports."""
+        """Return the name of a memory in keys and reports."""
         return self.memory[space - FIRST_FURTHER].name if space >= FIRST_FURTHER else space.name.lower()
 
     def memory_bytes(self, space: Space) -> int:
-        """Capacity of a memory."""
+        """Return the capacity of a memory in bytes."""
         if space >= FIRST_FURTHER:
             return self.memory[space - FIRST_FURTHER].size_kib * 1024
         return self.dram_bytes if space == Space.DRAM else self.scratchpad_bytes
@@ -364,7 +391,7 @@ class Hardware(Section):
         return space < FIRST_FURTHER or self.memory[space - FIRST_FURTHER].writable
 
     def holder(self, content: Content) -> Space:
-        """The memory that holds something: the one whose `holds` names it, else the DRAM."""
+        """Return the memory in which content is placed: the one whose `holds` names it, else the DRAM."""
         if content in self.scratchpad.holds:
             return Space.SCRATCHPAD
         for number, memory in enumerate(self.memory, FIRST_FURTHER):
@@ -374,33 +401,33 @@ class Hardware(Section):
 
     @property
     def has_dram(self) -> bool:
-        """Whether there is a DRAM: one that holds nothing is left out."""
+        """Whether the machine has a DRAM; a DRAM that holds nothing is left out."""
         return any(self.holder(content) == Space.DRAM for content in CONTENTS)
 
     def port(self, space: Space) -> Port:
-        """The port of a memory; the scratchpad has none."""
+        """Return the port of a memory; the scratchpad has none."""
         return self.memory[space - FIRST_FURTHER] if space >= FIRST_FURTHER else self.dram
 
     def port_timing(self, space: Space) -> PortTiming:
-        """The port of a memory in NPU cycles."""
+        """Return the timing of a memory's port in NPU cycles."""
         return port_timing(self.port(space), self.clock_mhz)
 
     def peak_bytes_per_cycle(self, space: Space) -> float:
-        """Peak bandwidth of a memory's port in bytes per NPU cycle."""
+        """Return the peak bandwidth of a memory's port in bytes per NPU cycle."""
         return self.gb_per_s(space) * 1e3 / self.clock_mhz
 
     def gb_per_s(self, space: Space) -> float:
-        """Peak bandwidth of a memory's port in 10^9 bytes per second."""
+        """Return the peak bandwidth of a memory's port in 10^9 bytes per second."""
         return self.port(space).gb_per_s(self.clock_mhz)
 
     def cycles_of_ns(self, time_ns: float) -> int:
-        """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""
+        """Return the NPU cycles that cover a time in ns, rounded up; an excess below 1e-9 cycles is float error."""
         return cycles_of_ns(time_ns, self.clock_mhz)
 
     def seconds_of_cycles(self, cycles: float) -> float:
-        """Duration of NPU cycles in seconds."""
+        """Return the duration of NPU cycles in seconds."""
         return cycles / (self.clock_mhz * 1e6)
 
     def us_of_cycles(self, cycles: float) -> float:
-        """Duration of NPU cycles in microseconds."""
+        """Return the duration of NPU cycles in microseconds."""
         return cycles / self.clock_mhz

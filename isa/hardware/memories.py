@@ -1,7 +1,7 @@
-"""The memories of a machine: the scratchpad, the DRAM, and any number more (`[[memory]]`), each with what it holds.
+"""The memories of a machine: the scratchpad, the DRAM, and up to 14 further ones (`[[memory]]`).
 
-A memory has a number, its *space*, by which instructions name it: 0 is the scratchpad, 1 the DRAM, and 2 upwards the
-further ones in the order of the file. Each but the scratchpad has a port of its own, which its traffic shares.
+Instructions name a memory by its number, its *space*: 0 is the scratchpad, 1 the DRAM, and 2 upwards the further
+memories in the order of the file. Every memory but the scratchpad has its own port, which all of its traffic shares.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_FURTHER = (1 << SPACE_BITS) - FIRST_FURTHER
 
 
 class Space(IntEnum):
-    """The memories that instructions can name; which of them there are says the hardware."""
+    """The numbers of memories in instructions; a hardware has some of them (`Hardware.spaces`)."""
 
     SCRATCHPAD = 0
     DRAM = 1
@@ -56,8 +56,12 @@ class Space(IntEnum):
 
 
 Content = Literal["constants", "code", "activations", "io"]
-"""What a memory may hold: weights and parameters; instructions; feature maps that have no place in the scratchpad,
-operands of the host and states; the network's inputs and outputs.
+"""The contents that may be placed in a memory.
+
+constants:   weights and parameters.
+code:        instructions.
+activations: feature maps that do not fit in the scratchpad, operands of the host, and states.
+io:          the network's inputs and outputs.
 """
 
 CONTENTS: tuple[Content, ...] = ("constants", "code", "activations", "io")
@@ -65,14 +69,14 @@ WRITTEN: tuple[Content, ...] = ("activations", "io")
 """Contents that a program writes while it runs."""
 
 OFF_CHIP = ("lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram")
-"""Kinds of memory off the chip: rows of the energy table."""
+"""Memory types off the chip, which are rows of the energy table."""
 
 UNPRICED = ("mram", "flash")
-"""Kinds on the chip that the energy table has no row for: the hardware file gives their prices."""
+"""On-chip memory types without a row in the energy table; the hardware file states their energy, power and area."""
 
 
 def as_tuple(value: Any) -> Any:
-    """TOML and JSON have lists, a frozen value has tuples."""
+    """Return a list as a tuple: TOML and JSON have lists, and a frozen value needs tuples."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -84,16 +88,16 @@ def _priced(amount: str) -> Any:
     return Field(default=None, description=f"{amount}; by the energy table if absent")
 
 
-_READ, _WRITE, _STANDBY = "energy of a byte read", "energy of a byte written", "power while nothing happens"
+_READ, _WRITE, _STANDBY = "energy per byte read", "energy per byte written", "power while idle"
 
 
 class _Rated(Section):
-    """A memory with a rate of its own."""
+    """A memory with a bandwidth that does not depend on the NPU's clock."""
 
     bandwidth_gb_per_s: Rate = Field(default=0.5, description="peak bandwidth, 10^9 bytes per second")
 
     def gb_per_s(self, clock_mhz: float) -> float:
-        """Peak bandwidth in 10^9 bytes per second, whatever the clock of the NPU."""
+        """Return the peak bandwidth in 10^9 bytes per second, at any clock of the NPU."""
         return self.bandwidth_gb_per_s
 
 
@@ -105,25 +109,31 @@ _WRITTEN = ReadBy(needs=(".is_written",), words="activations or io in the memory
 
 
 class _Port(Section):
-    """What a memory's port can do; all of its traffic competes for it, one row visit at a time."""
+    """The port of a memory, for which all of its traffic competes, one row visit at a time."""
 
-    latency_ns: Time = Field(default=100.0, description="request to first byte, row open")
+    latency_ns: Time = Field(
+        default=100.0, description="latency from a request to the first byte, if the row is open"
+    )
     row_bytes: Given = Field(default=2048, le=65_536, description="bytes of one row buffer, a power of two")
     row_miss_ns: Time = Field(default=25.0, description="extra time when a request leaves the open row")
     banks: Annotated[Given, _ROWS] = Field(
         default=1,
         le=64,
-        description="banks with an open row each, a power of two; the address bits above a row choose the bank, so "
-        "that the next row opens while one streams",
+        description="banks, each with its own open row, a power of two; consecutive rows are in different banks, so "
+        "that the next row opens while one is streamed",
     )
     burst_bytes: Given = Field(
         default=32, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
     )
     grant_bytes: Positive = Field(
-        default=512, le=65_536, description="most bytes of one turn at the port; a power of two"
+        default=512,
+        le=65_536,
+        description="maximum bytes that a requester transfers before the port is granted anew; a power of two",
     )
     outstanding_requests: Positive = Field(
-        default=16, le=4096, description="bursts in flight; bounds bandwidth by latency"
+        default=16,
+        le=4096,
+        description="maximum bursts in flight; limits the bandwidth to bursts in flight / latency",
     )
 
     @property
@@ -133,9 +143,9 @@ class _Port(Section):
 
 
 class Dram(_Port, _Rated):
-    """One shared port; all traffic competes for it, one row visit at a time.
+    """The DRAM has one shared port, for which all traffic competes, one row visit at a time.
 
-    Holds what no other memory is said to hold; a DRAM that holds nothing is not there, and draws no power.
+    It holds all contents that no other memory holds. A DRAM without contents does not exist and draws no power.
     """
 
     size_mib: Given = Field(default=1024, le=65_536, description="capacity")
@@ -145,20 +155,22 @@ class Dram(_Port, _Rated):
 
 
 class Scratchpad(Section):
-    """Software-managed SRAM."""
+    """The scratchpad is a software-managed SRAM on the chip."""
 
     size_kib: Capacity = Field(default=2048, le=262_144, description="capacity")
     banks: Positive = Field(
-        default=16, le=1024, description="banks of equal size, one behind the other; one is the energy unit"
+        default=16,
+        le=1024,
+        description="banks of equal size at consecutive addresses; their size determines the energy of an access",
     )
     bank_ports: Positive = Field(
-        default=2, le=8, description="instructions that may be at work in one bank at the same time"
+        default=2, le=8, description="maximum instructions that access one bank at the same time"
     )
     port_bytes: Positive = Field(
-        default=16, le=4096, description="bytes of one access to a bank, for its energy"
+        default=16, le=4096, description="bytes of one access to a bank, for the energy of an access"
     )
     holds: Annotated[tuple[Literal["io"], ...], BeforeValidator(as_tuple)] = Field(
-        default=(), description="what is there from the beginning to the end and passes no port"
+        default=(), description="contents placed in the scratchpad for the whole run, which pass no port"
     )
     read_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_READ)
     write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_WRITE)
@@ -166,22 +178,24 @@ class Scratchpad(Section):
 
 
 class _Named(Section):
-    """What a further memory is."""
+    """The name, type, contents and size of a further memory."""
 
     name: str = Field(
-        pattern=r"^[a-z][a-z0-9_]{0,31}$", max_length=32, description="its name in keys, reports and messages"
+        pattern=r"^[a-z][a-z0-9_]{0,31}$",
+        max_length=32,
+        description="name of the memory in keys, reports and messages",
     )
     kind: Literal["sram", "mram", "flash", "lpddr4", "lpddr5", "lpddr3", "ddr3", "hbm2", "psram"] = Field(
-        description="on the chip: sram, mram, flash (which the NPU cannot write); the others are off the chip"
+        description="memory type; sram, mram and flash (which the NPU cannot write) are on the chip, the others off it"
     )
     holds: Annotated[tuple[Content, ...], BeforeValidator(as_tuple)] = Field(
-        default=(), description="what lies there instead of in the DRAM"
+        default=(), description="contents placed in this memory instead of the DRAM"
     )
     size_kib: Capacity = Field(le=1 << 26, description="capacity")
 
 
 class _Clocked(Section):
-    """A memory with a rate of its own, or with a clock that follows the NPU's."""
+    """A memory with a fixed bandwidth, or with a clock that follows the NPU's."""
 
     bandwidth_gb_per_s: Rate | None = Field(
         default=None,
@@ -189,40 +203,46 @@ class _Clocked(Section):
     )
     clock_ratio: Annotated[float, Field(ge=0.01, le=1000, json_schema_extra=GIVEN_TIME)] | None = Field(
         default=None,
-        description="cycles of the NPU in one of its own: 1.25 is a clock of clock_mhz / 1.25, whatever that is",
+        description="NPU cycles per cycle of the memory's clock, such as 1.25 for a clock of clock_mhz / 1.25",
     )
     access_bytes: Positive | None = Field(
-        default=None, le=4096, description="bytes of an access, one in a cycle of its own; a power of two"
+        default=None,
+        le=4096,
+        description="bytes of an access, one per cycle of the memory's clock; a power of two",
     )
     latency_cycles: Cycles | None = Field(
         default=None,
         le=100_000,
-        description="request to first byte in cycles of its own, instead of latency_ns; needs clock_ratio",
+        description="latency from a request to the first byte in cycles of the memory's clock, instead of latency_ns; "
+        "needs clock_ratio",
     )
 
     def gb_per_s(self, clock_mhz: float) -> float:
-        """Peak bandwidth in 10^9 bytes per second at a clock of the NPU."""
+        """Return the peak bandwidth in 10^9 bytes per second at a clock of the NPU."""
         if self.clock_ratio is None:
             return self.bandwidth_gb_per_s or 0.0
         return (self.access_bytes or 0) * clock_mhz / self.clock_ratio / 1e3
 
 
 class FurtherMemory(_Port, _Clocked, _Named):
-    """One more memory behind a port of its own; the table may stand 14 times at most.
+    """A further memory has its own port; a file may contain at most 14 of these tables.
 
-    Everything has one place: the memory that holds it, and the DRAM if none is said to. Constants are weights and
-    parameters, code the instructions, io the network's inputs and outputs; activations are feature maps that find no
-    room in the scratchpad, what the host works on, and states. In a dotted path (`--set`, a study) a memory stands by
-    its name: `memory.flash.size_kib`. A file that `extends` another changes a memory of the same name, and adds others.
+    Each of the four contents is placed as a whole in one memory: the one whose `holds` names it, or else the DRAM.
+    *constants* are weights and parameters, *code* the instructions, *io* the network's inputs and outputs.
+    *activations* are feature maps that do not fit in the scratchpad, operands of the host, and states. A dotted path
+    (`--set`, a study) contains the memory's name: `memory.flash.size_kib`. A file that `extends` another changes the
+    memories with the same name, and adds others.
 
-    Its rate is said in time (`bandwidth_gb_per_s`, `latency_ns`), or in cycles of a clock that follows the NPU's: with
-    `clock_ratio = 2.5` and `access_bytes = 8` eight bytes pass in 2.5 cycles of the NPU, at any `clock_mhz`. SRAMs of
-    different speed are several memories; each of the four contents lies in one of them as a whole. The scratchpad
-    itself works at the NPU's clock: a slower one is a narrower port of what reads it (`mac_array.ifm_bytes_per_cycle`,
+    The speed is given in time (`bandwidth_gb_per_s`, `latency_ns`), or in cycles of a clock that follows the NPU's.
+    With `clock_ratio = 2.5` and `access_bytes = 8`, eight bytes are transferred in 2.5 cycles of the NPU, at any
+    `clock_mhz`. SRAMs of different speed are separate memories. The scratchpad always runs at the NPU's clock. Model a
+    slower scratchpad by narrower ports of the units that read it (`mac_array.ifm_bytes_per_cycle`,
     `dma.port_bytes_per_cycle`).
     """
 
-    latency_ns: Time = Field(default=0.0, description="request to first byte, row open")
+    latency_ns: Time = Field(
+        default=0.0, description="latency from a request to the first byte, if the row is open"
+    )
     row_miss_ns: Time = Field(default=0.0, description="extra time when a request leaves the open row")
     burst_bytes: Given = Field(
         default=16, le=4096, description="bytes of one burst, the smallest transfer; a power of two"
@@ -231,12 +251,12 @@ class FurtherMemory(_Port, _Clocked, _Named):
     write_pj_per_byte: Annotated[_Amount | None, _WRITTEN] = _priced(_WRITE)
     standby_mw: _Amount | None = _priced(_STANDBY)
     area_mm2: _Amount | None = Field(
-        default=None, description="silicon on the NPU's chip; by the area table if absent"
+        default=None, description="silicon area on the NPU's chip; by the area table if absent"
     )
 
     @property
     def on_chip(self) -> bool:
-        """Whether it is part of the NPU's chip."""
+        """Whether the memory is on the NPU's chip."""
         return self.kind not in OFF_CHIP
 
     @property
@@ -246,12 +266,12 @@ class FurtherMemory(_Port, _Clocked, _Named):
 
     @property
     def is_written(self) -> bool:
-        """Whether a program writes it while it runs; constants and code are loaded before."""
+        """Whether a program writes the memory while it runs; constants and code are loaded before."""
         return any(content in WRITTEN for content in self.holds)
 
     @property
     def writable(self) -> bool:
-        """Whether the NPU and the host can write it while a program runs."""
+        """Whether the NPU and the host can write the memory while a program runs."""
         return self.kind != "flash"
 
 
@@ -272,35 +292,35 @@ class PortTiming(NamedTuple):
 
     @property
     def stripe_bytes(self) -> int:
-        """Bytes of a row of each bank: by whole stripes further on, the same rows of the same banks are visited."""
+        """Return the bytes of one row in every bank; addresses a whole stripe apart are in the same bank."""
         return self.row_bytes * self.banks
 
     @property
     def bytes_per_cycle(self) -> float:
-        """Bytes per cycle of one burst after the other in an open row."""
+        """Return the bytes per cycle of consecutive bursts in an open row."""
         return self.burst_bytes / self.burst_cycles
 
     def exposed_miss_cycles(self, visit_cycles: float) -> float:
-        """Cycles that a long walk from row to row waits for each of them on average, if its bursts in one take
-        `visit_cycles`.
+        """Return the average cycles per row that a long sequential transfer waits for row misses.
 
-        One bank opens its next row when it is done with a row: the whole miss. Of several, the next one opens its row
-        from the beginning of a visit on. If the visit is shorter than the miss, the walk waits for the difference; that
-        visit then is as long as a miss and hides the next one. So every other row is waited for.
+        `visit_cycles` is the time of the transfer's bursts in one row. A single bank opens its next row only after the
+        current one, so the whole miss is exposed. With several banks, the next bank opens its row from the start of
+        a visit. If the visit is shorter than the miss, the transfer waits for the difference. That visit is then as
+        long as a miss and hides the next one, so only every other row is waited for.
         """
         return self.miss_cycles if self.banks == 1 else max(0.0, self.miss_cycles - visit_cycles) / 2
 
 
 def cycles_of_ns(time_ns: float, clock_mhz: float) -> int:
-    """NPU cycles that cover a time in nanoseconds, rounded up past float error (1e-9 cycles)."""
+    """Return the NPU cycles that cover a time in ns, rounded up; an excess below 1e-9 cycles is float error."""
     return max(0, ceil(time_ns * clock_mhz / 1e3 - 1e-9))
 
 
 def port_timing(port: Port, clock_mhz: float) -> PortTiming:
-    """The parameters of a port.
+    """Return the timing of a port in cycles of the NPU clock.
 
-    A burst of a long transfer takes its time at the peak, or as the outstanding requests allow (bytes in flight /
-    latency), whichever is slower.
+    A burst of a long transfer takes the longer of two times: burst bytes / peak bandwidth, and latency / outstanding
+    requests.
     """
     latency_cycles = cycles_of_ns(port.latency_ns, clock_mhz)
     if isinstance(port, FurtherMemory) and port.clock_ratio is not None:
