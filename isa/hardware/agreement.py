@@ -1,4 +1,4 @@
-"""How far presets that are named after chips agree with them, and what of that holds for a hardware.
+"""How closely presets named after chips agree with measurements, and which claim holds for a given hardware.
 
 `agreement.toml` is written by `python -m benchmarks silicon --write`, from the rows of docs/silicon.md. Nothing else
 states an error.
@@ -29,7 +29,7 @@ _MOST_CHANGED = 8
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """The rows that were set aside before any constant was chosen."""
+    """The errors of the rows that were set aside before any constant was chosen."""
 
     rows: int
     error: float
@@ -82,24 +82,24 @@ class Agreement:
 
 
 def errors(claim: Agreement | HeldOut) -> str:
-    """The two numbers of a claim: "typical error 2.7 %, worst 7.1 %"; of one row there is one."""
+    """Return the errors of a claim, "typical error 2.7 %, worst 7.1 %"; a claim on one row has a single error."""
     if claim.rows == 1:
         return f"error {percent(claim.error)}"
     return f"typical error {percent(claim.error)}, worst {percent(claim.worst)}"
 
 
 def percent(share: float) -> str:
-    """Of 1: "2.7 %"."""
+    """Return a share of 1 in percent, such as "2.7 %"."""
     return f"{100 * share:.1f} %"
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a hardware stands to the presets.
+    """The preset nearest to a hardware, with the differences and the preset's agreement with its references.
 
-    preset:     the one that it is, whatever it is called, or from which it differs in the fewest keys.
-    changed:    the keys in which it differs, with its values; None for one that it has not.
-    agreements: of the preset; none for an idealised array.
+    preset:     the preset with the same keys, or else the one that differs in the fewest keys.
+    changed:    the keys that differ, with the hardware's values; None for a key that the hardware lacks.
+    agreements: those of the preset; empty for an idealised array.
     """
 
     preset: str
@@ -108,12 +108,13 @@ class Standing:
 
     @property
     def idealised(self) -> bool:
-        """Whether it is a preset that is named after no chip."""
+        """Whether the hardware is a preset that is not named after a chip."""
         return not self.agreements and not self.changed
 
     def claim(self, quantity: Quantity) -> Agreement | None:
-        """What may be said of the error: the first agreement of the preset, if the hardware is the preset, or differs
-        in nothing that its rows do not cover.
+        """Return the preset's first agreement on a quantity if it also holds for the hardware, else None.
+
+        It holds if every changed key has a value that the agreement covers.
         """
         found = next((each for each in self.agreements if each.quantity == quantity), None)
         if found is None or not all(found.covers(path, value) for path, value in self.changed):
@@ -121,7 +122,7 @@ class Standing:
         return found
 
     def words(self, quantity: Quantity) -> str:
-        """The claim, or why there is none."""
+        """Return the claim in words, or why there is none."""
         claim = self.claim(quantity)
         if claim is not None:
             return claim.words
@@ -133,14 +134,14 @@ class Standing:
 
     @property
     def basis(self) -> str:
-        """Of a hardware that is no preset: "based on ethos-u55-128, 2 keys changed"."""
+        """Describe a hardware that is not a preset: "based on ethos-u55-128, 2 keys changed"."""
         count = len(self.changed)
         if count > _MOST_CHANGED:
             return f"{count} keys differ from {self.preset}, the nearest preset"
         return f"based on {self.preset}, {count} key{'' if count == 1 else 's'} changed"
 
     def to_dict(self) -> dict[str, Any]:
-        """The block of the JSON."""
+        """Return the `agreement` object of the JSON."""
         return {
             "preset": self.preset,
             "changed_keys": [path for path, _ in self.changed],
@@ -151,7 +152,7 @@ class Standing:
 
 
 def claim_to_dict(claim: Agreement | None, words: str) -> dict[str, Any]:
-    """A claim in the JSON; without one only the words, which say why."""
+    """Return a claim as a JSON object; without a claim it only has the words, which give the reason."""
     if claim is None:
         return {"words": words}
     plain = asdict(claim)
@@ -161,7 +162,7 @@ def claim_to_dict(claim: Agreement | None, words: str) -> dict[str, Any]:
 
 @cache
 def agreements() -> tuple[Agreement, ...]:
-    """All of them, in the order of docs/silicon.md: of several referees of a preset the first is who is quoted."""
+    """Return all agreements in the order of docs/silicon.md; the first one of a preset is the one that is quoted."""
     rows = tomllib.loads(FILE.read_text(encoding="utf-8"))["agreement"]
     return tuple(_agreement(row) for row in rows)
 
@@ -178,13 +179,15 @@ def _agreement(row: Mapping[str, Any]) -> Agreement:
 
 
 def agreements_of(name: str) -> tuple[Agreement, ...]:
-    """Those of a preset, or of a core that is the host; none for an idealised array."""
+    """Return the agreements of a preset, or of a host core; empty for an idealised array."""
     return tuple(each for each in agreements() if each.preset == name)
 
 
 def of_core(core: str) -> tuple[Agreement, float] | None:
-    """What may be said of the time that a core of the host takes: the agreement of the preset that is called like it,
-    in which the host computes everything, and the clock in MHz at which its rows were measured; None without one.
+    """Return the latency agreement of a host core, and the clock in MHz at which its rows were measured.
+
+    It is the agreement of the preset with the core's name, in which the host computes everything. None if there is no
+    such agreement.
     """
     found = next((each for each in agreements_of(core) if each.quantity == "latency"), None)
     return None if found is None else (found, hardware(found.preset).clock_mhz)
@@ -192,8 +195,9 @@ def of_core(core: str) -> tuple[Agreement, float] | None:
 
 @lru_cache(maxsize=64)
 def standing(value: Hardware) -> Standing:
-    """How a hardware stands to the presets. Its name and description say nothing: whoever has the keys of a preset is
-    that preset.
+    """Return the preset nearest to a hardware, and the differences.
+
+    Name and description are not compared: a hardware with all keys of a preset is that preset.
     """
     presets = list_presets()
     mine = to_flat(value)

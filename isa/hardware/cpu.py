@@ -1,7 +1,7 @@
-"""The host CPU: time and energy of one operator on a named core.
+"""Model of the host CPU: time and energy of one operator on a named core.
 
-It serves twice: operators that the NPU leaves to the host cost what they cost here, and the ratios of
-PerformanceInfo divide by what a whole network costs here. One operator takes, on n threads at clock f,
+It has two uses. It gives the cost of the operators that the NPU leaves to the host, and the cost of a whole network by
+which the ratios of PerformanceInfo divide. On n threads at clock f, one operator takes
 
     gemm         macs / (gemm rate * K / (K + k_half) * n * f)        K: length of one dot product
     depthwise    macs / (depthwise rate * n * f)
@@ -33,7 +33,7 @@ from npusim.isa.hardware.hardware import Hardware, Host
 ELEMENT_CYCLES: dict[Rates, float] = {"int8": 4.0, "float32": 2.0}
 
 VALUE_BYTES: dict[Rates, int] = {"int8": 1, "float32": 4}
-"""The least memory that an input or output takes."""
+"""Minimum bytes of a value of an input or output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class CpuCore:
     operator_us:          fixed cost of one operator (dispatch, threads, tails).
     bandwidth_gb_per_s:   memory that holds the weights.
     last_level_kib:       activations up to this size do not leave the chip.
-    data_cache_kib:       inputs and outputs of one operator up to this size cost nothing beside its rate.
-    cycles_per_value:     of those beyond, each way from or to the SRAM behind that cache.
-    cycles_per_result:    a result of an elementwise operator that is taken to another scale, beside its elements.
+    data_cache_kib:       inputs and outputs of one operator up to this size take no additional cycles.
+    cycles_per_value:     additional cycles of each value beyond that size, read from or written to the SRAM.
+    cycles_per_result:    additional cycles of each result of an elementwise operator that is requantized.
     pj_per_cycle:         energy of one busy core cycle at nominal voltage (Ceff * V^2).
     uncore_mw:            interconnect and caches while any core is busy.
     dram_pj_per_byte:     0 where the energy per cycle was measured for the whole board.
@@ -131,7 +131,7 @@ CORE_NAMES = tuple(_BY_NAME)
 
 
 def core_fault(name: str) -> str | None:
-    """Why a name is not in the core table, or None if it is."""
+    """Return why a name is not in the core table; None if it is."""
     if name in _BY_NAME:
         return None
     near = nearest(name.lower(), _BY_NAME)
@@ -140,7 +140,7 @@ def core_fault(name: str) -> str | None:
 
 
 def cpu_core(name: str) -> CpuCore:
-    """The core of a name; raises HardwareError with the nearest known one."""
+    """Return the core with a name. Raises HardwareError with the most similar known name."""
     fault = core_fault(name)
     if fault is not None:
         raise HardwareError(f"host.core: {fault}")
@@ -148,12 +148,12 @@ def cpu_core(name: str) -> CpuCore:
 
 
 def cpu_time_us(workload: Workload, host: Host) -> float:
-    """Microseconds of one operator on the host's threads."""
+    """Return the time of one operator in us on the host's threads."""
     return core_time_us(workload, cpu_core(host.core), host)
 
 
 def core_time_us(workload: Workload, core: CpuCore, host: Host) -> float:
-    """Likewise on a core of its own numbers, in the place of the host's."""
+    """Return the time of one operator in us on a given core, with the host's threads and clock."""
     if workload.kind in ("free", "handover"):
         return 0.0
     computing_us = _core_cycles(workload, core) / (_threads(workload, host) * _clock_mhz(host, core))
@@ -162,21 +162,21 @@ def core_time_us(workload: Workload, core: CpuCore, host: Host) -> float:
 
 
 def cpu_energy_uj(workload: Workload, host: Host) -> float:
-    """Microjoules of one operator on the host's threads, its DRAM traffic included."""
+    """Return the energy of one operator in uJ on the host's threads, its DRAM traffic included."""
     core = cpu_core(host.core)
     busy_uj = cpu_busy_energy_uj(cpu_time_us(workload, host), host, _threads(workload, host))
     return busy_uj + _dram_bytes(workload, core) * core.dram_pj_per_byte * 1e-6
 
 
 def cpu_busy_energy_uj(time_us: float, host: Host, threads: int = 1) -> float:
-    """Microjoules of keeping some threads busy for a time: driver calls, interrupts, computing."""
+    """Return the energy in uJ of threads that are busy for a time in us, without DRAM traffic."""
     core = cpu_core(host.core)
     power_mw = core.pj_per_cycle * _clock_mhz(host, core) * threads * 1e-3 + core.uncore_mw
     return time_us * power_mw * 1e-3
 
 
 def host_cycles(workload: Workload, hardware: Hardware) -> int:
-    """NPU clock cycles from handing an operator to the host until its result is back; 0 for free work."""
+    """Return the NPU cycles from handing an operator to the host until its result is back; 0 for free work."""
     if workload.kind == "free":
         return 0
     time_us = cpu_time_us(workload, hardware.host) + hardware.host.handover_us
@@ -184,7 +184,7 @@ def host_cycles(workload: Workload, hardware: Hardware) -> int:
 
 
 def host_energy_uj(workload: Workload, hardware: Hardware) -> float:
-    """Microjoules of the host for one operator that the NPU hands over, the handover on one core included."""
+    """Return the energy in uJ of the host for one operator, including the handover on one core."""
     if workload.kind == "free":
         return 0.0
     handover_uj = cpu_busy_energy_uj(hardware.host.handover_us, hardware.host)
@@ -200,7 +200,7 @@ def _threads(workload: Workload, host: Host) -> int:
 
 
 def _core_cycles(workload: Workload, core: CpuCore) -> float:
-    """Cycles on one core with its weights in a cache."""
+    """Return the cycles of an operator on one core with its weights in a cache."""
     quantized = workload.dtype == "int8"
     if workload.kind == "move":
         return workload.output_bytes / core.copy_bytes_per_cycle
@@ -215,7 +215,7 @@ def _core_cycles(workload: Workload, core: CpuCore) -> float:
 
 
 def _uncached_values(workload: Workload, core: CpuCore) -> float:
-    """Inputs and outputs beyond the data cache, as many as their bytes are values as wide as results."""
+    """Return the number of input and output values beyond the data cache; all count as wide as results."""
     beyond_bytes = workload.input_bytes + workload.output_bytes - core.data_cache_kib * 1024
     result_bytes = workload.output_bytes / workload.elements if workload.elements else 0
     return max(0, beyond_bytes) / max(VALUE_BYTES[workload.dtype], result_bytes)

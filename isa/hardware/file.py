@@ -1,4 +1,4 @@
-"""Hardware files: presets and user TOML to a checked `Hardware`, and back.
+"""Read hardware files (presets and user TOML) into a checked `Hardware`, and write them.
 
     extends = "edge-128"        # a preset, or a file relative to this one
     [scratchpad]
@@ -38,11 +38,11 @@ from npusim.isa.hardware.voltage import with_rated_point
 PRESETS = Path(__file__).parent / "presets"
 
 MOST_COMPARED = 40
-"""Unknown keys that are compared with the known ones: as many as a message has room for."""
+"""Maximum number of unknown keys for which a known key is suggested; a message has no space for more."""
 
 
 def list_presets() -> tuple[str, ...]:
-    """Names of the presets that ship with the package, by family and size; hosts, named after their core, come last."""
+    """Return the names of the presets in the package, by family and size; hosts, named after their core, come last."""
 
     def family_and_size(name: str) -> tuple[bool, str, int]:
         family, _, size = name.rpartition("-")
@@ -53,14 +53,14 @@ def list_presets() -> tuple[str, ...]:
 
 
 def hardware(name_or_path: str | Path) -> Hardware:
-    """The hardware of a preset name or of a TOML file; raises HardwareError with every fault in one line."""
+    """Return the hardware of a preset name or a TOML file. Raises HardwareError with every fault in one line."""
     return _load(_locate(name_or_path), ())
 
 
 def sources(name_or_path: str | Path, folder: Path | None = None) -> tuple[Path, ...]:
-    """The files that the hardware is read from: its own, then what that extends, and so on; none for a preset.
+    """Return the files that a hardware is read from: its own file, then the one that it extends, and so on.
 
-    A path is relative to `folder`, if there is one. Raises HardwareError for a file that cannot be read.
+    Presets are left out. A path is relative to `folder`, if given. Raises HardwareError for a file that cannot be read.
     """
     found: list[Path] = []
     path = _locate(name_or_path, folder)
@@ -113,14 +113,14 @@ def to_dict(value: Hardware) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists; without those that are empty, which say what an absent key says."""
+    """Return tuples as lists; empty ones are left out, because an absent key means the same."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items() if item != ()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def to_toml(value: Hardware) -> str:
-    """Every parameter as a hardware file; reading it gives an equal Hardware."""
+    """Return the text of a hardware file with every parameter; reading it gives an equal Hardware."""
     plain = to_dict(value)
     memories = plain.pop(MEMORY, ())
     lines = list(_table_lines(plain, ""))
@@ -130,7 +130,7 @@ def to_toml(value: Hardware) -> str:
 
 
 def _table_lines(table: Mapping[str, Any], path: str) -> Iterator[str]:
-    """The keys of a table, then the tables in it."""
+    """Yield the lines of a table: its keys, then the tables in it."""
     for key, item in table.items():
         if not isinstance(item, dict):
             yield f"{key} = {toml_value(item)}"
@@ -168,21 +168,25 @@ def change(
 
 
 def _named(tables: list[Any], name: str) -> Any:
-    """The table of a list that has a name; None if none has."""
+    """Return the table with a name from a list of tables; None if no table has it."""
     return next((table for table in tables if table["name"] == name), None)
 
 
 def extend(extends: str, changes: Mapping[str, Any], path: Path) -> Hardware:
-    """The hardware that a file at `path`, which is more than a hardware file, describes: what it `extends` (a
-    preset, or a file relative to it) with `changes`, nested as in a hardware file. Raises HardwareError."""
+    """Return the hardware described by a part of another file at `path`, such as a space file.
+
+    extends: a preset, or a file relative to `path`.
+    changes: keys that replace those of `extends`, nested as in a hardware file.
+
+    Raises HardwareError.
+    """
     return from_dict(merged(_base(extends, path, ()), changes), _shown(path), dict(_flat(changes, "")))
 
 
 def field_value(path: str, value: object) -> object:
-    """What a parameter holds when it is given `value`: 500 is 500.0 in a field for numbers.
+    """Return the value that a parameter has after `value` is assigned to it: 500 becomes 500.0 in a float field.
 
-    Rules between parameters are not looked at. Raises ValueError with the fault: an unknown parameter, or what
-    the field may be.
+    Rules between parameters are not checked. Raises ValueError for an unknown parameter, or with the allowed values.
     """
     *tables, key = path.split(".")
     values: dict[str, Any] = {key: value}
@@ -206,7 +210,7 @@ def field_value(path: str, value: object) -> object:
 
 
 def to_flat(value: Hardware) -> dict[str, Any]:
-    """Every parameter by its dotted path; a further memory stands there by its name."""
+    """Map the dotted path of every parameter to its value; the path of a further memory contains its name."""
     return dict(_flat(to_dict(value), ""))
 
 
@@ -223,7 +227,7 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
-    """The file of a preset name or path; paths in a file are relative to its folder."""
+    """Return the file of a preset name or path; a path in a file is relative to its `folder`."""
     text = str(name_or_path)
     if text in list_presets():
         return PRESETS / f"{text}.toml"
@@ -238,7 +242,7 @@ def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
 
 
 def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
-    """Read one file on top of what it extends. `extended_by` are the files that led here."""
+    """Read a file and the files that it extends. `extended_by` are the files that extend it."""
     values = read(path, _shown(path), user_file.HARDWARE, HardwareError)
     shown = _shown(path)
     base: dict[str, Any] = {}
@@ -249,7 +253,7 @@ def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
 
 
 def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
-    """The values that a file extends."""
+    """Return the values of the file or preset that a file extends."""
     where = f"{_shown(path)}: extends"
     if not isinstance(extends, str):
         raise HardwareError(f"{where}: {short(extends)} is not text: a preset or the path of a .toml file")
@@ -268,7 +272,7 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
 
 
 def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | None:
-    """The Hardware of plain values, or None and the faults by dotted path."""
+    """Return the Hardware of plain values; for invalid values return None and add to `faults` by dotted path."""
     try:
         return Hardware.model_validate(dict(values))
     except ValidationError as error:
@@ -285,10 +289,10 @@ def _validated(values: Mapping[str, Any], faults: dict[str, str]) -> Hardware | 
 
 
 def _path(location: tuple[int | str, ...], values: Mapping[str, Any], *, exact: bool) -> str:
-    """The dotted path of a fault, a further memory by its name or, without one, its number from 0.
+    """Return the dotted path of a fault, with the name of a further memory, or its number from 0 if it has none.
 
-    Behind the key, a location goes on with a branch of a union ("float") or a position in a list; only keys make
-    the path, unless it is `exact`: that of a key that does not exist.
+    After the key, a location of pydantic may continue with a branch of a union ("float") or a position in a list. These
+    are cut off, unless the path is `exact`, because the key does not exist.
     """
     keys = [str(part) for part in location]
     if keys[0] == MEMORY and len(keys) > 1:
@@ -303,7 +307,7 @@ def _path(location: tuple[int | str, ...], values: Mapping[str, Any], *, exact: 
 
 
 def _without(values: Mapping[str, Any], faults: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
-    """The values whose path has no fault; a missing name gets a stand-in."""
+    """Return the values whose path has no fault; a missing name becomes "unnamed"."""
     kept: dict[str, Any] = {} if prefix else {"name": "unnamed"}
     for key, item in values.items():
         path = f"{prefix}{key}"
@@ -323,7 +327,7 @@ def _allowed(path: str) -> str:
 
 
 def _unknown(path: str, value: object) -> str:
-    """The fault of an unknown key, with the nearest known one: in its table, else anywhere."""
+    """Return the fault of an unknown key, with the most similar known key of its table, or else of any table."""
     *tables, key = path.split(".")
     if tables[:1] == [MEMORY] and len(tables) == 2:
         tables[1] = ANY_NAME
@@ -342,7 +346,7 @@ def _unknown(path: str, value: object) -> str:
 
 
 def _nearest_anywhere(key: str) -> str | None:
-    """The path that a key without its table means: "rows" is mac_array.rows."""
+    """Return the path of the known key most similar to one without its table, such as mac_array.rows for "rows"."""
     spellings = {known.rpartition(".")[2]: known for known in known_paths()}
     spellings |= {known: known for known in known_paths()}
     match = nearest(key, spellings)
@@ -350,7 +354,7 @@ def _nearest_anywhere(key: str) -> str | None:
 
 
 def toml_value(value: object) -> str:
-    """A TOML scalar: a JSON scalar, with whatever is not visible in a text as TOML's escape."""
+    """Return a value in TOML syntax: as in JSON, with invisible characters as escapes of TOML."""
     text = json.dumps(value, ensure_ascii=False)
     return text if visible(text) else "".join(mark if visible(mark) else _escape(mark) for mark in text)
 
@@ -361,5 +365,5 @@ def _escape(mark: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    """A file as messages name it: presets by their name."""
+    """Return the name of a file in messages: the path, or the name of a preset."""
     return path.stem if path.parent == PRESETS else str(path)

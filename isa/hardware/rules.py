@@ -1,4 +1,4 @@
-"""Rules between the fields of a hardware description: what each single field's range cannot say."""
+"""Rules that several fields of a hardware description must keep together."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def _scratchpad_size(hardware: Hardware) -> str | None:
 
 
 def _float_columns(element: str, hardware: Hardware) -> str | None:
-    """The columns of a float mode are some of those that there are."""
+    """Return a fault if more columns compute a floating-point type than the array has."""
     number, columns = getattr(hardware.mac_array, f"{element}_columns"), hardware.mac_array.columns
     return f"{number} of {columns} columns, at most all of them" if number > columns else None
 
 
 def _of_engine(engine: Engine, rule: ArrayRule) -> Rule:
-    """A rule of a kind of MAC array: it holds for the others."""
+    """Return the rule of a MAC engine type as a rule of the hardware; other engine types always keep it."""
 
     def fault(hardware: Hardware) -> str | None:
         array = hardware.mac_array
@@ -134,11 +134,11 @@ RESERVED = (
     *("scratchpad", "dram", "name", "mac_array", "accumulator", "output_stage", "vector", "interconnect"),
     *("control", "system", "host"),
 )
-"""Names of other parts, which no further memory may have."""
+"""Names of other components, which no further memory may have."""
 
 
 def _memory_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
-    """What is wrong with the further memories, by path."""
+    """Yield the path and the fault of every key of a further memory that breaks a rule."""
     times = Counter(memory.name for memory in hardware.memory)
     for memory in hardware.memory:
         path = f"memory.{memory.name}"
@@ -161,7 +161,7 @@ def _memory_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
 
 
 def _clock_faults(memory: FurtherMemory, path: str) -> Iterator[tuple[str, str]]:
-    """A memory has a rate in time, or one in cycles of a clock that follows the NPU's."""
+    """Yield faults of a memory whose speed is not given in exactly one way: in time, or in cycles of its clock."""
     access, given = memory.access_bytes, memory.bandwidth_gb_per_s is not None
     if memory.clock_ratio is None:
         if not given:
@@ -188,7 +188,7 @@ def _clock_faults(memory: FurtherMemory, path: str) -> Iterator[tuple[str, str]]
 
 
 def _price_faults(memory: FurtherMemory, path: str) -> Iterator[tuple[str, str]]:
-    """The file prices what the energy table does not."""
+    """Yield faults of a memory whose energy, power or area is missing, and of an off-chip memory with an area."""
     needed = (
         "read_pj_per_byte",
         *(("write_pj_per_byte",) if memory.is_written else ()),
@@ -207,7 +207,7 @@ def _price_faults(memory: FurtherMemory, path: str) -> Iterator[tuple[str, str]]
 
 
 def _holds_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
-    """Everything has one place, and what is written while a program runs can be."""
+    """Yield faults of contents placed in two memories, or placed in a read-only memory although they are written."""
     holders = {"scratchpad": hardware.scratchpad.holds} | {
         f"memory.{m.name}": m.holds for m in hardware.memory
     }
@@ -223,8 +223,10 @@ def _holds_faults(hardware: Hardware) -> Iterator[tuple[str, str]]:
 
 
 def broken_rules(hardware: Hardware, unless: tuple[str, ...] = ()) -> dict[str, str]:
-    """Faults by dotted path. A rule that reads a faulty field is skipped: one of the paths `unless`, a field
-    below one, or one that an earlier rule has found.
+    """Return the faults of all broken rules by dotted path.
+
+    A rule that reads a faulty field is skipped. Faulty are the paths `unless`, the fields below them, and the fields at
+    which an earlier rule reported a fault.
     """
     faults: dict[str, str] = {}
     for rule in RULES:

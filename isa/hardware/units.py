@@ -1,9 +1,9 @@
-"""The table of units: everything that results, numbers and reports need to know of a kind of unit, once.
+"""The table of unit types, with everything that results, cost models and reports need to know about each.
 
-A further kind is one entry here (and a member of `Unit`), a section of the hardware, rows of instructions whose `home`
-it is, and prices for the actions that they count. What follows from the entry: its queue and its completions in the
-machine, its wait in the instruction word, its busy cycles, its lower bound, the cycles that others lose while it works,
-who causes which energy, and its tracks, names and colours in reports.
+A new unit type needs one entry here (and a member of `Unit`), a section of the hardware, instructions whose `home` it
+is, and energy prices for the actions that these count. The entry determines the unit's queue and completions in the
+machine, its wait field in the instruction word, its busy cycles, its lower bound, its cause in the cycle breakdown, its
+share of the energy, and its tracks, names and colours in reports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from npusim.isa.hardware.hardware import Hardware
 
 
 class Component(NamedTuple):
-    """Where energy is spent: its name in actions and results, its name and colour in reports."""
+    """A component that consumes energy: its name in actions and results, its label and colour in reports."""
 
     name: str
     label: str
@@ -29,14 +29,14 @@ class Component(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What can set a lower bound: work for which there is so much room in a cycle.
+    """A resource with a limited amount of work per cycle, which can set a lower bound on cycles.
 
-    short, label, limit: its names in a table, in a sentence, and as what sets a bound.
-    per_cycle: work that fits into one cycle: whole for units, a rate for a port.
-    asked:     the work that a layer of the source model asks for; the bound counts no more of what its instructions do.
-               None: all that they do.
-    levers:    parameters of the hardware that move the bound.
-    gain:      the negative loss: it works for a layer in cycles of others.
+    short, label, limit: its names in a table, in a sentence, and as the limit that sets a lower bound.
+    per_cycle: work that it does in one cycle, an integer for units and a rate for a port.
+    asked:     the work that a layer of the source model needs, which limits the work of its instructions that the lower
+               bound counts. None: the bound counts all work of the instructions.
+    levers:    hardware parameters that change the lower bound.
+    gain:      name of the negative entry of the cycle breakdown, for work for a layer in cycles attributed to others.
     """
 
     name: str
@@ -51,19 +51,19 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One entry: a unit, or several alike.
+    """A unit type: one unit, or several equal ones.
 
-    name:       in results and files, such as `Layer.unit`.
-    label, short, colour: in reports.
+    name:       name in results and files, such as `Layer.unit`.
+    label, short, colour: names and colour in reports.
     section:    its table in a hardware file; empty if it has none.
-    components: where the actions of its instructions spend energy.
-    resource:   what its instructions demand work of (`Instruction.demand`); None: of nothing that sets a bound.
-    works:      the cause that stands for its cycles where something else sets the bound and rests.
-    advances:   its instructions advance their layer, whatever the layer; those of others do only where they are the
-                layer's own work (`Layer.unit`), not where they bring operands or wait.
-    on_chip:    part of the NPU.
-    hindered:   of its cycles where something else sets the bound, what its own causes take is told first, and only the
-                rest is lost to `works`.
+    components: components that consume the energy of its instructions' actions.
+    resource:   resource whose work its instructions demand (`Instruction.demand`); None if they demand none.
+    works:      cause of lost cycles in which it computes while the resource that sets the lower bound is idle.
+    advances:   True if all of its instructions advance their layer. Those of other units do only if they are the
+                layer's own work (`Layer.unit`), not if they load operands or wait.
+    on_chip:    whether it is part of the NPU.
+    hindered:   if another resource sets the lower bound, its cycles are first attributed to its own causes, and only
+                the rest to `works`.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Kind:
 def computing(
     name: str, label: str, colour: str, per_cycle: Callable[[Hardware], float], levers: tuple[str, ...]
 ) -> Kind:
-    """A kind of unit on the chip that computes, with a section, a component and a resource of its name."""
+    """Return a unit type on the chip that computes; its section, component and resource have its name."""
     return Kind(
         name,
         label,
@@ -193,14 +193,16 @@ _FRONT_END = Kind(
 
 
 class Unit(IntEnum):
-    """The units that execute instructions, each its own in program order. A lower number goes first where two ask for
-    the same in one cycle; the front end, for which nobody can wait, is the last.
+    """The units that execute instructions, each in program order.
+
+    If two units request the same resource in one cycle, the lower number is served first. The front end is last,
+    because no instruction can wait for it.
     """
 
     kind: Kind
 
     def __new__(cls, kind: Kind) -> Unit:
-        """A member is its position, and knows its kind."""
+        """Create a member whose value is its position."""
         unit = int.__new__(cls, len(cls.__members__))
         unit._value_ = len(cls.__members__)
         unit.kind = kind
@@ -217,7 +219,7 @@ class Unit(IntEnum):
 
 
 PRODUCERS = tuple(unit for unit in Unit if unit is not Unit.FRONT_END)
-"""Units whose completed instructions can be waited for; each stands at the position that is its number."""
+"""Units whose completed instructions can be waited for; the index of a unit is its number."""
 
 UNIT_NAMES = {unit: unit.name.lower() for unit in Unit}
 
@@ -227,10 +229,10 @@ KINDS: tuple[Kind, ...] = tuple(
         key=lambda kind: (kind is _FRONT_END, not kind.on_chip, not kind.advances),
     )
 )
-"""As reports list them: what computes on the chip, what moves bytes, the host, the front end."""
+"""The unit types in the order of reports: computing units on the chip, DMA, the host, the front end."""
 
 WORKERS = tuple(kind for kind in KINDS if kind is not _FRONT_END)
-"""The kinds that can do the work of a layer."""
+"""The unit types that can do the work of a layer."""
 
 COMPUTING = tuple(kind for kind in KINDS if kind.advances)
 
@@ -238,15 +240,15 @@ ADVANCING = tuple(unit for unit in Unit if unit.kind.advances)
 """Units whose instructions advance their layer."""
 
 MOVING = tuple(unit for unit in PRODUCERS if not unit.kind.advances)
-"""Units that bring operands and take results away."""
+"""Units that load operands and store results."""
 
 RESOURCES: dict[str, Resource] = {
     kind.resource.name: kind.resource for kind in KINDS if kind.resource is not None
 }
-"""What can set a lower bound."""
+"""The resources that can set a lower bound, by name."""
 
 PORT = "dram"
-"""The resource that no unit is: transfers of all units pass it, and what they ask of it is counted there."""
+"""The resource that is not a unit: the DRAM port, which counts the transfers of all units."""
 
 COMPONENTS: tuple[Component, ...] = (
     *(part for kind in COMPUTING if kind.on_chip for part in kind.components),
@@ -257,20 +259,20 @@ COMPONENTS: tuple[Component, ...] = (
     DRAM,
     *(part for kind in COMPUTING if not kind.on_chip for part in kind.components),
 )
-"""What energy is spent in, from the multipliers outwards."""
+"""The components that consume energy, from the multipliers outwards."""
 
 
 def units_of(kind: Kind) -> tuple[Unit, ...]:
-    """The units of a kind."""
+    """Return the units of a type."""
     return tuple(unit for unit in Unit if unit.kind is kind)
 
 
 def label_of(unit: Unit) -> str:
-    """A unit in reports; one of several has its number."""
+    """Return the label of a unit in reports, with its channel number if there are several."""
     alike = units_of(unit.kind)
     return f"{unit.kind.label} channel {alike.index(unit)}" if len(alike) > 1 else unit.kind.label
 
 
 def cycles_of(work: int, per_cycle: float) -> int:
-    """Cycles that work needs at least, rounded up."""
+    """Return the minimum cycles of an amount of work, rounded up."""
     return -(-work // per_cycle) if isinstance(per_cycle, int) else ceil(work / per_cycle)

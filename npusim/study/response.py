@@ -1,15 +1,17 @@
-"""A model of objectives over the whole space, fitted to the computed points, and its variance, parted exactly.
+"""Fit a model of each objective over the whole space to the computed points, and split its variance by parameter.
 
-An objective (its logarithm, where that exists) is a mean, plus a function of every parameter, plus a function of
-every pair of parameters. All these functions have mean zero over the values of each of their parameters, every value
-of the grid counted alike, so their variances add up to that of the model (functional analysis of variance: Hoeffding
-1948, Sobol' 1993), and the Shapley effect of a parameter is its own variance and half of that of each of its pairs
-(Owen 2014, "Sobol' indices and Shapley value", equation 2.7 for terms of one and two parameters).
+The model of an objective (of its logarithm if all values are positive) is a mean, plus a function of every parameter,
+plus a function of every pair of parameters. Each function has mean zero over the values of each of its parameters,
+where all values of the grid count equally. The variances of the functions therefore add up to that of the model
+(functional analysis of variance: Hoeffding 1948, Sobol' 1993). The Shapley effect of a parameter is the variance of its
+own function plus half the variance of each of its pairs (Owen 2014, "Sobol' indices and Shapley value", equation 2.7
+for terms of one and two parameters).
 
-Functions are sums of cosines over the places of the values, orthogonal on the grid; those of numbers are damped
-with their frequency, as a Brownian path has them, so neighbours are alike; those of words are not. The coefficients
-minimise squared error plus a penalty, whose size, and what a pair and what each parameter may cost, are chosen by
-tenfold cross-validation. Points that a search preferred thus pull nothing to their side: a mean is over the grid.
+The functions are sums of cosines over the indices of the values, which are orthogonal on the grid. For numeric
+parameters the amplitudes fall with the frequency, as in a Brownian path, so that neighbouring values have similar
+effects. For parameters whose values are words they do not. The coefficients minimise the squared error plus a penalty.
+Tenfold cross-validation chooses the size of the penalty and the weights of parameters and pairs. Means are taken over
+the grid, so the points that a search preferred do not bias them.
 """
 
 from __future__ import annotations
@@ -35,17 +37,20 @@ PENALTIES = tuple(10.0**power for power in range(-8, 1))
 PAIR_WEIGHTS = (0.1, 0.3, 1.0)
 LEAST_WEIGHT = 0.05
 LEAST_ROOM = 0.5
-"""Features per pair from which on pairs are looked at: above it there are at most three times `MOST_FEATURES`."""
+"""Minimum features per pair of parameters for pairs to be modelled.
+
+With it, the model has at most three times `MOST_FEATURES` features.
+"""
 
 FREE = 100.0
-"""Weight of the mean among the features: so large that the penalty does not touch it."""
+"""Weight of the constant feature, so large that the penalty has no effect on the mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A parameter, as the model sees it: how many values it has, and whether neighbours are alike.
+    """A parameter in the model: its number of values, and whether neighbouring values have similar effects.
 
-    groups: values, by index, whose means are taken together; each by itself if there are none.
+    groups: indices of values whose effects are averaged; if empty, each value is reported separately.
     """
 
     levels: int
@@ -57,13 +62,13 @@ class Axis:
 class Response:
     """The fitted model of one objective.
 
-    explained:  part of the variance of points that it has not seen that the model predicts, 0 to 1 (cross-validated).
-    shares:     Shapley effect of every parameter as a part of all variance; they add up to `explained`.
-    alone:      the part of it that the parameter has by itself, without its pairs.
+    explained:  share of the variance of held-out points that the model predicts, 0 to 1 (cross-validated).
+    shares:     Shapley effect of every parameter as a share of the variance; they add up to `explained`.
+    alone:      the part of each share that is due to the parameter alone, without its pairs.
     share_errors: standard errors of the shares, by the jackknife over ten groups of points.
-    means:      for every parameter the mean over the grid for each of its values, or groups of them; of a logarithm the
-                geometric mean.
-    lows, highs: means less and more two standard errors.
+    means:      for every parameter, the mean over the grid at each of its values or groups of values; the geometric
+                mean if the model is of the logarithm.
+    lows, highs: means minus and plus two standard errors.
     """
 
     explained: float
@@ -76,7 +81,7 @@ class Response:
 
 
 class _Parts(NamedTuple):
-    """A fitted model, taken apart: Shapley effects, variances of parameters alone, effects by value."""
+    """The parts of a fitted model: Shapley effects, variances of the parameters alone, effects by value."""
 
     shapley: Floats
     alone: Floats
@@ -85,17 +90,17 @@ class _Parts(NamedTuple):
 
 
 def responses(axes: Sequence[Axis], places: Whole, objectives: Floats) -> list[Response]:
-    """The model of every objective.
+    """Return the fitted model of every objective.
 
     axes:       the parameters.
-    places:     points x parameters: the index of the value that a point has.
-    objectives: points x objectives.
+    places:     index of the parameter's value at each point, of shape points x parameters.
+    objectives: values of shape points x objectives.
     """
     basis = _Basis(axes)
     positive: NDArray[np.bool_] = np.all(objectives > 0, axis=0)
     heights = np.where(positive, np.log(np.where(positive, objectives, 1.0)), objectives)
     middle, scale = heights.mean(axis=0), heights.std(axis=0)
-    # Equal values differ by rounding only; there is nothing to explain.
+    # Values that differ by rounding only have no variance to explain.
     flat = scale <= 1e-12 * np.maximum(np.abs(middle), 1.0)
     scale = np.where(flat, 1.0, scale)
     with threadpool_limits(1, "blas"):  # small matrices: threads would cost more than they gain
@@ -108,14 +113,14 @@ def responses(axes: Sequence[Axis], places: Whole, objectives: Floats) -> list[R
 
 
 def _fitted(basis: _Basis, sums: _Sums, at: int, flat: bool) -> tuple[float, list[_Parts]]:
-    """What a model explains, and that model: of all points, then without each group of them."""
+    """Return the explained share of an objective, and its model of all points, then without each group of points."""
     explained, weights, penalty = (0.0, basis.weights(), 1.0) if flat else _chosen(basis, sums, at)
     groups = (None, *range(sums.folds))
     return explained, [basis.parts(_solved(sums.without(each), at, weights, penalty)) for each in groups]
 
 
 class _Basis:
-    """The features: a constant, waves along every parameter, products of the first waves of every pair."""
+    """The features of the model: a constant, cosines along every parameter, products of the first cosines of a pair."""
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self.axes = axes
@@ -133,15 +138,15 @@ class _Basis:
 
     @property
     def size(self) -> int:
-        """Number of features."""
+        """Return the number of features."""
         return int(self.ends[-1])
 
     def _spans(self) -> list[slice]:
-        """Where the features of every parameter, then of every pair, stand."""
+        """Return the slices of the features of every parameter, then of every pair."""
         return [slice(begin, end) for begin, end in pairwise(self.ends)]
 
     def features(self, places: Whole) -> Floats:
-        """Points x features."""
+        """Return the features of points, of shape points x features."""
         along = [waves[places[:, at]] for at, waves in enumerate(self.waves)]
         blocks = [np.ones((len(places), 1)), *along]
         if self.paired:
@@ -151,7 +156,7 @@ class _Basis:
         return np.concatenate(blocks, axis=1)
 
     def weights(self, relevance: Floats | None = None, pair: float = 1.0) -> Floats:
-        """How freely each feature may be used: the inverse root of its penalty."""
+        """Return the weight of each feature, the inverse square root of its penalty."""
         of = np.ones(len(self.axes)) if relevance is None else relevance
         damping = [_damping(axis, waves.shape[1]) for axis, waves in zip(self.axes, self.waves, strict=True)]
         blocks = [np.array([FREE]), *(weight * each for weight, each in zip(of, damping, strict=True))]
@@ -162,7 +167,11 @@ class _Basis:
         return np.concatenate(blocks)
 
     def parts(self, coefficients: Floats) -> _Parts:
-        """A model, taken apart. The mean square of every feature on the grid is 1, of two products 0."""
+        """Return the parts of the model with these coefficients.
+
+        On the grid the mean square of every feature is 1, and the mean product of two features is 0. Variances are
+        therefore sums of squared coefficients.
+        """
         count = len(self.axes)
         spans = self._spans()
         alone = np.array([(coefficients[span] ** 2).sum() for span in spans[:count]])
@@ -176,27 +185,36 @@ class _Basis:
 
 
 def _waves(axis: Axis, count: int) -> Floats:
-    """Values x waves: cosines of the discrete cosine transform; mean 0, mean square 1, products of two 0."""
+    """Return the cosines of the discrete cosine transform, of shape values x waves.
+
+    Each has mean 0 and mean square 1; the mean product of two is 0.
+    """
     places = (np.arange(axis.levels) + 0.5) / max(axis.levels, 1)
     found: Floats = np.sqrt(2.0) * np.cos(np.pi * places[:, None] * np.arange(1, count + 1)[None, :])
     return found
 
 
 def _grouped(axis: Axis, waves: Floats) -> Floats:
-    """Groups of values x waves: the means of the waves over each group."""
+    """Return the means of the waves over each group of values, of shape groups x waves."""
     if not axis.groups:
         return waves
     return np.array([waves[list(group)].mean(axis=0) for group in axis.groups])
 
 
 def _damping(axis: Axis, count: int) -> Floats:
-    """A Brownian path has waves with amplitudes as one over their number."""
+    """Return the amplitudes of the waves: 1 / number as in a Brownian path for ordered values, else 1."""
     return 1.0 / np.arange(1, count + 1) if axis.ordered else np.ones(count)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """All that least squares need of the points, by group: products of features, with objectives, of objectives."""
+    """The sums over points that least squares needs, by group of points.
+
+    gram:   products of two features.
+    cross:  products of a feature and an objective.
+    square: squared objectives.
+    counts: numbers of points.
+    """
 
     gram: Floats
     cross: Floats
@@ -208,13 +226,13 @@ class _Sums:
         return len(self.counts)
 
     def without(self, fold: int | None) -> _Sums:
-        """The sums over all points, or all but those of a group."""
+        """Return the sums over all points, or over all but those of a group."""
         parts = (self.gram, self.cross, self.square, self.counts)
         return _Sums(*(each.sum(axis=0) - (0 if fold is None else each[fold]) for each in parts))
 
 
 def _sums(basis: _Basis, places: Whole, heights: Floats) -> _Sums:
-    """Sums over every group of points; which point is in which group is drawn once and for all."""
+    """Return the sums over every group of points; a fixed seed assigns the points to groups."""
     folds = min(FOLDS, len(places))
     group = np.random.default_rng(0).permutation(np.arange(len(places)) % folds)
     size, columns = basis.size, heights.shape[1]
@@ -235,7 +253,7 @@ def _chunks(points: Whole) -> Iterator[Whole]:
 
 
 def _solved(sums: _Sums, at: int, weights: Floats, penalty: float) -> Floats:
-    """Coefficients of the features: least squares with a penalty on their size over their weight."""
+    """Return the coefficients by least squares with a penalty on the squares of coefficient / weight."""
     scaled = sums.gram * weights[:, None] * weights[None, :]
     scaled[np.diag_indices_from(scaled)] += penalty * float(sums.counts)
     solved: Floats = np.linalg.solve(scaled, weights * sums.cross[:, at]) * weights
@@ -243,9 +261,9 @@ def _solved(sums: _Sums, at: int, weights: Floats, penalty: float) -> Floats:
 
 
 def _chosen(basis: _Basis, sums: _Sums, at: int) -> tuple[float, Floats, float]:
-    """The best explained part of unseen points, with the weights and the penalty that reach it.
+    """Return the largest explained share of held-out points, with its weights and its penalty.
 
-    Parameters that turn out to matter may bend more in the next round (automatic relevance).
+    A parameter with a larger effect gets a larger weight in the next round (automatic relevance determination).
     """
     relevance = np.ones(len(basis.axes))
     best: _Choice | None = None
@@ -262,7 +280,7 @@ def _chosen(basis: _Basis, sums: _Sums, at: int) -> tuple[float, Floats, float]:
 
 
 class _Choice(NamedTuple):
-    """How features are weighed, and what part of the variance of unseen points a model explains with that."""
+    """Weights of the features and a penalty, with the explained share of the variance of held-out points."""
 
     explained: float
     pair: float
@@ -275,7 +293,7 @@ def _explained(choice: _Choice) -> float:
 
 
 def _validated(basis: _Basis, sums: _Sums, at: int, relevance: Floats, pair: float) -> _Choice:
-    """The weights with the best penalty for them."""
+    """Return the weights of a relevance and a pair weight, with the penalty of least cross-validation error."""
     weights = basis.weights(relevance, pair)
     errors = np.zeros(len(PENALTIES))
     for fold in range(sums.folds):
@@ -294,7 +312,7 @@ def _validated(basis: _Basis, sums: _Sums, at: int, relevance: Floats, pair: flo
 
 
 def _response(fits: list[_Parts], explained: float, middle: float, scale: float, logarithm: bool) -> Response:
-    """The model of all points, and its errors from those that lack a tenth each."""
+    """Return the response from the model of all points, with errors from the models that leave out one group each."""
 
     def turn(height: Floats) -> Floats:
         return np.exp(height) if logarithm else height
@@ -316,7 +334,10 @@ def _response(fits: list[_Parts], explained: float, middle: float, scale: float,
 
 
 def _jackknife(left_out: Sequence[Floats]) -> Floats:
-    """Standard error from estimates without one of g groups each: sqrt((g - 1) / g * sum (x - mean)^2)."""
+    """Return the jackknife standard error of estimates that each leave out one of g groups.
+
+    It is sqrt((g - 1) / g * sum (x - mean)^2).
+    """
     groups = np.array(left_out)
     deviations = groups - groups.mean(axis=0)
     found: Floats = np.sqrt((len(groups) - 1) / len(groups) * (deviations**2).sum(axis=0))
