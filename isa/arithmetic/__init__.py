@@ -1,1 +1,1 @@
-"""Exact integer arithmetic: output stage and vector unit, convolution through float products, packed weights."""
+"""Exact arithmetic of the NPU in numpy: requantization, vector unit, convolution, packed weights."""

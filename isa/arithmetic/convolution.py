@@ -1,9 +1,10 @@
 """Exact integer convolution at the speed of the floating-point matrix product.
 
-Padding is never part of the operands: a position outside the feature map contributes zero, and kernel taps that no
-window brings into the map are left out, however far away they are. The window is given by `strides`, `dilations` and
-`pads` (rows above, columns left), each (height, width), and by `output_shape` (rows, columns); whatever lies below and
-to the right of the feature map is padding too.
+Padding is never stored with the operands. A position outside the feature map contributes zero. Kernel taps that no
+window places inside the feature map are skipped, whatever their distance.
+
+The window is given by `strides`, `dilations` and `pads` (rows above, columns on the left), each (height, width), and
+by `output_shape` (rows, columns). Positions below and to the right of the feature map are padding too.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ Number = TypeVar("Number", np.int32, np.float32, np.float64)
 Pair = tuple[int, int]
 
 _EXACT = 1 << 24  # float32 represents every integer up to here
-_GATHERED_BYTES = 1 << 21  # windows gathered at a time: rows enough for a fast product that fit a cache
-_BLOCK_ELEMENTS = 1 << 15  # outputs of a depthwise convolution worked on at a time
-_TILED_ELEMENTS = 1 << 20  # weights of a depthwise convolution that are repeated once for all its rows
-# weights repeated for every column of a depthwise convolution that are kept together
+# Bytes of windows gathered at a time: enough rows for a fast matrix product, few enough to fit a cache.
+_GATHERED_BYTES = 1 << 21
+_BLOCK_ELEMENTS = 1 << 15  # outputs of a depthwise convolution that are computed at a time
+# Depthwise weights repeated along all columns are computed once for all rows up to this many elements.
+# Larger ones are repeated again for each block of rows, one tap at a time.
+_TILED_ELEMENTS = 1 << 20
 
 
 class _Window(NamedTuple):
-    """The positions that a kernel of `kernel` (rows, columns) visits."""
+    """The positions that a kernel visits in a feature map; all fields are (height, width) pairs."""
 
     kernel: Pair
     strides: Pair
@@ -41,7 +44,7 @@ class _Window(NamedTuple):
 
     @property
     def extent(self) -> Pair:
-        """Rows and columns between the first and the last position visited, padding included."""
+        """Return the rows and columns from the first to the last position visited, padding included."""
         height, width = (
             (out - 1) * stride + (taps - 1) * dilation + 1
             for out, stride, taps, dilation in zip(
@@ -51,10 +54,10 @@ class _Window(NamedTuple):
         return height, width
 
     def clipped(self, image: Sequence[int]) -> tuple[_Window, tuple[slice, slice]]:
-        """The window with only those taps that reach an image of (height, width, ...), and which they are.
+        """Return the window without the taps that never reach the image, and the slices of the remaining taps.
 
-        Then it extends no further than the image and twice the distance from the first to the last output. Its pads
-        may be negative: it begins inside.
+        image: shape (height, width, ...). The extent of the result is at most the image plus twice the distance from
+               the first to the last output. Its pads may be negative: the window then begins inside the image.
         """
         axes = [_Axis(*each) for each in zip(image, *self, strict=False)]
         if all(axis.within_reach for axis in axes):
@@ -76,19 +79,22 @@ class _Axis(NamedTuple):
 
     @property
     def within_reach(self) -> bool:
-        """Whether every tap lies in the image for some output, and the steps are no larger than the image."""
+        """Return whether every tap is inside the image for some output, and no step is larger than the image."""
         reach = (self.outputs - 1) * self.stride >= self.pad and (
             self.taps - 1
         ) * self.dilation < self.size + self.pad
         return reach and self.stride <= self.size and self.dilation <= self.size
 
     def clipped(self) -> tuple[tuple[int, int, int, int, int], slice]:
-        """Taps, stride, dilation, pad and outputs with those taps only, one at least; and which they are."""
-        furthest = (self.outputs - 1) * self.stride - self.pad  # where tap 0 of the last output lies
+        """Return (taps, stride, dilation, pad, outputs) of the taps that reach the image, and their slice.
+
+        At least one tap remains.
+        """
+        furthest = (self.outputs - 1) * self.stride - self.pad  # position of tap 0 of the last output
         first = min(max(0, -(furthest // self.dilation)), self.taps - 1)
         last = max(min(self.taps, (self.size - 1 + self.pad) // self.dilation + 1), first + 1)
         pad = self.pad - first * self.dilation
-        # The distance from one to the next of one only may be any number.
+        # A single output needs no stride and a single tap no dilation, so 1 keeps the extent small.
         stride = self.stride if self.outputs > 1 else 1
         dilation = self.dilation if last - first > 1 else 1
         return (last - first, stride, dilation, pad, self.outputs), slice(first, last)
@@ -108,14 +114,14 @@ def convolve(
     pads: Pair = (0, 0),
     output_shape: Pair,
 ) -> Int32Array:
-    """Accumulators [rows, columns, O]: sum of (ifm - ifm_zero) * (weight - weight_zero) over each window.
+    """Convolve 8-bit quantized values and return int32 accumulators [rows, columns, O].
 
-    `ifm`: 8-bit codes [h, w, I] with any strides; `weights`: 8-bit codes [O, kernel h, kernel w, I]. Sums
-    wrap to 32 bits as the accumulators do.
+    Each accumulator is the sum of (ifm - ifm_zero) * (weight - weight_zero) over its window. `ifm` is [h, w, I] with
+    any memory strides, `weights` is [O, kernel h, kernel w, I]. Sums wrap to 32 bits as hardware accumulators do.
 
-    The products run in float32. A sum of integers is exact there, in whatever order, while no partial sum can
-    exceed 2**24; so the dot product is cut into pieces short enough that even the largest codes keep to that,
-    and the pieces are added as integers.
+    The products run in float32. A sum of integers is exact there, in any order, as long as no partial sum can exceed
+    2**24. The dot product is therefore cut into pieces that keep this limit even for the largest values, and the
+    pieces are added as integers.
     """
     window = _Window((weights.shape[1], weights.shape[2]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
@@ -143,9 +149,10 @@ def depthwise_convolve(
     pads: Pair = (0, 0),
     output_shape: Pair,
 ) -> Int32Array:
-    """Accumulators [rows, columns, C * m] of a depthwise convolution: output c reads input channel c // m.
+    """Convolve each channel on its own and return int32 accumulators [rows, columns, C * m].
 
-    `ifm`: 8-bit codes [h, w, C] with any strides; `weights`: 8-bit codes [kernel h, kernel w, C * m].
+    Output channel c reads input channel c // m. `ifm` holds 8-bit quantized values [h, w, C] with any memory strides,
+    `weights` 8-bit quantized values [kernel h, kernel w, C * m].
     """
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
@@ -162,7 +169,7 @@ def convolve_float(
     pads: Pair = (0, 0),
     output_shape: Pair,
 ) -> Float64Array:
-    """The convolution of float operands, shaped as in `convolve`, in float64."""
+    """Convolve floating-point operands, shaped as in `convolve`, and return float64 sums."""
     window = _Window((weights.shape[1], weights.shape[2]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
     matrix = weights[:, *taps].reshape(len(weights), -1).astype(np.float64)
@@ -181,7 +188,7 @@ def depthwise_convolve_float(
     pads: Pair = (0, 0),
     output_shape: Pair,
 ) -> Float64Array:
-    """The depthwise convolution of float operands, shaped as in `depthwise_convolve`, in float64."""
+    """Convolve each channel of floating-point operands, shaped as in `depthwise_convolve`; return float64 sums."""
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
     padded = _padded(_repeated(ifm, weights.shape[2]), 0, window, np.float64)
@@ -189,13 +196,13 @@ def depthwise_convolve_float(
 
 
 def _largest(codes: IntArray, zero: int) -> int:
-    """The largest magnitude that a code of this type minus its zero point can have; at least 1."""
+    """Return the largest magnitude, at least 1, of a value of this integer type minus its zero point."""
     limits = np.iinfo(codes.dtype)
     return max(int(limits.max) - zero, zero - int(limits.min), 1)
 
 
 def _shifted(codes: IntArray, zero: int, dtype: type[Number]) -> NDArray[Number]:
-    """Codes minus their zero point, as a new array of `dtype`."""
+    """Return quantized values minus their zero point, as a new array of `dtype`."""
     values = codes.astype(dtype)
     if zero:
         values -= dtype(zero)
@@ -203,13 +210,13 @@ def _shifted(codes: IntArray, zero: int, dtype: type[Number]) -> NDArray[Number]
 
 
 def _repeated(ifm: NDArray[Any], channels: int) -> NDArray[Any]:
-    """Each channel as often as it takes to have `channels`: the depth multiplier."""
+    """Repeat each channel by the depth multiplier, so that there are `channels` of them."""
     multiplier = channels // ifm.shape[2]
     return ifm if multiplier == 1 else np.repeat(ifm, multiplier, axis=2)
 
 
 def _padded(ifm: NDArray[Any], zero: int, window: _Window, dtype: type[Number]) -> NDArray[Number]:
-    """Exactly the positions that `window` visits, as `dtype` minus the zero point; padding is 0."""
+    """Return exactly the positions that `window` visits, as `dtype` minus the zero point; padding is 0."""
     height, width = window.extent
     top, left = (max(pad, 0) for pad in window.pads)
     first_row, first_column = (max(-pad, 0) for pad in window.pads)
@@ -226,7 +233,7 @@ def _padded(ifm: NDArray[Any], zero: int, window: _Window, dtype: type[Number]) 
 
 
 def _gathered(padded: NDArray[Number], window: _Window) -> Iterator[tuple[slice, NDArray[Number]]]:
-    """Windows as rows of a matrix, a few output rows at a time: (pixels, [pixels, kernel * channels])."""
+    """Yield windows as matrix rows, a few output rows at a time: (slice of pixels, [pixels, kernel * channels])."""
     rows, columns = window.output
     taps: Pair = window.kernel
     channels = padded.shape[2]
@@ -245,7 +252,7 @@ def _gathered(padded: NDArray[Number], window: _Window) -> Iterator[tuple[slice,
     )
     inner = taps[0] * taps[1] * channels
     pixels = max(1, _GATHERED_BYTES // max(1, inner * padded.itemsize))
-    if pixels < columns:  # a row of windows is too much already
+    if pixels < columns:  # one row of windows already exceeds _GATHERED_BYTES
         for row, start in product(range(rows), range(0, columns, pixels)):
             part = windows[row, start : start + pixels]
             yield slice(row * columns + start, row * columns + start + len(part)), part.reshape(-1, inner)
@@ -257,10 +264,10 @@ def _gathered(padded: NDArray[Number], window: _Window) -> Iterator[tuple[slice,
 
 
 def _sum_of_taps(padded: NDArray[Number], weights: NDArray[Number], window: _Window) -> NDArray[Number]:
-    """Depthwise sums [rows, columns, C], one multiply and one add of whole output rows per kernel tap.
+    """Return depthwise sums [rows, columns, C]: one multiply and one add of whole output rows per kernel tap.
 
-    numpy is fast on long runs, so columns and channels form one axis, with the weights of a tap repeated
-    along it; under a column stride the columns that one tap reads are brought together first.
+    numpy is fast on long runs. Columns and channels therefore form one axis, along which the weights of a tap are
+    repeated. With a column stride, the columns that one tap reads are first copied next to each other.
     """
     rows, columns = window.output
     channels = weights.shape[2]

@@ -1,8 +1,8 @@
-"""Codes as float32 numbers and back, as ONNX has it: DequantizeLinear, QuantizeLinear, and a fused multiply-add.
+"""Quantize and dequantize in float32 as ONNX does: DequantizeLinear, QuantizeLinear, and a fused multiply-add.
 
-Everything here rounds as float32 does, to nearest and halves to even. Requantization in float32 converts the
-accumulator, which rounds it above 2**24, multiplies it by a float32 scale, rounds to the nearest whole number, halves
-to even, adds the zero point, and saturates.
+Everything here rounds as float32 does, to nearest with halves to even. Requantization in float32 takes five steps:
+convert the accumulator (which rounds it above 2**24), multiply by a float32 scale, round to the nearest integer with
+halves to even, add the zero point, saturate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ Codes = NDArray[np.integer[Any]]
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def dequantise(codes: Codes, scale: np.float32, zero_point: int) -> Float32Array:
-    """f32(f32(code - zero_point) * scale) of codes of up to 16 bits, whose difference is exact."""
+    """Dequantize values of up to 16 bits: f32(f32(value - zero_point) * scale).
+
+    The difference is exact, because it fits the 24 bits of a float32 significand.
+    """
     steps = codes.astype(np.int32) - np.int32(zero_point)
     reals: Float32Array = steps.astype(np.float32) * np.float32(scale)
     return reals
@@ -28,18 +31,21 @@ def dequantise(codes: Codes, scale: np.float32, zero_point: int) -> Float32Array
 def quantise(
     reals: Float32Array, scale: np.float32, zero_point: int, low: int, high: int, dtype: DTypeLike
 ) -> Codes:
-    """Codes clamp(rint(f32(real / scale)) + zero_point, low, high), and of no number the smallest of the type."""
+    """Quantize float32 values: clamp(rint(f32(value / scale)) + zero_point, low, high) as `dtype`.
+
+    NaN gives the smallest value of `dtype`.
+    """
     return clamped(np.rint(reals / np.float32(scale)) + np.float32(zero_point), low, high, dtype)
 
 
 def sum_in_order(values: NDArray[Any]) -> NDArray[Any]:
-    """Sums along the last axis, one after the other and in the type of the values; the axis stays, with one element."""
+    """Sum along the last axis, first to last, in the type of the values; keep the axis with one element."""
     total: NDArray[Any] = np.add.accumulate(values, axis=-1)[..., -1:]
     return total
 
 
 def clamped(steps: Float32Array, low: int, high: int, dtype: DTypeLike) -> Codes:
-    """Whole numbers in float32 as codes within low..high, and of no number the smallest of the type."""
+    """Clamp integers stored as float32 to low..high and convert to `dtype`; NaN gives the smallest value of `dtype`."""
     least = np.float32(np.iinfo(np.dtype(dtype)).min)
     bounded = np.where(np.isnan(steps), least, np.clip(steps, np.float32(low), np.float32(high)))
     codes: Codes = bounded.astype(dtype)
@@ -48,10 +54,11 @@ def clamped(steps: Float32Array, low: int, high: int, dtype: DTypeLike) -> Codes
 
 @np.errstate(all="ignore")
 def multiply_add(factor: np.float32, codes: Codes, addend: Float32Array) -> Float32Array:
-    """f32(factor * code + addend) with one rounding, for codes of up to 16 bits.
+    """Return f32(factor * value + addend) with one rounding, for quantized values of up to 16 bits.
 
-    The product is exact in float64. Where the sum is not, it is rounded to odd (Boldo and Melquiond, "Emulation of a
-    FMA and correctly rounded sums", 2008), so that the second rounding, to float32, gives what a single one gives.
+    The product is exact in float64. Where the sum is not exact, it is rounded to odd (Boldo and Melquiond, "Emulation
+    of a FMA and correctly rounded sums", 2008). The second rounding, to float32, then gives the result of a single
+    rounding.
     """
     product = np.float64(factor) * codes.astype(np.float64)
     wide = addend.astype(np.float64)
@@ -67,18 +74,20 @@ def multiply_add(factor: np.float32, codes: Codes, addend: Float32Array) -> Floa
 
 IntArray = NDArray[np.integer[Any]]
 
-_BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level cache
+_BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level (L2) cache
 
 
 def requantise_in_float32(
     accumulators: IntArray, scales: Float32Array, zero_point: int, low: int, high: int, dtype: DTypeLike
 ) -> IntArray:
-    """The output stage in float32: clamp(rint(f32(f32(accumulator) * scale)) + zero_point, low, high).
+    """Requantize accumulators in float32: clamp(rint(f32(f32(accumulator) * scale)) + zero_point, low, high).
 
-    `accumulators`: int32, or int64 of codes of 16 bits; `scales`: one float32, or as many as the last axis is long.
-    Zero point and bounds lie within 17 bits with a sign, so a sum in float32 is exact where it is not clamped. Returns
-    codes of `dtype` in the shape of `accumulators`. A scale that is infinite or no number gives `low` where the
-    product is no number.
+    accumulators: int32, or int64 for 16-bit feature maps.
+    scales: one float32, or one per channel (the last axis).
+
+    Returns quantized values of `dtype` in the shape of `accumulators`. Zero point and bounds fit 17 bits with a sign,
+    so adding the zero point in float32 is exact unless the result is clamped. A product that is NaN, from an infinite
+    or NaN scale, gives `low`.
     """
     codes: IntArray = np.empty(accumulators.shape, dtype)
     source, target = accumulators.reshape(-1), codes.reshape(-1)

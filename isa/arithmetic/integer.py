@@ -1,14 +1,15 @@
 """Integer arithmetic of the output stage and the vector unit, equal to the LiteRT reference kernels.
 
-Real scales become an int32 multiplier and a power of two; products are rounded in one of three ways:
+A floating-point scale becomes an int32 multiplier and a power of two. A product with it is rounded in one of three
+ways:
 
-* ``double``: a rounding doubling high multiply, then a rounding right shift (every operator but one);
+* ``double``: a rounding doubling high multiply, then a rounding right shift (all operators without another rule);
 * ``single``: one rounding of the exact product, half up; what int32 cannot hold becomes -2**31 (fully connected);
-* ``reduced``: one rounding of the product with the upper 15 bits of the multiplier, half up, for sums of up to 48 bits
-  (int16 feature maps); what int32 cannot hold wraps.
+* ``reduced``: one rounding of the product with the upper 15 bits of the multiplier, half up, for sums of up to 48
+  bits (int16 feature maps); what int32 cannot hold wraps.
 
-Everything works on whole arrays. A multiplier and a shift are numbers, or arrays along the last axis, the
-channels.
+All functions take whole arrays. A multiplier and a shift are scalars, or arrays with one element per channel (the
+last axis).
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ IntArray = NDArray[np.integer[Any]]
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
 
-_BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level cache
-_LEAST_RIGHT_SHIFT = {"double": 4, "single": 0}  # with less, an estimate leaves too many elements in doubt
+_BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level (L2) cache
+# With smaller right shifts `_estimate` leaves too many elements in doubt.
+_LEAST_RIGHT_SHIFT = {"double": 4, "single": 0}
 
 _LARGEST, _SMALLEST = (1 << 31) - 1, -(1 << 31)
 _ONE_THIRD = round((1 << 31) / 3)
@@ -36,10 +38,10 @@ _MINUS_32_OVER_17 = round(-32 / 17 * (1 << 29))
 
 
 def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
-    """Write non-negative reals as multiplier * 2**(shift - 31) with multiplier in [2**30, 2**31).
+    """Write non-negative floating-point scales as multiplier * 2**(shift - 31), multiplier in [2**30, 2**31).
 
-    `reals`: float64 array. Returns two int64 arrays of its shape; a real below 2**-32 gives (0, 0), an infinite one the
-    largest that float64 holds.
+    `reals`: float64 array. Returns two int64 arrays of its shape. A scale below 2**-32 gives (0, 0). An infinite
+    scale is treated as the largest float64.
     """
     mantissa, exponent = np.frexp(np.minimum(np.asarray(reals, np.float64), np.finfo(np.float64).max))
     multiplier = np.floor(mantissa * 2.0**31 + 0.5).astype(np.int64)
@@ -52,18 +54,18 @@ def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
-    """Write one non-negative real as (multiplier, shift); see `quantize_multipliers`."""
+    """Write one non-negative floating-point scale as (multiplier, shift); see `quantize_multipliers`."""
     multiplier, shift = quantize_multipliers([real])
     return int(multiplier[0]), int(shift[0])
 
 
 def doubling_high_multiply(a: IntArray, b: IntArray | int) -> Int64Array:
-    """SRDHM: the rounded high word of 2*a*b, for int32 values; int64 array of the broadcast shape.
+    """Return the rounded high word of 2*a*b for int32 values (gemmlowp's SRDHM); int64 of the broadcast shape.
 
-    The rule is n = a*b, n += 2**30 if n >= 0 else 1 - 2**30, n / 2**31 toward zero. For n >= 0 that is
-    floor((n + 2**30) / 2**31). For n < 0 the numerator n + 1 - 2**30 is negative, so the quotient is its
-    ceiling, and ceil(m / d) = floor((m + d - 1) / d) turns it into floor((n + 2**30) / 2**31) as well: one
-    add, one shift. The case that saturates, a = b = -2**31, does not arise: no multiplier is -2**31.
+    The rule is n = a*b, n += 2**30 if n >= 0 else 1 - 2**30, n / 2**31 toward zero. For n >= 0 that is floor((n +
+    2**30) / 2**31). For n < 0 the numerator n + 1 - 2**30 is negative, so the quotient is its ceiling. ceil(m / d) =
+    floor((m + d - 1) / d) turns it into floor((n + 2**30) / 2**31) as well, which is one add and one shift. The case
+    that saturates, a = b = -2**31, does not arise: no multiplier is -2**31.
     """
     product: Int64Array = np.multiply(a, b, dtype=np.int64)
     product += 1 << 30
@@ -72,12 +74,13 @@ def doubling_high_multiply(a: IntArray, b: IntArray | int) -> Int64Array:
 
 
 def rounding_divide_by_power(values: IntArray, exponent: IntArray | int) -> IntArray:
-    """RDPOT: values / 2**exponent, rounded to nearest, halves away from zero; dtype and shape of `values`.
+    """Return values / 2**exponent rounded to nearest, halves away from zero (gemmlowp's RDPOT).
 
-    The rule is (x >> e) + (rem > (mask >> 1) + (x < 0)) with mask = 2**e - 1, rem = x & mask. For e >= 1 the
-    increment happens when rem - (x < 0) >= 2**(e-1), hence the whole is (x - (x < 0) + 2**(e-1)) >> e, which
-    is (((x - (x < 0)) >> (e-1)) + 1) >> 1: in this form no step leaves the value range as long as x > minimum
-    and, for e = 1, x < maximum; a doubling high multiply by a non-negative multiplier gives no other values.
+    Dtype and shape are those of `values`. The rule is (x >> e) + (rem > (mask >> 1) + (x < 0)) with mask = 2**e - 1,
+    rem = x & mask. For e >= 1 the increment happens when rem - (x < 0) >= 2**(e-1). The whole is then (x - (x < 0) +
+    2**(e-1)) >> e, which is (((x - (x < 0)) >> (e-1)) + 1) >> 1. In this form no step leaves the value range as long
+    as x > minimum and, for e = 1, x < maximum; a doubling high multiply by a non-negative multiplier gives no other
+    values.
     """
     exponent = np.asarray(exponent)
     if not exponent.any():
@@ -93,12 +96,15 @@ def rounding_divide_by_power(values: IntArray, exponent: IntArray | int) -> IntA
 def multiply_by_quantized_multiplier(
     values: IntArray, multiplier: IntArray | int, shift: IntArray | int, rounding: Rounding = "double"
 ) -> Int32Array:
-    """values * multiplier * 2**(shift - 31), rounded; `values` within int32 (``reduced``: 48 bits), result int32.
+    """Return values * multiplier * 2**(shift - 31), rounded, as int32.
 
-    Under ``double`` `shift` lies in -31..31, and a left shift (`shift` > 0) wraps to 32 bits as it does in C.
-    Under ``single`` `shift` is -31 or more, and a result beyond int32, of either sign, is -2**31: what the
-    processor's conversion from a real number gives, through which the kernel passes.
-    Under ``reduced`` `shift` lies in -31..14, and under ``single`` too for values beyond int32.
+    `values` fit int32, or 48 bits under ``reduced``.
+
+    Under ``double``, `shift` is in -31..31, and a left shift (`shift` > 0) wraps to 32 bits as it does in C.
+    Under ``single``, `shift` is at least -31, and at most 14 for values beyond int32. A result beyond int32, of
+    either sign, is -2**31: the kernel converts a floating-point value to int32, and the processor's conversion gives
+    that.
+    Under ``reduced``, `shift` is in -31..14.
     """
     multiplier, shift = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     if rounding == "reduced":
@@ -123,16 +129,16 @@ def reduced_multiplier(multiplier: IntArray) -> IntArray:
 
 
 def _without_16_bits(values: IntArray, multiplier: IntArray) -> Int64Array:
-    """The floor of values * multiplier / 2**16 for values of 48 bits, whose products int64 does not hold."""
+    """Return floor(values * multiplier / 2**16) for 48-bit values, whose products do not fit int64."""
     upper: Int64Array = np.multiply(values >> 16, multiplier, dtype=np.int64)
     upper += np.multiply(values & 0xFFFF, multiplier, dtype=np.int64) >> 16
     return upper
 
 
 def _rounded_once(products: Int64Array, shift: IntArray) -> Int32Array:
-    """products * 2**(shift - 31), halves up, in place; -2**31 where that is beyond int32.
+    """Return products * 2**(shift - 31), halves up, computed in place; -2**31 where that is beyond int32.
 
-    Of products moved to the left only those within +-2**31 can stay inside, and none but 0 and -1 do when moved by 31.
+    For left shifts, only products within +-2**31 can stay inside int32; for a shift by 31 only 0 and -1 can.
     """
     left, right = np.clip(shift - 31, 0, 31), np.maximum(31 - shift, 0)
     if left.any():
@@ -144,23 +150,24 @@ def _rounded_once(products: Int64Array, shift: IntArray) -> Int32Array:
 
 
 def clamp(values: IntArray, low: int, high: int, dtype: DTypeLike) -> IntArray:
-    """Saturate to low..high and convert to `dtype`, which must hold both bounds."""
+    """Clamp to low..high and convert to `dtype`, which must hold both bounds."""
     result: IntArray = np.clip(values, low, high).astype(dtype)
     return result
 
 
 def round_half_away(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """The nearest integers as float64, halves away from zero (C's round); exact for float32 and integers."""
-    result = np.array(values, np.float64)  # of one element, too, where numpy likes to give scalars
+    """Round to the nearest integers as float64, halves away from zero (C's round); exact for float32 and integers."""
+    result = np.array(values, np.float64)  # an array even for one element, where numpy would return a scalar
     result += np.copysign(0.5, result)
     return np.trunc(result, out=result)
 
 
 def codes_of_reals(steps: NDArray[np.floating[Any]], zero_point: IntArray | int) -> Int32Array:
-    """The nearest integers of reals, halves away from zero, plus a zero point: int32 in their shape, not yet clamped.
+    """Round floating-point values to the nearest integers, halves away from zero, and add a zero point.
 
-    A real that int32 cannot hold, of either sign or not a number, becomes -2**31, as the processor's conversion has
-    it, and the sum wraps: what the kernels then clamp.
+    Returns int32 in the shape of `steps`, not yet clamped. A value that int32 cannot hold, of either sign, becomes
+    -2**31, and so does NaN, as in the processor's conversion. The sum with the zero point wraps. The kernels clamp
+    afterwards.
     """
     nearest = round_half_away(steps)
     nearest[~(np.abs(nearest) <= _LARGEST)] = _SMALLEST
@@ -170,7 +177,7 @@ def codes_of_reals(steps: NDArray[np.floating[Any]], zero_point: IntArray | int)
 
 
 def rounding_divide(sums: IntArray, counts: IntArray | int) -> Int32Array:
-    """int32 sums / positive counts, to nearest, halves away from zero: the division of average pooling.
+    """Return int32 sums / positive counts to nearest, halves away from zero: the division of average pooling.
 
     Equals (t + n/2) / n for t > 0 and (t - n/2) / n otherwise, in C's division toward zero.
     """
@@ -181,12 +188,14 @@ def rounding_divide(sums: IntArray, counts: IntArray | int) -> Int32Array:
 
 
 def divide_codes(dividends: IntArray, divisors: IntArray, multiplier: int, shift: int) -> Int32Array:
-    """Quotients of centred codes of 8 bits times multiplier * 2**(shift - 31): int32 of the broadcast shape.
+    """Return quotients of 8-bit values minus their zero points, times multiplier * 2**(shift - 31).
 
-    A divisor counts as positive; its reciprocal has 31 fractional bits and the dividend is moved left as far as 32 bits
-    with a sign reach. The last step to the right often is one of more than 31 places, beyond what the kernels' rounding
-    division is made for: there the processor shifts by the lowest 5 bits of their number, and what is not negative is
-    rounded up. A quotient by 0, which LiteRT refuses, is 0.
+    Returns int32 of the broadcast shape. A negative divisor is made positive by negating both operands. Its
+    reciprocal has 31 fractional bits. The dividend is shifted left as far as a signed 32-bit word allows.
+
+    The last right shift is often one of more than 31 places, which the kernels' rounding division is not made for.
+    There the processor shifts by the lowest 5 bits of the number of places, and a non-negative value is rounded up. A
+    quotient by 0, which LiteRT refuses, is 0.
     """
     a, b = np.broadcast_arrays(dividends.astype(np.int64), divisors.astype(np.int64))
     a, b = np.where(b < 0, -a, a), np.abs(b)
@@ -211,11 +220,11 @@ def requantise(
     dtype: DTypeLike,
     rounding: Rounding = "double",
 ) -> IntArray:
-    """The output stage: requantize int32 or int64 accumulators, add the zero point, clamp to low..high.
+    """Requantize int32 or int64 accumulators, add the zero point and clamp to low..high (the output stage).
 
-    `multiplier` and `shift` are numbers or arrays as long as the last axis. Returns codes of `dtype` in the
-    shape of `accumulators`. Works on cache-sized blocks whatever the size, and where it can in float32, which
-    settles all but a few elements; see `_estimate`.
+    `multiplier` and `shift` are scalars, or arrays with one element per channel (the last axis). Returns quantized
+    values of `dtype` in the shape of `accumulators`. The work is done in cache-sized blocks. Where possible it is
+    done in float32, which settles all but a few elements; see `_estimate`.
     """
     codes: IntArray = np.empty(accumulators.shape, dtype)
     source, target = accumulators.reshape(-1), codes.reshape(-1)
@@ -251,14 +260,16 @@ def _estimate(
     high: int,
     rounding: Rounding,
 ) -> Int64Array:
-    """Fill `target` with the output stage in float32; returns the positions where the result is in doubt.
+    """Fill `target` with the output stage in float32; return the positions where the result is in doubt.
 
-    With e = -shift the exact result is the integer nearest to some y / 2**e, where y is an integer nearest to
-    2**e * x (``double``) or 2**e * x itself (``single``), x the real product: it lies within 2**-(e+1) of x,
-    or at x. The float32 product is off by three relative roundings (the accumulator, the scale, the product)
-    of 2**-24 each, less than 1e-4 as long as |x| <= 512. So where the float32 product is further than the sum
-    of the two from a tie, its nearest integer is the result. Beyond 512 both are clamped: zero points lie in
-    -256..255 and bounds in -128..255.
+    Let x be the real product and e = -shift. The exact result is the integer nearest to some y / 2**e. Under
+    ``double``, y is an integer nearest to 2**e * x, so y / 2**e is within 2**-(e+1) of x. Under ``single``, y is 2**e
+    * x itself.
+
+    The float32 product is off by three relative roundings (the accumulator, the scale, the product) of 2**-24 each.
+    That is less than 1e-4 as long as |x| <= 512. Where the float32 product is further than the sum of the two errors
+    from a tie, its nearest integer is the result. Beyond 512 both are clamped: zero points are in -256..255 and
+    bounds in -128..255.
 
     Operands are one-dimensional and of one length, channels repeated: the case for which numpy has vector code.
     """
@@ -287,11 +298,11 @@ def _estimate(
 
 
 def exp_on_negative_values(values: IntArray) -> Int64Array:
-    """exp(x) for x <= 0: int32 with 26 fractional bits in, 31 fractional bits out.
+    """Return exp(x) for x <= 0: int32 with 26 fractional bits in, 31 fractional bits out.
 
-    The algorithm of gemmlowp (fixedpoint.h): the value is split into a multiple of 1/4 and a rest in
-    [-1/4, 0). The rest goes through a Taylor series around -1/8; each set bit of the multiple contributes the
-    factor exp(-2**k), k = -2..4. The largest int32 stands for exp(0) = 1.
+    The algorithm of gemmlowp (fixedpoint.h). The value is split into a multiple of 1/4 and a rest in [-1/4, 0). The
+    rest goes through a Taylor series around -1/8. Each set bit of the multiple contributes the factor exp(-2**k), k =
+    -2..4. The largest int32 stands for exp(0) = 1.
     """
     quarter = 1 << 24
     rest = (values & (quarter - 1)).astype(np.int64) - quarter
@@ -303,9 +314,10 @@ def exp_on_negative_values(values: IntArray) -> Int64Array:
 
 
 def _exp_above_minus_quarter(values: Int64Array) -> Int64Array:
-    """exp(a) for a in [-1/4, 0), 31 fractional bits: exp(-1/8) * (1 + x + x^2/2 + x^3/6 + x^4/24), x = a+1/8.
+    """Return exp(a) for a in [-1/4, 0), with 31 fractional bits.
 
-    The sum of the last three terms is formed as ((x^4/4 + x^3) / 3 + x^2) / 2.
+    With x = a + 1/8 it is exp(-1/8) * (1 + x + x^2/2 + x^3/6 + x^4/24). The sum of the last three terms is formed as
+    ((x^4/4 + x^3) / 3 + x^2) / 2.
     """
     x = values + (1 << 28)
     square = doubling_high_multiply(x, x)
@@ -317,10 +329,10 @@ def _exp_above_minus_quarter(values: Int64Array) -> Int64Array:
 
 
 def one_over_one_plus_x(values: IntArray) -> Int64Array:
-    """1 / (1 + x) for x in [0, 1), 31 fractional bits in and out.
+    """Return 1 / (1 + x) for x in [0, 1), 31 fractional bits in and out.
 
-    The algorithm of gemmlowp: three Newton-Raphson steps y += y * (1 - d * y) on d = (1 + x) / 2, starting
-    from 48/17 - 32/17 * d. y has 29 fractional bits and ends as 1 / d, twice the result.
+    The algorithm of gemmlowp: three Newton-Raphson steps y += y * (1 - d * y) on d = (1 + x) / 2, starting from 48/17
+    - 32/17 * d. y has 29 fractional bits and ends as 1 / d, twice the result.
     """
     half = (values.astype(np.int64) + _LARGEST + 1) >> 1
     y = _48_OVER_17 + doubling_high_multiply(half, _MINUS_32_OVER_17)
@@ -336,22 +348,25 @@ def _shift_left_saturating(values: Int64Array, bits: int) -> Int64Array:
 
 
 def softmax_scaling(input_scale: float, beta: float) -> tuple[int, int, int]:
-    """(multiplier, left shift, smallest difference) for `softmax_fixed_point`, from an input scale and beta.
+    """Return (multiplier, left shift, smallest difference) for `softmax_fixed_point`.
 
-    The real multiplier is beta * scale * 2**26, at most 2**31 - 1; the smallest difference is the most
-    negative difference of two codes that still fits 5 integer bits once scaled.
+    input_scale, beta: scale of the input and factor of the exponent. The floating-point multiplier is beta * scale *
+    2**26, at most 2**31 - 1. The smallest difference is the most negative difference of two quantized values that
+    still fits 5 integer bits once scaled.
     """
     multiplier, shift = quantize_multiplier(min(beta * input_scale * (1 << 26), float(_LARGEST)))
     return multiplier, shift, -((31 << 26) >> max(shift, 0))
 
 
 def softmax_fixed_point(codes: IntArray, multiplier: int, left_shift: int, difference_min: int) -> IntArray:
-    """Softmax along the last axis of int8 or uint8 codes; the same dtype and shape out.
+    """Compute softmax along the last axis of int8 or uint8 quantized values; same dtype and shape out.
 
-    `multiplier` and `left_shift` scale a difference of codes to 26 fractional bits; a code that lies further
-    below the largest of its row than `difference_min` (negative) gives zero. See `softmax_scaling`. The
-    output has scale 1/256 and the smallest code as its zero point. The rule is the fixed-point softmax of
-    TFLite: exponentials with 31 fractional bits, their sum with 19, times the reciprocal of the sum.
+    `multiplier` and `left_shift` scale a difference of quantized values to 26 fractional bits. A value further below
+    the largest of its row than `difference_min` (negative) gives zero. See `softmax_scaling`. The output has scale
+    1/256 and the smallest value of its type as zero point.
+
+    The rule is the fixed-point softmax of TFLite: exponentials with 31 fractional bits, their sum with 19, times the
+    reciprocal of the sum.
     """
     limits = np.iinfo(codes.dtype)
     differences = np.arange(-255, 1)
@@ -363,9 +378,9 @@ def softmax_fixed_point(codes: IntArray, multiplier: int, left_shift: int, diffe
     rows = codes.reshape(-1, codes.shape[-1]).astype(np.int64)
     rows += 255 - rows.max(axis=1, keepdims=True)
     sums = addends[rows].sum(axis=1)
-    bits = np.frexp(sums.astype(np.float64))[1].astype(np.int64)  # at least 20: the largest code adds 2**19
+    bits = np.frexp(sums.astype(np.float64))[1].astype(np.int64)  # at least 20: exp(0) adds 2**19
     fractions = ((sums << 16) >> (bits - 16)) - (1 << 31)  # sum / 2**(bits - 1) - 1, 31 fractional bits
     products = doubling_high_multiply(exponentials[rows], one_over_one_plus_x(fractions)[:, np.newaxis])
-    # The sum was 2**(bits - 20) times what its reciprocal says, and 31 fractional bits become 8.
+    # The reciprocal is of sum / 2**(bits - 20), so that is divided out; 31 fractional bits become 8.
     shares = rounding_divide_by_power(products, (bits - 20 + 23)[:, np.newaxis]) + int(limits.min)
     return clamp(shares, int(limits.min), int(limits.max), codes.dtype).reshape(codes.shape)

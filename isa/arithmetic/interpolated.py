@@ -1,8 +1,8 @@
-"""Functions of int16 values as tables of 513 entries between which results are interpolated, as LiteRT's kernels do.
+"""Lookup tables of 513 entries for functions of int16 values, interpolated linearly as in LiteRT's kernels.
 
-An entry stands for every 128th value. It is moved by half of the error that the middle between it and the next entry
-would have, so that the two errors are alike. The logistic function and the hyperbolic tangent share one table of 256
-entries of the logistic function instead.
+One entry stands for every 128th value. Each entry is moved by half of the interpolation error in the middle between
+it and the next entry, so that the errors at both places are alike. The logistic function and the hyperbolic tangent
+share one table of 256 entries of the logistic function instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOW, HIGH = -(1 << 15), (1 << 15) - 1
 def table_of(
     function: Function, first: Real, last: Real, factor: Real, dtype: type[Any] = np.float64
 ) -> Int64Array:
-    """Return the entries for arguments from `first` to `last`, times `factor`, computed in `dtype`."""
+    """Return the table entries for arguments from `first` to `last`, times `factor`, computed in `dtype`."""
     begin, end, scale = (dtype(each) for each in (first, last, factor))
     step = (end - begin) / dtype(ENTRIES - 1)
     numbers: NDArray[Any] = np.arange(ENTRIES - 1).astype(dtype)
@@ -46,13 +46,13 @@ def table_of(
         entries -= round_half_away((between - round_half_away(middles)) / 2)
         last_entry = round_half_away(np.asarray(function(np.asarray([end])) * scale))
     table = np.concatenate([entries, last_entry])
-    table[np.isnan(table)] = 0  # what the processor makes of no number
+    table[np.isnan(table)] = 0  # the processor converts NaN to 0
     clipped: Int64Array = np.clip(table, LOW, HIGH).astype(np.int64)
     return clipped
 
 
 def look_up(table: Int64Array, values: Int64Array) -> Int64Array:
-    """Interpolate a table at int16 values, between the entry below and the next one; halves are rounded up.
+    """Interpolate a table at int16 values, between the entry below and the next one; halves round up.
 
     Slope and result wrap to 16 bits.
     """
@@ -74,7 +74,8 @@ def softmax_of_int16(
     differences = values - values.max(axis=-1, keepdims=True)
     scaled = multiply_by_quantized_multiplier(differences, multiplier, shift).astype(np.int64)
     exponentials = look_up(exponential, np.clip(scaled + HIGH, LOW, HIGH))
-    total = np.maximum(exponentials.sum(axis=-1, keepdims=True), 2)  # of the tables at least 32767
+    # With the tables of `softmax_tables` the sum is at least 32767.
+    total = np.maximum(exponentials.sum(axis=-1, keepdims=True), 2)
     length = np.frexp(total.astype(np.float64))[1].astype(np.int64)
     fraction = (
         (total << (31 - length)) + (1 << 13)
@@ -96,16 +97,16 @@ LOGISTIC_ENTRIES = 256
 
 @cache
 def logistic_table() -> Int64Array:
-    """65536 / (1 + exp(-k / 24)), k = 0..255, each raised by half of what interpolation lacks behind it."""
+    """Return 65536 / (1 + exp(-k / 24)) for k = 0..255, each corrected by half of the interpolation error behind it."""
     halves = 65536 / (1 + np.exp(-np.arange(513) / 48))
     here, middle, behind = halves[:-1:2], halves[1::2], halves[2::2]
     entries: Int64Array = np.floor(here + (middle - (here + behind) / 2) / 2 + 0.5).astype(np.int64)
-    entries[-1] = 65535  # where results saturate
+    entries[-1] = 65535  # results saturate here
     return entries
 
 
 def logistic_words(steps: Int64Array, table: Int64Array) -> Int64Array:
-    """1 / (1 + exp(-x)) with 15 fractional bits, by `logistic_table`; `steps` are x in units of 1/12288."""
+    """Return 1 / (1 + exp(-x)) with 15 fractional bits, by `logistic_table`; `steps` are x in units of 1/12288."""
     magnitude = np.abs(steps)
     position, rest = np.minimum(magnitude >> 9, 254), magnitude & 511
     inside = (table[position] << 9) + rest * (table[position + 1] - table[position])
@@ -114,7 +115,10 @@ def logistic_words(steps: Int64Array, table: Int64Array) -> Int64Array:
 
 
 def tanh_words(steps: Int64Array, table: Int64Array) -> Int64Array:
-    """The hyperbolic tangent, 2 / (1 + exp(-2x)) - 1, by the same table and of the same steps."""
+    """Return tanh(x) = 2 / (1 + exp(-2x)) - 1 with 15 fractional bits, by `logistic_table`.
+
+    `steps` are x in units of 1/12288.
+    """
     magnitude = np.abs(steps)
     position, rest = np.minimum(magnitude >> 8, 254), magnitude & 255
     inside = (table[position] << 8) + rest * (table[position + 1] - table[position])

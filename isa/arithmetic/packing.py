@@ -1,21 +1,22 @@
 """Packed weights: Golomb-Rice codes in groups, as the DMA engine's decoder unpacks them.
 
-Weights crowd around their zero point. A weight w with zero point z becomes u = 2(w - z) - 1 if w > z, else
--2(w - z): small numbers first. `GROUP` weights share a mode of four bits:
+Most weights are near their zero point. A weight w with zero point z becomes u = 2(w - z) - 1 if w > z, else
+u = 2(z - w), so that weights near z become small numbers. `GROUP` weights share a mode of four bits:
 
     0..7  Rice code with k = mode: u >> k in unary (that many 0 bits, then a 1), then the k low bits
-    8     the eight bits of each weight as they are
+    8     the eight bits of each weight, not coded
     9     all weights equal the zero point; nothing follows
 
-and for decoders that know them (`dma.decoder_skips`), in groups that are not cut short:
+Decoders with `dma.decoder_skips` also know these modes, for whole groups only (not for a last group of fewer
+weights):
 
-    10    the only two values, then a bit for each weight
-    11    the only four values, then two bits for each
-    12..  Rice code with k = mode - 9 of u - 1 where u > 0, one more 0 in front of it; u = 0 is a 1 and nothing else
+    10    two values, then one bit per weight that selects one
+    11    four values, then two bits per weight that select one
+    12..  Rice code with k = mode - 9 of u - 1 where u > 0, with one more 0 in front; u = 0 is a single 1
 
-A packed block keeps three streams apart, so that a decoder can read them side by side: a header of four bytes
-(little-endian number of bytes of the unary stream), the modes (two per byte, low half first), the unary stream,
-and the stream of low bits and plain weights. Bits are numbered from the low end of each byte.
+A packed block has separate streams, so that a decoder can read them side by side: a header of four bytes
+(little-endian number of bytes of the unary stream), the modes (two per byte, low half first), the unary stream, and
+the stream of low bits and plain weights. Bits are numbered from the low end of each byte.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from numpy.typing import NDArray
 from npusim.isa.base.errors import SimulationError
 
 GROUP = 64
-"""Weights that share a mode."""
+"""Number of weights that share a mode."""
 
 PLAIN, ZEROS, TWO_VALUES, FOUR_VALUES, SKIPPING = 8, 9, 10, 11, 12
 _SKIPPING_LEAST = 3
-"""Low bits of the first mode that skips what is zero."""
+"""Number k of low bits in the first mode that skips zeros."""
 _MODES = 16
 HEADER_BYTES = 4
 
 _PART = 1 << 18
-"""Weights packed at a time: their numbers and bits stay inside a cache, and can be counted in 31 bits."""
+"""Weights packed at a time: few enough for their numbers and bits to fit a cache and to be counted in 31 bits."""
 
 _EACH_OF_FOUR = np.uint64(0x0001_0001_0001_0001)
 
@@ -47,7 +48,7 @@ Bytes = NDArray[np.uint8]
 
 
 def pack(weights: NDArray[Any], zero_point: int, skips: bool = False) -> bytes:
-    """The packed form of int8 or uint8 weights, in C order; `skips`: for a decoder that knows all modes."""
+    """Pack int8 or uint8 weights in C order; `skips` allows the modes of decoders with `dma.decoder_skips`."""
     modes, unary, low = [], _BitStream(), []
     for codes, count in _parts(weights, zero_point):
         folded = _folded(codes, zero_point, weights.dtype)
@@ -63,21 +64,21 @@ def pack(weights: NDArray[Any], zero_point: int, skips: bool = False) -> bytes:
 
 
 class Lengths(NamedTuple):
-    """What groups of weights take when packed: bits of each in the unary stream, bytes in the stream of low bits."""
+    """Lengths of packed groups: bits of each in the unary stream, bytes of each in the stream of low bits."""
 
     unary_bits: NDArray[np.uint16]
     low_bytes: NDArray[np.uint16]
 
     def packed_bytes(self) -> int:
-        """The length of a block of these groups."""
+        """Return the bytes of a block of these groups."""
         modes_bytes = (len(self.low_bytes) + 1) // 2
         return HEADER_BYTES + modes_bytes + -(-int(self.unary_bits.sum()) // 8) + int(self.low_bytes.sum())
 
 
 def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Lengths:
-    """The lengths of the groups of `pack(weights, zero_point, skips)`, without packing them.
+    """Return the lengths of the groups of `pack(weights, zero_point, skips)` without packing them.
 
-    Takes a sixteenth of the weights' bytes, and a few megabytes on the way.
+    The result takes a sixteenth of the weights' bytes, and the computation a few megabytes more.
     """
     groups = -(-weights.size // GROUP)
     found, first = Lengths(np.empty(groups, np.uint16), np.empty(groups, np.uint16)), 0
@@ -94,7 +95,7 @@ def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Leng
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
-    """The bytes of `count` weights. Raises SimulationError for a block that does not hold them."""
+    """Return the bytes of `count` weights. Raises SimulationError for a block that does not hold them."""
     number = -(-count // GROUP)
     unary_start = HEADER_BYTES + (number + 1) // 2
     low_start = unary_start + int.from_bytes(packed[:HEADER_BYTES].tobytes(), "little")
@@ -119,9 +120,9 @@ def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
 
 
 def _parts(weights: NDArray[Any], zero_point: int) -> Iterator[tuple[Bytes, int]]:
-    """Weights a part at a time: their bytes, [groups, GROUP], and how many they are.
+    """Yield the weights in parts: their bytes, [groups, GROUP], and their number.
 
-    Every part but the last has whole groups; the last group is filled up with zero points.
+    Every part but the last has whole groups. The last group is padded with zero points.
     """
     codes: Bytes = np.ascontiguousarray(weights).reshape(-1).view(np.uint8)
     whole = len(codes) // GROUP * GROUP
@@ -135,7 +136,10 @@ def _parts(weights: NDArray[Any], zero_point: int) -> Iterator[tuple[Bytes, int]
 
 
 def _folded(codes: Bytes, zero_point: int, dtype: np.dtype[Any]) -> NDArray[np.uint16]:
-    """u of each weight: with e = z - w, 2e if e >= 0, else -2e - 1, which is e shifted left and turned by its sign."""
+    """Return u of each weight: with e = z - w, 2e if e >= 0, else -2e - 1.
+
+    That is e shifted left by one bit, with all bits inverted if e is negative.
+    """
     below = np.subtract(np.int16(zero_point), codes.view(dtype), dtype=np.int16)
     sign = below >> 15
     below <<= 1
@@ -145,7 +149,10 @@ def _folded(codes: Bytes, zero_point: int, dtype: np.dtype[Any]) -> NDArray[np.u
 
 
 def _unfolded(u: NDArray[np.uint16], zero_point: int) -> Bytes:
-    """The byte of a weight for each u, the inverse of `_folded`; a u beyond all weights counts as the largest."""
+    """Return the byte of a weight for each u, the inverse of `_folded`.
+
+    A u beyond all weights counts as the largest.
+    """
     u = np.minimum(u, 2 * 256 - 1)
     turned = -(u & 1)
     u >>= 1
@@ -155,7 +162,7 @@ def _unfolded(u: NDArray[np.uint16], zero_point: int) -> Bytes:
 
 @cache
 def _mode_of_sum() -> Bytes:
-    """The mode to try for a group by the sum of its numbers.
+    """Return the table from the sum of a group's numbers to the mode to try for it.
 
     For numbers of geometric distribution the best k is near log2(ln 2 * mean), rounded up.
     """
@@ -165,7 +172,7 @@ def _mode_of_sum() -> Bytes:
 
 
 def _coded(modes: Bytes) -> NDArray[np.bool_]:
-    """Whether each group has numbers in the unary stream."""
+    """Return whether each group has numbers in the unary stream."""
     coded: NDArray[np.bool_] = (modes < PLAIN) | (modes >= SKIPPING)
     return coded
 
@@ -173,10 +180,13 @@ def _coded(modes: Bytes) -> NDArray[np.bool_]:
 def _choose_modes(
     folded: NDArray[np.uint16], codes: Bytes | None = None, count: int = 0
 ) -> tuple[Bytes, NDArray[np.uint16], NDArray[np.int64]]:
-    """The mode of each group; its quotients if it is Rice-coded, and their sum. With `codes`, of all modes."""
+    """Return the mode of each group, the quotients of Rice-coded groups, and the sum of their quotients.
+
+    With `codes` (the bytes of the weights), all modes may be chosen; otherwise only modes 0..9.
+    """
     sums = _sums(folded)
     modes = _mode_of_sum()[sums]
-    # Four numbers in a word: what a shift brings in from the number above is masked out.
+    # A word holds four numbers: the mask removes the bits that a shift moves in from the number above.
     shifts = modes.astype(np.uint64)[:, np.newaxis]
     quotients = folded.view(np.uint64) >> shifts
     quotients &= (np.uint64(0xFFFF) >> shifts) * _EACH_OF_FOUR
@@ -197,7 +207,7 @@ def _shorten(
     folded: NDArray[np.uint16],
     codes: Bytes,
 ) -> None:
-    """Take modes that not all decoders know where they are shorter: few values, or many zeros."""
+    """Choose modes of decoders with `dma.decoder_skips` where they are shorter: few values, or many zeros."""
     bits = np.where(modes < PLAIN, of_quotients + GROUP * (1 + modes.astype(np.int64)), 8 * GROUP)
     bits[modes == ZEROS] = 0
     ordered = np.sort(codes, axis=1)
@@ -222,11 +232,14 @@ def _shorten(
 
 _VALUES = {TWO_VALUES: 2, FOUR_VALUES: 4}
 _PALETTE_BYTES = {mode: count + GROUP * (count // 2) // 8 for mode, count in _VALUES.items()}
-"""Bytes of a group with few values: these, and a bit or two for each weight."""
+"""Bytes of a group with two or four values: the values, and one or two bits per weight."""
 
 
 def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """The sum of each group. A u is 1023 at most, so GROUP of them fit 16 bits, and words of four add as they are."""
+    """Return the sum of each group.
+
+    A u is 1023 at most, so the sum of GROUP of them fits 16 bits, and words of four numbers can be added as one.
+    """
     words = values.reshape(-1).view(np.uint64)
     while len(words) > len(values):
         words = words[0::2] + words[1::2]
@@ -235,7 +248,10 @@ def _sums(values: NDArray[np.uint16]) -> NDArray[np.int64]:
 
 
 def _low_bytes(modes: Bytes, count: int, quotients: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """Bytes of each group in the stream of low bits: GROUP values of w bits are 8w bytes; the last is cut short."""
+    """Return the bytes of each group in the stream of low bits.
+
+    GROUP values of w bits take GROUP / 8 * w bytes. The last group takes only the bytes of its weights.
+    """
     width = np.where(modes <= PLAIN, modes, 0).astype(np.int64)
     sizes = width * (GROUP // 8)
     for mode, size in _PALETTE_BYTES.items():
@@ -250,38 +266,38 @@ def _low_bytes(modes: Bytes, count: int, quotients: NDArray[np.uint16]) -> NDArr
 
 
 def _unary_bits(quotients: NDArray[np.uint16], modes: Bytes, count: int) -> Bytes:
-    """The quotients of all Rice-coded weights, each as that many 0 bits and a 1; a byte per bit."""
+    """Return the quotients of all Rice-coded weights in unary, each as that many 0 bits and a 1; one byte per bit."""
     coded = _coded(modes)
     steps = (quotients if coded.all() else quotients[coded]).ravel() + np.uint16(1)
     if len(modes) and coded[-1] and count % GROUP:
         steps = steps[: count % GROUP - GROUP]
-    ends = np.cumsum(steps, dtype=np.int32)  # at most 512 bits for each of the weights of a part
+    ends = np.cumsum(steps, dtype=np.int32)  # int32 is enough: at most 512 bits per weight of a part
     bits = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     bits[ends - 1] = 1
     return bits
 
 
 class _BitStream:
-    """Bits that come in parts of any number, eight to a byte."""
+    """A stream of bits that is appended to in parts of any length and packed into bytes."""
 
     def __init__(self) -> None:
         self._bytes: list[bytes] = []
         self._left_over: Bytes = np.empty(0, np.uint8)
 
     def append(self, bits: Bytes) -> None:
-        """Add bits, a byte each."""
+        """Add bits, given as one byte each."""
         bits = np.concatenate([self._left_over, bits])
         whole = len(bits) // 8 * 8
         self._bytes.append(np.packbits(bits[:whole], bitorder="little").tobytes())
         self._left_over = bits[whole:]
 
     def finish(self) -> list[bytes]:
-        """All bits, in pieces; the last byte is filled up with 0."""
+        """Return all bits as pieces of bytes; the last byte is padded with 0 bits."""
         return [*self._bytes, np.packbits(self._left_over, bitorder="little").tobytes()]
 
 
 def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.uint16] | None:
-    """The inverse of `_unary_stream`, [groups, GROUP]; None if the stream is too short."""
+    """Decode the unary stream to quotients [groups, GROUP]; return None if the stream is too short."""
     coded = _coded(modes)
     wanted = int(np.count_nonzero(coded)) * GROUP
     short = GROUP - count % GROUP if wanted and coded[-1] and count % GROUP else 0
@@ -290,7 +306,7 @@ def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.uint16] | N
         return None
     steps = np.zeros(wanted, np.uint16)
     if wanted:
-        # Modulo 2^16, which no quotient of a weight comes near: a damaged block gives some weights or other.
+        # Modulo 2^16, far above any valid quotient. Only a damaged block wraps, and it gives arbitrary weights.
         held = ends[: wanted - short].astype(np.uint16)
         steps[0] = held[0]
         np.subtract(held[1:], held[:-1], out=steps[1 : len(held)])
@@ -304,12 +320,12 @@ def _quotients(unary: Bytes, modes: Bytes, count: int) -> NDArray[np.uint16] | N
 
 @cache
 def _every(bits: int, pitch: int) -> np.uint64:
-    """A word with the low `bits` of every `pitch` bits set."""
+    """Return a word with the low `bits` of every `pitch` bits set."""
     return np.uint64(sum(((1 << bits) - 1) << start for start in range(0, 64, pitch)))
 
 
 def _gathered(spread: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
-    """Eight values of `width` bits, one per byte, moved together to the low end: in pairs, fours, all eight."""
+    """Move eight values of `width` bits, one per byte, together to the low end: in pairs, then fours, then all."""
     words = spread & _every(width, 8)
     for pitch in (8, 16, 32):
         bits = width * pitch // 8
@@ -319,7 +335,7 @@ def _gathered(spread: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
 
 
 def _spread(words: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
-    """The inverse of `_gathered`."""
+    """Spread eight values of `width` bits to one per byte, the inverse of `_gathered`."""
     for pitch in (32, 16, 8):
         bits = width * pitch // 8
         even = _every(bits, 2 * pitch)
@@ -328,7 +344,10 @@ def _spread(words: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
 
 
 def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: int) -> bytes:
-    """Low bits and plain weights: eight values of w bits make w bytes, so groups of one mode go together."""
+    """Return the stream of low bits and plain weights.
+
+    Eight values of w bits make w bytes, so groups of one mode are encoded together.
+    """
     present = folded > 0
     sizes = _low_bytes(modes, count, present.astype(np.uint16))
     rows = np.zeros((len(modes), GROUP), np.uint8)
@@ -358,21 +377,21 @@ def _low_stream(folded: NDArray[np.uint16], codes: Bytes, modes: Bytes, count: i
 
 
 def _as_bits(values: Bytes, width: int) -> Bytes:
-    """The low `width` bits of the values of each row, one behind the other, as bytes."""
+    """Return the low `width` bits of the values of each row, concatenated, as bytes."""
     places = np.arange(width, dtype=np.uint8)
     spread = np.bitwise_and(np.right_shift(values[:, :, np.newaxis], places), np.uint8(1))
     return np.packbits(spread.reshape(len(values), GROUP * width), axis=1, bitorder="little")
 
 
 def _of_bits(rows: Bytes, width: int) -> Bytes:
-    """The inverse of `_as_bits`."""
+    """Return the values of `width` bits of each row of bytes, the inverse of `_as_bits`."""
     bits = np.unpackbits(rows, axis=1, bitorder="little").reshape(len(rows), GROUP, width)
     values: Bytes = (bits << np.arange(width, dtype=np.uint8)).sum(axis=2, dtype=np.uint8)
     return values
 
 
 def _palettes(codes: Bytes, values: int) -> tuple[Bytes, Bytes]:
-    """The values of each group in rising order, the last repeated, and the place of each code among them."""
+    """Return the distinct values of each group in rising order, the last one repeated, and each weight's index."""
     ordered = np.sort(codes, axis=1)
     first = np.ones(ordered.shape, np.bool_)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -385,7 +404,7 @@ def _palettes(codes: Bytes, values: int) -> tuple[Bytes, Bytes]:
 
 
 def _give_back_skipped(values: NDArray[np.uint16], low: Bytes, modes: Bytes) -> None:
-    """Turn quotients and low bits of groups that skip zeros into their numbers, in `values`; their `low` into zeros."""
+    """Merge quotients and low bits of groups that skip zeros: `values` gets their numbers, `low` gets zeros."""
     for mode in range(SKIPPING, _MODES):
         chosen = np.flatnonzero(modes == mode)
         if not len(chosen):
@@ -398,11 +417,11 @@ def _give_back_skipped(values: NDArray[np.uint16], low: Bytes, modes: Bytes) -> 
 
 
 def _low_values(stream: Bytes, modes: Bytes, count: int, quotients: NDArray[np.uint16]) -> Bytes:
-    """The inverse of `_low_stream`, [groups, GROUP]; 0 where a mode has no low bits."""
+    """Decode the stream of low bits to [groups, GROUP], the inverse of `_low_stream`; 0 in modes without low bits."""
     sizes = _low_bytes(modes, count, quotients)
     starts = np.cumsum(sizes) - sizes
     padded = np.concatenate([stream, np.zeros(GROUP, np.uint8)])
-    # Eight values of `mode` bits begin every `mode` bytes: a word at each byte of the stream.
+    # Eight values of `mode` bits begin every `mode` bytes, so this view has a word at each byte of the stream.
     at = np.ndarray(len(stream) + GROUP - 7, "<u8", padded, 0, (1,))
     low = np.zeros((len(modes), GROUP), np.uint8)
     for mode in range(1, PLAIN + 1):

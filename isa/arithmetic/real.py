@@ -1,9 +1,11 @@
-"""The arithmetic of real lanes: float32 in, float32 out, each step rounded to float32; float16 is widened before and
-rounded behind.
+"""Arithmetic of floating-point lanes: float32 operands and results, each step rounded to float32.
 
-Functions are those of IEEE 754 where it has them, and composed of float32 steps as LiteRT's kernels are. Exponentials,
-logarithms, sines and their like are computed in float64 and rounded once; a C library whose functions are not correctly
-rounded moves one result in a million by its last bit. The operators' references take the same functions.
+float16 operands are widened to float32 before the step, and its result is rounded to float16.
+
+Functions are those of IEEE 754 where it defines them, and otherwise composed of float32 steps as in LiteRT's kernels.
+Exponentials, logarithms, sines and similar functions are computed in float64 and rounded once. On a C library whose
+functions are not correctly rounded, one result in a million differs in its last bit. The operators' reference models
+use the same functions.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ Effort = Literal["simple", "multiply", "divide", "function"]
 
 
 class RealFunction(NamedTuple):
-    """A function of one operand or of two: its name, what it is, what it takes.
+    """A function of one or two floating-point operands: its name, its computation and its result type.
 
     compute: (operands..., alpha) -> result; `alpha` is a parameter of some functions of one operand.
-    truth:   whether the results are truths.
+    truth:   whether the results are booleans.
     """
 
     name: str
@@ -38,7 +40,7 @@ class RealFunction(NamedTuple):
 
 
 def _exact(function: Callable[[Any], Any]) -> Callable[[Reals, np.float32], Reals]:
-    """A function of float64 numbers, rounded once."""
+    """Wrap a float64 function so that it takes float32 and rounds its result once."""
 
     def compute(x: Reals, alpha: np.float32) -> Reals:
         result: Reals = function(x.astype(np.float64)).astype(np.float32)
@@ -48,12 +50,12 @@ def _exact(function: Callable[[Any], Any]) -> Callable[[Reals, np.float32], Real
 
 
 def _relu(x: Reals, alpha: np.float32) -> Reals:
-    """As LiteRT writes it: what is not below zero stays, the sign of a zero included."""
+    """Return x where it is not below 0, else 0, as LiteRT does: -0 stays -0."""
     return np.where(x < 0, np.float32(0), x)
 
 
 def _rounded_half_even(x: Reals, alpha: np.float32) -> Reals:
-    """As LiteRT writes it: a negative number that becomes zero has no sign."""
+    """Round halves to even as LiteRT does: a negative number that rounds to zero gives +0."""
     floor, nearest = np.floor(x), np.rint(x)
     return np.where(nearest > floor, floor + np.float32(1), nearest)
 
@@ -76,14 +78,17 @@ def _hard_swish(x: Reals, alpha: np.float32) -> Reals:
 
 
 def _logistic(x: Reals, alpha: np.float32) -> Reals:
-    """The exponential is rounded to float32 before the sum and the quotient: LiteRT's `std::exp(float)`."""
+    """Return 1 / (1 + exp(-x)).
+
+    The exponential is rounded to float32 before the sum and the quotient, as by LiteRT's `std::exp(float)`.
+    """
     exponential = np.exp(np.minimum(-x.astype(np.float64), 88.0)).astype(np.float32)
     result: Reals = np.float32(1) / (np.float32(1) + exponential)
     return result
 
 
 def _gelu(x: Reals, alpha: np.float32) -> Reals:
-    """As LiteRT writes it, in float32: far below zero the probability is nothing."""
+    """Return GELU by the error function in float32 as LiteRT does; far below zero the probability rounds to 0."""
     scaled = (x * np.float32(math.sqrt(0.5))).astype(np.float64)
     tail = np.vectorize(math.erf, otypes=[np.float64])(scaled).astype(np.float32)
     result: Reals = np.float32(0.5) * x * (np.float32(1) + tail)
@@ -91,7 +96,7 @@ def _gelu(x: Reals, alpha: np.float32) -> Reals:
 
 
 def _gelu_by_tanh(x: Reals, alpha: np.float32) -> Reals:
-    """As LiteRT writes it, in float32."""
+    """Return GELU by its tanh approximation in float32 as LiteRT does."""
     inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
     tail = np.tanh(inner.astype(np.float64)).astype(np.float32)
     result: Reals = np.float32(0.5) * x * (np.float32(1) + tail)
@@ -113,7 +118,7 @@ def _power(a: Reals, b: Reals) -> Reals:
 
 
 def _floor_mod(a: Reals, b: Reals) -> Reals:
-    """C's remainder has the sign of a; moved by b where that is not the sign of b."""
+    """Return the remainder with the sign of b: C's remainder has the sign of a, and b is added where they differ."""
     rest = np.fmod(a, b)
     return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
@@ -180,7 +185,7 @@ ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
 def activated(values: Reals, activation: int) -> Reals:
-    """Values behind a fused activation, by its position in `ACTIVATIONS`."""
+    """Apply a fused activation, given by its position in `ACTIVATIONS`."""
     if not activation:
         return values
     result: Reals = UNARY_BY_NAME[ACTIVATIONS[activation]].compute(values, np.float32(0))
@@ -188,7 +193,10 @@ def activated(values: Reals, activation: int) -> Reals:
 
 
 def softmax(rows: Reals, beta: np.float32, *, logarithm: bool = False) -> Reals:
-    """Softmax, or its logarithm, of beta * x along the last axis; the largest element is taken off first."""
+    """Return softmax, or its logarithm, of beta * x along the last axis.
+
+    The largest element of each row is subtracted first.
+    """
     scaled = (rows - rows.max(-1, keepdims=True)) * beta
     exponentials = np.exp(scaled.astype(np.float64))
     sums = exponentials.sum(-1, keepdims=True)
@@ -197,20 +205,20 @@ def softmax(rows: Reals, beta: np.float32, *, logarithm: bool = False) -> Reals:
 
 
 def reduced(name: str, elements: Reals) -> Reals:
-    """Reduce [terms, results] to [results]; sums and products in float64, one element after the other.
+    """Reduce [terms, results] to [results]; sums and products run in float64, first term to last.
 
-    name: "sum", "mean", "prod", "max" or "min". Of equal extremes, 0 and -0, the last is kept.
+    name: "sum", "mean", "prod", "max" or "min". Of the equal extremes 0 and -0, the last one is the result.
     """
     step = {"max": np.maximum, "min": np.minimum, "prod": np.multiply}.get(name, np.add)
     wide = elements if name in ("max", "min") else elements.astype(np.float64)
-    values = step.accumulate(wide, 0)[-1]  # `reduce` would take them in an order of its own
+    values = step.accumulate(wide, 0)[-1]  # numpy's `reduce` may add in another order
     if name in ("sum", "mean"):
-        values = values + 0.0  # begun with 0: never -0
+        values = values + 0.0  # the sum starts from +0, so it is never -0
     return np.asarray(values / len(elements) if name == "mean" else values, np.float32)
 
 
 def codes(values: Reals, scale: np.float32, zero: int, dtype: Any) -> NDArray[Any]:
-    """x / scale, rounded half away from zero, plus the zero point, clamped to an integer type."""
+    """Quantize to an integer type: x / scale, rounded half away from zero, plus the zero point, clamped."""
     limits = np.iinfo(dtype)
     with np.errstate(all="ignore"):
         steps = values / scale

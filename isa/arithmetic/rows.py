@@ -1,6 +1,6 @@
-"""Integer arithmetic of whole rows of codes: logarithms of shares, and unit length. Equal to the LiteRT kernels.
+"""Integer log-softmax and L2 normalization of rows of quantized values, equal to the LiteRT kernels.
 
-Built from the primitives of `integer`; numbers of so many fraction bits are int64 arrays that hold 32 bits.
+Both use the primitives of `integer`. Fixed-point numbers are int64 arrays whose values fit 32 bits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OFFSET, _SLOPE = _constant(2 / _ROOT - _ROOT), _constant(_ROOT / 4)
 
 
 def _bits(values: Int64Array) -> Int64Array:
-    """How many bits positive numbers have."""
+    """Return the bit length of positive integers."""
     return np.frexp(values.astype(np.float64))[1].astype(np.int64)
 
 
@@ -42,10 +42,10 @@ def _saturated(values: Int64Array) -> Int64Array:
 
 
 def logarithm(values: Int64Array) -> Int64Array:
-    """The natural logarithm of numbers from 1 on: 19 fraction bits in, 26 out.
+    """Return the natural logarithm of numbers of at least 1: 19 fractional bits in, 26 out.
 
-    The algorithm of LiteRT's fixed-point log: x = 2^k r with k a multiple of a half shifted by a quarter, so that r
-    lies around 2^(-1/4), and a quotient of polynomials for log r. Everything has 31 fraction bits but k, which has 25.
+    The algorithm of LiteRT's fixed-point log. It writes x = 2^k r, with k a multiple of 1/2 shifted by 1/4, so that r
+    is near 2^(-1/4); log r is a quotient of polynomials. All values have 31 fractional bits, except k with 25.
     """
     half_power = doubling_high_multiply(values, _ROOT_HALF)
     first = _saturated(doubling_high_multiply(values << (31 - _bits(values)), _ROOT_HALF) << 1)
@@ -53,7 +53,7 @@ def logarithm(values: Int64Array) -> Int64Array:
     r = np.minimum(first, second)
     quarter = 1 << 23
     power = np.maximum(
-        ((_bits(values) - 20) << 25) + quarter,  # 32 bits of which 12 are whole
+        ((_bits(values) - 20) << 25) + quarter,  # 1.0, with 19 fractional bits, is 20 bits long
         ((_bits(half_power) - 19) << 25) - quarter,
     )
     q = (r - _MIDDLE) << 1
@@ -72,10 +72,11 @@ def logarithm(values: Int64Array) -> Int64Array:
 def log_softmax_fixed_point(
     codes: IntArray, multiplier: int, left_shift: int, difference_min: int, back: int, back_shift: int
 ) -> IntArray:
-    """log(softmax) along the last axis of int8 codes, in sixteenths below 127.
+    """Compute log(softmax) along the last axis of int8 values; results are in units of 1/16, with 127 for 0.
 
-    `multiplier`, `left_shift` and `difference_min` as for `softmax_fixed_point`; `back`, `back_shift` rescale from 26
-    fraction bits to a difference of codes again. What is too far below the largest code is -128.
+    `multiplier`, `left_shift` and `difference_min` are those of `softmax_fixed_point`. `back` and `back_shift`
+    convert 26 fractional bits to a difference of quantized values again. A value too far below the largest of its row
+    gives -128.
     """
     differences = codes.astype(np.int64)
     differences -= differences.max(axis=-1, keepdims=True)
@@ -92,9 +93,10 @@ def log_softmax_fixed_point(
 
 
 def unit_length(codes: IntArray, zero: int) -> IntArray:
-    """Rows of codes less a zero point, divided by their length: in 1/128 around the middle code of the type.
+    """Divide rows of quantized values, minus their zero point, by their Euclidean length (L2 normalization).
 
-    The sum of squares, moved to 29 bits, gives its inverse root by five steps of Newton from 1.
+    Results are in units of 1/128 around the middle value of the type (0 of int8, 128 of uint8). The sum of squares is
+    scaled to 29 bits. Five Newton steps, which start from 1, give its inverse square root.
     """
     signed = codes.dtype == np.int8
     x = codes.astype(np.int64) - zero
@@ -113,7 +115,7 @@ def unit_length(codes: IntArray, zero: int) -> IntArray:
     shift = np.maximum(11 - pairs, 0)
     none = squares <= 1
     root, shift = np.where(none, _LARGEST, root), np.where(none, 0, shift)
-    # uint8 gains its 7 fraction bits before the product, int8 in its shift.
+    # As LiteRT: uint8 gains its 7 fractional bits before the product, int8 in its shift.
     left = np.maximum(7 - shift, 0) if signed else 7
     right = np.maximum(shift - 7, 0) if signed else shift
     shares = rounding_divide_by_power(doubling_high_multiply(x << left, root), right)

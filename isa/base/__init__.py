@@ -1,1 +1,1 @@
-"""What everything stands on: faults, tensor types, workloads, reading and showing what users write."""
+"""Foundations of all packages: errors, tensor types, workloads, and reading and printing of user files."""

@@ -1,4 +1,4 @@
-"""A cause of lost cycles: what results call it, and how reports show it."""
+"""A cause of lost cycles, with its name in results and its presentation in reports."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 
 class Cause(NamedTuple):
-    """What cycles are lost to.
+    """A cause of lost cycles.
 
-    label, colour: in reports. meaning: its definition. levers: parameters of the hardware that move it.
+    label, colour: its presentation in reports.
+    meaning: its definition.
+    levers: hardware parameters that change its cycles.
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""The element types of tensors, and the work of one operator on them. Hardware files need both, but no numpy."""
+"""Element types of tensors, and the work of one operator on them.
+
+Hardware files need both without numpy, so nothing here imports it.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 Rates = Literal["int8", "float32"]
-"""The two columns of rates that the table of CPU cores has (`npusim.isa.hardware.cpu`)."""
+"""The two columns of operation rates in the table of CPU cores (`npusim.isa.hardware.cpu`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """One row of the table.
+    """An element type: one row of the table of element types.
 
-    name:  what tensors, programs and messages call it; a numpy dtype of that name holds one element.
-    kind:  "signed" and "unsigned" whole numbers, "real" and "complex" numbers, "truth".
-    bits:  bits of an element as memory stores it.
-    rates: the column of CPU rates that operators on such elements take. Whole numbers of all widths take those of
-           int8 and reals those of float32: no source of the core table measured the other widths.
-    codes: whether a scale and a zero point may make its elements the codes of real numbers.
+    name:  the name in tensors, programs and messages; a numpy dtype of that name holds one element.
+    kind:  "signed" and "unsigned" integers, "real" and "complex" numbers, "truth" (booleans).
+    bits:  bits of an element in memory.
+    rates: the column of CPU rates for operators on such elements. Integers of all widths use the column of int8 and
+           floats that of float32, because no source of the core table measured the other widths.
+    codes: whether its elements may be quantized values, with a scale and a zero point.
     """
 
     name: str
@@ -30,7 +33,7 @@ class ElementType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest whole number; of truths 0 and 1. Raises TypeError for reals."""
+        """Return the smallest and the largest integer; 0 and 1 for booleans. Raises TypeError for floats."""
         if self.kind == "truth":
             return 0, 1
         if self.kind == "signed":
@@ -65,32 +68,32 @@ _BY_NAME = {row.name: row for row in ELEMENTS}
 
 
 def element(name: str) -> ElementType:
-    """The row of an element type. Raises KeyError for a name that the table does not have."""
+    """Return the row of an element type. Raises KeyError for a name that is not in the table."""
     return _BY_NAME[name]
 
 
 def is_element(name: str) -> bool:
-    """Whether the table has an element type of that name."""
+    """Return whether the table has an element type of that name."""
     return name in _BY_NAME
 
 
 def names(wanted: Callable[[ElementType], bool] = lambda row: True) -> tuple[str, ...]:
-    """The names of the element types that are wanted, in the order of the table."""
+    """Return the names of the element types for which `wanted` is true, in table order."""
     return tuple(row.name for row in ELEMENTS if wanted(row))
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The amount of work of one operator, from its shapes alone.
+    """The amount of work of one operator, computed from its shapes alone.
 
-    kind:        "gemm" (convolution, fully connected), "depthwise", "elementwise" (everything else that
-                 computes), "move" (copies bytes), "free" (nothing happens, e.g. reshape), "handover" (the host
-                 goes from one device to the next, and computes nothing).
-    dtype:       the column of CPU rates that its element type takes (`ElementType.rates`).
+    kind:        "gemm" (convolution, fully connected), "depthwise", "elementwise" (everything else that computes),
+                 "move" (copies bytes), "free" (nothing happens, e.g. reshape), "handover" (the host goes from one
+                 device to the next, and computes nothing).
+    dtype:       the column of CPU rates for its element type (`ElementType.rates`).
     macs:        multiply-accumulates (0 for elementwise and move).
     inner_k:     length of one dot product (gemm: kernel_h * kernel_w * channels_in).
     elements:    elementwise operations (for pools and reductions: elements read, window included).
-    rescaled:    results of an elementwise operator whose codes have another scale than an operand's.
+    rescaled:    results of an elementwise operator that are requantized, as their scale differs from an operand's.
     weight_bytes, input_bytes, output_bytes: bytes of constants, activations read, activations written.
     """
 

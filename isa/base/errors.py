@@ -1,7 +1,7 @@
-"""The errors that npusim reports to its user, and the words in them.
+"""The errors that npusim reports to its user, and helpers for their messages.
 
-A message is one line that says where the fault is, what the file has, what it may have, and what to do. Text from files
-is escaped in it, so that nothing moves the cursor, colours or hides text. Misspelt words get a hint.
+A message is one line that says where the fault is, what the file has, what is allowed, and what to do. Text from
+files is escaped, so that it cannot move the cursor, change colours or hide text. Misspelt words get a suggestion.
 """
 
 import re
@@ -11,7 +11,7 @@ from itertools import takewhile
 
 
 class NpusimError(Exception):
-    """A mistake in what the user gave us; the command line prints its text and exits with status 2."""
+    """A mistake in the user's input; the command line prints its text and exits with status 2."""
 
     def __str__(self) -> str:
         """Return the message, shortened, because names and lists in it come from files of any size."""
@@ -43,37 +43,40 @@ class SimulationError(NpusimError):
 
 
 class OperandFault(SimulationError):
-    """Values that an operation cannot take, such as an index outside; says what, and whoever executes it adds where."""
+    """Operand values that an operation cannot take, such as an index outside its range.
+
+    The message names the values; the caller that executes the operation adds the place.
+    """
 
 
 _INVISIBLE = re.compile(
-    # What Python calls printable and Unicode calls default-ignorable: fillers, joiners, variation selectors.
+    # Characters that Python calls printable but Unicode default-ignorable: fillers, joiners, variation selectors.
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""DerivedCoreProperties.txt of Unicode, Default_Ignorable_Code_Point, those of the categories Lo and Mn."""
+"""Source: Unicode DerivedCoreProperties.txt, Default_Ignorable_Code_Point, categories Lo and Mn."""
 
 _NOT_PLAIN = re.compile("[^\n -~]")
 
 
 def visible(text: str) -> bool:
-    """Whether all of a text can be seen for what it is; line ends and other controls cannot."""
+    """Return whether every character of a text is visible; line ends and other control characters are not."""
     return text.isprintable() and (text.isascii() or not _INVISIBLE.search(text))
 
 
 def printable(text: str) -> str:
-    """A text on one line, whatever is not visible as its escape: \\n, \\x1b, \\u202e."""
+    """Return a text on one line, with invisible characters as escapes: \\n, \\x1b, \\u202e."""
     if visible(text):
         return text
     return "".join(mark if visible(mark) else mark.encode("unicode_escape").decode() for mark in text)
 
 
 def printable_lines(text: str) -> str:
-    """The same line by line: the ends of lines stay."""
+    """Return a text with invisible characters as escapes, except the ends of lines."""
     return "\n".join(map(printable, text.split("\n"))) if _NOT_PLAIN.search(text) else text
 
 
 def replaced(text: str, most: int) -> str:
-    """At most so many characters of a text on one line, each that is not visible as a question mark."""
+    """Return at most `most` characters of a text on one line, with invisible characters as question marks."""
     shown = "".join(mark if visible(mark) else "?" for mark in text[:most])
     return shown if len(text) <= most else f"{shown}..."
 
@@ -106,12 +109,12 @@ def within(text: str, most: int = LONGEST_MESSAGE) -> str:
 
 
 LEAST_SIMILARITY = 0.6
-# Comparing takes time in proportion to the length; no known word comes near this one.
+# Longer words are cut, because comparing takes time in proportion to the length. No known word is this long.
 LONGEST_WORD = 80
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The most similar known word, the longer common beginning winning a tie; None if nothing is similar."""
+    """Return the most similar known word, or None if nothing is similar; a longer common prefix breaks ties."""
     word = word[:LONGEST_WORD]
 
     def rank(candidate: str) -> tuple[float, int]:

@@ -7,21 +7,21 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# The factors worth a try when somebody asks what a change of the parameter would bring (npusim.study.what_if).
+# Factors by which a what-if run multiplies the parameter (npusim.study.what_if).
 MORE: Any = {"what_if": [2.0]}
 MORE_OR_LESS: Any = {"what_if": [2.0, 0.5]}
-# What an architect does not choose: it comes with the DRAM, the circuits or the host.
+# Parameters that an architect does not choose, because the DRAM, the circuits or the host determine them.
 GIVEN: Any = {"what_if": [2.0], "given": True}
 GIVEN_TIME: Any = {"what_if": [2.0, 0.5], "given": True}
 
 Positive = Annotated[int, Field(gt=0, json_schema_extra=MORE)]
-# The least and the most that anybody builds, with room: a thousandth and a thousand times of it. Beyond, times of a
-# run leave what whole numbers of cycles and sums of energy can hold.
+# The limits are a thousandth of the least and a thousand times the most that is built. Beyond them, times of a run
+# exceed what integer cycle counts and sums of energy can hold.
 Rate = Annotated[float, Field(ge=1e-6, le=1e6, json_schema_extra=MORE)]
 Clock = Annotated[float, Field(ge=1e-3, le=10_000, json_schema_extra=MORE)]
-# Capacities: less of one is cheaper.
+# Capacities: what-if runs also halve them, because less is cheaper.
 Capacity = Annotated[int, Field(gt=0, json_schema_extra=MORE_OR_LESS)]
-# Times: less is faster.
+# Times: what-if runs also halve them, because less is faster.
 Cycles = Annotated[int, Field(ge=0, json_schema_extra=GIVEN_TIME)]
 PositiveCycles = Annotated[int, Field(gt=0, json_schema_extra=MORE_OR_LESS)]
 Time = Annotated[float, Field(ge=0, le=1e6, json_schema_extra=GIVEN_TIME)]
@@ -37,11 +37,13 @@ class Section(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ReadBy:
-    """Metadata of a field: which machines read the key or table. All machines read a field without it.
+    """Metadata of a field of a hardware file: which machines read the key or table.
+
+    All machines read a field without this metadata.
 
     types:  the MAC engine types (`mac_array.kind`) whose cycles depend on the key; empty: all of them.
-    priced: the other types read it too, for area or energy alone.
-    needs:  dotted paths of `Hardware`, or of the key's own table where they begin with a dot; the key is read where
+    priced: whether the other types also read it, for area or energy alone.
+    needs:  dotted paths of `Hardware`, or of the key's own table where they begin with a dot. The key is read where
             one of them is neither zero nor false.
     words:  what such a machine has, for messages and documents; the paths of `needs` if empty.
     """

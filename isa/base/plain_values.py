@@ -1,4 +1,4 @@
-"""Plain JSON values: codecs that check each kind, JSON text that all readers read alike, and values in messages."""
+"""Plain JSON values: codecs that check each type, JSON text that all parsers read alike, and values in messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_SHOWN = 40
 
 
 class Misfit(Exception):
-    """A value that is not what its place allows; `path` grows from the inside out."""
+    """An error for a value that its field does not allow; callers extend `path` from the inside out."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -27,26 +27,26 @@ class Misfit(Exception):
         self.path: list[str] = []
 
     def below(self, key: object) -> Misfit:
-        """The same fault seen from one level further out."""
+        """Prepend a key to the path of the fault and return the fault."""
         self.path.insert(0, f"[{key}]" if isinstance(key, int) else f".{printable(str(key))}")
         return self
 
     @property
     def located(self) -> str:
-        """The path and the text."""
+        """Return the path and the text as one message."""
         path = "".join(self.path).removeprefix(".")
         return f"{path}: {self.text}" if path else self.text
 
 
 class Codec(NamedTuple):
-    """How values of one annotation become plain values, and how plain values are checked and taken back."""
+    """The two directions of a type annotation: value to plain JSON value, and checked plain value to value."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
 class Between(NamedTuple):
-    """The least and the most that a number may be: `Annotated[int, Between(1, 255)]`."""
+    """The smallest and largest allowed number of a field: `Annotated[int, Between(1, 255)]`."""
 
     least: float
     most: float = inf
@@ -56,12 +56,12 @@ class Between(NamedTuple):
 
 
 def printable(text: str) -> str:
-    """Text from outside as messages show it: on one line, shortened."""
+    """Return text from outside in the form for messages: on one line, shortened."""
     return replaced(text, LONGEST_SHOWN)
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: as it stands in JSON, shortened."""
+    """Return a value in the form for messages: as JSON, shortened."""
     if isinstance(value, str):
         return f'"{printable(value)}"'
     if isinstance(value, bool) or value is None:
@@ -74,7 +74,7 @@ def shown(value: object) -> str:
 
 
 def at(key: object, function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply `function`, with `key` in the path of a fault."""
+    """Apply `function` to a value; a Misfit it raises gets `key` in its path."""
     try:
         return function(value)
     except Misfit as fault:
@@ -82,12 +82,12 @@ def at(key: object, function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def unchanged(value: Any) -> Any:
-    """For kinds of values that are plain already."""
+    """Return the value unchanged, for types that are plain JSON already."""
     return value
 
 
 def one_of(choices: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """The reader of a text that is one of `choices`."""
+    """Return a reader for a text that must be one of `choices`."""
 
     def read(value: Any) -> Any:
         if type(value) is str and value in choices:
@@ -98,35 +98,35 @@ def one_of(choices: tuple[Any, ...]) -> Callable[[Any], Any]:
 
 
 def write_integer(value: Any) -> int:
-    """A whole number of Python or numpy; raises Misfit for anything else."""
+    """Convert an integer of Python or numpy; raises Misfit for anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise Misfit(f"{shown(value)} is not a whole number")
     return int(value)
 
 
 def read_integer(value: Any) -> int:
-    """A size, count, address or index."""
+    """Check a size, count, address or index."""
     if type(value) is not int or not 0 <= value <= LARGEST_INTEGER:
         raise Misfit(f"{shown(value)} is not a whole number from 0 to 2^48 - 1")
     return value
 
 
 def read_signed(value: Any) -> int:
-    """A whole number that may be negative."""
+    """Check an integer that may be negative."""
     if type(value) is not int or not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
         raise Misfit(f"{shown(value)} is not a whole number of 48 bits")
     return value
 
 
 def write_number(value: Any) -> float:
-    """A real number of Python or numpy; raises Misfit for anything else."""
+    """Convert a floating-point number or integer of Python or numpy; raises Misfit for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise Misfit(f"{shown(value)} is not a number")
     return float(value)
 
 
 def read_number(value: Any) -> float:
-    """A finite real number."""
+    """Check a finite number and return it as a float."""
     if type(value) is int and abs(value) <= LARGEST_INTEGER:
         return float(value)
     if type(value) is not float or not isfinite(value):
@@ -135,12 +135,15 @@ def read_number(value: Any) -> float:
 
 
 def write_either_number(value: Any) -> int | float:
-    """A number of Python or numpy; a whole one stays whole."""
+    """Convert a number of Python or numpy; integers stay integers."""
     return write_integer(value) if isinstance(value, Integral) else write_number(value)
 
 
 def read_either_number(value: Any) -> int | float:
-    """A whole number of 64 bits, which an element of a tensor may have all, or a finite real one."""
+    """Check an integer of 64 bits or a finite float.
+
+    Elements of integer tensors may take the whole range of 64 bits.
+    """
     if type(value) is int:
         _require_plain(value, 0)
         return value
@@ -148,7 +151,7 @@ def read_either_number(value: Any) -> int | float:
 
 
 def read_string(value: Any) -> str:
-    """Text that can be encoded."""
+    """Check a text that can be encoded as UTF-8."""
     if type(value) is not str:
         raise Misfit(f"{shown(value)} is not text")
     if not value.isascii():
@@ -160,14 +163,14 @@ def read_string(value: Any) -> str:
 
 
 def read_truth(value: Any) -> bool:
-    """True or false."""
+    """Check that a value is true or false."""
     if type(value) is not bool:
         raise Misfit(f"{shown(value)} is not true or false")
     return value
 
 
 def write_table(value: Any) -> Any:
-    """A free table with the numbers of numpy made plain; everything else is judged by `read_table`."""
+    """Convert the numpy numbers in a free table to plain numbers; `read_table` checks the rest."""
     if isinstance(value, Mapping):
         return {key: at(key, write_table, item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -182,7 +185,7 @@ def write_table(value: Any) -> Any:
 
 
 def read_table(value: Any) -> dict[str, Any]:
-    """A free table of plain values."""
+    """Check a free table of plain values."""
     if not isinstance(value, dict):
         raise Misfit(f"{shown(value)} is not a table")
     _require_plain(value, DEEPEST_VALUE)
@@ -190,7 +193,7 @@ def read_table(value: Any) -> dict[str, Any]:
 
 
 def _require_plain(value: Any, levels: int) -> None:
-    """Raise Misfit unless `value` is plain JSON of at most that many levels, its numbers finite."""
+    """Raise Misfit unless `value` is plain JSON with at most `levels` nested levels and finite numbers."""
     if isinstance(value, dict | list):
         if not levels:
             raise Misfit(f"lists and tables lie in each other more than {DEEPEST_VALUE} levels deep")
@@ -205,16 +208,14 @@ def _require_plain(value: Any, levels: int) -> None:
         read_string(value)
     elif isinstance(value, float):
         read_number(value)
-    elif (
-        isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
-    ):  # an element of a tensor may have them all
+    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:  # the range of int64 tensor elements
         raise Misfit(f"{shown(value)} is not a whole number of 64 bits")
     elif value is not None and not isinstance(value, int):
         raise Misfit(f"a {type(value).__name__} is not a JSON value")
 
 
 def limited(inner: Codec, limits: Between, whole: bool) -> Codec:
-    """Numbers within limits; `whole` ones may be negative where the limits say so."""
+    """Return a codec for numbers within limits; `whole` allows integers only, negative ones if the limits do."""
     kind = "whole number" if whole else "number"
 
     def read(value: Any) -> Any:
@@ -229,9 +230,9 @@ def limited(inner: Codec, limits: Between, whole: bool) -> Codec:
 
 
 def to_json(value: object, *, readable: bool = False) -> str:
-    """The JSON text of a plain value, ASCII on one line.
+    """Return the JSON text of a plain value, ASCII on one line.
 
-    Not `readable`, it is the canonical text: keys sorted, no spaces, numbers as short as they are exact.
+    Unless `readable`, this is the canonical text: sorted keys, no spaces, shortest exact numbers.
     """
     if readable:
         return json.dumps(value, allow_nan=False)
@@ -239,7 +240,7 @@ def to_json(value: object, *, readable: bool = False) -> str:
 
 
 def from_json(text: str) -> Any:
-    """The value of a whole JSON text. Raises ProgramError."""
+    """Parse a whole JSON text. Raises ProgramError."""
     value, end = read_json(text, len(text) - len(text.lstrip()))
     if text[end:].strip():
         raise ProgramError(f"not valid JSON: {shown(text[end:])} stands behind its end")
@@ -247,7 +248,7 @@ def from_json(text: str) -> Any:
 
 
 def read_json(text: str, start: int) -> tuple[Any, int]:
-    """The JSON value that begins at `start`, and the position behind it. Raises ProgramError."""
+    """Parse the JSON value that begins at `start`; return it and the position behind it. Raises ProgramError."""
     try:
         return _DECODER.raw_decode(text, start)
     except RecursionError:
@@ -263,7 +264,7 @@ def _no_constant(word: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
-    """A JSON object none of whose keys stands twice."""
+    """Return a JSON object, after a check that no key occurs twice."""
     table = dict(pairs)
     if len(table) != len(pairs):
         keys = sorted(key for key, _ in pairs)

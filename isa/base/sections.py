@@ -1,4 +1,4 @@
-"""Files of named sections, every byte of them covered by a checksum.
+"""Binary files of named sections in which a checksum covers every byte.
 
 Layout, little endian:
 
@@ -35,14 +35,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """A file format.
+    """A file format made of named sections.
 
-    noun:    what a file of it is, for messages: "an npusim program".
-    magic:   its first eight bytes: one above 127 and line ends of both kinds, what text-mode transfers damage shows at
-             once (as in PNG).
+    noun:    the name of such a file in messages: "an npusim program".
+    magic:   its first eight bytes. One byte above 127 and line ends of both kinds show damage by text-mode transfers
+             at once (as in PNG).
     names:   the sections in the order of the file.
-    fault:   what is raised for a file that is not as it must be.
-    remedy:  what to do about a file of another version.
+    fault:   the exception for an invalid file.
+    remedy:  what to do about a file of another version, for messages.
     """
 
     noun: str
@@ -54,11 +54,11 @@ class Sections:
 
     @property
     def table_bytes(self) -> int:
-        """How many bytes stand in front of the sections."""
+        """Return the number of bytes before the first section."""
         return _HEAD.size + len(self.names) * _ROW.size
 
     def pieces(self, bodies: Mapping[str, Bytes]) -> list[Bytes]:
-        """The bytes of a file, in pieces: what stands in front, and each section."""
+        """Return the bytes of a file in pieces: the header with the table, then each section."""
         offset, rows = self.table_bytes, b""
         for name in self.names:
             body = bodies[name]
@@ -68,15 +68,15 @@ class Sections:
         return [head + rows, *(bodies[name] for name in self.names)]
 
     def bodies(self, data: Bytes) -> dict[str, memoryview]:
-        """The sections of the bytes of a file, without a copy. Raises the format's fault."""
+        """Return the sections of a file's bytes without a copy. Raises the format's fault."""
         table = self.table(bytes(data[: self.table_bytes]))
         self.require_size(table, len(data))
         return {row.name: self._body(row, data) for row in table}
 
     def table(self, data: bytes) -> list[Row]:
-        """The section table, once magic, version and checksum hold and the sections follow one another.
+        """Read the section table; check magic, version, checksum, and that the sections follow one another.
 
-        data: the beginning of a file, `table_bytes` of it if it has that many. Raises the format's fault.
+        data: the first `table_bytes` bytes of the file, or all of a shorter file. Raises the format's fault.
         """
         if not data.startswith(self.magic):
             found = data[: len(self.magic)].hex(" ") or "nothing"

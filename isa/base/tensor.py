@@ -1,4 +1,4 @@
-"""Tensors: their types, shapes and quantization, their places in memory, and the calls of the host on them."""
+"""Tensors: their types, shapes and quantization, their placement in memory, and host calls on them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from npusim.isa.base.elements import ElementType, Workload, element
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """Affine quantization: real = scale * (code - zero_point), per tensor or along one axis.
+    """Affine quantization, real = scale * (code - zero_point), per tensor or along one axis.
 
-    `scales` are float32 values (held as Python floats that are exactly representable in float32).
+    `scales` are float32 values (stored as Python floats that are exactly representable in float32).
     `axis` is None for per-tensor quantization (then both tuples have one entry).
     """
 
@@ -28,18 +28,18 @@ class Quantization:
 
     @property
     def scale(self) -> float:
-        """The scale of a per-tensor quantized tensor."""
+        """Return the scale of a per-tensor quantized tensor."""
         return self.scales[0]
 
     @property
     def zero_point(self) -> int:
-        """The zero point of a per-tensor quantized tensor."""
+        """Return the zero point of a per-tensor quantized tensor."""
         return self.zero_points[0]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Element type (a name of `npusim.isa.base.tensor`), shape and quantization of a tensor."""
+    """Element type (a name of `npusim.isa.base.elements`), shape and quantization of a tensor."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -47,27 +47,30 @@ class TensorType:
 
     @property
     def element(self) -> ElementType:
-        """The row of the element type; raises KeyError for one that npusim does not have."""
+        """Return the row of the element type; raises KeyError for one that npusim does not have."""
         return element(self.dtype)
 
     @property
     def numpy_dtype(self) -> np.dtype[np.generic]:
-        """The little-endian numpy dtype of the elements."""
+        """Return the little-endian numpy dtype of the elements."""
         return np.dtype(self.dtype)
 
     @property
     def elements(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the tensor, stored densely."""
+        """Return the bytes of the tensor, stored densely."""
         return self._stored_bytes(self.elements)
 
     @property
     def spanned_bytes(self) -> int:
-        """Bytes with every size at least 1: what numpy must be able to address even of a tensor without elements."""
+        """Return the bytes of the tensor with every dimension counted as at least 1.
+
+        numpy must be able to address that many bytes even for a tensor without elements.
+        """
         return self._stored_bytes(prod(max(size, 1) for size in self.shape))
 
     def _stored_bytes(self, elements: int) -> int:
@@ -75,17 +78,17 @@ class TensorType:
 
     @property
     def real(self) -> bool:
-        """True for real numbers of any width, on which kernels compute as they are, without codes."""
+        """Return whether the elements are floats of any width, on which kernels compute without quantization."""
         return element(self.dtype).kind == "real"
 
     @property
     def quantized(self) -> bool:
-        """True for codes of any width: whole numbers with a scale and a zero point."""
+        """Return whether the elements are quantized: integers of any width with a scale and a zero point."""
         return self.quantization is not None and element(self.dtype).codes
 
     @property
     def quantized8(self) -> bool:
-        """True for codes of 8 bits: what the NPU computes on."""
+        """Return whether the elements are 8-bit quantized values, as the NPU computes on them."""
         return self.quantization is not None and element(self.dtype).bits == 8 and element(self.dtype).codes
 
 
@@ -94,23 +97,23 @@ Array = NDArray[np.generic]
 
 
 class SizeOnly(Enum):
-    """What a constant has instead of data when only its type and size are known: enough to compile and to time."""
+    """A marker in place of a constant's data when only type and size are known: enough to compile and to time."""
 
     SIZE_ONLY = "known by its size only"
 
 
 SIZE_ONLY: Final = SizeOnly.SIZE_ONLY
-"""The data of a constant that nobody has at hand; bytes and results that would depend on it do not exist."""
+"""The data of a constant that is not available. Bytes and results that depend on it do not exist."""
 
 Data = Array | SizeOnly
-"""What a constant is."""
+"""The data of a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A tensor in a memory: in the DRAM, space 1, if no other is named.
+    """A tensor with its address in a memory; the memory is the DRAM (space 1) by default.
 
-    from_reals: of an input with codes: whether it may also be given as float32, which become codes on the way in.
+    from_reals: whether a quantized input may also be given as float32, which is then quantized on input.
     """
 
     name: str
@@ -121,7 +124,7 @@ class Placement:
 
     @property
     def end(self) -> int:
-        """One past its last byte."""
+        """Return the address after the tensor's last byte."""
         return self.address + self.type.size_bytes
 
 
@@ -129,7 +132,7 @@ class Placement:
 class HostCall:
     """One operator that the host runs: its operands, and its amount of work.
 
-    An output may lie where an input does: the next value of a state.
+    An output may have the placement of an input: the next value of a state.
     """
 
     name: str
@@ -142,6 +145,6 @@ class HostCall:
 
 
 def distinct_names(places: Sequence[Placement]) -> tuple[str, ...]:
-    """The names of tensors, with "#" and the position where several share one."""
+    """Return the names of tensors, with "#" and the position where several share a name."""
     names = [place.name for place in places]
     return tuple(name if names.count(name) == 1 else f"{name}#{i}" for i, name in enumerate(names))

@@ -1,4 +1,4 @@
-"""TOML that a user wrote: reading it, and the words for what is wrong with it. One line holds all faults."""
+"""Reading of TOML files that a user wrote, and messages that report all their faults in one line."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ LONGEST_VALUE = 40
 
 
 def read(path: Path, shown: str, kind: user_file.Kind, fault: type[NpusimError]) -> dict[str, Any]:
-    """The plain values of a TOML file.
+    """Read a TOML file and return its plain values.
 
-    shown: how messages call the file. kind: what it should be. Raises `fault`.
+    shown: name of the file in messages.
+    kind: what it should be. Raises `fault`.
     """
     text = user_file.text(path, kind, fault, shown)
     try:
@@ -29,7 +30,7 @@ def read(path: Path, shown: str, kind: user_file.Kind, fault: type[NpusimError])
     except RecursionError:
         raise fault(f"{shown}: nested too deeply") from None
     except ValueError as error:
-        # tomllib.TOMLDecodeError; and ValueError itself for an integer of thousands of digits.
+        # tomllib.TOMLDecodeError, or ValueError itself for an integer of thousands of digits.
         what = re.match(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
         if what is None:
             raise fault(f"{shown}: not valid TOML: {error}") from None
@@ -38,7 +39,7 @@ def read(path: Path, shown: str, kind: user_file.Kind, fault: type[NpusimError])
 
 
 def merged(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` over `base`, table by table; of tables in a list those of the same name."""
+    """Merge `values` over `base`, table by table; in lists, tables with the same name are merged."""
     result = dict(base)
     for key, item in values.items():
         result[key] = _over(result.get(key), item)
@@ -54,14 +55,14 @@ def _over(below: Any, item: Any) -> Any:
         return item
     by_name = {each["name"]: each for each in below}
     if len({each["name"] for each in item}) < len(item):
-        return [*below, *item]  # for whoever checks the names
+        return [*below, *item]  # keep duplicates for the later check of names
     return list(
         (by_name | {each["name"]: merged(by_name.get(each["name"], {}), each) for each in item}).values()
     )
 
 
 def listed(faults: Mapping[str, str]) -> str:
-    """All faults in one line, by path, as far as somebody reads."""
+    """Join all faults in one line, sorted by path; the rest of a long list is only counted."""
     lines = [f"{printable(path)}: {text}" for path, text in sorted(faults.items())]
     count = max(bisect_right(list(accumulate(map(len, lines))), MOST_CHARACTERS_LISTED), 1)
     more = len(lines) - count
@@ -70,10 +71,10 @@ def listed(faults: Mapping[str, str]) -> str:
 
 
 def short(value: object) -> str:
-    """A value as it stands in a file, shortened."""
+    """Return a value in JSON form, shortened."""
     return printable(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def printable(text: str) -> str:
-    """Text of a user on one line, shortened."""
+    """Return a user's text on one line, shortened."""
     return replaced(text, LONGEST_VALUE)

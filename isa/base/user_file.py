@@ -1,7 +1,7 @@
-"""The one door through which files of a user come in: regular files, of at most so many bytes.
+"""The only entry point for reading user files: regular files up to a maximum size.
 
-A device, pipe or folder is refused before anything is read from it, so nothing waits for ever; of a file that is
-larger than its kind may be, or that grows while it is read, no more than the limit and one byte is read.
+A device, pipe or folder is refused before anything is read from it, so that no read blocks for ever. Of a file that
+is larger than the limit of its kind, or grows while it is read, at most the limit and one byte are read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from npusim.isa.base.errors import NpusimError
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a file is read as: its name in messages, the most bytes that it may have, and what makes one."""
+    """A kind of user file: its name in messages, its maximum size in bytes, and how to make one."""
 
     noun: str
     most_bytes: int
@@ -59,7 +59,7 @@ KINDS = (
 """Every kind of file but the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""
 
 MAPPED_FROM_BYTES = 1 << 26
-"""Larger models are mapped, not read: what nobody looks at takes no memory."""
+"""Larger models are mapped, not read, so that unused parts take no memory."""
 
 _WHAT = (
     (stat.S_ISDIR, "a folder"),
@@ -79,9 +79,9 @@ def opened(
     *,
     follow: bool = True,
 ) -> Iterator[BinaryIO]:
-    """The file, open for reading, once it is known to be regular and not too large. Raises `fault`.
+    """Open a file for reading, after a check that it is regular and not too large. Raises `fault`.
 
-    shown:  how messages call the file, the path if None; nothing if "", for callers that add it.
+    shown:  name of the file in messages; the path if None; no name if "", for callers that add it.
     follow: whether a symbolic link stands for its target.
     """
     with os.fdopen(_descriptor(path, kind, fault, shown, follow), "rb") as file:
@@ -96,17 +96,17 @@ def contents(
     *,
     follow: bool = True,
 ) -> bytes:
-    """All bytes of the file; arguments and faults are those of `opened`."""
+    """Return all bytes of the file; arguments and faults are those of `opened`."""
     with opened(path, kind, fault, shown, follow=follow) as file:
         return rest(file, kind, fault, _prefix(path, shown))
 
 
 def rest(file: BinaryIO, kind: Kind, fault: type[NpusimError] = NpusimError, prefix: str = "") -> bytes:
-    """What is left of an opened file: at most the limit, or `fault`."""
+    """Return the rest of an opened file, at most the limit of its kind. Raises `fault` for a larger file."""
     pieces: list[bytes] = []
     left, wanted = kind.most_bytes + 1, os.fstat(file.fileno()).st_size + 1
     while left:
-        # A file that says its size is one piece; one that grows, or has none (as in /proc), is several.
+        # A file with a known size is read in one piece; one that grows, or reports no size (as in /proc), in several.
         piece = file.read(min(left, max(wanted, 1 << 16)))
         if not piece:
             return b"".join(pieces) if len(pieces) != 1 else pieces[0]
@@ -124,11 +124,11 @@ def text(
     *,
     follow: bool = True,
 ) -> str:
-    """The text of a UTF-8 file; arguments are those of `opened`. Raises `fault`, also where it is not text."""
+    """Return the text of a UTF-8 file; arguments are those of `opened`. Raises `fault`, also for other bytes."""
     prefix = _prefix(path, shown)
     with opened(path, kind, fault, shown, follow=follow) as file:
         head = file.read(4096)
-        if b"\0" in head:  # sparse or binary: known before all of it is in memory
+        if b"\0" in head:  # sparse or binary: refused before all of it is in memory
             raise fault(
                 f"{prefix}not {kind.noun}: byte {head.index(0)} is 0, which no text has{kind.made_by}"
             )
@@ -142,7 +142,7 @@ def text(
 def mapped(
     path: str | Path, kind: Kind, fault: type[NpusimError] = NpusimError, shown: str | None = None
 ) -> bytes | mmap.mmap:
-    """The bytes of the file, read-only; those of a large one come from the disk when they are looked at."""
+    """Return the bytes of the file, read-only; a large file is memory-mapped and read from disk on access."""
     with opened(path, kind, fault, shown) as file:
         if os.fstat(file.fileno()).st_size >= MAPPED_FROM_BYTES:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -153,14 +153,14 @@ def _descriptor(
     path: str | Path, kind: Kind, fault: type[NpusimError], shown: str | None, follow: bool
 ) -> int:
     prefix = _prefix(path, shown)
-    # Without waiting: a pipe without a writer would be opened never.
+    # Open without blocking: opening a pipe that has no writer would wait for ever.
     flags = os.O_RDONLY
     for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", *(() if follow else ("O_NOFOLLOW",))):
         flags |= getattr(os, name, 0)
     try:
         if not follow and os.path.islink(path):
             raise fault(f"{prefix}is a symbolic link, which is not followed here")
-        # Looked at before it is opened: some devices act on that; and once more after, for it may have changed.
+        # Checked before it is opened, because opening acts on some devices; and again after, as it may have changed.
         _require_regular(os.stat(path, follow_symlinks=follow), prefix, kind, fault)
         handle = os.open(path, flags)
         try:
@@ -173,7 +173,7 @@ def _descriptor(
         raise fault(f"{prefix}no such file") from None
     except OSError as error:
         raise fault(f"{prefix}cannot be read: {error.strerror or error}") from None
-    except ValueError as error:  # a NUL in the name
+    except ValueError as error:  # the name has a NUL
         raise fault(f"{prefix}cannot be read: {error}") from None
 
 

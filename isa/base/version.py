@@ -1,4 +1,4 @@
-"""The version of npusim that runs: the release, and the commit where the sources are a git checkout."""
+"""The version of the running npusim: the release, and the commit where the sources are a git checkout."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def checked_out(folder: Path) -> str:
     """
     try:
         git = folder / ".git"
-        if git.is_file():  # a worktree or submodule: the file names the folder
+        if git.is_file():  # in a worktree or submodule, .git is a file that names the folder
             git = folder / git.read_text("utf-8").removeprefix("gitdir:").strip()
         head = (git / "HEAD").read_text("utf-8").strip()
         if head.startswith("ref:"):

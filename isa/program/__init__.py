@@ -1,1 +1,1 @@
-"""Programs: the value, its checks, its file, and the interpreter that runs one without a clock."""
+"""Programs: their representation, checks and file format, and an interpreter that runs one without a clock."""

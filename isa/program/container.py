@@ -1,7 +1,7 @@
-"""The `.npu` file: a program as bytes that any process can check and execute.
+"""The `.npu` file format: a program as bytes that any process can check and execute.
 
-A file of sections (`npusim.isa.base.sections`; docs/npu_file.md): `code`, `layer_of` and `constants` are raw;
-`metadata` is JSON with everything else that a `Program` has. The same program always gives the same bytes.
+The file has sections (`npusim.isa.base.sections`; docs/npu_file.md). `code`, `layer_of` and `constants` are raw;
+`metadata` is JSON with all other fields of `Program`. The same program always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ MAGIC = b"\x89NPU\r\n\x1a\n"
 VERSION = 3
 
 LARGEST_METADATA_BYTES = 1 << 28
-"""Parsed JSON takes several times its size; no network that fits a machine comes near this."""
+"""A limit, because parsed JSON takes several times its size. No network that fits a machine comes near it."""
 
 
 class Raw(NamedTuple):
-    """A field of `Program` that is stored as it is: an array of `dtype` in rows of `row`, or bytes."""
+    """A field of `Program` that is stored raw: an array of `dtype` in rows of `row` elements, or bytes."""
 
     field: str
     dtype: str | None = None
     row: tuple[int, ...] = ()
 
     def write(self, program: Program) -> bytes:
-        """The bytes of the section."""
+        """Return the bytes of the section."""
         value = getattr(program, self.field)
         if isinstance(value, Blank):
             return b""
         return bytes(value) if self.dtype is None else np.ascontiguousarray(value, self.dtype).tobytes()
 
     def read(self, body: memoryview) -> Any:
-        """The value of the field. Raises ProgramError for a broken last element."""
+        """Return the value of the field. Raises ProgramError if the last element is incomplete."""
         data = bytes(body)
         if self.dtype is None:
             return data
@@ -62,7 +62,7 @@ SECTIONS = (*(raw.field for raw in RAW), METADATA)
 """Names of the sections in the order of the file."""
 
 BLANK = "constants_by_size"
-"""In the metadata of a program without the bytes of its constants: how many there are, and of what."""
+"""Key in the metadata of a program without the bytes of its constants: their number and origin."""
 _BLANK_FIELDS = [field.name for field in dataclasses.fields(Blank)]
 
 PLAIN_FIELDS = [field.name for field in dataclasses.fields(Program) if field.name not in SECTIONS]
@@ -72,10 +72,10 @@ _FILE = Sections("an npusim program", MAGIC, VERSION, SECTIONS, ProgramError, "c
 
 
 def load(path: str | Path) -> Program:
-    """Read a program that is safe to execute.
+    """Read a program from a file and check that it is safe to execute.
 
-    Raises ProgramError, one line that names the file, for one that is missing, truncated, damaged, too new, or
-    whose program breaks a rule of the instruction set.
+    Raises ProgramError, one line that names the file, if it is missing, truncated, damaged or too new, or if its
+    program breaks a rule of the instruction set.
     """
     try:
         with user_file.opened(path, user_file.PROGRAM, ProgramError, "") as file:
@@ -87,7 +87,7 @@ def load(path: str | Path) -> Program:
 
 
 def dumps(program: Program) -> bytes:
-    """The bytes of the file. Raises ProgramError for a program that could not be loaded again."""
+    """Return the bytes of the file. Raises ProgramError for a program that could not be loaded again."""
     fields: dict[str, Any] = to_fields(program, PLAIN_FIELDS)
     if isinstance(program.constants, Blank):
         fields[BLANK] = to_fields(program.constants, _BLANK_FIELDS)
@@ -97,7 +97,7 @@ def dumps(program: Program) -> bytes:
 
 
 def loads(data: bytes) -> Program:
-    """The program in the bytes of a file, checked. Raises ProgramError."""
+    """Read a program from the bytes of a file and check it. Raises ProgramError."""
     bodies = _FILE.bodies(data)
     raw = {each.field: each.read(bodies[each.field]) for each in RAW}
     metadata = _metadata(bytes(bodies[METADATA]))
@@ -111,7 +111,7 @@ def loads(data: bytes) -> Program:
 
 
 def _metadata(text: bytes) -> Any:
-    """The metadata as plain values."""
+    """Parse the metadata section to plain values."""
     try:
         if len(text) > LARGEST_METADATA_BYTES:
             raise ProgramError(f"{len(text)} bytes; there may be {LARGEST_METADATA_BYTES}")

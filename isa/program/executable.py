@@ -1,14 +1,16 @@
-"""The executable: steps over programs, and where in memory each of them lies.
+"""The executable: steps that run programs, and the placement of each program in memory.
 
-A `Program` is straight-line and for one core; its addresses count from the beginning of its *window* of each memory.
-An executable is a list of steps that launch programs, move tensors from window to window, and decide: whether, and how
-often. In each memory windows lie one behind the other, each from the beginning of a row on; the last one, in the
-memory that holds activations, is the executable's own, for values that belong to no program. Where the first begins is
-the system's business (`npusim.machine.system`).
+A `Program` is straight-line code for one core. Its addresses are relative to the beginning of its *window* of each
+memory.
 
-A transfer and a decision are programs of a few instructions themselves (`link`): copies on the DMA channels, a call of
-the host that reads the condition. So nothing happens that is not an instruction, fetched, timed and counted like any
-other.
+An executable is a list of steps. Steps launch programs, move tensors between windows, and decide which steps run and
+how often. In each memory the windows are placed one after the other, each aligned to the beginning of a row. The last
+window, in the memory that holds activations, belongs to the executable itself, for values of no single program. The
+system chooses where the first window begins (`npusim.machine.system`).
+
+A transfer or a decision is itself compiled to a program of a few instructions (`link`): copies on the DMA channels,
+or a host call that reads the condition. All work is therefore done by instructions, which are fetched, timed and
+counted like any other.
 """
 
 from __future__ import annotations
@@ -35,18 +37,18 @@ from npusim.isa.instructions.word import WORD_BYTES, Waits
 from npusim.isa.program.program import Area, Layer, Program
 
 OWN = -1
-"""Number of the window that belongs to the executable and to no program."""
+"""Window number of the executable's own window, which belongs to no program."""
 
 DECISION = "decide"
 """The host operator that reads a condition; it computes nothing."""
 
 HANDOVER = "handover"
-"""The host operator that goes from one device to the next; it computes nothing."""
+"""The host operator for the handover from one device to the next; it computes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A tensor in a window: that of the program of this number, or OWN."""
+    """A tensor in a window: that of the program with this number, or OWN."""
 
     window: int
     tensor: Placement
@@ -54,7 +56,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Run the program of this number on a core, from its first instruction to its last completion."""
+    """A step that runs a program on a core, from its first instruction to its last completion."""
 
     program: int
     core: int = 0
@@ -62,9 +64,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Copy tensors, each (from, to), all of them at once: no target may lie in another's bytes.
+    """A step that copies tensors, each (from, to), all at once.
 
-    handover: the host takes over from one device and starts the next first; there may be nothing to copy then.
+    No target may share bytes with another move's source or target.
+
+    handover: whether the host takes over from one device and starts the next first; `moves` may be empty then.
     """
 
     name: str
@@ -75,7 +79,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Read the condition, one byte; then take the steps of one branch."""
+    """A step that reads a condition of one byte and then runs the steps of one branch."""
 
     name: str
     condition: Place
@@ -86,7 +90,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Take the steps of the test and read the condition, one byte; while it holds, take those of the body."""
+    """A step that runs the steps of the test and reads the condition (one byte); while true, it runs the body."""
 
     name: str
     test: tuple[Step, ...]
@@ -102,11 +106,10 @@ Step = Launch | Transfer | If | While
 class Executable:
     """Programs and the order in which they run.
 
-    hardware: of the core that transfers and decisions run on; the programs bring their own.
-    values: what the executable's own window, in the memory `own_space`, holds in the beginning: constants, and zeros
-            for values.
-    inputs, outputs, states: where the caller puts and finds tensors. Inputs keep their values.
-    notes:  what the reader of the model had to say, a line each.
+    hardware: the core on which transfers and decisions run; each program has its own hardware.
+    values: initial bytes of the executable's own window in the memory `own_space`: constants, and zeros for values.
+    inputs, outputs, states: placements where the caller writes and reads tensors. A run does not change inputs.
+    notes:  notes of the model reader, one line each.
     """
 
     name: str
@@ -121,7 +124,7 @@ class Executable:
 
     @classmethod
     def of(cls, program: Program) -> Executable:
-        """One launch of one program."""
+        """Return an executable that launches one program once."""
         inputs, outputs, states = (
             tuple(Place(0, place) for place in places)
             for places in (program.inputs, program.outputs, program.states)
@@ -130,21 +133,21 @@ class Executable:
 
     @property
     def own_space(self) -> Space:
-        """The memory of the executable's own window."""
+        """Return the memory of the executable's own window."""
         return self.hardware.holder("activations")
 
     def spared_bytes(self, space: Space) -> int:
-        """Bytes of a memory that have addresses and take no room (`Program.spared`)."""
+        """Return the bytes of a memory that have addresses but take no space (`Program.spared`)."""
         return sum([program.spared_bytes(space) for program in self.programs])
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """The names of all IFs and WHILEs, those inside others included."""
+        """Return the names of all If and While steps, nested ones included."""
         return tuple(step.name for step in walk(self.steps) if isinstance(step, If | While))
 
 
 def walk(steps: Sequence[Step]) -> Iterator[Step]:
-    """All steps, those inside others behind these."""
+    """Yield all steps; the steps nested in a step follow it."""
     for step in steps:
         yield step
         if isinstance(step, If):
@@ -154,12 +157,13 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 class Linked(NamedTuple):
-    """An executable laid out from address 0 on.
+    """An executable with addresses assigned from 0 on.
 
-    programs: those of the executable, then those of its transfers and decisions; of the latter every address counts
-              from the beginning of the executable, so their base is 0.
-    bases:    where the window of each program begins, in each memory; the last entry is the executable's own window.
+    programs: the programs of the executable, then those of its transfers and decisions. The latter use addresses
+              relative to the beginning of the executable, so their base is 0.
+    bases:    the address of the window of each program in each memory; the last entry is the executable's own window.
     glue:     the numbers of the programs of transfers and decisions.
+    size_bytes: bytes of the whole executable in each memory.
     """
 
     programs: tuple[Program, ...]
@@ -168,16 +172,16 @@ class Linked(NamedTuple):
     size_bytes: Mapping[Space, int]
 
     def base(self, number: int) -> Mapping[Space, int]:
-        """The addresses that those of a program count from; 0 in a memory that is not listed."""
+        """Return the base addresses of a program in each memory; a memory that is not listed has base 0."""
         return self.bases[number] if number < len(self.bases) - 1 else {}
 
     def address(self, place: Place) -> int:
-        """Where a tensor lies in its memory."""
+        """Return the address of a tensor in its memory."""
         return self.bases[place.window].get(Space(place.tensor.space), 0) + place.tensor.address
 
 
 def link(executable: Executable) -> Linked:
-    """Lay an executable out. Raises ProgramError for one that breaks a rule, or does not fit into the memories."""
+    """Assign addresses to an executable. Raises ProgramError if it breaks a rule or does not fit the memories."""
     _check(executable)
     hardware = executable.hardware
     stripes = {space: hardware.port_timing(space).stripe_bytes for space in hardware.outer_spaces}
@@ -216,8 +220,9 @@ def _glue(
     ends: Mapping[Space, int],
     code_address: int,
 ) -> Program:
-    """The program of a transfer or a decision, with its code at an address; it sees all of the executable, which ends
-    there in each memory.
+    """Return the program of a transfer or a decision, with its code at `code_address`.
+
+    It may touch all bytes of the executable, which ends at `ends` in each memory.
     """
     if isinstance(step, Transfer):
         code, layers, calls = _transfer(executable, step, linked)
@@ -244,7 +249,10 @@ def _glue(
 
 
 class _Glue(NamedTuple):
-    """What a program of a step is made of; its last layer has all instructions but those that others take, one each."""
+    """The parts of a step's program.
+
+    Each layer but the last has one instruction; the last layer has all others.
+    """
 
     code: list[Instruction]
     layers: list[Layer]
@@ -252,7 +260,7 @@ class _Glue(NamedTuple):
 
 
 def _transfer(executable: Executable, step: Transfer, linked: Linked) -> _Glue:
-    """Copies, on all channels in turn, behind a handover if there is one."""
+    """Return copies, distributed over all DMA channels in turn, after a handover if the step has one."""
     made = _Glue([], [])
     waits: Waits = ()
     if step.handover:
@@ -283,7 +291,7 @@ def _transfer(executable: Executable, step: Transfer, linked: Linked) -> _Glue:
 
 
 def _decision(executable: Executable, step: If | While, linked: Linked) -> _Glue:
-    """A call of the host that reads the condition."""
+    """Return a host call that reads the condition."""
     condition = replace(step.condition.tensor, address=linked.address(step.condition))
     work = Workload("elementwise", elements=1, input_bytes=condition.type.size_bytes)
     call = HostCall(step.name, DECISION, {}, (condition,), (), work, "the host reads the condition")
@@ -292,7 +300,7 @@ def _decision(executable: Executable, step: If | While, linked: Linked) -> _Glue
 
 
 def _check(executable: Executable) -> None:
-    """Raises ProgramError for the first rule that an executable breaks."""
+    """Raise ProgramError for the first rule that an executable breaks."""
     for text in _faults(executable):
         raise ProgramError(f"{printable(executable.name)}: {text}")
 
@@ -356,7 +364,7 @@ def _transfer_faults(executable: Executable, step: Transfer) -> Iterator[str]:
 
 
 def conflicts(moves: Sequence[tuple[Place, Place]]) -> bool:
-    """Whether moves cannot be made all at once: a target shares bytes with another's source or target."""
+    """Return whether moves cannot be made all at once: a target shares bytes with another's source or target."""
     return any(
         overlap(one[1], end) or overlap(other[1], end_of_one)
         for one, other in combinations(moves, 2)
@@ -365,7 +373,7 @@ def conflicts(moves: Sequence[tuple[Place, Place]]) -> bool:
 
 
 def overlap(one: Place, other: Place) -> bool:
-    """Whether two tensors share bytes."""
+    """Return whether two tensors share bytes."""
     if (one.window, one.tensor.space) != (other.window, other.tensor.space):
         return False
     first, second = sorted((place.tensor.address, place.tensor.type.size_bytes) for place in (one, other))

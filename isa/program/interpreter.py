@@ -1,4 +1,7 @@
-"""The in-order interpreter: one instruction after the other, no clock. The oracle for the machine."""
+"""The in-order interpreter: it executes one instruction after the other without a clock.
+
+Its results are the golden model for the machine.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,20 @@ from npusim.isa.program.validate import validate
 
 
 class Interpreter:
-    """A program that has been checked once and is executed often, each time from its beginning."""
+    """A program that is checked once and executed often, each time from its beginning."""
 
     def __init__(self, program: Program, host_functions: Mapping[str, HostFunction] | None = None) -> None:
-        """Raises ProgramError for a program that breaks a rule."""
+        """Check the program. Raises ProgramError if it breaks a rule."""
         self.program = program
         self._functions = host_functions
         self._instructions = decode_all(program.code)
         validate(program, self._instructions)
 
     def run(self, inputs: Sequence[Array], states: Sequence[Array | None] | None = None) -> tuple[Array, ...]:
-        """The outputs. Raises SimulationError as the machine does, with the layer in front."""
+        """Execute the program and return its outputs.
+
+        Raises SimulationError as the machine does, with the layer in front.
+        """
         memory = memory_of(self.program, self._functions)
         memory.store_inputs(inputs)
         if states is not None:
@@ -43,9 +49,11 @@ def interpret(
     host_functions: Mapping[str, HostFunction] | None = None,
     states: Sequence[Array | None] | None = None,
 ) -> tuple[Array, ...]:
-    """The outputs of a program executed in program order, waits ignored.
+    """Execute a program in program order, without waits, and return its outputs.
 
-    `inputs` are one array per `program.inputs`, `states` one per `program.states`, or None for all that begin anew.
+    inputs: one array per `program.inputs`.
+    states: one array per `program.states`, or None for each that starts from its initial value.
+
     Raises ProgramError and SimulationError as the machine does.
     """
     return Interpreter(program, host_functions).run(inputs, states)

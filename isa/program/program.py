@@ -1,4 +1,4 @@
-"""The program: all that the machine sees. Encoded instructions, memory images, and what they mean."""
+"""The program: encoded instructions, memory images and tables of layers and tensors, all that the machine sees."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from npusim.isa.instructions.instruction import Context
 from npusim.isa.instructions.word import WORD_BYTES
 
 UNKNOWN = "unknown "
-"""In front of the name of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
+"""Prefix of an operator that npusim does not have: a host layer that is timed by its bytes alone."""
 
 LAYER_UNITS = (*(kind.name for kind in WORKERS), "none")
-"""What does the main work of a layer; "none" is free."""
+"""The units that do the main work of a layer; "none" takes no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Layer:
     """One operator of the source model. `unit` is one of LAYER_UNITS.
 
     tensors:       names of the tensors that it computes.
-    input_shapes:  of its operands that are no constants, by position.
-    output_shapes: of its results.
-    kernel, stride: height and width of a window that slides over an image, and its steps; else empty.
+    input_shapes:  shapes of its operands that are not constants, by position.
+    output_shapes: shapes of its results.
+    kernel, stride: (height, width) of a window that slides over an image, and of its steps; else empty.
     """
 
     name: str
@@ -60,7 +60,10 @@ class Buffer:
 
 
 class Piece(NamedTuple):
-    """Bytes of an image, made when they are needed; None for bytes that nobody has, of the constant `of`."""
+    """A part of an image whose bytes `make` computes when needed.
+
+    `make` is None if the bytes of the constant `of` are not available.
+    """
 
     size_bytes: int
     make: Callable[[], bytes] | None
@@ -68,14 +71,14 @@ class Piece(NamedTuple):
 
 
 MOST_NAMED = 8
-"""Of further constants that are not there, so many are named."""
+"""Maximum number of further missing constants that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """What a program has in the place of constants that are known by their size only: it can be timed, not run.
+    """A placeholder for constants of which only the size is known: the program can be timed, not run.
 
-    of:     which constant that is, or the first of them, such as 'of layer "conv"'.
+    of:     the first such constant, such as 'of layer "conv"'.
     others: the further ones.
     """
 
@@ -85,7 +88,7 @@ class Blank:
 
     @property
     def why(self) -> str:
-        """What is missing, as messages say it."""
+        """Return what is missing, in words for messages."""
         named = ", ".join(self.others[:MOST_NAMED]) + (", ..." if len(self.others) > MOST_NAMED else "")
         more = f", as {len(self.others)} more ({named})," if self.others else ""
         return f"constant {self.of}{more} is known by its size only"
@@ -97,7 +100,7 @@ class Blank:
         raise self._error()
 
     def write_to(self, target: NDArray[np.uint8]) -> None:
-        """Raises SimulationError: there is nothing to put anywhere."""
+        """Raise SimulationError, because the bytes are not available."""
         raise self._error()
 
     def _error(self) -> SimulationError:
@@ -105,13 +108,13 @@ class Blank:
 
 
 LARGEST_KEPT_BYTES = 1 << 28
-"""An image of more bytes takes less time to make again than memory to keep."""
+"""A larger image is computed again at each use, because it would take too much memory to keep."""
 
 
 class Image:
-    """The bytes of pieces, one after the other, made when they are first read.
+    """The concatenated bytes of pieces, computed when they are first read.
 
-    A run without data only asks how many there are, and packing weights takes longer than such a run.
+    A timing-only run needs only their number, and packing weights takes longer than such a run.
     """
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
@@ -129,7 +132,10 @@ class Image:
         return self._content
 
     def write_to(self, target: NDArray[np.uint8]) -> None:
-        """Put the bytes into `target`, which has as many; a large image is made anew each time, not kept beside it."""
+        """Write the bytes to `target`, which must have the size of the image.
+
+        A large image is computed anew each time and not kept beside `target`.
+        """
         if self._content is None and self._size_bytes > LARGEST_KEPT_BYTES:
             end = 0
             for piece in self._pieces:
@@ -159,7 +165,7 @@ def _made(piece: Piece) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class MemoryImage:
-    """Bytes that a memory, the DRAM if no other is named, holds before a program begins."""
+    """A range of bytes that a memory (the DRAM by default) holds before a program begins."""
 
     address: int
     size_bytes: int
@@ -167,13 +173,13 @@ class MemoryImage:
 
     @property
     def end(self) -> int:
-        """One past the last byte."""
+        """Return the address after the last byte."""
         return self.address + self.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """What a program uses of a memory: so many bytes from address 0 on."""
+    """The part of a memory that a program uses: `size_bytes` from address 0 on."""
 
     space: int
     size_bytes: int
@@ -185,16 +191,16 @@ class Program:
 
     code:          uint8 [instructions, WORD_BYTES], in program order; fetched from `code_address` of the memory
                    `code_space`.
-    constants:     weights and parameters: the bytes of `images`, one image after the other; `Blank` if it can only be
-                   timed.
-    images:        where `constants` lie before the program begins.
-    layer_of:      uint32 [instructions], index into `layers` of the layer each instruction works for.
+    constants:     weights and parameters: the bytes of `images`, one image after the other; `Blank` if the program
+                   can only be timed.
+    images:        where `constants` are placed before the program begins.
+    layer_of:      uint32 [instructions], index into `layers` of the layer that each instruction works for.
     dram_size_bytes: DRAM that the program uses: constants, activations, inputs, outputs, code.
-    areas:         what it uses of further memories; all of one that is not listed.
-    spared:        of constants in a memory, bytes with addresses that take no room: the bits of weights beyond
-                   `mac_array.weight_bits`, which the model has and the hardware has not.
-    states:        tensors that keep their values from one inference to the next; they begin with those in `constants`.
-    notes:         what the reader of the model had to say, a line each.
+    areas:         what it uses of further memories; a memory that is not listed is used entirely.
+    spared:        bytes of constants in a memory that have addresses but take no space. These are the bits of weights
+                   beyond `mac_array.weight_bits`, which the model has and the hardware does not store.
+    states:        tensors that keep their values from one inference to the next; initial values are in `constants`.
+    notes:         notes of the model reader, one line each.
     """
 
     name: str
@@ -218,46 +224,49 @@ class Program:
 
     @property
     def context(self) -> Context:
-        """What the rows of its instructions are told, on its own hardware."""
+        """Return the context in which its instructions are checked and timed: its hardware and host calls."""
         return Context(self.hardware, self.host_calls)
 
     def layer_name(self, instruction: int) -> str:
-        """The name of the layer that an instruction works for."""
+        """Return the name of the layer that an instruction works for."""
         return self.layers[int(self.layer_of[instruction])].name
 
     @property
     def timing_only(self) -> bool:
-        """Whether it can be timed, not run: some constants are known by their size only."""
+        """Return whether it can be timed but not run, because only the size of some constants is known."""
         return isinstance(self.constants, Blank)
 
     @property
     def instructions(self) -> int:
-        """Number of instructions."""
+        """Return the number of instructions."""
         return len(self.code)
 
     def memory_bytes(self, space: Space) -> int:
-        """Bytes of a memory of its machine that the program may touch."""
+        """Return the bytes of a memory of its machine that the program may touch."""
         if space == Space.DRAM:
             return self.dram_size_bytes
         used = [area.size_bytes for area in self.areas if area.space == space]
         return used[0] if used else self.hardware.memory_bytes(space)
 
     def spared_bytes(self, space: Space | None = None) -> int:
-        """Bytes of `spared`, of one memory or all."""
+        """Return the bytes of `spared` in one memory, or in all."""
         return sum([area.size_bytes for area in self.spared if space in (None, area.space)])
 
     @property
     def constants_bytes(self) -> int:
-        """Room that the constants take in their memories."""
+        """Return the bytes that the constants occupy in their memories, without `spared`."""
         return len(self.constants) - self.spared_bytes()
 
     @property
     def dram_room_bytes(self) -> int:
-        """Room that the program takes in the DRAM."""
+        """Return the bytes that the program occupies in the DRAM, without `spared`."""
         return self.dram_size_bytes - self.spared_bytes(Space.DRAM)
 
     def constants_at(self, space: int, address: int, size_bytes: int) -> bytes:
-        """Bytes that a memory holds before the program begins. Raises ValueError where no image has them all."""
+        """Return bytes that a memory holds before the program begins.
+
+        Raises ValueError if no single image holds them all.
+        """
         begin = 0
         for image in self.images:
             start = address - image.address
@@ -267,12 +276,12 @@ class Program:
         raise ValueError(f"no image holds bytes {address}..{address + size_bytes - 1} of memory {space}")
 
     def is_constant(self, space: int, address: int) -> bool:
-        """Whether a byte is one of `constants`."""
+        """Return whether a byte is one of `constants`."""
         return any(image.space == space and image.address <= address < image.end for image in self.images)
 
     @property
     def unknown_operators(self) -> dict[str, int]:
-        """Operators that npusim does not have, with their counts: they are timed, nothing is computed."""
+        """Return the operators that npusim does not have, with their counts; they are timed but not computed."""
         found = Counter(
             layer.op.removeprefix(UNKNOWN) for layer in self.layers if layer.op.startswith(UNKNOWN)
         )
@@ -280,17 +289,17 @@ class Program:
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The names of the states, all different."""
+        """Return the names of the states, made unique."""
         return distinct_names(self.states)
 
     @property
     def code_size_bytes(self) -> int:
-        """Bytes of all instructions."""
+        """Return the bytes of all instructions."""
         return len(self.code) * WORD_BYTES
 
     @property
     def scratchpad_peak_bytes(self) -> int:
-        """Most scratchpad bytes in use at one time."""
+        """Return the most scratchpad bytes in use at one time."""
         changes: dict[int, int] = {}
         for buffer in self.buffers:
             for position, size in (

@@ -1,8 +1,8 @@
-"""Dataclasses to plain JSON values and back, every value checked against its annotation.
+"""Conversion of dataclasses to plain JSON values and back, with every value checked against its annotation.
 
-What a program file and an assembly text say about tensors, layers and buffers is derived from the dataclasses
-of `program`, `tensor` and `workload`: a field that is added there is written, read and checked without a line
-here. A value from outside becomes an object only when all of it is what the annotations say.
+Program files and assembly texts describe tensors, layers and buffers by the dataclasses of `program`, `tensor` and
+`elements`. A new field there is written, read and checked without a change here. A value from outside becomes an
+object only when all of it matches the annotations.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ MOST_DIMENSIONS = 16
 LARGEST_TENSOR_BYTES = 1 << 40
 
 SIGNED_FIELDS = frozenset({(Quantization, "zero_points")})
-"""Fields whose whole numbers may be negative; all others are sizes, counts, addresses and indices."""
+"""Fields whose integers may be negative; all others are sizes, counts, addresses and indices."""
 
 
 def to_plain(value: Any) -> dict[str, Any]:
-    """A dataclass as a JSON object. Raises ProgramError for a value that its annotation does not allow."""
+    """Convert a dataclass to a JSON object. Raises ProgramError for a value that its annotation does not allow."""
     return to_fields(value, [field.name for field in dataclasses.fields(value)])
 
 
 def to_fields(value: Any, names: list[str]) -> dict[str, Any]:
-    """The fields `names` of a dataclass as a JSON object; those that have their default are left out."""
+    """Convert the fields `names` of a dataclass to a JSON object; fields with their default value are left out."""
     kind: Any = type(value)
     plain = {}
     for field in dataclasses.fields(kind):
@@ -66,17 +66,16 @@ def to_fields(value: Any, names: list[str]) -> dict[str, Any]:
         codec = field_codec(kind, field.name)
         try:
             plain[field.name] = codec.write(item)
-            codec.read(plain[field.name])  # what is written can be read
+            codec.read(plain[field.name])  # ensures that what is written can be read again
         except Misfit as fault:
             raise ProgramError(fault.below(field.name).located) from None
     return plain
 
 
 def from_fields(kind: type, values: object, names: list[str], *, complete: bool = True) -> dict[str, Any]:
-    """The constructor arguments of `kind` that a JSON object gives; only `names` are known.
+    """Return the constructor arguments of `kind` that a JSON object gives; only `names` are allowed.
 
-    Raises ProgramError that names the first unknown, wrong or (if the object must be `complete`) missing field
-    by its path.
+    Raises ProgramError with the path of the first unknown, wrong or (if the object must be `complete`) missing field.
     """
     try:
         return _read_fields(kind, values, names, complete)
@@ -85,7 +84,7 @@ def from_fields(kind: type, values: object, names: list[str], *, complete: bool 
 
 
 def from_plain(kind: type[Record], values: object) -> Record:
-    """The dataclass of a JSON object. Raises ProgramError that names the first wrong field by its path."""
+    """Convert a JSON object to a dataclass. Raises ProgramError with the path of the first wrong field."""
     annotation: Any = kind
     try:
         result: Record = codec(annotation).read(values)
@@ -96,7 +95,7 @@ def from_plain(kind: type[Record], values: object) -> Record:
 
 @cache
 def codec(annotation: Any) -> Codec:
-    """The codec of an annotation. Raises TypeError for one that no record may use."""
+    """Return the codec of an annotation. Raises TypeError for one that no record may use."""
     if annotation in _SCALARS:
         return _SCALARS[annotation]
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
@@ -120,7 +119,7 @@ def codec(annotation: Any) -> Codec:
 
 @cache
 def field_codec(kind: type, name: str) -> Codec:
-    """The codec of one field of a dataclass."""
+    """Return the codec of one field of a dataclass."""
     if (kind, name) in SIGNED_FIELDS:
         return _tuple_codec(Codec(write_integer, read_signed))
     return codec(_annotations(kind)[name])
@@ -163,7 +162,7 @@ def _dataclass_codec(kind: type) -> Codec:
 
 @cache
 def _readers(kind: type, names: tuple[str, ...]) -> tuple[dict[str, Callable[[Any], Any]], list[str]]:
-    """How to read each field, and the fields that have no default."""
+    """Return the reader of each field, and the fields that have no default."""
     fields = [field for field in dataclasses.fields(kind) if field.name in names]
     missing = dataclasses.MISSING
     needed = [each.name for each in fields if each.default is missing and each.default_factory is missing]
@@ -209,7 +208,10 @@ def _tuple_codec(inner: Codec) -> Codec:
 
 
 def _union_codec(kinds: tuple[Any, ...], choices: int) -> Codec:
-    """Of one kind of value or none, or of whole and real numbers (those stay whole, of 64 bits), or none."""
+    """Return the codec of an optional type, or of `int | float` with or without None.
+
+    Integers stay integers and may take all 64 bits.
+    """
     if kinds == (int, float):
         inner = Codec(write_either_number, read_either_number)
     elif len(kinds) == 1:
@@ -249,7 +251,7 @@ def _read_hardware(value: Any) -> Hardware:
 
 
 def _check_quantization(value: Quantization) -> None:
-    """As many zero points as scales, positive scales, one of each unless there is an axis."""
+    """Require as many zero points as scales, exactly one of each without an axis, and no negative scale."""
     if len(value.scales) != len(value.zero_points):
         raise Misfit(f"{len(value.scales)} scales with {len(value.zero_points)} zero points")
     if value.axis is None and len(value.scales) != 1:
@@ -260,7 +262,7 @@ def _check_quantization(value: Quantization) -> None:
 
 
 def _check_layer(value: Layer) -> None:
-    """A unit that reports know, shapes that tensors may have, windows of a height and a width."""
+    """Require a unit that reports know, shapes that tensors may have, and windows of a height and a width."""
     if value.unit not in LAYER_UNITS:
         raise Misfit(f"{shown(value.unit)} is not one of {', '.join(LAYER_UNITS)}").below("unit")
     for name in ("input_shapes", "output_shapes"):
@@ -275,7 +277,7 @@ def _check_layer(value: Layer) -> None:
 
 
 def _check_type(value: TensorType) -> None:
-    """A known element type, a shape that memory can hold, an axis inside the shape."""
+    """Require a known element type, a shape that memory can hold, and an axis inside the shape."""
     if not is_element(value.dtype):
         raise Misfit(f"{shown(value.dtype)} is not one of {', '.join(element_names())}").below("dtype")
     if len(value.shape) > MOST_DIMENSIONS:
@@ -300,4 +302,4 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     TensorType: _check_type,
     Layer: _check_layer,
 }
-"""What the annotations of a record cannot say."""
+"""Checks that the annotations of a record cannot express."""

@@ -1,4 +1,4 @@
-"""The memory of a program before its first instruction."""
+"""The initial memory of a program, before its first instruction."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def memory_of(
     host_functions: Mapping[str, HostFunction] | None = None,
     windows: Mapping[Space, NDArray[np.uint8]] | None = None,
 ) -> Memory:
-    """The memory that a program needs, its constants in place.
+    """Return the memory that a program needs, with its constants in place.
 
-    windows: the parts of larger memories that are the program's; other memories are its own, all other bytes zero.
+    windows: the program's parts of larger memories. Memories without a window are allocated here. All bytes other
+             than constants are zero there.
     """
     memory = Memory(
         {

@@ -1,7 +1,7 @@
-"""The rules that a program must keep before anything of it is executed.
+"""The rules that a program must obey before any of it is executed.
 
-A program that keeps them touches no byte outside its memories, has a place for everything it names, and asks
-for no more working memory than its operands take; whether its waits can all be satisfied shows in execution.
+A valid program touches no byte outside its memories, refers only to things that exist, and needs no more working
+memory than its operands take. Whether its waits can all be satisfied is only known in execution.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from npusim.isa.program.program import Program
 
 
 class Violation(NamedTuple):
-    """A broken rule: the position of the instruction that breaks it (None: the tables do), and what is wrong."""
+    """A broken rule: the position of the offending instruction (None if a table breaks it), and its description."""
 
     instruction: int | None
     text: str
 
 
 def validate(program: Program, instructions: Sequence[Instruction]) -> None:
-    """Check a program against its hardware and itself; `instructions` are those of its code, decoded.
+    """Check a program against its hardware and itself; `instructions` are the decoded instructions of its code.
 
-    Raises ProgramError: an instruction with impossible fields, memory that does not exist or is not the
-    program's, a DMA channel or host call that does not exist, waits for more completions than there can be, layer or
-    tensor tables that do not fit.
+    Raises ProgramError for an instruction with impossible fields, memory that does not exist or is not the program's,
+    a DMA channel or host call that does not exist, waits for more completions than possible, and layer or tensor
+    tables that do not fit.
     """
     found = find_violation(program, instructions)
     if found is None:
@@ -42,7 +42,7 @@ def validate(program: Program, instructions: Sequence[Instruction]) -> None:
 
 
 def find_violation(program: Program, instructions: Sequence[Instruction]) -> Violation | None:
-    """The first broken rule of a program, or None."""
+    """Return the first broken rule of a program, or None."""
     for text in _table_faults(program):
         return Violation(None, text)
     totals = [0] * len(Unit)
@@ -64,8 +64,10 @@ def _instruction_faults(
     completions: tuple[int, ...],
     rooms: Mapping[Space, int],
 ) -> Iterator[str]:
-    """What is wrong with one instruction; `completions` are those that there can be, per producer, `rooms` the bytes
-    of each memory that it may touch.
+    """Yield the faults of one instruction.
+
+    completions: maximum number of completions per producer.
+    rooms: bytes of each memory that the program may touch.
     """
     yield from each.faults()
     yield from each.misfits(context)
@@ -98,7 +100,7 @@ def _instruction_faults(
 
 
 def _table_faults(program: Program) -> Iterator[str]:
-    """What is wrong with the tables of a program."""
+    """Yield the faults in the tables of a program."""
     count, layers = program.instructions, len(program.layers)
     if len(program.layer_of) != count:
         yield f"layer table has {len(program.layer_of)} entries for {count} instructions"
@@ -119,7 +121,7 @@ def _table_faults(program: Program) -> Iterator[str]:
 
 
 def _memory_faults(program: Program) -> Iterator[str]:
-    """What of a program does not fit into the memories."""
+    """Yield the parts of a program that do not fit into the memories."""
     size, capacity = program.dram_room_bytes, program.hardware.dram_bytes
     if size > capacity:
         yield f"needs {size} bytes of DRAM, the hardware has {capacity}"
@@ -145,7 +147,7 @@ def _memory_faults(program: Program) -> Iterator[str]:
 
 
 def _spared_faults(program: Program) -> Iterator[str]:
-    """What takes no room is of weights, and no more of them than the hardware leaves out."""
+    """Yield memories where more bytes are marked as taking no space than the hardware leaves out of the constants."""
     array = program.hardware.mac_array
     for area in program.spared:
         size = sum([image.size_bytes for image in program.images if image.space == area.space])
@@ -158,7 +160,7 @@ def _spared_faults(program: Program) -> Iterator[str]:
 
 
 def image_faults(program: Program, constant_bytes: int) -> Iterator[str]:
-    """What is wrong with the images of so many bytes: they lie in their memories and have as many."""
+    """Yield the faults of the images: bytes outside their memory, or a total other than `constant_bytes`."""
     for image in program.images:
         fault = _outside(program, image.space, image.address, image.size_bytes)
         if fault is not None:
@@ -169,7 +171,7 @@ def image_faults(program: Program, constant_bytes: int) -> Iterator[str]:
 
 
 def _outside(program: Program, space: int, address: int, size_bytes: int) -> str | None:
-    """What is wrong with a place; None if it lies in its memory."""
+    """Return a fault if a range of bytes is not inside its memory, else None."""
     if not 0 <= space < len(program.hardware.spaces):
         return f"lies in memory {space}: {_no_memory(program, space)}"
     there = program.hardware.memory_bytes(Space(space)) + program.spared_bytes(Space(space))

@@ -1,1 +1,1 @@
-"""Programs and the instruction set as text: assembly, and the reference manual."""
+"""Text forms of programs and of the instruction set: assembly, and the reference manual."""

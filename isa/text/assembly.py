@@ -1,4 +1,4 @@
-"""Programs as text that people can read and edit: `disassemble` and `assemble`.
+"""Assembly text of programs that people can read and edit: `disassemble` and `assemble`.
 
     .program name="tiny" dram_size_bytes=4096 code_address=1024
     .hardware "edge-128"
@@ -8,11 +8,13 @@
       dma.copy target=64 size=32 source_space=dram  ; 0 dma0 1
       mac.convolve ... wait dma0>=1                 ; 1 mac 1
 
-A directive stands for each field of `Program` (one per element where the field is a list), with the fields of
-that element as JSON values; what has its default is left out. `.hardware` takes the name of a preset, or a
-hardware file in the lines up to `.end`; `.constants` takes rows of a position and bytes in hexadecimal up to
-`.end`, all other bytes being zero. A comment begins with a semicolon and ends with the line; those that
-`disassemble` writes count the instructions of the program and those of each unit, as the waits do.
+Each field of `Program` has a directive (one per element if the field is a list). Its arguments are the fields of that
+element as JSON values; fields with their default value are left out. `.hardware` takes the name of a preset, or a
+hardware file in the lines up to `.end`. `.constants` takes rows of a position and hexadecimal bytes up to `.end`; all
+other bytes are zero.
+
+A comment begins with a semicolon and ends with the line. The comments that `disassemble` writes count the
+instructions of the program and those of each unit, as the waits do.
 """
 
 from __future__ import annotations
@@ -41,13 +43,13 @@ __all__ = ["assemble", "disassemble", "format_instruction", "parse_instruction"]
 COMMENT = ";"
 ROW_BYTES = 32
 RAW_FIELDS = ("code", "layer_of", "constants")
-"""Fields of `Program` that have a form of their own: instructions, `.for`, and rows of bytes."""
+"""Fields of `Program` with their own syntax: instructions, `.for`, and rows of bytes."""
 
 PROGRAM, HARDWARE, FOR, CONSTANTS, END = ".program", ".hardware", ".for", ".constants", ".end"
 
 
 def _list_directives() -> dict[str, tuple[str, type]]:
-    """Directive -> (field of Program, type of its elements), for the fields that are lists of records."""
+    """Return directive -> (field of Program, type of its elements) for the fields that are lists of records."""
     found = {}
     for name, annotation in get_type_hints(Program).items():
         if get_origin(annotation) is tuple:
@@ -68,7 +70,10 @@ SCALARS = [
 
 
 def disassemble(program: Program) -> str:
-    """A program as assembly; `assemble` gives the same program back. Raises ProgramError for invalid code."""
+    """Return a program as assembly text, which `assemble` converts back to the same program.
+
+    Raises ProgramError for invalid code.
+    """
     instructions = decode_all(program.code)
     lines = [_record(PROGRAM, to_fields(program, SCALARS)), "", HARDWARE]
     lines += [to_toml(program.hardware) + END]
@@ -123,19 +128,19 @@ def _constant_rows(program: Program) -> Iterator[str]:
 
 
 def assemble(text: str) -> Program:
-    """The program of an assembly text.
+    """Return the program of an assembly text, checked like a program from a file.
 
-    Raises ProgramError that names the line, what is there and what may be there; a program is checked as one
-    from a file is.
+    Raises ProgramError that names the line, what it contains and what is allowed there.
     """
     return _Assembler(text).program()
 
 
 class _Assembler:
-    """The state of one assembly: what the lines so far have said."""
+    """The state of one assembly run: the contents of the lines read so far."""
 
     def __init__(self, text: str) -> None:
-        self.lines = enumerate(text.split("\n"), 1)  # and at nothing else that may stand in a string
+        # Not splitlines(): it also splits at characters that JSON strings may contain.
+        self.lines = enumerate(text.split("\n"), 1)
         self.line = 0
         self.fields: dict[str, Any] = {}
         self.lists: dict[str, list[Any]] = {name: [] for name, _ in LISTS.values()}
@@ -148,7 +153,7 @@ class _Assembler:
         self.rows: list[tuple[int, int, bytes]] = []
 
     def program(self) -> Program:
-        """Read all lines, then put the program together and check it."""
+        """Read all lines, then build the program and check it."""
         directives: dict[str, Callable[[str], None]] = {
             PROGRAM: self._program,
             HARDWARE: self._hardware,
@@ -203,7 +208,7 @@ class _Assembler:
                 raise ProgramError(f"{HARDWARE}: {shown(preset)} is not one of {', '.join(list_presets())}")
             self._set(HARDWARE, {"hardware": hardware(preset)})
             return
-        # Empty lines in front make the line numbers of TOML those of the text.
+        # Empty lines in front make TOML's error messages give the line numbers of the assembly text.
         block = "\n" * self.line + "".join(f"{line}\n" for _, line in self._block())
         try:
             self._set(HARDWARE, {"hardware": from_dict(tomllib.loads(block), HARDWARE)})
@@ -213,7 +218,7 @@ class _Assembler:
             raise ProgramError(f"{HARDWARE}: not valid TOML: {fault}") from None
 
     def _block(self) -> Iterator[tuple[int, str]]:
-        """The lines up to `.end`."""
+        """Yield the lines up to `.end`, with their numbers."""
         begin = self.line
         for number, line in self.lines:
             if line.strip() == END:
@@ -259,7 +264,7 @@ class _Assembler:
             self.rows.append((self.line, address, row))
 
     def _whole(self) -> Program:
-        """The program of all lines, checked."""
+        """Return the program of all lines, checked."""
         self.line = 0
         if "hardware" not in self.fields:
             raise ProgramError(f"{HARDWARE} is missing")
@@ -287,7 +292,7 @@ class _Assembler:
         raise ProgramError(f"{self.instructions[found.instruction].mnemonic}: {found.text}")
 
     def _constant_bytes(self, program: Program) -> bytes:
-        """All constants; sizes are checked before memory is taken for them."""
+        """Return all constants; their sizes are checked before memory is allocated."""
         self.line = self.constants_line
         fault = next(image_faults(program, self.constants_size), None)
         if fault is not None:
@@ -311,7 +316,7 @@ _ASSIGNMENT = re.compile(r"\s*(\w+)=")
 
 
 def _assignments(directive: str, text: str) -> dict[str, Any]:
-    """NAME=JSON pairs up to the end of the line or a comment."""
+    """Parse NAME=JSON pairs up to the end of the line or a comment."""
     values: dict[str, Any] = {}
     position = 0
     while True:
@@ -329,7 +334,7 @@ def _assignments(directive: str, text: str) -> dict[str, Any]:
 
 
 def _json_or_nothing(directive: str, text: str) -> tuple[Any, int]:
-    """The JSON value that a line begins with, and where it ends; None if the line is empty."""
+    """Parse the JSON value at the beginning of a line; return it and its end, or None for an empty line."""
     start = len(text) - len(text.lstrip())
     if start == len(text) or text[start] == COMMENT:
         return None, start

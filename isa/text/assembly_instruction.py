@@ -1,8 +1,8 @@
-"""One instruction as a line of text, and back.
+"""Conversion of one instruction to a line of assembly text and back.
 
     mac.convolve ifm=4096 ifm_height=8 signed=int8 wait dma0>=2, vector>=1
 
-Fields that are zero are left out; fields with named values show the names.
+Fields that are zero are left out. Fields with named values show the names.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from npusim.isa.text.former_names import FORMER, Former
 
 WAIT = "wait"
 LONGEST_NUMBER = 40
-"""Digits; every field is far shorter, and Python takes long over thousands."""
+"""Maximum digits of a number: every field is far shorter, and Python is slow at thousands of digits."""
 
 _PRODUCER_NAMES = [UNIT_NAMES[unit] for unit in PRODUCERS]
 _WAIT = re.compile(r"\s*(\w+)\s*>=\s*(\w+)\s*")
 
 
 def format_instruction(instruction: Instruction) -> str:
-    """An instruction as text. Values that do not fit their fields are shown as they are."""
+    """Return an instruction as text. Values that do not fit their fields are written unchanged."""
     words = [instruction.mnemonic]
     for spec in instruction.specs:
         value = getattr(instruction, spec.name)
@@ -41,7 +41,10 @@ def format_instruction(instruction: Instruction) -> str:
 
 
 def parse_instruction(text: str) -> Instruction:
-    """The instruction of a line of text. Raises ProgramError that says what is, and what may be."""
+    """Parse the instruction of a line of text.
+
+    Raises ProgramError that says what the line contains and what is allowed.
+    """
     before, found, after = _split(text)
     mnemonic, *assignments = before
     former = FORMER.get(mnemonic, Former(mnemonic))
@@ -68,7 +71,7 @@ def parse_instruction(text: str) -> Instruction:
 
 
 def _split(text: str) -> tuple[list[str], bool, str]:
-    """Mnemonic and fields, whether there is a wait, and what it says."""
+    """Split a line into mnemonic and fields, whether it has a wait, and the text of the wait."""
     words = text.split()
     if not words:
         raise ProgramError("no instruction")
@@ -117,7 +120,7 @@ def _waits(mnemonic: str, text: str) -> Waits:
 
 
 def whole_number(text: str) -> int | None:
-    """The value of a decimal or 0x... literal; None if it is none."""
+    """Return the value of a decimal or 0x... literal, or None if the text is no such literal."""
     if len(text) > LONGEST_NUMBER or not text.isascii():
         return None
     try:

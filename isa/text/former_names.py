@@ -1,4 +1,4 @@
-"""Instructions and fields of earlier assembly texts under today's names, for one version of npusim."""
+"""Former names of instructions and fields in assembly texts, accepted for one version of npusim."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class Former(NamedTuple):
-    """An instruction of earlier texts.
+    """The current form of an instruction of earlier assembly texts.
 
-    mnemonic: today's.
-    fixed:    fields that its name stood for, unless the text has them.
-    fields:   its fields that have another name today, several, or (empty) none.
-    values:   values of fields, as written, that are written otherwise today, by today's field.
+    mnemonic: the current mnemonic.
+    fixed:    fields that the former name implied; used unless the text sets them.
+    fields:   former field name -> current name or names; empty for a field that no longer exists.
+    values:   current field -> former value -> current value, as written.
     """
 
     mnemonic: str
@@ -63,4 +63,4 @@ FORMER: Mapping[str, Former] = {
     ),
     "vec.real_unary": Former("vec.unary", {**_FLOAT, "function": "copy"}, _ELEMENT),
 }
-"""By the mnemonic of earlier texts."""
+"""Former mnemonic -> current form."""

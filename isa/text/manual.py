@@ -1,7 +1,7 @@
-"""The reference manual of the instruction set, docs/isa.md, written from the instruction rows.
+"""Write the reference manual of the instruction set, docs/isa.md, from the instruction rows.
 
 python -m npusim.isa.text.manual            write docs/isa.md
-python -m npusim.isa.text.manual --check    fail if docs/isa.md is not what would be written
+python -m npusim.isa.text.manual --check    fail if docs/isa.md is out of date
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _SPACES = {
 
 
 def manual() -> str:
-    """The text of docs/isa.md."""
+    """Return the text of docs/isa.md."""
     return "\n".join(_lines()).rstrip() + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the manual; the exit status."""
+    """Write or check the manual and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m npusim.isa.text.manual", description=__doc__.splitlines()[0]
     )
@@ -92,22 +92,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def counted_actions(row: type[Instruction]) -> tuple[list[str], bool]:
-    """Names of the actions that instructions of a row may count, and whether they use the DRAM port."""
+    """Return the actions that instructions of a row may count, and whether they use the DRAM port."""
     costs = list(_costs(row))
     counted = {name for cost in costs for name in cost.actions}
     return [action.name for action in ACTIONS if action.name in counted], any(cost.dram for cost in costs)
 
 
 def full_hardware() -> Hardware:
-    """A machine with every option: no number of it is zero where zero would mean that something is not there."""
+    """Return a machine with every optional feature: no number is zero where zero would mean its absence."""
     options = {each.path: 1 for each in parameters() if type(each.default) is int and each.default == 0}
-    columns = dict.fromkeys(("mac_array.float16_columns", "mac_array.float32_columns"), 4)  # some to halve
+    columns = dict.fromkeys(("mac_array.float16_columns", "mac_array.float32_columns"), 4)  # can be halved
     return change(Hardware(name="full"), options | columns, all_read=False)
 
 
 def _costs(row: type[Instruction]) -> Iterator[Cost]:
-    """Costs of small instances: every number 1, and the named values of each three fields together, memories that there
-    are.
+    """Yield the costs of small instances of an instruction.
+
+    Every number is 1, and the named values of each three fields are tried together, with only the memories that
+    exist.
     """
     calls = (HostCall("", "", {}, (), (), Workload("elementwise")),) * 2
     context = Context(full_hardware(), calls)
@@ -152,20 +154,20 @@ def _lines() -> Iterator[str]:
 
 
 def _computed_in(function: str) -> Iterator[str]:
-    """The arithmetics that compute a function of two operands, each with the actions of an element."""
+    """Yield the arithmetics that compute a function of two operands, each with the actions per element."""
     for (name, kind), way in Binary.ways.items():
         if name == function:
             yield f"{kind}: {', '.join(f'`{action}`' for action in way.actions)}"
 
 
 def _chapter(module: object) -> Iterator[str]:
-    """The docstring of a module: its first line is the heading."""
+    """Yield a module's docstring as a chapter whose heading is its first line."""
     title, *text = _doc(module).splitlines()
     yield from ("", f"## {title.rstrip('.')}", *text)
 
 
 def _word() -> Iterator[str]:
-    """The part of the instruction word that all instructions share."""
+    """Yield the description of the part of the instruction word that all instructions share."""
     yield from ("", "## Instruction word", "")
     yield (
         f"A word has {WORD_BYTES * 8} bits, numbered from the least significant bit of the first byte. Bits that an "
@@ -183,7 +185,7 @@ def _bits(name: str, offset: int, width: int, meaning: str) -> tuple[str, ...]:
 
 
 def _instruction(row: type[Instruction]) -> Iterator[str]:
-    """The section of one instruction."""
+    """Yield the section of one instruction."""
     yield from ("", f"### {row.mnemonic}", "")
     yield f"Opcode {row.opcode:#04x}, unit {_unit(row)}, {used_bits(row)} bits used."
     yield ""
@@ -210,12 +212,12 @@ def _instruction(row: type[Instruction]) -> Iterator[str]:
 
 
 def _occupancy(row: type[Instruction]) -> list[Any]:
-    """Return what says how long an instruction takes: its cost, or its work and what follows from that."""
+    """Return the methods whose docstrings say how long an instruction takes: its cost, and its work if any."""
     return [row.work, row.cost] if issubclass(row, VectorInstruction) else [row.cost]
 
 
 def _example(row: type[Instruction]) -> Instruction:
-    """An instruction to show how the fields are written: the first few of them set."""
+    """Return an example instruction that shows how fields are written: its first few fields are set."""
     shown = row.specs[:4]
     fields: dict[str, Any] = {spec.name: spec.high if spec.choices else min(16, spec.high) for spec in shown}
     return row(waits=((PRODUCERS[0], 1),), **fields)
@@ -227,7 +229,7 @@ def _summary(row: type[Instruction]) -> tuple[str, ...]:
 
 
 def _unit(row: type[Instruction]) -> str:
-    """The unit, or all units that a field chooses among."""
+    """Return the unit of an instruction, or the range of units that a field selects from."""
     units = dict.fromkeys(
         row(**{spec.name: value}).unit  # type: ignore[arg-type]
         for spec in row.specs
@@ -259,7 +261,7 @@ def _doc(what: Any) -> str:
 
 
 def _joined(what: Any) -> str:
-    """A docstring as one paragraph."""
+    """Return a docstring as one paragraph."""
     return " ".join(_doc(what).split())
 
 
