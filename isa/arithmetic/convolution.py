@@ -24,7 +24,7 @@ Float64Array = NDArray[np.float64]
 Number = TypeVar("Number", np.int32, np.float32, np.float64)
 Pair = tuple[int, int]
 
-_EXACT = 1 << 24  # float32 represents every integer up to here
+_EXACT = 1 << 24  # float32 represents every integer up to this magnitude
 # Bytes of windows gathered at a time: enough rows for a fast matrix product, few enough to fit a cache.
 _GATHERED_BYTES = 1 << 21
 _BLOCK_ELEMENTS = 1 << 15  # outputs of a depthwise convolution that are computed at a time
@@ -56,8 +56,10 @@ class _Window(NamedTuple):
     def clipped(self, image: Sequence[int]) -> tuple[_Window, tuple[slice, slice]]:
         """Return the window without the taps that never reach the image, and the slices of the remaining taps.
 
-        image: shape (height, width, ...). The extent of the result is at most the image plus twice the distance from
-               the first to the last output. Its pads may be negative: the window then begins inside the image.
+        image: shape (height, width, ...).
+
+        The extent of the result is at most the image plus twice the distance from the first to the last output. Its
+        pads may be negative: the window then begins inside the image.
         """
         axes = [_Axis(*each) for each in zip(image, *self, strict=False)]
         if all(axis.within_reach for axis in axes):
@@ -94,7 +96,7 @@ class _Axis(NamedTuple):
         first = min(max(0, -(furthest // self.dilation)), self.taps - 1)
         last = max(min(self.taps, (self.size - 1 + self.pad) // self.dilation + 1), first + 1)
         pad = self.pad - first * self.dilation
-        # A single output needs no stride and a single tap no dilation, so 1 keeps the extent small.
+        # A single output has no use for a stride, nor a single tap for a dilation. Both may be of any size, so use 1.
         stride = self.stride if self.outputs > 1 else 1
         dilation = self.dilation if last - first > 1 else 1
         return (last - first, stride, dilation, pad, self.outputs), slice(first, last)

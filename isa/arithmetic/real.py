@@ -22,7 +22,7 @@ from npusim.isa.arithmetic.integer import clamp, codes_of_reals
 Reals = NDArray[np.float32]
 
 Effort = Literal["simple", "multiply", "divide", "function"]
-"""What a lane does for an element: add or compare; multiply; divide or take a root; a series."""
+"""Work of a lane for one element: add or compare; multiply; divide or take a root; evaluate a series."""
 
 
 class RealFunction(NamedTuple):

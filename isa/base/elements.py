@@ -62,7 +62,7 @@ ELEMENTS: tuple[ElementType, ...] = (
     ElementType("complex128", "complex",  128, "float32"),
 )
 # fmt: on
-"""Every element type that a tensor of a graph may have."""
+"""All element types that a tensor of a graph may have."""
 
 _BY_NAME = {row.name: row for row in ELEMENTS}
 

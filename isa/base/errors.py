@@ -11,7 +11,7 @@ from itertools import takewhile
 
 
 class NpusimError(Exception):
-    """A mistake in the user's input; the command line prints its text and exits with status 2."""
+    """An error in the user's input; the command line prints its text and exits with status 2."""
 
     def __str__(self) -> str:
         """Return the message, shortened, because names and lists in it come from files of any size."""
@@ -19,31 +19,31 @@ class NpusimError(Exception):
 
 
 class FormatError(NpusimError):
-    """A model file that cannot be read."""
+    """An error for a model file that cannot be read."""
 
 
 class GraphError(NpusimError):
-    """A graph whose operators, shapes or types do not fit together."""
+    """An error for a graph whose operators, shapes or types do not fit together."""
 
 
 class HardwareError(NpusimError):
-    """A hardware description with faults; its text lists all of them."""
+    """An error for a hardware description with faults; its text lists all of them."""
 
 
 class ProgramError(NpusimError):
-    """A program image that is damaged, too new, or breaks a rule of the instruction set."""
+    """An error for a program image that is damaged, too new, or breaks a rule of the instruction set."""
 
 
 class CompileError(NpusimError):
-    """A model that does not fit the hardware it is compiled for."""
+    """An error for a model that does not fit the hardware it is compiled for."""
 
 
 class SimulationError(NpusimError):
-    """A program that cannot finish: instructions that wait for each other, or wrong inputs."""
+    """An error for a program that cannot finish: instructions that wait for each other, or wrong inputs."""
 
 
 class OperandFault(SimulationError):
-    """Operand values that an operation cannot take, such as an index outside its range.
+    """An error for operand values that an operation cannot take, such as an index outside its range.
 
     The message names the values; the caller that executes the operation adds the place.
     """

@@ -55,7 +55,7 @@ class ReadBy:
 
     @property
     def needed(self) -> str:
-        """Return in words what a machine must have to read the key; empty if only the MAC engine type decides."""
+        """Return the features that a machine must have to read the key; empty if only the MAC engine type decides."""
         return self.words or " or ".join(self.needs)
 
 

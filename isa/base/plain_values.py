@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from npusim.isa.base.errors import ProgramError, replaced
 
 LARGEST_INTEGER = (1 << 48) - 1
-"""More than any memory or any operator's work; times and sums of such numbers stay inside 64 bits."""
+"""The largest integer: above any memory size or operator's work, yet times and sums of it fit 64 bits."""
 DEEPEST_VALUE = 16
-"""Most levels of lists and tables in a free value (the parameters of a host call)."""
+"""Maximum nesting of lists and tables in a free value (the parameters of a host call)."""
 LONGEST_SHOWN = 40
 
 

@@ -19,10 +19,10 @@ LONGEST_VALUE = 40
 
 
 def read(path: Path, shown: str, kind: user_file.Kind, fault: type[NpusimError]) -> dict[str, Any]:
-    """Read a TOML file and return its plain values.
+    """Read a TOML file and return its plain values. Raises `fault`.
 
     shown: name of the file in messages.
-    kind: what it should be. Raises `fault`.
+    kind:  what the file should be.
     """
     text = user_file.text(path, kind, fault, shown)
     try:

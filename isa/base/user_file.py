@@ -56,7 +56,7 @@ KINDS = (
     DOCUMENT,
     SAMPLES,
 )
-"""Every kind of file but the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""
+"""All kinds of files except the inputs of a run (`npusim.session.inputs`), whose limit depends on the model."""
 
 MAPPED_FROM_BYTES = 1 << 26
 """Larger models are mapped, not read, so that unused parts take no memory."""

@@ -59,7 +59,7 @@ class Raw(NamedTuple):
 RAW = (Raw("code", "<u1", (WORD_BYTES,)), Raw("layer_of", "<u4"), Raw("constants"))
 METADATA = "metadata"
 SECTIONS = (*(raw.field for raw in RAW), METADATA)
-"""Names of the sections in the order of the file."""
+"""Names of the sections, in file order."""
 
 BLANK = "constants_by_size"
 """Key in the metadata of a program without the bytes of its constants: their number and origin."""

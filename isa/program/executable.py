@@ -90,7 +90,10 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """A step that runs the steps of the test and reads the condition (one byte); while true, it runs the body."""
+    """A step that repeats: run the steps of the test, read the condition (one byte), and if true run the body.
+
+    It ends when the condition is false.
+    """
 
     name: str
     test: tuple[Step, ...]

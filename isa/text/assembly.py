@@ -63,7 +63,7 @@ SCALARS = [
     for field in dataclasses.fields(Program)
     if field.name not in (*RAW_FIELDS, "hardware", *(name for name, _ in LISTS.values()))
 ]
-"""Fields of `Program` that `.program` gives."""
+"""Fields of `Program` that are arguments of `.program`."""
 
 
 # Program to text.
