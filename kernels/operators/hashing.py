@@ -27,7 +27,7 @@ class _Pair(NamedTuple):
 
 
 def fingerprint64(data: bytes) -> int:
-    """Return the fingerprint as a number of 64 bits without sign."""
+    """Return FarmHash's Fingerprint64 of some bytes, an unsigned number of 64 bits."""
     length = len(data)
     if length <= 16:
         return _up_to_16(data)
@@ -144,9 +144,8 @@ def _factor(length: int) -> int:
 
 _LSH_SEEDS, _ROWS, _WEIGHTS = range(3)
 _SEED_BYTES = 4
-_OPERATIONS_PER_BYTE = (
-    3  # a factor, a rotation and a sum per word of eight bytes, and its share of the mix at the end
-)
+# A factor, a rotation and a sum per word of eight bytes, and its share of the mix at the end.
+_OPERATIONS_PER_BYTE = 3
 _OPERATIONS_PER_HASH = 20
 _TYPES = ("float32|float16, float16|float32|int32|uint8|int8|int16|uint16|bool, float32|float16 -> int32",)
 
@@ -253,7 +252,7 @@ LSH_PROJECTION = Operator(
     workload=_lsh_workload,
     on_host="the NPU does not hash",
 )
-"""The signs of random projections of rows, which rows that are alike have in common.
+"""Signs of random projections of rows. Similar rows have most signs in common (locality-sensitive hashing).
 
 Inputs: seeds [functions, bits] of floats; rows [rows, ...] of any type; weights [rows] or none. A projection is the sum
 over the rows of weight times hash, in float64: the hash is FarmHash's Fingerprint64 of the seed's four float32 bytes
@@ -326,9 +325,9 @@ RANDOM_MULTINOMIAL = Operator(
 
 Inputs: logarithms [batch, classes], not normalized, and two int32 seeds. Output: int32 classes [batch, samples]. The
 numbers come from Philox 4x64 with 10 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011),
-numpy's, whose stream of raw words is the same in every version: its key is the two seeds, the words follow each other
-row by row, and of each the highest 53 bits are a number of [0, 1), which the cumulated probabilities make a class.
-Equal seeds give equal samples; two zeros are seeds like any other.
+as numpy has it, whose stream of raw words is the same in every version. Its key is the two seeds. The words are used row
+by row; the highest 53 bits of each are a number in [0, 1), which selects a class by the cumulated probabilities. Equal
+seeds give equal samples; two zeros are seeds like any other.
 """
 
 

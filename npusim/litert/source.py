@@ -1,4 +1,4 @@
-"""Finds the model file that an interpreter was created with.
+"""Find the model file that an interpreter was created with.
 
 LiteRT's C interface does not pass it to a delegate. But the interpreter asks the delegate for its pointer within its
 constructor, whose arguments are the path or bytes of the file. They are read from the call stack.

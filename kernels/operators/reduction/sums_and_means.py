@@ -72,7 +72,7 @@ def _fits(call: Call, hardware: Hardware) -> bool:
 
 
 def _of_nothing(call: Call, values: Values) -> list[Array]:
-    """Return the mean of no elements is 0, as LiteRT has it."""
+    """Return 0 as the mean of no elements, as LiteRT does."""
     ofm = call.outputs[0]
     zero = quantization(ofm).zero_point if ofm.quantized8 else 0
     return [np.full(ofm.shape, zero, ofm.numpy_dtype)]
@@ -247,7 +247,7 @@ def _product_codes(call: Call[ReduceProdParameters], values: Values) -> list[Arr
 
 
 def _part(call: Call) -> tuple[int, int]:
-    """Return input scale / output scale ** (1 / count), whose power `count` is the whole factor."""
+    """Return the multiplier of input scale / output scale ** (1 / count); `count` such factors make the whole one."""
     root = float(quantization(call.outputs[0]).scale ** (1 / combined(call)))
     return quantize_multiplier(quantization(input_type(call)).scale / root)
 
