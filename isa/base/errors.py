@@ -6,7 +6,6 @@ files is escaped, so that it cannot move the cursor, change colours or hide text
 
 import re
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 from itertools import takewhile
 
 
@@ -115,6 +114,8 @@ LONGEST_WORD = 80
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the most similar known word, or None if nothing is similar; a longer common prefix breaks ties."""
+    from difflib import SequenceMatcher  # only messages need it: a run without a mistake does not import it
+
     word = word[:LONGEST_WORD]
 
     def rank(candidate: str) -> tuple[float, int]:

@@ -80,8 +80,8 @@ def constant_operands(call: Call) -> bool:
 
 
 def on_float_columns(name: str, *rules: Rule) -> Lowering:
-    """Return the lowering of an operator to the float mode of the MAC array by a function of `real_mac`."""
-    return Lowering("mac", (floats, constant_operands, *rules), deferred("real_mac", name), (columns,))
+    """Return the lowering of an operator to the float mode of the MAC array by a function of `float_columns`."""
+    return Lowering("mac", (floats, constant_operands, *rules), deferred("float_columns", name), (columns,))
 
 
 def _format(call: Call) -> int:

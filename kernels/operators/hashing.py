@@ -325,9 +325,9 @@ RANDOM_MULTINOMIAL = Operator(
 
 Inputs: logarithms [batch, classes], not normalized, and two int32 seeds. Output: int32 classes [batch, samples]. The
 numbers come from Philox 4x64 with 10 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011),
-as numpy has it, whose stream of raw words is the same in every version. Its key is the two seeds. The words are used row
-by row; the highest 53 bits of each are a number in [0, 1), which selects a class by the cumulated probabilities. Equal
-seeds give equal samples; two zeros are seeds like any other.
+as numpy has it, whose stream of raw words is the same in every version. Its key is the two seeds. The words are used
+row by row; the highest 53 bits of each are a number in [0, 1), which selects a class by the cumulated probabilities.
+Equal seeds give equal samples; two zeros are seeds like any other.
 """
 
 

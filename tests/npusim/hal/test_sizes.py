@@ -17,7 +17,7 @@ FOLDER = (shared_folder() or Path("absent")) / "nnapi_examples"
 EVERY, TRIES, ROOM = 23, 4, 100_000
 """Which examples are taken, how often each is changed, and the bytes that each output has."""
 
-DATA = ("lies", "index")
+DATA = ("outside its image", "index")
 """What messages have in them where an operation refuses its data, which no longer fit either: a region, a list."""
 
 
