@@ -1,4 +1,4 @@
-"""The command line. Everything heavy is imported by the command that needs it: `npusim --help` is instant."""
+"""The command line. Each command imports its own modules, so that `npusim --help` starts at once."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ EXIT_OUR_FAULT = 1
 EXIT_USER_FAULT = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-"""As the shell reports it when SIGINT or SIGPIPE ends a command."""
+"""Exit statuses as a shell reports them for a command that SIGINT or SIGPIPE ends: 128 plus the signal."""
 
 DEBUG_VARIABLE = "NPUSIM_DEBUG"
 
@@ -40,8 +40,8 @@ class Commands(TyperGroup):
 class Guarded(Commands):
     """The command group that turns every fault into a line on stderr and an exit status.
 
-    2: the user's mistake, in one line that says where, what is, what may be. 1: ours. Never a traceback,
-    unless NPUSIM_DEBUG=1 asks for it.
+    Status 2 is a mistake of the user; its line names the place, the value and the allowed values. Status 1 is a fault
+    of npusim. A traceback is shown only with NPUSIM_DEBUG=1.
     """
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -60,7 +60,7 @@ class Guarded(Commands):
             raise _exit(EXIT_INTERRUPTED, "interrupted") from None
         except MemoryError:
             raise _exit(EXIT_USER_FAULT, "not enough memory for this model on this computer") from None
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of the output has closed it, such as `head`
             _drop_output()
             raise typer.Exit(EXIT_BROKEN_PIPE) from None
         except OSError as fault:
@@ -96,7 +96,7 @@ def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
             raise NpusimError(f"{name}: is given twice; {command.name} takes one")
         seen.add(option.name)
         if word == name:
-            next(words, None)  # its value, whatever it looks like
+            next(words, None)  # skip its value, which may look like an option
     parsed: list[str] = type(command).parse_args(command, ctx, args)
     if any(ctx.params.get(each.name) == STANDARD_OUTPUT for each in options.values() if each.metavar == "F"):
         keep_for_data()
@@ -104,7 +104,7 @@ def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
 
 
 class _WarningsOnce:
-    """Says what warnings say, in one line each, once however often a command reads a file."""
+    """A printer of warnings, one line each, that prints equal ones once: a command may read a file repeatedly."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -139,22 +139,22 @@ def _internal(fault: BaseException) -> typer.Exit:
 
 
 def start_lightly() -> None:
-    """Settings for a process that runs one command: a tenth of a short run went into what they leave out.
+    """Collect garbage rarely and disable pydantic's plugins; both took a tenth of a short run.
 
-    What imports and compilation make lives to the end, so collections of garbage find nothing; and pydantic looks
-    for plugins in all installed packages.
+    Objects made by imports and compilation live to the end of the process, so collecting garbage frees nothing.
+    pydantic would search all installed packages for plugins.
     """
     gc.set_threshold(50_000)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def ascii_only(file: TextIO) -> bool:
-    """True where bars must be drawn with characters of ASCII."""
+    """Return whether bars must be drawn with ASCII characters."""
     return not (getattr(file, "encoding", None) or "ascii").lower().startswith("utf")
 
 
 class Progress:
-    """The progress of a long step in percent, on stderr if that is a terminal, after half a second.
+    """A progress display in percent for a step of more than half a second, on stderr if that is a terminal.
 
     with Progress("simulating") as progress:
         progress(done, total)

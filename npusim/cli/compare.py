@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from npusim.comparison.conditions import Verdict
 
 EXIT_CONDITION = 3
-"""A condition of --fail-if holds; differs from faults of the user (2) and of npusim (1)."""
+"""Exit status if a condition of --fail-if holds; faults of the user have 2 and those of npusim 1."""
 
 PAGE = "comparison.html"
 IN_FOLDER = {"--html": PAGE, "--json": "comparison.json", "--csv": "layers.csv"}
-"""Files of --report, as the options write them."""
+"""Names of the files in the --report folder, by the option that writes the same file."""
 
 
 def register(app: typer.Typer) -> None:
@@ -67,7 +67,7 @@ def compare(
     verdicts = comparison.judge(asked)
     try:
         _print(comparison, verdicts)
-    finally:  # what was computed is kept, even if nobody reads the summary to its end
+    finally:  # write the files even if the reader of the summary closes the pipe
         if report:
             files.make_folder(report)
         try:
@@ -111,7 +111,7 @@ def _writer(option: str, comparison: Comparison, verdicts: list[Verdict]) -> Wri
 
 
 def _exit(verdicts: list[Verdict]) -> None:
-    """Leave with the status for continuous integration, and one line that says why."""
+    """Exit with the status for continuous integration, and print the reason in one line."""
     from npusim.reports.comparison.terminal import sentence
 
     failed = [verdict for verdict in verdicts if verdict.fails]

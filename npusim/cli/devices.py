@@ -1,4 +1,4 @@
-"""Runs of several programs: a model over several devices, by way of NNAdapter, or one that decides (IF, WHILE)."""
+"""Runs of several programs: a model on several devices through NNAdapter, or a model with IF or WHILE."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(model: str, request: Request, over: Sequence[str]) -> RunResult:
 
 
 def print_subgraphs(model: str, request: Request, hw: str) -> None:
-    """Print how a model is cut for a machine and its host: what `--print-partition` says without devices."""
+    """Print the partition of a model between a machine and its host, for `--print-partition` without --device."""
     from npusim.kernels.graph.placing import PartitionWarning
     from npusim.nnadapter import model_run
     from npusim.session import api
@@ -77,7 +77,7 @@ def print_subgraphs(model: str, request: Request, hw: str) -> None:
         raise NpusimError(f"--print-partition: does not go with {option} without {DEVICES}")
     api.hardware(hw)
     with warnings.catch_warnings(), model_run.acquired([hw, "npusim_host"]) as devices:
-        warnings.simplefilter("ignore", PartitionWarning)  # the run says it
+        warnings.simplefilter("ignore", PartitionWarning)  # the run prints the partition itself
         # The environment is left out, because a run without devices does not read it.
         say(_prepared(model, request, devices, environment=False).subgraphs())
 
@@ -105,7 +105,7 @@ def _prepared(
 
 
 def _simulated(request: Request, prepared: Prepared) -> RunResult:
-    """Simulate. Files that cannot be read or written are found before the work."""
+    """Simulate the partitioned model. Files are checked first, so that an unusable path fails at once."""
     values: Inputs | None = None
     if request.output:
         from npusim.base import npz
@@ -128,7 +128,10 @@ def _host_names(request: Request) -> list[str]:
 
 
 def run_executable(executable: Executable, request: Request, wall: Mapping[str, float]) -> None:
-    """Run a model that decides, print its summary, and write its files. Raises NpusimError for an option it lacks."""
+    """Run a model with IF or WHILE, print its summary, and write its files.
+
+    Raises NpusimError for an option that does not apply to such a model.
+    """
     from npusim.base import files
     from npusim.session import api
 

@@ -32,7 +32,7 @@ MIXED = "float32 x int8"
 
 
 def coverage() -> list[Coverage]:
-    """Every operator, those that decide last."""
+    """Return the rows of all operators; IF and WHILE come last."""
     return [*map(_covered, operators()), *(_deciding(op) for op in (control.IF, control.WHILE))]
 
 
@@ -48,7 +48,7 @@ def chosen(rows: Sequence[Coverage], names: Sequence[str]) -> list[Coverage]:
 
 
 def operations() -> list[Operation]:
-    """Every operation of the NN HAL, by code."""
+    """Return every operation of the NN HAL, by code."""
     return [
         Operation(
             int(row.type),
@@ -63,9 +63,9 @@ def operations() -> list[Operation]:
 
 
 def standard(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
-    """The operations of NNAdapter, by code: those with these names, or all.
+    """Return the operations of NNAdapter with these names, or all, by code.
 
-    Raises NpusimError for a name that none has, with the nearest.
+    Raises NpusimError for an unknown name, with the most similar known one.
     """
     by_op = {row.op: row for row in rows}
     made = {
@@ -89,17 +89,17 @@ def standard(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standa
 
 
 def of_onnx(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
-    """The operations of ONNX, those of other domains with them: those with these names, or all.
+    """Return the operations of ONNX and of other domains with these names, or all.
 
-    Raises NpusimError for a name that none has, with the nearest.
+    Raises NpusimError for an unknown name, with the most similar known one.
     """
     return _in_table(rows, names, {row.kind: row for row in onnx.ROWS}, ONNX_DOOR)
 
 
 def of_paddle(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
-    """The operators of Paddle: those with these names, or all.
+    """Return the operators of Paddle with these names, or all.
 
-    Raises NpusimError for a name that none has, with the nearest.
+    Raises NpusimError for an unknown name, with the most similar known one.
     """
     return _in_table(rows, names, {row.name: row for row in paddle.ROWS}, PADDLE_DOOR)
 
@@ -124,7 +124,7 @@ def _in_table(
 
 
 _DEFAULT = re.compile(r"(?<=[\w?])=[-(\d]\S*")
-"""What methods take where an argument is not given, in the text of a row."""
+"""Pattern of the default values of arguments in the text of a row."""
 
 
 def _covered(entry: Operator) -> Coverage:
@@ -176,9 +176,9 @@ def _is_main(op: str, name: str) -> bool:
 
 
 def _way(entry: Operator, rescales: Sequence[Rescale], row: Lowering, types: Sequence[str]) -> Way:
-    """A lowering with the element types that it takes.
+    """Return a lowering with the element types that it accepts.
 
-    A rule that some of the types keep and others break, in calls that are alike otherwise, is one about types.
+    A rule is about types if some types keep it and others break it in otherwise equal calls.
     """
     probes = {name: list(_probes(entry, name)) for name in types}
     kept = set(types)
@@ -199,7 +199,7 @@ def _keeps(rule: Callable[[Call], bool], call: Call) -> bool:
 
 
 def _probes(entry: Operator, first: str) -> Iterator[Call]:
-    """Calls of an operator whose first input has an element type, one for each row of its types that allows it."""
+    """Return calls of an operator whose first input has an element type, one for each matching row of its types."""
     for row in entry.types:
         inputs, outputs = entries(row)
         if first not in inputs[0]:
@@ -211,7 +211,7 @@ def _probes(entry: Operator, first: str) -> Iterator[Call]:
 
 
 class _Anything(Parameters):
-    """Parameters of a probe: none, so that rules about them say nothing."""
+    """Parameters of a probe that have no values, so that rules about parameters do not apply."""
 
 
 def _like(allowed: frozenset[str], first: str) -> str:

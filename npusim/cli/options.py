@@ -1,4 +1,4 @@
-"""The options of `npusim run`: what each is for, and the kinds of run that it does not go with.
+"""The options of `npusim run`: the purpose of each, and the kinds of run with which it cannot be combined.
 
 Other commands take some of the same options from here, so that an option means the same everywhere.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     pass
 
 DEVICES, CACHE, TABLE, DECIDES = "--device", "--cache", "table", "decides"
-"""Kinds of run: over devices, with a cache of compiled models, of several models or machines, of a model with IF."""
+"""Kinds of run: on devices, with a cache of compiled models, of several models or machines, with IF or WHILE."""
 
 Names = list[str] | None
 File = Path | None
@@ -31,11 +31,11 @@ File = Path | None
 class Option:
     """An option of `npusim run`.
 
-    type, default: of its value.
-    metavar:  what stands for the value in the help.
-    purpose:  the line of the help.
-    excludes: kinds of run that it does not go with.
-    instead:  what to give to a run over devices in its place, or why there is nothing.
+    type, default: type and default of its value.
+    metavar:  placeholder of the value in the help.
+    purpose:  line of the help.
+    excludes: kinds of run with which it cannot be combined.
+    instead:  replacement for a run on devices, or the reason why none exists.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The option as it is typed."""
+        """Return the option as a user types it."""
         return f"--{self.name.rstrip('_').replace('_', '-')}"
 
     def declaration(self) -> Any:
@@ -222,28 +222,28 @@ class Request:
 
     @property
     def settings(self) -> Sequence[str]:
-        """The changes to the hardware."""
+        """Return the changes to the hardware."""
         return self.set_ or ()
 
     @property
     def options(self) -> Options:
-        """The options of the compilation. Raises NpusimError for a size that cannot be read."""
+        """Return the compiler options. Raises NpusimError for a size that cannot be parsed."""
         return Options(self.effort, self.unknown, names(self.host), self.partition, sizes_of(self.shape))
 
     @property
     def targets(self) -> dict[str, Path]:
-        """The files that are written of a result, by option: the outputs and the reports."""
+        """Return the output and report files of a result, by option."""
         return ({OUTPUT: self.output} if self.output else {}) | dict(self.reports)
 
     @property
     def written(self) -> dict[str, Path]:
-        """All files that are written, by option: of a result, and the drawing of the model."""
+        """Return all files that the run writes, by option: those of the result, and the drawing of the model."""
         return self.targets | ({DOT: self.dot} if self.dot else {})
 
     def require(self, kind: str, message: str) -> None:
-        """Raise NpusimError for the first option that does not go with a kind of run.
+        """Raise NpusimError for the first given option that cannot be combined with a kind of run.
 
-        message: with places for `option`, and for what to give `instead` of it.
+        message: text with the placeholders `option` and `instead`.
         """
         for option in OPTIONS:
             given = self.reports.get(option.flag) or getattr(self, option.name, None)
@@ -258,16 +258,16 @@ class Request:
 
 
 PARTITION_MODES = (COST, "order", "single")
-"""What --partition takes in place of a file."""
+"""Values of --partition that are not the name of a file."""
 
 
 def partition_inputs(partition: Sequence[str] | None) -> dict[str, Path]:
-    """Return the files that a partition is read from, for `files.check_outputs`."""
+    """Return the files from which a partition is read, for `files.check_outputs`."""
     return {f"--partition {part}": Path(part) for part in partition or () if part not in PARTITION_MODES}
 
 
 def names(given: Sequence[str] | None) -> list[str]:
-    """Return the names of an option that takes several, with commas or repeated."""
+    """Return the names given to an option, which may be separated by commas or given by repeating the option."""
     return [name for text in given or () for name in text.split(",")]
 
 

@@ -130,13 +130,16 @@ def quantize(
 
 
 def _beside(model: Path, scheme: str) -> Path:
-    """The file that is written where none is named: in the folder where the command runs."""
+    """Return the default output file, which is in the current folder."""
     suffix = ".onnx" if model.suffix.lower() == ".onnx" and scheme != "dynamic" else ".tflite"
     return Path(f"{model.name.partition('.')[0]}_{scheme}{suffix}")
 
 
 def lines(found: Quantized, output: Path, shapes: Sequence[str], scheme: str = "int8") -> Iterator[str]:
-    """What came of a network, for people. shapes: what the file that was written leaves open, and was given."""
+    """Return the summary of a quantized network as lines of text.
+
+    shapes: given sizes that the written file leaves open.
+    """
     from shlex import quote
 
     from npusim.reports.words import quantities as show
@@ -164,14 +167,17 @@ def lines(found: Quantized, output: Path, shapes: Sequence[str], scheme: str = "
 
 
 def _conversion(output: Path, shapes: Sequence[str], scheme: str) -> str:
-    """How long a run converts float inputs and outputs; empty where it does not, or where the file does not run."""
+    """Return how long a run converts float inputs and outputs, in words.
+
+    It is empty if nothing is converted, or if the file cannot be run.
+    """
     from npusim.reports.words import quantities as show
     from npusim.session import api
 
     try:
         graph = api.load(output, sizes_of(shapes))
         run = api.simulate(api.compile_program(graph), timing_only=True)
-    except NpusimError:  # npusim run says why
+    except NpusimError:  # npusim run reports the fault
         return ""
     ends = {*graph.inputs, *graph.outputs}
     names = {
@@ -190,7 +196,7 @@ def _conversion(output: Path, shapes: Sequence[str], scheme: str) -> str:
 
 
 def _loss(loss: Loss, samples: int) -> str:
-    """Return how far an output is from that of the float network."""
+    """Return the error of an output against the float network, in words."""
     from npusim.reports.words import quantities as show
 
     words = [

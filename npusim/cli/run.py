@@ -1,4 +1,4 @@
-"""The commands that run models: run, demo."""
+"""The commands that run models: `npusim run` and `npusim demo`."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _run_one(model: str, machine: str, request: Request) -> None:
     if request.decide:
         raise NpusimError(f"{DECIDE} {request.decide[0]}: {model} decides nothing")
     result = asked.simulated(program, wall, bool(without_data))
-    if request.reports or request.report:  # who looks at the summary alone does not wait for digests
+    if request.reports or request.report:  # the summary alone needs no digests, which take time
         result = asked.with_provenance(result)
     if request.what_if:
         result = asked.with_variants(result)
@@ -132,13 +132,13 @@ def _run_over(model: str, request: Request, over: list[str]) -> None:
 def _finish(result: RunResult, request: Request, pages: Mapping[Path, ReportFile]) -> None:
     try:
         print_summary(result)
-    finally:  # what was computed is written, even if nobody reads the summary to its end
+    finally:  # write the files even if the reader of the summary closes the pipe
         _write(result, request.targets, pages)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One run of one model, as it was asked for."""
+    """A requested run of one model on one machine."""
 
     model: str
     request: Request
@@ -147,7 +147,7 @@ class _Asked:
 
     @property
     def sized(self) -> Options:
-        """The options with all sizes that settle what the model left open, given or taken from inputs."""
+        """Return the options with values for all open sizes of the model, given or taken from the inputs."""
         return replace(self.options, sizes={**self.offered.taken, **(self.options.sizes or {})})
 
     def check_files(self, machine: str, pages: Mapping[Path, ReportFile]) -> None:
@@ -191,7 +191,7 @@ class _Asked:
         return model, made, wall | {"load": load_s}
 
     def simulated(self, program: Program, wall: Mapping[str, float], timing_only: bool) -> RunResult:
-        """Simulate the program. Files that cannot be read or written are found before the work."""
+        """Simulate the program. Files are checked first, so that an unusable path fails at once."""
         from npusim.base import files
         from npusim.session import api
 
@@ -216,7 +216,7 @@ class _Asked:
         return replace(result, wall_s=replace(result.wall_s, **wall))
 
     def with_provenance(self, result: RunResult) -> RunResult:
-        """Return the result with the command that gives it again."""
+        """Return the result with the command that reproduces it."""
         from npusim.session.opening import is_program
         from npusim.session.provenance import of_run
 
@@ -233,7 +233,7 @@ class _Asked:
         return replace(result, provenance=made)
 
     def with_variants(self, result: RunResult) -> RunResult:
-        """Return the result with what each hardware parameter would bring if it were changed."""
+        """Return the result with the effect of changing each hardware parameter."""
         from npusim.study.what_if import what_if_of
 
         with Progress("what if") as progress:
@@ -250,7 +250,7 @@ class _Asked:
 
 
 def _offered(inputs: Path | None) -> Offered:
-    """Return the shapes of the inputs in a file, which settle sizes that the model leaves open."""
+    """Return the shapes of the inputs in a file, which determine open sizes of the model."""
     from npusim.kernels.graph.bind import Offered
 
     if inputs is None:
@@ -261,7 +261,7 @@ def _offered(inputs: Path | None) -> Offered:
 
 
 def _draw(path: str, target: Path, options: Options) -> None:
-    """Write the model as a drawing. Raises NpusimError for a program, which is no graph any more."""
+    """Write a drawing of the model. Raises NpusimError for a compiled program, which has no graph."""
     from npusim.frontends.nnadapter.model_building import Model
     from npusim.session import api
     from npusim.session.opening import is_program

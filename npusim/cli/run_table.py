@@ -40,7 +40,7 @@ class _Page(NamedTuple):
 def run(models: Sequence[str], machines: Sequence[str], request: Request) -> None:
     """Run every model on every machine, print the table, and write its files.
 
-    No data is executed: nothing of it would be shown, and cycles and energy are the same.
+    No data is executed, because the table shows no values; cycles and energy do not depend on data.
     """
     from npusim.base import files
     from npusim.session import api, run_table
@@ -87,7 +87,7 @@ def run(models: Sequence[str], machines: Sequence[str], request: Request) -> Non
         )
     try:
         _print(table)
-    finally:  # what was computed is kept, even if nobody reads the table to its end
+    finally:  # write the files even if the reader of the table closes the pipe
         if request.report:
             files.make_folder(request.report)
             links = {place: page.name for place, page in pages.items()}

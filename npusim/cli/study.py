@@ -1,4 +1,4 @@
-"""The commands about searches of hardware spaces: explore, study."""
+"""The commands that search hardware spaces: `npusim explore` and `npusim study`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SamplerName(StrEnum):
 
 
 class Programs(StrEnum):
-    """Which points share a program: none, or those that differ in timing, energy or clock only."""
+    """Which points share a program: none, or points that differ in timing, energy or clock only."""
 
     own = "own"
     shared = "shared"
@@ -147,7 +147,7 @@ def _check_outputs(study: Path, space: Path, models: list[str], file: SpaceFile)
 
 
 def _with_settings(file: SpaceFile, texts: Sequence[str]) -> SpaceFile:
-    """A space whose base hardware has settings; what the space gives itself cannot be set."""
+    """Return the space with settings applied to its base hardware; parameters of the space cannot be set."""
     if not texts:
         return file
     from npusim.session.settings import OPTION, changed, parse
@@ -164,9 +164,9 @@ def _plain(value: object) -> object:
 
 
 def _workloads(models: list[str], file: SpaceFile, folder: Path, sizes: Sizes) -> list[Workload]:
-    """The models of the command line, or those of the space file in `folder`; the file gives the weights of both.
+    """Return the models of the command line, or those of the space file in `folder`, with the weights of the file.
 
-    sizes: that the model leaves open; several have none in common.
+    sizes: values of open sizes, for a single model only.
     """
     from npusim.session import api
     from npusim.session.options import texts_of as texts
@@ -192,7 +192,7 @@ def _workloads(models: list[str], file: SpaceFile, folder: Path, sizes: Sizes) -
 
 
 def _called(paths: Sequence[str]) -> list[str]:
-    """What each model is called: its file without folder and suffix, with more of the path where others are so too."""
+    """Return the display name of each model: the file name without suffix, with folders where names would be equal."""
     parts = [Path(path).with_suffix("").parts if Path(path).is_file() else (path,) for path in paths]
     names = [each[-1] for each in parts]
     for length in range(2, max(map(len, parts)) + 1):
@@ -205,7 +205,7 @@ def _called(paths: Sequence[str]) -> list[str]:
 
 
 def _beside(folder: Path, name: str) -> str | Path:
-    """A model that a space file names: relative to the file, or else a built-in one."""
+    """Return a model that a space file names: a file relative to it, or else a built-in model."""
     return folder / name if (folder / name).is_file() else name
 
 
@@ -267,7 +267,7 @@ def _executor(
 
 
 def _finish(study: Study) -> None:
-    """The tables, the page, and the summary."""
+    """Write the tables and the page, and print the summary."""
     from npusim.reports.study import terminal
     from npusim.study import study as tables
 
@@ -288,7 +288,7 @@ def _files(study: Study, written: list[Path]) -> str:
 
 
 class Watch:
-    """A bar on stderr, if that is a terminal: points, points per second, time left, the front so far.
+    """A progress bar of a search on stderr, if that is a terminal: points, points per second, time left, Pareto front.
 
     with Watch(space) as watch:
         explore(..., watch=watch)
@@ -319,7 +319,7 @@ class Watch:
             self._bar.stop()
 
     def __call__(self, record: Record, total: int) -> None:
-        """A point is known."""
+        """Update the bar after a point is computed."""
         if self._bar is None or self._task is None:
             return
         self._done += 1
@@ -355,7 +355,7 @@ class Watch:
 
 
 def _bar(file: TextIO) -> Progress:
-    """A short bar and a line of words, cut where the terminal ends."""
+    """Return a short bar and a line of text, cut to the width of the terminal."""
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 

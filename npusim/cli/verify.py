@@ -1,4 +1,4 @@
-"""The command that compares npusim with LiteRT: `npusim verify`."""
+"""The command that compares npusim with another runtime, such as LiteRT: `npusim verify`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def verify(
 
 
 def lines(found: Verification) -> list[str]:
-    """What came of a model, for people."""
+    """Return the summary of a verification as lines of text."""
     from npusim.reports.words import quantities as show
     from npusim.verification.verdicts import VERDICTS
 
@@ -116,7 +116,7 @@ def lines(found: Verification) -> list[str]:
 
 
 def _rounded(found: Verification) -> str:
-    """Who rounds which sums, or only that they differ where the exact values are not known."""
+    """Describe which runtime rounds which sums; if exact values are not known, only that they differ."""
     from npusim.reports.words import quantities as show
 
     rows = [row for row in found.tensors if row.verdict == "rounded"]
@@ -127,7 +127,7 @@ def _rounded(found: Verification) -> str:
 
 
 def _sums(found: Verification, verdict: Verdict) -> str:
-    """How many elements with a verdict differ, of how many."""
+    """Return the number of differing elements with a verdict, and the number of all."""
     from npusim.reports.words import quantities as show
 
     rows = [row for row in found.tensors if row.verdict == verdict]

@@ -21,11 +21,11 @@ from npusim.quantization.scales import codes, symmetric, wide_enough
 
 _WEIGHTS, _BIAS = 1, 2
 BY_TENSOR = ("fully_connected",)
-"""Operators whose weights TFLite gives one scale, unless they are asked to be scaled by channel too."""
+"""Operators whose weights have one scale per tensor in TFLite, unless `every_channel` is set."""
 
 
 class Options(NamedTuple):
-    """How a network is to be quantized.
+    """Options of the quantization of a network.
 
     codes_outside: inputs and outputs are quantized; otherwise they stay float32.
     every_channel: fully connected layers have a scale per unit too.
@@ -37,7 +37,7 @@ class Options(NamedTuple):
 
 
 class InFloats(NamedTuple):
-    """A layer that stayed in floats, and why."""
+    """A layer that stayed in floating point, with the reason."""
 
     layer: str
     op: str
@@ -49,8 +49,8 @@ def quantized(
 ) -> tuple[Graph, tuple[InFloats, ...]]:
     """Return the quantized graph, and the layers that stayed in floats.
 
-    graph:  bound, of float32, without states and decisions.
-    ranges: of its tensors that are computed or given, by number.
+    graph:  a float32 graph with known sizes, without states and without IF or WHILE.
+    ranges: ranges of its inputs and computed tensors, by number.
     """
     reasons = {node.name: _refusal(graph, node, options.activations) for node in graph.nodes}
     while True:
@@ -60,7 +60,7 @@ def quantized(
         broken = made.broken()
         if not broken:
             break
-        reasons |= broken  # a rule that codes break: those layers stay as they are, and the others are looked at anew
+        reasons |= broken  # layers that break a rule when quantized stay in floats; check the others again
     kept = [
         InFloats(node.name, node.op, reasons[node.name])
         for node in graph.nodes
@@ -85,7 +85,7 @@ def _refusal(graph: Graph, node: Node, activations: Activations) -> str:
 
 
 class _Conversion:
-    """The quantized graph in the making. A tensor may exist as floats, quantized, or both."""
+    """The quantized graph under construction. A tensor may exist as floats, quantized, or both."""
 
     def __init__(
         self, graph: Graph, in_codes: Mapping[str, bool], found: Mapping[int, Quantization], options: Options
@@ -139,7 +139,7 @@ class _Conversion:
         return found
 
     def _rename(self, number: int, name: str) -> None:
-        """Give a tensor a name; another that has it is told from it."""
+        """Give a tensor a name; another tensor with this name is renamed."""
         tensors = self._builder.tensors
         for other, tensor in enumerate(tensors):
             if other != number and tensor.name == name:
@@ -221,7 +221,7 @@ class _Conversion:
         return self._code(number, shared or self._schemes[number])
 
     def _int8_constant(self, number: int | None) -> int | None:
-        """Return a constant as symmetric int8 values; one that is computed as any other operand."""
+        """Return a constant as symmetric int8 values; a computed tensor is quantized like any other operand."""
         if number is None or (held := self._graph.tensors[number]).array is None:
             return self._operand(number, None)
         scheme = Quantization(tuple(symmetric(held.array, None).tolist()), (0,))
@@ -240,7 +240,7 @@ class _Conversion:
         by_channel = node.op not in BY_TENSOR or self._options.every_channel
         axis = self._to.rules[node.op].axis if by_channel else None
         scales = wide_enough(symmetric(tensor.array, axis), scheme.scale, held, self._to.bias)
-        # One scale is one of the whole tensor, also where there is one channel.
+        # A single scale counts as one per tensor, also if there is only one channel.
         of_weights = Quantization(
             tuple(scales.tolist()), (0,) * len(scales), axis if len(scales) > 1 else None
         )

@@ -52,7 +52,7 @@ def schemes(
 
 
 def weighted_operands(graph: Graph, node: Node) -> list[int]:
-    """Return the quantized operands of a node that are no weights or biases."""
+    """Return the quantized operands of a node, without weights and biases."""
     return reals_of(graph, node)[:1] if RULES[node.op].way is Way.WEIGHTED else reals_of(graph, node)
 
 
@@ -78,7 +78,7 @@ class _Groups:
         self._fixed: dict[int, Quantization] = {}
 
     def fix(self, tensor: int, scheme: Quantization) -> None:
-        """Give a tensor a quantization that is the same in every model."""
+        """Give a tensor a fixed quantization, which does not depend on the samples."""
         self._fixed[self._top(tensor)] = scheme
 
     def tie(self, operand: int, result: int, several: bool) -> None:

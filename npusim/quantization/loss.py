@@ -16,13 +16,13 @@ _LEAST_CLASSES = 2
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Of one output over all samples.
+    """The quantization error of one output over all samples.
 
-    largest, mean: of the absolute differences, in the unit of the output.
-    range:         between the smallest and the largest value that the float network gives.
+    largest, mean: largest and mean absolute difference, in the unit of the output.
+    range:         largest minus smallest value of the float network.
     snr_db:        power of the float output over that of the differences, in dB; infinite where nothing differs.
-    cosine:        of the angle between the two outputs, all samples one vector; 1 where they point the same way.
-    top_1:         of an output with a row of classes per sample: in which share the largest is the same; else None.
+    cosine:        cosine of the angle between the two outputs, with all samples as one vector; 1 for equal directions.
+    top_1:         share of samples with the same largest class; None if the output has no row of classes per sample.
     """
 
     output: str

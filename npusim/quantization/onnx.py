@@ -1,4 +1,4 @@
-"""Quantize ONNX files by ONNX Runtime's own quantizer, and compare its network with the float one."""
+"""Quantize ONNX files with ONNX Runtime's quantizer, and compare the result with the float network."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _quantized(
             calibrate_method=quantization.CalibrationMethod.MinMax,
             extra_options={} if scheme == "int8" else {"ActivationSymmetric": True},
         )
-    except Exception as fault:  # it has no errors of its own
+    except Exception as fault:  # ONNX Runtime's quantizer has no exception class of its own
         raise NpusimError(f"{path}: ONNX Runtime does not quantize it: {_line(fault)}") from None
     return made
 
@@ -132,7 +132,7 @@ def _session(path: Path) -> Any:
     options.intra_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as fault:  # it has errors of many kinds
+    except Exception as fault:  # ONNX Runtime raises exceptions of many classes
         raise NpusimError(f"{path}: ONNX Runtime refuses the model: {_line(fault)}") from None
 
 
@@ -170,7 +170,7 @@ def _in_floats(model: Any, form: str) -> Iterator[InFloats]:
         results = {reader for output in node.output for reader in readers.get(output, [])}
         if form == "qdq":
             grouped = "DequantizeLinear" in sources and results == {"QuantizeLinear"}
-        else:  # what only moves works on codes as it is
+        else:  # operations that only move data accept quantized values unchanged
             grouped = "DequantizeLinear" not in sources and "QuantizeLinear" not in results
         if not grouped:
             yield InFloats(node.name or node.output[0], node.op_type, "ONNX Runtime's quantizer leaves it")

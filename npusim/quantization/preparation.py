@@ -28,7 +28,7 @@ _NORMALIZATION = "batch_normalization"
 def prepared(graph: Graph) -> Graph:
     """Return the float graph that is quantized; it computes what the graph does, float32 rounding aside.
 
-    Raises GraphError for a graph that decides, keeps states, has no data, or computes nothing in float32.
+    Raises GraphError for a graph that has IF or WHILE, keeps states, has no data, or computes nothing in float32.
     """
     _require_floats(graph)
     graph = _with_constants(graph)
@@ -89,9 +89,7 @@ def _with_activations(graph: Graph) -> Graph:
         how = first.parameters
         if second.op not in _ACTIVATIONS or not isinstance(how, Activated) or how.activation != "none":
             return None
-        if (
-            first.op not in RULES or RULES[first.op].way is Way.ALIKE
-        ):  # pools keep the scale of what they take
+        if first.op not in RULES or RULES[first.op].way is Way.ALIKE:  # pools keep the scale of their operand
             return None
         return replace(first, parameters=how.changed(activation=second.op))
 
@@ -131,7 +129,7 @@ def _without_normalizations(graph: Graph) -> Graph:
 
 
 def _joined(graph: Graph, added: Sequence[Tensor], merged: Any) -> Graph:
-    """Return the graph with pairs of nodes merged, of which only the second reads the first.
+    """Return the graph with pairs of nodes merged, in which only the second node reads the first.
 
     merged: (first, second) -> the node in place of both, or None.
     """

@@ -33,7 +33,7 @@ FORMS: tuple[Form, ...] = ("qdq", "qoperator")
 Scheme = Literal["int8", "int16x8", "dynamic"]
 SCHEMES: tuple[Scheme, ...] = ("int8", "int16x8", "dynamic")
 ACTIVATIONS = {"int8": INT8, "int16x8": INT16}
-"""How the schemes that need samples quantize activations."""
+"""Quantization of activations, by the schemes that need samples."""
 
 ONNX_SUFFIX = ".onnx"
 
@@ -59,15 +59,16 @@ def quantize(
     data:          an npz file with samples of every input by its name, or a mapping of arrays; the first axis counts
                    the samples. With the scheme "dynamic" they only measure the error, and may be left out.
     output:        the file to write, in the format that its suffix names; None: none is written.
-    sizes:         that the model leaves open, as for `npusim.load`.
+    sizes:         values of open sizes of the model, as for `npusim.load`.
     codes_outside: inputs and outputs become int8 or int16; they stay float32 otherwise.
     every_channel: fully connected layers have a scale per unit too.
     scheme:        "int8" for weights and activations, "int16x8" for int16 activations, "dynamic" for weights only.
-    form:          of an ONNX file that becomes an ONNX file, which ONNX Runtime's quantizer does: "qdq", "qoperator".
+    form:          format of an ONNX file that ONNX Runtime's quantizer makes from an ONNX file: "qdq", "qoperator".
     progress:      called with (steps done, all).
 
-    Raises NpusimError for a model that is none, is quantized, decides or keeps states; for samples that do not fit;
-    for a format that cannot express the result; and where what reads or quantizes ONNX is not installed.
+    Raises NpusimError for a model that is unreadable, is quantized, has IF or WHILE, or keeps states;
+    for samples that do not fit; for a format that cannot express the
+    result; and where what reads or quantizes ONNX is not installed.
     """
     if form not in FORMS:
         raise NpusimError(f"form {form!r}: may be {', '.join(FORMS)}")

@@ -1,4 +1,4 @@
-"""What tensors of a float network hold over samples: the smallest and the largest value of each."""
+"""Measure the smallest and the largest value of every tensor of a float network over samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npusim.kernels.graph.graph import Graph, quoted
 from npusim.kernels.graph.reference import evaluate
 
 Outputs = list[list[Array]]
-"""Of each sample the outputs of the network."""
+"""The outputs of the network for each sample."""
 
 
 class Range(NamedTuple):
@@ -23,12 +23,12 @@ class Range(NamedTuple):
     most: float
 
     def joined(self, other: Range) -> Range:
-        """Return the range that holds both."""
+        """Return the smallest range that contains both."""
         return Range(min(self.least, other.least), max(self.most, other.most))
 
 
 def range_of(values: Array) -> Range:
-    """Return the range of finite values; of none it is zero alone."""
+    """Return the range of finite values; without values it is 0 to 0."""
     return Range(float(values.min()), float(values.max())) if values.size else Range(0.0, 0.0)
 
 

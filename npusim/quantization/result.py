@@ -1,4 +1,4 @@
-"""What comes of quantizing a network."""
+"""The result of quantizing a network."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Quantized:
-    """What came of a network.
+    """The result of quantizing a network.
 
-    form:      what the file is written as; empty where none is written.
-    samples:   how many the ranges are from, and the losses.
-    layers:    of the network that is quantized; `in_floats` are those that stayed in floats, and why.
-    constant_bytes: weights and other constants before and after.
-    file_bytes: of the file that is written; None without.
+    form:      format of the written file; empty if none is written.
+    samples:   number of samples from which ranges and losses come.
+    layers:    number of layers of the network; `in_floats` lists those that stayed in floats, with reasons.
+    constant_bytes: bytes of weights and other constants before and after.
+    file_bytes: size of the written file; None if none is written.
     graph:     the quantized graph; None for ONNX, whose file ONNX Runtime writes.
     """
 

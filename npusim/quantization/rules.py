@@ -30,7 +30,7 @@ class Rule:
     """How an operator is quantized.
 
     fixed: the quantization of the result, if it is fixed.
-    axis:  of the weights: along which it has the channels of the result.
+    axis:  axis of the weights that holds the channels of the result.
     int8_operand: the position of an operand that is int8 beside int16 activations too.
     """
 
@@ -71,10 +71,10 @@ RULES: Mapping[str, Rule] = {
     "fully_connected": Rule(Way.WEIGHTED),
     "depthwise_conv_2d": Rule(Way.WEIGHTED, axis=3),
 }
-"""By the name of the operator."""
+"""Rules for int8 activations, by the name of the operator."""
 
 NOT_INT8 = "TFLite computes it in floats only"
-"""Why an operator without a rule stays as it is."""
+"""Reason why an operator without a rule stays in floats."""
 
 _INT8_ONLY = (
     *(
@@ -101,9 +101,9 @@ RULES_INT16: Mapping[str, Rule] = {
 class Activations:
     """How values that depend on the inputs are quantized.
 
-    dtype:      their element type; `bias` is that of biases beside them.
-    rules:      by the name of the operator.
-    scheme:     the quantization of a range.
+    dtype:      element type of the activations; `bias` is that of biases.
+    rules:      rules by the name of the operator.
+    scheme:     function that returns the quantization of a range.
     float_only: why an operator without a rule stays as it is.
     """
 

@@ -17,20 +17,20 @@ from npusim.isa.base.tensor import Array, Placement
 from npusim.session.inputs import keys_of
 
 Samples = list[list[Array]]
-"""Of each sample the inputs in their order."""
+"""The inputs of each sample, in their order."""
 
 Data = str | Path | Mapping[str, ArrayLike]
 """A file of samples, or the arrays by the names of the inputs."""
 
 MOST_BYTES = 1 << 30
-"""Of all samples together, unpacked."""
+"""Maximum bytes of all samples together, decompressed."""
 
 
 def read(data: Data, inputs: Sequence[Placement]) -> Samples:
     """Return the samples of a file, or of arrays.
 
     The samples of an input of shape [1, 8, 8, 1] are [n, 8, 8, 1], or [n, 1, 8, 8, 1]; of any shape S they are
-    [n, *S]. Reals may be of any width, other elements are those of the input.
+    [n, *S]. Floating-point samples may have any width; other element types are those of the input.
 
     Raises NpusimError, with the path of a file, for arrays that do not fit, and where there is no sample.
     """

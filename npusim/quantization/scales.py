@@ -12,11 +12,11 @@ from npusim.quantization.ranges import Range
 
 LEAST, MOST = -128, 127
 LARGEST_INT16 = 32767
-"""int16 activations are symmetric: -32768 is left out."""
+"""Largest int16 activation. Activations are symmetric, so -32768 is not used."""
 LARGEST_WEIGHT = 127
-"""Weights are symmetric: -128 is left out."""
+"""Largest int8 weight. Weights are symmetric, so -128 is not used."""
 _LARGEST_BIAS = {"int32": 2**31 - 1, "int64": 2**47 - 1}
-"""LiteRT's requantization of 64-bit sums takes sums below 2**47."""
+"""Largest bias by element type; LiteRT's requantization of 64-bit sums accepts sums below 2**47."""
 
 
 def asymmetric(found: Range) -> Quantization:
@@ -50,7 +50,7 @@ def symmetric(weights: Array, axis: int | None) -> NDArray[np.float64]:
 def wide_enough(
     weights: NDArray[np.float64], of_input: float, bias: Array | None, dtype: str
 ) -> NDArray[np.float64]:
-    """Return scales of weights, larger where the bias would not fit its element type with them."""
+    """Return scales of weights, enlarged where the bias would otherwise overflow its element type."""
     if bias is None:
         return weights
     largest: Any = np.abs(bias.reshape(-1).astype(np.float64))

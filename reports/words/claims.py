@@ -14,12 +14,12 @@ from npusim.reports.words.quantities import plural
 
 
 def sentence(latency: str, energy: str) -> str:
-    """Both claims in a line, once where they are the same."""
+    """Return the claims on latency and energy in one line; equal claims are given once."""
     return latency if latency == energy else f"latency: {latency}; energy: {energy}"
 
 
 def of_standing(found: Standing) -> str:
-    """Both claims of a hardware."""
+    """Return the claims on latency and energy of a hardware in one line."""
     return sentence(found.words("latency"), found.words("energy"))
 
 
@@ -36,7 +36,7 @@ def of_cpu(host: Host) -> str:
 
 
 def of_json(values: Mapping[str, Any]) -> str:
-    """Both claims of a run's JSON; empty for that of an npusim which made none."""
+    """Return the claims in the JSON of a run; empty if an old npusim wrote none."""
     claims = values.get("agreement")
     return sentence(claims["latency"]["words"], claims["energy"]["words"]) if claims else ""
 
@@ -58,7 +58,7 @@ def details(found: Agreement) -> str:
 
 
 def paragraph(found: Standing) -> Iterator[str]:
-    """All that is known of the error of a hardware, in lines."""
+    """Yield lines with everything that is known about the errors of a hardware."""
     if any(found.claim(quantity) for quantity in QUANTITIES):
         yield f"{found.preset} agrees with"
         yield from (f"- {details(each)}" for each in found.agreements)
@@ -94,7 +94,7 @@ def _error(claim: Agreement) -> str:
 
 
 def caveats(program: Program) -> Iterator[str]:
-    """A sentence or two about each thing that makes the numbers of a program an estimate."""
+    """Yield a sentence or two about each reason why the numbers of a program are estimates."""
     if program.unknown_operators:
         yield _unknown(program.unknown_operators)
     if program.timing_only:
@@ -111,7 +111,7 @@ def caveats(program: Program) -> Iterator[str]:
 
 
 def _unknown(operators: Mapping[str, int]) -> str:
-    """Says which operators npusim does not have, and what that does to the numbers."""
+    """Name the operators that npusim lacks, and the effect on the numbers."""
     named = ", ".join(f"{op} ({count})" for op, count in operators.items())
     what = "1 operator is" if len(operators) == 1 else f"{len(operators)} operators are"
     return (

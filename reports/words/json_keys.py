@@ -84,9 +84,9 @@ tops.peak | number | 1e12/s | Operations per second of the full MAC array; a mul
 tops.reached | number | 1e12/s | Operations per second that this run reached.
 macs | integer | | Multiply-accumulates of the model.
 mac_utilization | number | 1 | Multiply-accumulates over multipliers times cycles.
-lower_bound_cycles | integer | cycles | What no schedule of this work can beat on an ideal machine of this size.
+lower_bound_cycles | integer | cycles | Least cycles of any schedule of this work on an ideal machine of this size.
 lower_bound_limit | string | | Resource that sets the lower bound: mac, vector, dram, host, or none.
-bound_by | string | | Unit or memory that works longest; answer.reason.by is what a change relieves most.
+bound_by | string | | Unit or memory that is busy longest; answer.reason.by names what a change relieves most.
 lost_cycles.* | integer | cycles | Cycles beyond the lower bound, by cause; gains are negative. They add up.
 {_DRAM}
 memory_bytes.*.read | integer | bytes | Read at the port of a memory, by its name, with instructions, in whole bursts.
@@ -95,17 +95,17 @@ scratchpad_peak_bytes | integer | bytes | Most bytes of the scratchpad in use at
 instructions | integer | | Instructions of the program.
 performance_info.execTime | number | 1 | PerformanceInfo of the NN HAL: time on the NPU over time on the CPU.
 performance_info.powerUsage | number | 1 | PerformanceInfo of the NN HAL: energy on the NPU over energy on the CPU.
-unknown_operators.* | integer | | Operators that npusim lacks and times by their bytes, with their numbers.
-constants? | string | | Present where a model's constants are known by their sizes only.
+unknown_operators.* | integer | | Number of layers of an operator that npusim lacks and times by its bytes.
+constants? | string | | Present if only the sizes of the model's constants are known.
 weight_bits? | integer | bits | Present where the hardware stores weights in fewer than 8 bits.
-notes[] | string | | What the reader of the model remarked.
+notes[] | string | | Remarks of the front end that read the model.
 layers[] | @layer | | Operators of the model, in its order.
 pieces[] | @piece | | Groups of consecutive layers on the NPU or on the host.
 devices?[] | @device | | Devices of the context, where the run had one.
-what_if?[] | @variant | | What changes of one hardware key each would bring; present with --what-if.
-answer | @answer? | | What the time goes to, and which changes were simulated for it; null for a run without cycles.
+what_if?[] | @variant | | Effects of changing one hardware key at a time; present with --what-if.
+answer | @answer? | | What limits the run, and which changes were simulated; null for a run without cycles.
 provenance | @provenance | | How the result came about.
-wall_s | @wall | | Seconds that npusim itself took: the only values that differ between equal runs.
+wall_s | @wall | | Run times of npusim itself, the only values that differ between equal runs.
 """
 
 LAYER = """
@@ -115,7 +115,7 @@ unit | string | | Unit that computes it: mac, vector, dma, host, or none where n
 input_shapes[][] | integer | | Shapes of its operands that are no constants.
 output_shapes[][] | integer | | Shapes of its results.
 kernel[] | integer | | Height and width of a window; else empty.
-stride[] | integer | | Steps of a window; else empty.
+stride[] | integer | | Strides of a window; else empty.
 tile[] | integer | | Sizes of the largest part of the result that one instruction computes; empty off the NPU.
 dataflow | string | | Dataflows of the MAC array, joined by "+"; else empty.
 cycles | integer | cycles | Cycles that are attributed to the layer; the layers add up to the total.
@@ -129,26 +129,26 @@ end_cycle | integer? | cycles | Last end of its instructions; null without instr
 reason | string | | Why the host computes it; empty for the others.
 lower_bound_cycles | integer | cycles | Lower bound of the layer alone.
 lower_bound_limit | string | | Resource that sets its lower bound: mac, vector, dram, host, or none.
-bound_by | string | | Unit or memory that works longest for it, or none.
-busy_cycles.* | integer | cycles | Cycles in which each unit and each memory's port works for it.
+bound_by | string | | Unit or memory that is busy longest for it, or none.
+busy_cycles.* | integer | cycles | Cycles in which each unit and each memory's port is busy for it.
 lost_cycles.* | integer | cycles | Cycles beyond the lower bound, by cause; gains are negative.
 device? | string | | Device that computes it, where there are several.
 """
 
 ANSWER = """
 reason.by | string | | Unit, memory or cause of lost cycles that a simulated change relieves most, else the longest.
-reason.share | number | 1 | Share of the cycles in which it works, or that are lost to it.
+reason.share | number | 1 | Share of the cycles in which it is busy, or that are lost to it.
 reason.layer | string? | | Layer that has most of them; null where no layer dominates.
-reason.layer_share | number | 1 | Its part of them.
+reason.layer_share | number | 1 | Share of these cycles that belong to that layer.
 bound | string? | | compute, memory or host, where a simulated change confirms it; else null.
-busy.* | number | 1 | Share of the cycles in which each unit and each memory's port works.
+busy.* | number | 1 | Share of the cycles in which each unit and each memory's port is busy.
 levers | list of @lever? | | Changes that help, each compiled and timed on this model, best first; null with --no-lever.
 tried | integer | | How many changes were simulated.
 note | string | | Why there is no lever; empty where there are some.
 """
 
 LEVER = """
-relieves | string | | Unit, memory or cause that the change is about; clock for all units on the chip.
+relieves | string | | Unit, memory or cause that the change relieves; clock for all units on the chip.
 set?.* | any | | Keys and values of the hardware, as --set takes them; or do.
 do? | string | | Command that makes the change, where no key does.
 cycles | integer | cycles | Cycles of the changed run.
@@ -161,7 +161,7 @@ area_mm2_more | number | mm2 | Change of the area.
 """
 
 BOUNDARY = """
-tensors[] | string | | Tensors that cross.
+tensors[] | string | | Tensors that are transferred.
 bytes | integer | bytes | Their sizes.
 copies | integer | | DMA copies that store or load them.
 copy_cycles | integer | cycles | Cycles in which at least one of these copies runs.
@@ -207,7 +207,7 @@ latency_percent | number? | % | Change of the latency; negative is less.
 energy_percent | number? | % | Change of the energy.
 area_percent | number? | % | Change of the area.
 reason | string | | Why the variant was not run; empty if it was.
-percent_per_mm2 | number? | %/mm2 | Latency that it takes off for each additional square millimetre.
+percent_per_mm2 | number? | %/mm2 | Reduction of the latency per additional square millimetre.
 chosen | boolean | | Whether an architect chooses the key; else it comes with the DRAM, the circuits or the host.
 """
 
@@ -217,26 +217,26 @@ sources_sha256 | string | | Digest of npusim's sources: it tells a changed tree 
 python | string | | Version of Python.
 numpy | string | | Version of NumPy.
 simpy | string | | Version of SimPy.
-command | string? | | Command that gives the same numbers; null for what Python made.
+command | string? | | Command that reproduces the numbers; null for a run from Python.
 effort | any? | | Optimization level of the compiler; null for a program that was compiled before.
 seed | integer? | | Seed of random inputs; null for others.
 inputs | string | | random, given, or none where no data was executed.
-model_sha256 | string? | | Digest of the model's file; null for what Python made.
-shapes | string? | | Open sizes of the model that were given.
+model_sha256 | string? | | Digest of the model's file; null for a model built in Python.
+shapes | string? | | Values given for open sizes of the model.
 hardware_sha256 | string | | Digest of the hardware's keys without name and description.
 """
 
 WALL = """
-load | number? | s | Reading the model.
-compile | number? | s | Compiling it.
-simulate | number? | s | Simulating it.
-restore? | number | s | Reading a compiled model from the cache.
+load | number? | s | Time to read the model.
+compile | number? | s | Time to compile it.
+simulate | number? | s | Time to simulate it.
+restore? | number | s | Time to read a compiled model from the cache.
 """
 
 CLAIM = """
 words | string | | The claim, or why there is none, in words.
 referee? | string | | What the preset was compared with; present where there is a claim.
-rows? | integer | | How many measured or estimated rows.
+rows? | integer | | Number of measured or estimated rows.
 error? | number | 1 | Typical error over the rows.
 worst? | number | 1 | Largest error over the rows.
 bias? | number | 1 | Geometric mean of simulated over reference.
@@ -263,9 +263,9 @@ agreement | @agreement | | What is known of the errors of latency and energy.
 macs | integer | | Multiply-accumulates.
 {_DRAM}
 decisions[].name | string | | Decision that was taken: an IF or a WHILE of the model.
-decisions[].decided | integer | | 1 or 0 of an IF, the number of iterations of a WHILE.
+decisions[].decided | integer | | 1 or 0 for an IF, the number of iterations for a WHILE.
 decisions_assumed | boolean | | Whether the decisions were given because no data was executed.
-notes[] | string | | What the reader of the model remarked.
+notes[] | string | | Remarks of the front end that read the model.
 programs[].name | string | | Straight-line program between decisions.
 programs[].launches | integer | | How often it ran.
 programs[].instructions | integer | | Its instructions.
@@ -276,7 +276,7 @@ programs[].dram_bytes.read | integer | bytes | Data read over its launches.
 programs[].dram_bytes.write | integer | bytes | Data written over its launches.
 programs[].dram_bytes.instructions | integer | bytes | Instructions fetched over its launches.
 provenance | @provenance | | How the result came about.
-wall_s | @wall | | Seconds that npusim itself took.
+wall_s | @wall | | Run times of npusim itself.
 """
 
 TABLE = f"""{_HEAD}
@@ -327,7 +327,7 @@ conditions[].run | string | | Letter of the run that it was checked on.
 conditions[].key | string | | Key of the number.
 conditions[].baseline | number | | Its value in the baseline.
 conditions[].value | number | | Its value in the run.
-conditions[].found | number? | | What was compared with the limit; null where it is infinite.
+conditions[].found | number? | | Value that was compared with the limit; null where it is infinite.
 conditions[].limit | number | | The limit.
 conditions[].fails | boolean | | Whether the condition holds, so that the command fails.
 """
@@ -343,7 +343,7 @@ version | string | | Its version.
 litert | string | | The same as version; deprecated.
 kernels | string | | Which of its kernels ran.
 close | number | 1 | How far floats may be apart, as a share of the largest magnitude in the tensor.
-samples | integer | | On how many sets of inputs.
+samples | integer | | Number of sets of inputs.
 tensors[].layer | string | | Name of the layer.
 tensors[].op | string | | Its operator.
 tensors[].tensor | string | | Name of its result.
@@ -352,7 +352,7 @@ tensors[].bytes | integer | bytes | Size.
 tensors[].verdict | string | | equal, close, rounded, follows, saturated, different, or not kept (docs/verify.md).
 tensors[].elements | integer | | Elements that were compared, over all inputs.
 tensors[].differing | integer | | Elements that differ, over all inputs with this verdict.
-tensors[].off | string? | | Who is off from the exact value: npusim or other; null if not known or nobody is.
+tensors[].off | string? | | Runtime that is off from the exact value: npusim or other; null if unknown or neither is.
 outputs | integer | | Outputs of the machine that were compared with the reference model, over all inputs.
 output_bytes | integer | bytes | Their bytes.
 first | @difference? | | The first difference; null if there is none.
@@ -364,7 +364,7 @@ place | string | | layer where the reference and the other runtime differ, machi
 layer | string | | Name of the layer.
 op | string | | Its operator.
 tensor | string | | Name of its result.
-index[] | integer | | Place of the element, one number per axis.
+index[] | integer | | Index of the element, one number per axis.
 npusim | any | | Value of npusim.
 other | any | | Value of the other runtime.
 litert | any | | The same as other; deprecated.
@@ -383,7 +383,7 @@ in_floats[].reason | string | | Why.
 losses[].output | string | | Output of the network.
 losses[].largest | number | | Largest absolute difference from the float network.
 losses[].mean | number | | Mean absolute difference.
-losses[].range | number | | Largest less smallest value of the float network.
+losses[].range | number | | Largest minus smallest value of the float network.
 losses[].snr_db | number? | dB | Power of the output over power of the differences; null where nothing differs.
 losses[].cosine | number | 1 | Cosine of the angle between the two outputs.
 losses[].top_1 | number? | 1 | Share of samples whose largest class is the same; null for outputs without classes.

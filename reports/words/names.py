@@ -1,7 +1,7 @@
-"""Words and colours of reports: one name and one colour per unit, component and cause, everywhere.
+"""Names and colours in reports: one name and one colour per unit, component and cause, in all reports.
 
-Colours are told apart with the common kinds of colour blindness (the hues are those of Okabe and Ito, 2008, in
-steps of lightness) and are never alone: what they stand for is written beside them.
+The colours can be distinguished with the common types of colour blindness: the hues are those of Okabe and Ito (2008),
+in steps of lightness. A label always stands beside a colour.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from npusim.numbers.causes import CAUSES
 from npusim.reports.words.quantities import printable
 
 UNIT_NAMES: Mapping[str, str] = {kind.name: kind.short for kind in WORKERS} | {"none": "-"}
-"""What does the work of a layer (`Layer.unit`), in few letters."""
+"""Short name of the unit that does the work of a layer (`Layer.unit`)."""
 
 UNIT_WORDS: Mapping[str, str] = {kind.name: kind.label for kind in WORKERS} | {"none": "nothing to do"}
-"""The same in words."""
+"""Full name of the unit that does the work of a layer (`Layer.unit`)."""
 
 BOUND_NAMES: Mapping[str, str] = {**UNIT_NAMES, **{name: each.short for name, each in RESOURCES.items()}}
 """Short labels of `LayerResult.bound_by`; a further memory goes by its own name."""
@@ -47,51 +47,51 @@ def bound_style(name: str) -> str:
 
 
 LIMITS: Mapping[str, str] = {name: each.limit for name, each in RESOURCES.items()} | {"none": "nothing"}
-"""What sets a lower bound, in a sentence."""
+"""Names of the resources that set a lower bound, for a sentence."""
 
 LIMIT_NAMES: Mapping[str, str] = {name: each.label for name, each in RESOURCES.items()} | {"none": "no work"}
-"""`LIMITS` in few words."""
+"""Short names of the resources that set a lower bound."""
 
 _TRACKS = (*(kind for kind in KINDS if kind not in WORKERS), *COMPUTING, *WORKERS)
 TRACK_NAMES: Mapping[Unit, str] = {unit: label_of(unit) for kind in _TRACKS for unit in units_of(kind)}
 """Tracks of a timeline from top to bottom."""
 
 COMPONENT_NAMES: Mapping[str, str] = {each.name: each.label for each in COMPONENTS}
-"""Components that energy is spent in, from the multipliers outwards."""
+"""Names of the components that consume energy, from the multipliers outwards."""
 
 CAUSE_NAMES: Mapping[str, str] = {name: cause.label for name, cause in CAUSES.items()}
-"""`npusim.numbers.causes.CAUSES` in few letters."""
+"""Short names of the causes of lost cycles (`npusim.numbers.causes.CAUSES`)."""
 
 
 DATAFLOW_NAMES: Mapping[str, str] = {
     "weight_stationary": "WS", "output_stationary": "OS", "depthwise": "DW",
 }  # fmt: skip
-"""Dataflows of the MAC array in few letters."""
+"""Abbreviations of the dataflows of the MAC array."""
 
 
 def component_names(hardware: Hardware) -> dict[str, str]:
-    """Components of a machine: those of all, and its further memories by their names."""
+    """Return the names of the components of a machine, including its further memories."""
     return {**COMPONENT_NAMES, **{memory.name: memory.name for memory in hardware.memory}}
 
 
 def component_style(name: str) -> str:
-    """The component whose colour a component has: a further memory that of the DRAM."""
+    """Return the component whose colour a component has; a further memory has that of the DRAM."""
     return name if name in COMPONENT_COLOURS else "dram"
 
 
 def limit_of(bound: LowerBound, resource: str = "") -> str:
-    """What sets a bound, or another resource, in few words; a port other than the DRAM's by its memory."""
+    """Return the short name of a resource that can set a lower bound; a memory's port has the memory's name."""
     name = resource or bound.bound_by
     return f"{bound.port} bandwidth" if name == PORT != bound.port else LIMIT_NAMES[name]
 
 
 def dataflow_name(dataflow: str) -> str:
-    """The dataflow of a layer (`LayerResult.dataflow`) in few letters."""
+    """Return the abbreviation of a layer's dataflow (`LayerResult.dataflow`)."""
     return "+".join(DATAFLOW_NAMES.get(each, each) for each in dataflow.split("+"))
 
 
 def main_name(name: str) -> str:
-    """The first of the names that a converter has joined with ";" when it fused operators: the last operator's."""
+    """Return the first name if a converter joined the names of fused operators with ";": that of the last operator."""
     return name.split(";")[0] or name
 
 
@@ -100,7 +100,7 @@ RESOURCE_COLOURS: Mapping[str, str] = {
     for kind in KINDS
     for name in (kind.resource.name if kind.resource else kind.name, kind.name)
 } | {"none": "#9aa3ab"}
-"""Units and resources; DMA channels and the DRAM they serve share one."""
+"""Colours of units and resources; DMA channels and the DRAM share one."""
 
 COMPONENT_COLOURS: Mapping[str, str] = {each.name: each.colour for each in COMPONENTS}
 
@@ -113,21 +113,21 @@ REGION_COLOURS: Mapping[str, str] = {
     "output": "#9a4f92",
     "maps": "#d9a514",
 }
-"""Regions of the DRAM by kind."""
+"""Colours of the regions of the DRAM."""
 
 
 CUT = "\N{HORIZONTAL ELLIPSIS}"
 PLAIN_CUT = "..."
 
 _PIECE = re.compile(r"[/_:.]?[^/_:.]+|[/_:.]")
-"""A word of a name, with the mark that joins it to the one before."""
+"""Pattern of a word in a name, with the separator in front of it."""
 
 
 def short_names(names: Sequence[str], width: int, cut: str = CUT) -> list[str]:
-    """Printable names in at most `width` characters each, different ones different where that is possible.
+    """Return printable names of at most `width` characters, which stay different where possible.
 
-    What all begin or end with goes, up to a mark between words. Of a name that is still too long go the words that
-    most names have, then the middle; `cut` stands for what went inside a name.
+    The words with which all names begin or end are removed. A name that is still too long loses its most frequent
+    words, then its middle. `cut` replaces the parts removed inside a name.
     """
     shown = _without_common([printable(main_name(name)) for name in names])
     frequency = Counter(piece for name in shown for piece in set(_PIECE.findall(name)))
@@ -136,7 +136,7 @@ def short_names(names: Sequence[str], width: int, cut: str = CUT) -> list[str]:
 
 
 def _without_common(names: list[str]) -> list[str]:
-    """The names without the words that all of them begin or end with; nothing is left empty."""
+    """Return the names without the words with which all begin or end; unchanged if a name would become empty."""
     pieces = [_PIECE.findall(name) for name in names]
     if len({tuple(each) for each in pieces}) < 2:
         return names
@@ -153,7 +153,7 @@ def _alike(sequences: Sequence[Sequence[str]]) -> int:
 
 
 def _fitted(name: str, width: int, frequency: Counter[str], cut: str) -> str:
-    """The name in `width` characters: without its most frequent words, or without its middle."""
+    """Return a name in `width` characters, without its most frequent words, or without its middle."""
     pieces: list[str] = _PIECE.findall(name)
     kept = [True] * len(pieces)
     common = sorted(range(len(pieces)), key=lambda at: (-frequency[pieces[at]], -len(pieces[at]), at))
@@ -167,7 +167,7 @@ def _fitted(name: str, width: int, frequency: Counter[str], cut: str) -> str:
 
 
 def _filled_up(pieces: Sequence[str], kept: Sequence[bool], at: int, width: int, cut: str) -> str:
-    """The kept pieces, with as much of the beginning of piece `at` as there is room for, if that is worth it."""
+    """Return the kept pieces joined, with the longest beginning of piece `at` that fits (at least three letters)."""
     for letters in range(len(pieces[at]) - 1, 2, -1):
         part = pieces[at][:letters] + cut
         text = _joined([*pieces[:at], part, *pieces[at + 1 :]], [*kept[:at], True, *kept[at + 1 :]], cut)
@@ -177,11 +177,11 @@ def _filled_up(pieces: Sequence[str], kept: Sequence[bool], at: int, width: int,
 
 
 def _joined(pieces: Sequence[str], kept: Sequence[bool], cut: str) -> str:
-    """The kept pieces, with `cut` for every run of others."""
+    """Return the kept pieces joined, with `cut` in place of every run of removed ones."""
     text = ""
     for piece, keep in zip(pieces, kept, strict=True):
         if keep:
-            text += piece  # one that ends in a cut swallows the next
+            text += piece  # if this piece ends in `cut`, no second one follows
         elif not text.endswith(cut):
             text += cut
     return text
@@ -196,7 +196,7 @@ def _middle_cut(name: str, width: int, cut: str) -> str:
 
 
 def _told_apart(found: list[str], names: Sequence[str], width: int, cut: str) -> list[str]:
-    """Different names that became one are cut so that the part shows in which they differ."""
+    """Shorten different names that became equal again, so that the part in which they differ is kept."""
     groups: dict[str, list[int]] = {}
     for at, text in enumerate(found):
         groups.setdefault(text, []).append(at)
@@ -211,7 +211,7 @@ def _told_apart(found: list[str], names: Sequence[str], width: int, cut: str) ->
 
 
 def _from(name: str, place: int, width: int, cut: str) -> str:
-    """The name in `width` characters with those around `place`."""
+    """Return the part of a name around position `place`, in `width` characters."""
     if len(name) <= width:
         return name
     room = width - 2 * len(cut)

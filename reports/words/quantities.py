@@ -1,4 +1,4 @@
-"""Numbers with their units, as people read them, and names that are safe to print."""
+"""Formatting of numbers with units, and of names so that they are safe to print."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Steps = tuple[tuple[float, str], ...]
 
 
 def _scaled(value: float, steps: Steps) -> str:
-    """The value in the largest unit that leaves it at 1 or more, with three or four digits."""
+    """Format a value in the largest unit in which it is at least 1, with three or four digits."""
     factor, unit = next((step for step in steps if abs(value) >= step[0] * 0.99995), steps[-1])
     if not value:
         factor, unit = next(step for step in steps if step[0] == 1)
@@ -36,7 +36,7 @@ def _scaled(value: float, steps: Steps) -> str:
 
 
 def digits(value: float) -> str:
-    """A number with four significant digits, thousands apart, without an exponent where it is readable."""
+    """Format a number with four significant digits, separated thousands, and an exponent only where needed."""
     if value and abs(value) < 1e-3:
         return f"{value:.3g}"
     places = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
@@ -45,52 +45,52 @@ def digits(value: float) -> str:
 
 
 def time(milliseconds: float) -> str:
-    """A time given in milliseconds."""
+    """Format a time given in milliseconds."""
     return _scaled(milliseconds, _TIMES)
 
 
 def energy(microjoules: float) -> str:
-    """An energy given in microjoules."""
+    """Format an energy given in microjoules."""
     return _scaled(microjoules, _ENERGIES)
 
 
 def power(milliwatts: float) -> str:
-    """A power given in milliwatts."""
+    """Format a power given in milliwatts."""
     return _scaled(milliwatts, _POWERS)
 
 
 def count(number: float) -> str:
-    """A count of things, abbreviated: "300.8 M" for 300 774 272."""
+    """Format a count in abbreviated form: "300.8 M" for 300 774 272."""
     return _scaled(number, _COUNTS)
 
 
 def area(square_millimetres: float) -> str:
-    """An area given in square millimetres."""
+    """Format an area given in square millimetres."""
     return f"{digits(square_millimetres)} mm2"
 
 
 def size(number_of_bytes: float) -> str:
-    """A size given in bytes."""
+    """Format a size given in bytes."""
     return _scaled(number_of_bytes, _SIZES)
 
 
 def ratio(value: float) -> str:
-    """A ratio with three significant digits, or as many as tell it from 1."""
+    """Format a ratio with three significant digits, or with as many as distinguish it from 1."""
     return f"{value:.6f}" if abs(value - 1) < 0.005 and value != 1 else f"{value:.3g}"
 
 
 def whole(number: int) -> str:
-    """A whole number in full, thousands apart."""
+    """Format a whole number with all digits and separated thousands."""
     return f"{number:,}".replace(",", " ")
 
 
 def percent(share: float) -> str:
-    """A share of 1 as a percentage with one decimal."""
+    """Format a share of 1 as a percentage with one decimal."""
     return f"{share * 100:.1f} %"
 
 
 def change(percent: float) -> str:
-    """A change in percent with its sign and one decimal."""
+    """Format a change in percent with its sign and one decimal."""
     return f"{percent:+.1f} %"
 
 
@@ -102,7 +102,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def shortened(name: str, width: int) -> str:
-    """A printable name in at most `width` characters; the end is kept, where names of layers differ."""
+    """Shorten a name to at most `width` printable characters; the end is kept, because names of layers differ there."""
     shown = printable(name)
     if len(shown) <= width:
         return shown
@@ -110,12 +110,12 @@ def shortened(name: str, width: int) -> str:
 
 
 def peaks(power_mw: Power) -> str:
-    """The peaks of a run, each with its window."""
+    """Format the peak powers of a run, each with its averaging window."""
     return f"{power(power_mw.peak_10us)} in 10 us, {power(power_mw.peak_1ms)} in 1 ms"
 
 
 def plural(number: int, noun: str) -> str:
-    """A number with its noun: "1 layer", "2 layers"."""
+    """Format a number with its noun: "1 layer", "2 layers"."""
     return f"{whole(number)} {noun}{'' if number == 1 else 's'}"
 
 
@@ -135,7 +135,7 @@ def memory(name: str) -> str:
 
 
 def ports(hardware: Hardware) -> str:
-    """The memories behind ports with their bandwidths: "DRAM 0.5 GB/s"."""
+    """Describe the memories behind ports with their bandwidths: "DRAM 0.5 GB/s"."""
     dram = [("DRAM", hardware.dram.bandwidth_gb_per_s)] if hardware.has_dram else []
     further = [(memory.name, memory.gb_per_s(hardware.clock_mhz)) for memory in hardware.memory]
     return ", ".join(f"{name} {rate:g} GB/s" for name, rate in (*dram, *further))
@@ -143,15 +143,15 @@ def ports(hardware: Hardware) -> str:
 
 GAP = "  "
 LEAST_WRAPPED = 30
-"""Characters that a wrapped column has, however narrow the terminal is."""
+"""Minimum width of a wrapped column in characters, also on a narrower terminal."""
 
 
 def columns(
     head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int = 0
 ) -> str:
-    """Text with a head line and a line per row; columns of `right` are flush right.
+    """Format a table as text, with a head line and a line per row; the columns `right` are right-aligned.
 
-    width: wraps the last column so that lines have at most so many characters; 0 wraps nothing.
+    width: maximum characters of a line, to which the last column is wrapped; 0 for no limit.
     """
     lines = [[printable(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
@@ -170,6 +170,6 @@ def columns(
 
 
 def _wrapped(line: list[str], most: int) -> list[list[str]]:
-    """A line, and further ones for what does not fit into its last column."""
+    """Return a line of a table, and further lines for text that does not fit in its last column."""
     first, *more = wrap(line[-1], most, break_long_words=False, break_on_hyphens=False) or [""]
     return [[*line[:-1], first], *([*[""] * (len(line) - 1), part] for part in more)]

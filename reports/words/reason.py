@@ -75,7 +75,7 @@ def settings(changes: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def host_layers(result: RunResult) -> list[LayerResult]:
-    """The layers that the host computes; what it hands over from device to device is none."""
+    """Return the layers that the host computes, without transfers between devices."""
     return [layer for layer in result.layers if layer.unit == "host" and layer.op != HANDOVER]
 
 
@@ -136,12 +136,12 @@ def _mostly(result: RunResult, found: Answer) -> str:
 
 
 def layer_name(result: RunResult, index: int, width: int = NAME_WIDTH) -> str:
-    """The name of a layer in a sentence."""
+    """Return the name of a layer for a sentence."""
     return short_names([layer.name for layer in result.layers], width)[index]
 
 
 def idlest(result: RunResult) -> str:
-    """The layer in which the MAC array rests most: what pulls the mean utilization down; empty if none stands out."""
+    """Name the layer that lowers the mean utilization of the MAC array most; empty if none stands out."""
     layers, total = result.layers, int(result.cycles)
     idle = [layer.cycles * (1 - layer.utilization) for layer in layers]
     if len(layers) < 2 or not sum(idle):
