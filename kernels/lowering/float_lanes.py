@@ -21,7 +21,7 @@ from npusim.isa.instructions.vector import TYPES, Convert, Unary
 from npusim.isa.instructions.windows import FUNCTIONS as POOLS
 from npusim.isa.instructions.windows import Pool
 from npusim.kernels.lowering.elementwise_work import Grid, elements_on_npu, strides, works_of_elements
-from npusim.kernels.lowering.vector_work import dense_row_bytes
+from npusim.kernels.lowering.vector_work import dense_row_bytes, pool_parts
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,
@@ -231,46 +231,13 @@ def lower_float_reduction(call: Call, name: str, sizes: tuple[int, int, int]) ->
 
 
 def lower_float_pool(call: Call, name: str) -> Parts:
-    """Lower a pool ("average", "maximum" or "l2"): tiles of rows, image by image."""
-    size = input_type(call).numpy_dtype.itemsize
-    images, ifm_height, ifm_width, depth = input_type(call).shape
-    _, ofm_height, ofm_width, _ = call.outputs[0].shape
-    kernel_height, kernel_width = call.parameters.filter
-    stride_height, stride_width = call.parameters.strides
-    pad_top, pad_left = call.parameters.padding[0][0], call.parameters.padding[1][0]
-    ifm_row, ofm_row = ifm_width * depth * size, ofm_width * depth * size
-
-    def needed(first: int, last: int) -> tuple[int, int]:
-        start = max(first * stride_height - pad_top, 0)
-        return start, min((last - 1) * stride_height - pad_top + kernel_height, ifm_height)
-
-    def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        first, last = needed(tile.first_row, tile.last_row)
-        return Pool(
-            format=_format(call),
-            function=POOLS.index(name),
-            activation=ACTIVATIONS.index(call.parameters.activation),
-            ifm=at.inputs[0],
-            ifm_row_stride=ifm_row,
-            ifm_height=last - first,
-            ifm_width=ifm_width,
-            depth=depth,
-            ofm=at.output,
-            ofm_row_stride=ofm_row,
-            ofm_height=tile.rows,
-            ofm_width=ofm_width,
-            kernel_height=kernel_height,
-            kernel_width=kernel_width,
-            stride_height=stride_height,
-            stride_width=stride_width,
-            pad_top=first - (tile.first_row * stride_height - pad_top),
-            pad_left=pad_left,
-        )
-
-    ifm = Rows(("in", 0), ifm_height, ifm_row, 0, ifm_height * ifm_row)
-    ofm = Rows(("out", 0), ofm_height, ofm_row, 0, ofm_height * ofm_row)
-    work = Work(ofm_height, depth * size, 0, ((ifm, needed),), (ofm,), no_constants, no_constant_bytes, emit)
-    return (replace(work, entries=images),)
+    """Lower a pool ("average", "maximum" or "l2") of float values."""
+    fields: dict[str, Any] = {
+        "format": _format(call),
+        "function": POOLS.index(name),
+        "activation": ACTIVATIONS.index(call.parameters.activation),
+    }
+    return pool_parts(call, lambda window: Pool(**window, **fields))
 
 
 def _last_axis(call: Call[Along]) -> bool:
