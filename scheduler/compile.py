@@ -261,7 +261,7 @@ def _layers(graph: Graph, uses: Sequence[tuple[Operator, Call]], timeline: Timel
                     for position, operand in enumerate(call.inputs)
                     if operand is not None and position not in call.constants
                 ),
-                output_shapes=tuple(result.shape for result in call.outputs),
+                output_shapes=call.output_shapes,
                 kernel=window.kernel if window else (),
                 stride=window.stride if window else (),
             )

@@ -33,6 +33,11 @@ class Call(Generic[P]):
     outputs: tuple[TensorType, ...]
     constants: Mapping[int, Data]
 
+    @property
+    def output_shapes(self) -> Shapes:
+        """The shapes of the outputs."""
+        return tuple(output.shape for output in self.outputs)
+
 
 Shapes = tuple[tuple[int, ...], ...]
 """The shapes of the outputs of a call."""

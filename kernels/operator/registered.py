@@ -188,7 +188,7 @@ def unknown_operator(name: str) -> Operator:
 
 def _as_they_are(call: Call) -> Shapes:
     """Return the shapes that the outputs already have."""
-    return tuple(output.shape for output in call.outputs)
+    return call.output_shapes
 
 
 def _nothing(call: Call, values: Values) -> list[Array]:

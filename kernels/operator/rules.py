@@ -36,7 +36,7 @@ def inferred(infer: Callable[[Call], Shapes], words: str) -> Rule:
     """Return the rule that the outputs have the shapes that `infer` gives; `words` says which shapes these are."""
 
     def rule(call: Call) -> bool:
-        return infer(call) == tuple(output.shape for output in call.outputs)
+        return infer(call) == call.output_shapes
 
     rule.__doc__ = words
     return rule

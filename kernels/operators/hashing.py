@@ -230,7 +230,7 @@ def _lsh_shapes(call: Call[LshProjectionParameters]) -> bool:
     if len(input_type(call, _LSH_SEEDS).shape) != 2 or not rows:
         return False
     fits = weights is None or weights.shape == rows[:1]
-    return fits and _lsh_infer(call) == tuple(output.shape for output in call.outputs)
+    return fits and _lsh_infer(call) == call.output_shapes
 
 
 def _in_32_bits(call: Call[LshProjectionParameters]) -> bool:
@@ -308,7 +308,7 @@ def _multinomial_shapes(call: Call[RandomMultinomialParameters]) -> bool:
     shape = input_type(call).shape
     if len(shape) != 2 or shape[1] == 0 or input_type(call, _MULTINOMIAL_SEEDS).shape != (2,):
         return False
-    return _multinomial_infer(call) == tuple(output.shape for output in call.outputs)
+    return _multinomial_infer(call) == call.output_shapes
 
 
 RANDOM_MULTINOMIAL = Operator(

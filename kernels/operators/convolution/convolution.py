@@ -90,10 +90,10 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
 
 
 def _shapes(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
-    def output_shape(call: Call) -> bool:
-        """the output has the shape that kernel, strides, dilations and padding give, a channel per filter"""
-        return infer(call, channel_axis) == (call.outputs[0].shape,)
-
+    output_shape = rules.inferred(
+        lambda call: infer(call, channel_axis),
+        "the output has the shape that kernel, strides, dilations and padding give, a channel per filter",
+    )
     return weighted_sum.three_operands, image_ranks, filters, output_shape
 
 

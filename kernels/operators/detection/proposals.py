@@ -171,7 +171,7 @@ def _nms_shapes(call: Call) -> bool:
     scores, boxes, images = (input_type(call, position).shape for position in range(3))
     if len(scores) != 2 or boxes != (scores[0], scores[1] * COORDINATES) or images != scores[:1]:
         return False
-    return _nms_infer(call) == tuple(output.shape for output in call.outputs)
+    return _nms_infer(call) == call.output_shapes
 
 
 def _sigma(call: Call[BoxWithNmsLimitParameters]) -> bool:
@@ -294,7 +294,7 @@ def _proposals_shapes(call: Call) -> bool:
         return False
     if anchors != (scores[3], COORDINATES) or sizes != (scores[0], 2):
         return False
-    return _proposals_infer(call) == tuple(output.shape for output in call.outputs)
+    return _proposals_infer(call) == call.output_shapes
 
 
 GENERATE_PROPOSALS = Operator(

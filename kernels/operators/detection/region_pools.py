@@ -95,7 +95,7 @@ def shapes(call: Call[RegionsParameters]) -> bool:
     maps, boxes, images = (input_type(call, position).shape for position in range(3))
     if len(maps) != 4 or len(boxes) != 2 or boxes[1] != COORDINATES or images != boxes[:1]:
         return False
-    return infer(call) == tuple(output.shape for output in call.outputs)
+    return infer(call) == call.output_shapes
 
 
 def strides(call: Call[RegionsParameters]) -> bool:
@@ -356,7 +356,7 @@ def _shapes(call: Call) -> bool:
     maps, boxes = input_type(call, _MAPS).shape, input_type(call, _BOXES).shape
     if len(maps) != 4 or maps[1] != maps[2] or maps[1] < 2 or boxes != (maps[0], COORDINATES):
         return False
-    return _infer(call) == tuple(output.shape for output in call.outputs)
+    return _infer(call) == call.output_shapes
 
 
 HEATMAP_MAX_KEYPOINT = Operator(

@@ -357,7 +357,7 @@ def _nnapi_shapes(call: Call) -> bool:
     if (len(scores), len(deltas)) != (3, 3) or anchors != (scores[1], COORDINATES):
         return False
     fits = deltas[:2] == scores[:2] and deltas[2] >= COORDINATES and scores[2] >= 1
-    return fits and _nnapi_infer(call) == tuple(output.shape for output in call.outputs)
+    return fits and _nnapi_infer(call) == call.output_shapes
 
 
 def _scales(call: Call[DetectionPostprocessingParameters]) -> bool:

@@ -388,8 +388,8 @@ def _row_scales_infer(call: Call) -> Shapes:
 
 def _row_scales_shapes(call: Call) -> bool:
     """all operands have one shape"""
-    return input_type(call, 1).shape == input_type(call).shape and _row_scales_infer(call) == tuple(
-        output.shape for output in call.outputs
+    return (
+        input_type(call, 1).shape == input_type(call).shape and _row_scales_infer(call) == call.output_shapes
     )
 
 

@@ -75,11 +75,6 @@ def _search(x: NDArray[Any], rows: Axis, columns: Axis) -> tuple[NDArray[Any], N
     return found, places
 
 
-def twice(shapes: Shapes) -> Shapes:
-    """Return the shape of the values, and that of the positions."""
-    return (*shapes, *shapes)
-
-
 def two_outputs(call: Call) -> bool:
     """takes 1 input and gives 2 outputs: the largest values and their positions, of one shape"""
     present = len(call.inputs) == 1 and call.inputs[0] is not None and len(call.outputs) == 2
@@ -103,7 +98,7 @@ MAX_POOL_2D_WITH_POSITIONS = Operator(
     parameters=MaxPool2dWithPositionsParameters,
     types=TYPES,
     rules=rules_of(RULES),
-    infer=lambda call: twice(infer(call)),
+    infer=lambda call: infer(call) * 2,
     reference=_max_positions_reference,
     workload=workload,
     window=window,
@@ -147,11 +142,10 @@ def adaptive_infer(call: Call[Adaptive]) -> Shapes:
     return ((images, *call.parameters.size, channels),)
 
 
-def _output_shape(call: Call) -> bool:
-    """the output has the height and width that size says"""
-    return adaptive_infer(call) == (
-        call.outputs[0].shape,
-    )  # a second output, the positions, has a rule of its own
+_output_shape = rules.inferred(
+    lambda call: adaptive_infer(call) * len(call.outputs),  # positions have the shape of the values
+    "the output has the height and width that size says",
+)
 
 
 ADAPTIVE_RULES: tuple[Rule, ...] = (
@@ -301,7 +295,7 @@ ADAPTIVE_MAX_POOL_2D_WITH_POSITIONS = Operator(
     parameters=AdaptiveMaxPool2dWithPositionsParameters,
     types=TYPES,
     rules=rules_of(ADAPTIVE_RULES),
-    infer=lambda call: twice(adaptive_infer(call)),
+    infer=lambda call: adaptive_infer(call) * 2,
     reference=_adaptive_positions_reference,
     workload=adaptive_workload,
     on_host=ON_HOST,

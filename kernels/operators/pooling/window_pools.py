@@ -76,9 +76,12 @@ def infer(call: Call[Pooling]) -> Shapes:
     return ((images, *window_shape(call, call.parameters.filter), channels),)
 
 
-def _output_shape(call: Call[Pooling]) -> bool:
-    """the output has the shape that filter, strides and padding give"""
-    return infer(call) == (call.outputs[0].shape,)  # a second output, the positions, has a rule of its own
+_output_shape = rules.inferred(
+    lambda call: (
+        infer(call) * len(call.outputs)
+    ),  # positions, if the pool gives them, have the shape of the values
+    "the output has the shape that filter, strides and padding give",
+)
 
 
 def _padding_below_filter(call: Call[Pooling]) -> bool:

@@ -205,9 +205,7 @@ def _rnn_shapes(call: Call) -> bool:
     """the input is [batch, inputs], and weights, bias, state and outputs have matching sizes"""
     shape = input_type(call).shape
     return (
-        len(shape) == 2
-        and rnn_sizes_fit(call, RNN_CELL, *shape)
-        and _rnn_infer(call) == tuple(output.shape for output in call.outputs)
+        len(shape) == 2 and rnn_sizes_fit(call, RNN_CELL, *shape) and _rnn_infer(call) == call.output_shapes
     )
 
 
@@ -285,7 +283,7 @@ def _layer_shapes(call: Call[UnidirectionalSequenceRnnParameters]) -> bool:
     return (
         len(shape) == 3
         and rnn_sizes_fit(call, RNN_CELL, _batch(call), shape[2])
-        and _layer_infer(call) == tuple(output.shape for output in call.outputs)
+        and _layer_infer(call) == call.output_shapes
     )
 
 

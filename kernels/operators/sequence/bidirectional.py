@@ -137,7 +137,7 @@ def _lstm_shapes(call: Call[BidirectionalSequenceLstmParameters]) -> bool:
             first = layout.auxiliary_weights or 0
             if any(tensor.shape != size for tensor in given(call, range(first, first + 4))):
                 return False
-    return _lstm_infer(call) == tuple(output.shape for output in call.outputs)
+    return _lstm_infer(call) == call.output_shapes
 
 
 def _lstm_expand(call: Call[BidirectionalSequenceLstmParameters]) -> Expansion | None:
@@ -261,7 +261,7 @@ def _rnn_shapes(call: Call[BidirectionalSequenceRnnParameters]) -> bool:
             linked = input_type(call, cell.auxiliary_weights or 0).shape
             if linked != (units_at(call, cell), input_type(call, _RNN_AUXILIARY).shape[-1]):
                 return False
-    return _rnn_infer(call) == tuple(output.shape for output in call.outputs)
+    return _rnn_infer(call) == call.output_shapes
 
 
 def _rnn_expand(call: Call[BidirectionalSequenceRnnParameters]) -> Expansion | None:

@@ -98,9 +98,7 @@ def _lstm_operand_count(call: Call) -> bool:
 def _lstm_shapes(call: Call) -> bool:
     """weights, biases, states and outputs have the sizes that input, cells and outputs ask for"""
     batch, inputs = input_type(call).shape
-    return sizes_fit(call, CELL, batch, inputs) and _lstm_infer(call) == tuple(
-        output.shape for output in call.outputs
-    )
+    return sizes_fit(call, CELL, batch, inputs) and _lstm_infer(call) == call.output_shapes
 
 
 _RULES = (_lstm_operand_count, *operands_of_cell(CELL), two_axes, _lstm_shapes)
@@ -202,9 +200,7 @@ def _layer_infer(call: Call) -> Shapes:
 def _layer_shapes(call: Call) -> bool:
     """weights, biases, states and output have the sizes that input, cells and outputs ask for"""
     sizes = sizes_of(call)
-    return sizes_fit(call, CELL, sizes.batch, sizes.inputs) and _layer_infer(call) == tuple(
-        output.shape for output in call.outputs
-    )
+    return sizes_fit(call, CELL, sizes.batch, sizes.inputs) and _layer_infer(call) == call.output_shapes
 
 
 def _layer_expand(call: Call[UnidirectionalSequenceLstmParameters]) -> Expansion | None:
@@ -290,9 +286,7 @@ def _quantized_operand_count(call: Call) -> bool:
 def _quantized_shapes(call: Call) -> bool:
     """weights, biases, states and outputs have the sizes that input, cells and outputs ask for"""
     batch, inputs = input_type(call).shape
-    return sizes_fit(call, CELL, batch, inputs) and _quantized_infer(call) == tuple(
-        output.shape for output in call.outputs
-    )
+    return sizes_fit(call, CELL, batch, inputs) and _quantized_infer(call) == call.output_shapes
 
 
 def _quantized_expand(call: Call[IntegerParameters]) -> Expansion | None:

@@ -101,9 +101,7 @@ def _shapes(call: Call) -> bool:
         + [(outputs,)] * _GATES
         + [(batch, outputs)] * 2
     )
-    return [tensor.shape for tensor in tensors] == expected and _infer(call) == tuple(
-        output.shape for output in call.outputs
-    )
+    return [tensor.shape for tensor in tensors] == expected and _infer(call) == call.output_shapes
 
 
 def _one_scale(call: Call) -> bool:

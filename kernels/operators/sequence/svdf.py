@@ -221,7 +221,7 @@ def _shapes(call: Call[Parameters]) -> bool:
         and feature == (filters, inputs)
         and (bias is None or bias.shape == (units,))
         and input_type(call, _STATE).elements == batch * filters * columns
-        and _infer(call) == tuple(output.shape for output in call.outputs)
+        and _infer(call) == call.output_shapes
     )
 
 

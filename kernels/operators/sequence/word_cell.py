@@ -150,7 +150,7 @@ def _shapes(call: Call[LstmStepParameters]) -> bool:
     return (
         input_type(call).elements == words * call.parameters.steps
         and (added is None or added.elements == words)
-        and _infer(call) == tuple(output.shape for output in call.outputs)
+        and _infer(call) == call.output_shapes
     )
 
 
