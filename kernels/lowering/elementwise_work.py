@@ -31,14 +31,13 @@ from npusim.kernels.operator.operands import code_range, input_type, quantizatio
 from npusim.kernels.operator.operator import Call, Lowering, Part
 from npusim.kernels.operator.parameters import Activation
 from npusim.kernels.operator.rescale import (
-    ADD_LEFT_SHIFT,
-    WIDE_LEFT_SHIFT,
     AddMultipliers,
     Multiplier,
     act_range,
-    add_multipliers,
     mul_multiplier,
     quantize_multiplier_of,
+    sum_left_shift,
+    sum_multipliers,
 )
 
 MOST_PARTS = 64
@@ -278,9 +277,8 @@ def _rescale(name: str, multiplier: Multiplier) -> dict[str, Any]:
 
 def lower_sum(call: Call, function: str) -> Parts:
     """Lower a quantized sum or difference (`function`: "add" or "sub")."""
-    left_shift = ADD_LEFT_SHIFT if input_type(call).quantized8 else WIDE_LEFT_SHIFT
-    found = add_multipliers(input_type(call), input_type(call, 1), call.outputs[0], left_shift)
-    return lower_on_common_scale(call, function, found, left_shift, call.parameters.activation)
+    shift = sum_left_shift(call)
+    return lower_on_common_scale(call, function, sum_multipliers(call), shift, call.parameters.activation)
 
 
 def lower_on_common_scale(

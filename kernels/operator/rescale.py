@@ -131,8 +131,12 @@ class AddMultipliers(NamedTuple):
 
 def sum_multipliers(call: Call) -> AddMultipliers:
     """Return the multipliers of add and sub for a call's 8-bit or 16-bit values."""
-    left_shift = ADD_LEFT_SHIFT if input_type(call).quantized8 else WIDE_LEFT_SHIFT
-    return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0], left_shift)
+    return add_multipliers(input_type(call), input_type(call, 1), call.outputs[0], sum_left_shift(call))
+
+
+def sum_left_shift(call: Call) -> int:
+    """Return by how many bits add and sub shift a call's addends left."""
+    return ADD_LEFT_SHIFT if input_type(call).quantized8 else WIDE_LEFT_SHIFT
 
 
 def add_multipliers(

@@ -21,17 +21,9 @@ from npusim.kernels.lowering.work import deferred
 from npusim.kernels.operator.operands import by_type, input_type, input_value, with_halves
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Values
 from npusim.kernels.operators.convolution import convolution, exact_sum, weighted_sum
-from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, groups
+from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, filters_in_groups, groups
 
 Parameters = convolution.Convolution
-
-
-def _filters(call: Call) -> bool:
-    """weights are [output channels, height, width, input channels of a group], in groups of equal size"""
-    shape = input_type(call, WEIGHTS).shape
-    if len(shape) != 4 or min(shape) == 0 or input_type(call).shape[3] % shape[3]:
-        return False
-    return shape[0] % groups(call) == 0
 
 
 def _codes(call: Call[Parameters], values: Values) -> list[Array]:
@@ -86,7 +78,7 @@ CONV_2D = Operator(
     name="conv_2d",
     parameters=Parameters,
     types=weighted_sum.TYPES,
-    rules=convolution.rules_of(_filters, channel_axis=0),
+    rules=convolution.rules_of(filters_in_groups, channel_axis=0),
     infer=lambda call: convolution.infer(call, channel_axis=0),
     reference=by_type(
         with_halves({"int8": _codes, "uint8": _codes, "int16": _wide_codes, "float32": _floats})
@@ -101,7 +93,7 @@ CONV_2D = Operator(
         on_float_columns("lower_float_groups", *convolution.NPU_RULES[1:]),
     ),
     arithmetics=convolution.arithmetics(
-        _filters,
+        filters_in_groups,
         channel_axis=0,
         of_codes=lambda call: _by_groups(call, convolve),
         of_floats=lambda call: _by_groups(call, convolve_float),

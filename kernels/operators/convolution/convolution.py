@@ -8,7 +8,7 @@ from typing import TypedDict
 import numpy as np
 
 from npusim.isa.arithmetic.convolution import Float64Array
-from npusim.isa.arithmetic.integer import Int32Array, Int64Array
+from npusim.isa.arithmetic.integer import Int32Array
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import dynamic_range, rules
 from npusim.kernels.operator.expansion import Expansion
@@ -25,12 +25,11 @@ from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Rule, S
 from npusim.kernels.operator.parameters import Pair
 from npusim.kernels.operator.rescale import (
     activation_in_32_bits,
-    convolution_multipliers,
     moved_in_32_bits,
     sound_scales,
 )
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
-from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS
+from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, channel_multipliers
 
 
 class Convolution(Window):
@@ -83,8 +82,8 @@ def rules_of(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
         weighted_sum.weights_scaled_by_channel(channel_axis),
         sound_scales,
         weighted_sum.bias_per_channel,
-        moved_in_32_bits("input scale * weight scale / output scale", _multipliers),
-        weighted_sum.shifted_in_64_bits(_multipliers),
+        moved_in_32_bits("input scale * weight scale / output scale", channel_multipliers),
+        weighted_sum.shifted_in_64_bits(channel_multipliers),
         activation_in_32_bits,
     )
 
@@ -95,10 +94,6 @@ def _shapes(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
         "the output has the shape that kernel, strides, dilations and padding give, a channel per filter",
     )
     return weighted_sum.three_operands, image_ranks, filters, output_shape
-
-
-def _multipliers(call: Call) -> tuple[Int64Array, Int64Array]:
-    return convolution_multipliers(input_type(call), input_type(call, WEIGHTS), call.outputs[0])
 
 
 def kernel_on_npu(call: Call) -> bool:
@@ -122,7 +117,9 @@ def of_codes(
     """Return a convolution of 8-bit values; `convolve` is the primitive of `npusim.isa.arithmetic.convolution`."""
     sums = _sums_of_codes(call, input_value(values), weights, convolve)
     return [
-        weighted_sum.finish_codes(call, sums, weighted_sum.bias_value(values), _multipliers(call), "double")
+        weighted_sum.finish_codes(
+            call, sums, weighted_sum.bias_value(values), channel_multipliers(call), "double"
+        )
     ]
 
 
@@ -132,7 +129,7 @@ def of_wide_codes(
     """Return a convolution of int16 values with int8 weights; `convolve` is the primitive in float64."""
     images, filters = input_value(values).astype(np.float64), weights.astype(np.float64)
     sums = _sums_of_floats(call, images, filters - weight_zero(call), convolve)
-    return [weighted_sum.finish_sums(call, sums, weighted_sum.bias_value(values), _multipliers(call))]
+    return [weighted_sum.finish_sums(call, sums, weighted_sum.bias_value(values), channel_multipliers(call))]
 
 
 def _sums_of_codes(call: Call, images: Array, weights: Array, convolve: Callable[..., Array]) -> Int32Array:
@@ -264,7 +261,7 @@ def own_rules(filters: Rule, channel_axis: int) -> tuple[Rule, ...]:
 
 def wide_sums_fit(channel_axis: int) -> Rule:
     """Return the rule that the output stage holds sums of int16 values."""
-    return weighted_sum.wide_sums_fit(channel_axis, _multipliers)
+    return weighted_sum.wide_sums_fit(channel_axis, channel_multipliers)
 
 
 def fits_on_npu(channel_axis: int) -> Rule:

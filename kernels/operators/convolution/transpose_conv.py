@@ -31,12 +31,16 @@ from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operato
 from npusim.kernels.operator.parameters import Count, Pair
 from npusim.kernels.operator.rescale import (
     activation_in_32_bits,
-    convolution_multipliers,
     moved_in_32_bits,
     sound_scales,
 )
 from npusim.kernels.operators.convolution import exact_sum, weighted_sum
-from npusim.kernels.operators.convolution.weighted_sum import WEIGHTS, groups
+from npusim.kernels.operators.convolution.weighted_sum import (
+    WEIGHTS,
+    channel_multipliers,
+    filters_in_groups,
+    groups,
+)
 
 
 class Parameters(Window):
@@ -48,14 +52,6 @@ class Parameters(Window):
 
     size: tuple[Count, Count] | None = None
     dilations: Pair = (1, 1)
-
-
-def _filters(call: Call) -> bool:
-    """weights are [output channels, height, width, input channels of a group], in groups of equal size"""
-    shape = input_type(call, WEIGHTS).shape
-    if len(shape) != 4 or min(shape) == 0 or input_type(call).shape[3] % shape[3]:
-        return False
-    return shape[0] % groups(call) == 0
 
 
 def _infer(call: Call[Parameters]) -> Shapes:
@@ -73,10 +69,6 @@ def _infer(call: Call[Parameters]) -> Shapes:
 _output_shape = rules.inferred(
     _infer, "the output has the shape that size, or kernel, strides and padding give, a channel per filter"
 )
-
-
-def _multipliers(call: Call) -> Any:
-    return convolution_multipliers(input_type(call), input_type(call, WEIGHTS), call.outputs[0])
 
 
 def _sums(call: Call[Parameters], pixels: NDArray[np.float64], weights: NDArray[np.float64]) -> Any:
@@ -115,7 +107,7 @@ def _codes(call: Call[Parameters], values: Values) -> list[Array]:
     zeros = quantization(input_type(call)).zero_point, weight_zero(call)
     pixels, weights = (input_value(values, at).astype(np.float64) - zeros[at] for at in (0, WEIGHTS))
     bias = weighted_sum.bias_value(values)
-    return [weighted_sum.finish_sums(call, _sums(call, pixels, weights), bias, _multipliers(call))]
+    return [weighted_sum.finish_sums(call, _sums(call, pixels, weights), bias, channel_multipliers(call))]
 
 
 def _exactly(call: Call[Parameters], values: Values) -> list[Array]:
@@ -162,7 +154,7 @@ def _extent_on_npu(call: Call[Parameters]) -> bool:
     return all((k - 1) * d + 1 <= 255 for k, d in zip(kernel, call.parameters.dilations, strict=True))
 
 
-_SHAPES = (weighted_sum.three_operands, image_ranks, _filters, _output_shape)
+_SHAPES = (weighted_sum.three_operands, image_ranks, filters_in_groups, _output_shape)
 _MAC = Lowering(
     "mac",
     (weighted_sum.quantized_maps, _extent_on_npu, maps_on_npu, _steps_on_npu, _dilated_on_npu),
@@ -180,8 +172,8 @@ TRANSPOSE_CONV = Operator(
         weighted_sum.weights_scaled_by_channel(0),
         sound_scales,
         weighted_sum.bias_per_channel,
-        moved_in_32_bits("input scale * weight scale / output scale", _multipliers),
-        weighted_sum.shifted_in_64_bits(_multipliers),
+        moved_in_32_bits("input scale * weight scale / output scale", channel_multipliers),
+        weighted_sum.shifted_in_64_bits(channel_multipliers),
         activation_in_32_bits,
     ),
     infer=_infer,
@@ -189,7 +181,7 @@ TRANSPOSE_CONV = Operator(
     workload=_workload,
     lowerings=(
         _MAC,
-        weighted_sum.on_int16(_MAC, weighted_sum.wide_sums_fit(0, _multipliers)),
+        weighted_sum.on_int16(_MAC, weighted_sum.wide_sums_fit(0, channel_multipliers)),
     ),
     arithmetics=(
         Arithmetic(

@@ -20,7 +20,7 @@ from npusim.kernels.operator.element_types import alike
 from npusim.kernels.operator.operands import input_type, quantization
 from npusim.kernels.operator.operator import Call, Lowering, Rule, Values, need
 from npusim.kernels.operator.parameters import Activated
-from npusim.kernels.operator.rescale import act_range, limited
+from npusim.kernels.operator.rescale import act_range, convolution_multipliers, limited
 
 IFM, WEIGHTS, BIAS = 0, 1, 2
 
@@ -81,6 +81,19 @@ def bias_per_channel(call: Call) -> bool:
 def groups(call: Call) -> int:
     """Return the number of channel groups of a convolution, from how many input channels each filter sees."""
     return input_type(call).shape[3] // input_type(call, WEIGHTS).shape[3]
+
+
+def filters_in_groups(call: Call) -> bool:
+    """weights are [output channels, height, width, input channels of a group], in groups of equal size"""
+    shape = input_type(call, WEIGHTS).shape
+    if len(shape) != 4 or min(shape) == 0 or input_type(call).shape[3] % shape[3]:
+        return False
+    return shape[0] % groups(call) == 0
+
+
+def channel_multipliers(call: Call) -> tuple[Int64Array, Int64Array]:
+    """Return the multipliers and shifts of a convolution, one of each per scale of the weights."""
+    return convolution_multipliers(input_type(call), input_type(call, WEIGHTS), call.outputs[0])
 
 
 def shifted_in_64_bits(multipliers: Multipliers) -> Rule:
