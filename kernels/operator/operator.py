@@ -110,7 +110,8 @@ class Alias:
 
 
 class Part:
-    """A part of what the NPU does for a call; `npusim.kernels.lowering.work` has its kinds."""
+    """A part of the NPU's execution of a call; its subclasses are `Work`, `Move` and `Pick` in `kernels.lowering.work`.
+    """
 
     __slots__ = ()
 
@@ -340,11 +341,12 @@ def _float_kinds(call: Call) -> tuple[list[TensorType | None], list[TensorType]]
 
 def call_in_float32(call: Call) -> Call:
     """Return the call with float32 operands in place of quantized ones."""
+    inputs, outputs = _float_kinds(call)
     return replace(
         call,
         parameters=call.parameters.changed(rescale="fixed_point"),
-        inputs=tuple([None if kind is None else _real(kind) for kind in call.inputs]),
-        outputs=tuple([_real(kind) for kind in call.outputs]),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
         constants={
             position: dequantize_values(data, kind)
             if isinstance(data, np.ndarray) and kind is not None

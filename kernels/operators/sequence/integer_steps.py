@@ -24,7 +24,7 @@ from npusim.kernels.operators.convolution import weighted_sum
 from npusim.kernels.operators.movement.joining import ConcatenationParameters
 from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 from npusim.kernels.operators.sequence.integer_cell import Addend, IntegerCell
-from npusim.kernels.operators.sequence.lstm_cell import Operand, gates_of
+from npusim.kernels.operators.sequence.lstm_cell import Operand, gates_of, two_axes
 from npusim.kernels.operators.sequence.word_cell import step_parameters
 
 Code = Annotated[int, Between(-128, 255)]
@@ -54,11 +54,6 @@ def _matrix(call: Call) -> bool:
 
 def _gate_sums_infer(call: Call[GateSumsParameters]) -> Shapes:
     return ((input_type(call).shape[0], input_type(call, 1).shape[0]),)
-
-
-def _two_axes(call: Call) -> bool:
-    """the input has two axes"""
-    return len(input_type(call).shape) == 2
 
 
 def _same_codes(call: Call) -> bool:
@@ -97,7 +92,7 @@ GATE_SUMS = Operator(
     name="gate_sums",
     parameters=GateSumsParameters,
     types=("int8|uint8, int8|uint8, uint8 -> int16|int32|int8|uint8",),
-    rules=(rules.operands(3), _two_axes, _matrix, _same_codes),
+    rules=(rules.operands(3), two_axes, _matrix, _same_codes),
     infer=_gate_sums_infer,
     reference=_gate_sums_reference,
     workload=_gate_sums_workload,

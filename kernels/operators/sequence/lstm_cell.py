@@ -156,8 +156,7 @@ def sizes_of(call: Call[LstmParameters]) -> Sizes:
     """Return the sizes of a layer, from its input and weights."""
     first, second, inputs = input_type(call, Operand.INPUT).shape
     batch, steps = (second, first) if call.parameters.time_major else (first, second)
-    cells, outputs = input_type(call, weights_of("output", Operand.RECURRENT_WEIGHTS)).shape
-    return Sizes(batch, steps, inputs, cells, outputs)
+    return Sizes(batch, steps, inputs, *sizes_at(call, CELL))
 
 
 def weights_of(gate: str, first: Operand) -> int:
@@ -283,12 +282,9 @@ def operands_of_cell(layout: Layout) -> tuple[Rule, ...]:
 
     def peepholes(call: Call) -> bool:
         """the gates have peephole weights or none has"""
-        gates = [GATES.index(name) for name in PEEPHOLE_GATES]
-        found = [present(call, layout.peepholes + index) for index in range(len(gates))]
-        return (
-            len({there for gate, there in zip(gates, found, strict=True) if gate in gates_at(call, layout)})
-            == 1
-        )
+        gates = gates_at(call, layout)
+        numbered = [index for index, name in enumerate(PEEPHOLE_GATES) if GATES.index(name) in gates]
+        return len({present(call, layout.peepholes + index) for index in numbered}) == 1
 
     def projection(call: Call) -> bool:
         """a projection bias comes with projection weights"""
@@ -306,20 +302,18 @@ def operands_of_cell(layout: Layout) -> tuple[Rule, ...]:
 
 
 def sizes_fit(call: Call, layout: Layout, batch: int, inputs: int) -> bool:
-    """Return True if weights, biases and states of a cell have matching sizess input."""
+    """Return True if weights, biases and states of a cell match each other, the batch and the size of the input."""
     cells, outputs = sizes_at(call, layout)
     four = range(len(GATES))
-    expected: dict[tuple[int, ...], list[int]] = {}
-    for shape, positions in (
+    expected = (
         ((cells, inputs), [layout.input_weights + gate for gate in four]),
         ((cells, outputs), [layout.recurrent_weights + gate for gate in four]),
         ((cells,), [layout.peepholes + gate for gate in range(len(PEEPHOLE_GATES))]),
         ((cells,), [first + gate for first in (layout.biases, layout.layer_norm) for gate in four]),
         ((outputs, cells), [layout.projection_weights]),
         ((outputs,), [layout.projection_bias]),
-    ):
-        expected.setdefault(shape, []).extend(positions)
-    if not all(tensor.shape == shape for shape, group in expected.items() for tensor in given(call, group)):
+    )
+    if not all(tensor.shape == shape for shape, group in expected for tensor in given(call, group)):
         return False
     states = [tensor.elements for tensor in given(call, (layout.output_state, layout.cell_state))]
     projected = present(call, layout.projection_weights)
