@@ -200,7 +200,7 @@ def _parts(
 
 
 def float_sum_lowering(function: str) -> Lowering:
-    """Of an operator on codes in float32 that adds numbers up over axes ("mean" or "sum"), or fused ("fused_mean")."""
+    """Return the lowering of a "mean", "sum" or "fused_mean" of quantized values that is computed in float32."""
     number = FUNCTIONS.index(function)
 
     def lower(call: Call, hardware: Hardware) -> Parts:

@@ -110,7 +110,9 @@ class Alias:
 
 
 class Part:
-    """A part of the NPU's execution of a call; its subclasses are `Work`, `Move` and `Pick` in `kernels.lowering.work`.
+    """A step of the NPU's execution of a call.
+
+    `npusim.kernels.lowering.work` defines its kinds: `Work` computes, `Move` and `Pick` copy.
     """
 
     __slots__ = ()

@@ -82,16 +82,16 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         residents.computing_cycles(first) + residents.computing_cycles(first + 1),
     )
     room = residents.capacity_bytes - residents.live_bytes_of_pair(first)
-    known, lying = residents.network.memo.of(Woven), _lying(residents, first)
+    known, key = residents.network.memo.of(Woven), _pair_key(residents, first)
     best: tuple[float, Weave | None] = 0.0, None
     for parts in PARTS if chosen is None else (chosen,):
         if not 1 < parts <= works[0].rows:
             continue
-        woven = known.get((*lying, parts))
+        woven = known.get((*key, parts))
         if woven is None:
             tiles = _tiles(residents, first, works, -(-works[0].rows // parts))
             searches = residents.search(first), residents.search(first + 1)
-            woven = known[*lying, parts] = Woven(Weave(first, tiles), searches)
+            woven = known[*key, parts] = Woven(Weave(first, tiles), searches)
         if woven.size_bytes > room or woven.follows < 2:
             continue
         # The estimate has the pair wait for transfers, but they may arrive while earlier layers compute. So cycles
@@ -102,7 +102,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
     return best
 
 
-def _lying(residents: Residents, first: int) -> tuple[object, ...]:
+def _pair_key(residents: Residents, first: int) -> tuple[object, ...]:
     """Return the cache key of a fused pair: the two tile searches, and where the second layer reads the first."""
     between, base = residents.outputs(first)[0]
     reads = tuple([offset if root == between else None for root, offset in residents.inputs(first + 1)])

@@ -240,11 +240,11 @@ class _Descent:
         return changes
 
     def _share(self, cycles: int) -> int:
-        """Return the cycles, or 0 if they are less than `_LEAST_SHARE` of all."""
+        """Return the cycles, or 0 if they are at most `_LEAST_SHARE` of the run's cycles."""
         return cycles if cycles > _LEAST_SHARE * self._timing.cycles else 0
 
     def _try_all(self, changes: Iterable[Change]) -> bool:
-        """Try each change on top of those that helped; return whether any did."""
+        """Try each change on top of those that made the schedule faster; return True if any did."""
         improved = False
         for change in changes:
             if not self._left:
@@ -253,7 +253,10 @@ class _Descent:
         return improved
 
     def _try_pairs(self, changes: Sequence[Change]) -> bool:
-        """Try random pairs of changes until one helps or no untried pair is found."""
+        """Try random pairs of changes; return True with the first that makes the schedule faster.
+
+        Ends without one when the schedules are used up, or as many draws as there are changes were tried before.
+        """
         if len(changes) < 2:
             return False
         fruitless = 0
@@ -266,7 +269,10 @@ class _Descent:
         return False
 
     def _try(self, choices: Choices) -> bool:
-        """Take a schedule if it is faster; return whether it is. Choices that were tried before are skipped."""
+        """Compile and time a candidate, and keep it if it is faster than the best schedule so far.
+
+        Returns True if it is kept; False also for choices that were tried before or do not fit.
+        """
         key = choices.key()
         if key in self._tried:
             return False

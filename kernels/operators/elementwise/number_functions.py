@@ -40,7 +40,7 @@ FLOOR_DIV = numeric_operator(
         "float32": BINARY_BY_NAME["floor_div"].compute,
     },
 )
-"""The quotient, rounded downwards; operands broadcast."""
+"""The quotient rounded toward minus infinity; operands broadcast."""
 
 
 FLOOR_MOD = numeric_operator(
@@ -50,7 +50,7 @@ FLOOR_MOD = numeric_operator(
         "float32": BINARY_BY_NAME["floor_mod"].compute,
     },
 )
-"""The remainder of a quotient that is rounded downwards; operands broadcast."""
+"""The remainder of the quotient that `floor_div` gives, with the sign of the divisor; operands broadcast."""
 
 
 _SMALLEST = -(1 << 31)

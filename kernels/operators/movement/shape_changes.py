@@ -65,14 +65,14 @@ def _reshape_infer(call: Call[ReshapeParameters]) -> Shapes:
     return (tuple(rest if size == REST else size for size in shape),)
 
 
-_said_shape = rules.inferred(_reshape_infer, "the output has the shape that the parameters give")
+_reshaped_shape = rules.inferred(_reshape_infer, "the output has the shape that the parameters give")
 
 
 RESHAPE = Operator(
     name="reshape",
     parameters=ReshapeParameters,
     types=ANY_ALIKE,
-    rules=(rules.operands(1), _same_number_of_elements, _one_rest, _said_shape),
+    rules=(rules.operands(1), _same_number_of_elements, _one_rest, _reshaped_shape),
     infer=_reshape_infer,
     reference=reshape_reference,
     workload=free,
@@ -100,14 +100,14 @@ def _squeeze_infer(call: Call[SqueezeParameters]) -> Shapes:
     return (tuple(size for axis, size in enumerate(shape) if axis not in gone),)
 
 
-_kept_axes = rules.inferred(_squeeze_infer, "the output has the input's shape without the axes")
+_squeezed_shape = rules.inferred(_squeeze_infer, "the output has the input's shape without the axes")
 
 
 SQUEEZE = Operator(
     name="squeeze",
     parameters=SqueezeParameters,
     types=ANY_ALIKE,
-    rules=(rules.operands(1), _axes_of_one, _kept_axes),
+    rules=(rules.operands(1), _axes_of_one, _squeezed_shape),
     infer=_squeeze_infer,
     reference=reshape_reference,
     workload=free,
@@ -141,14 +141,14 @@ def infer(call: Call[BroadcastToParameters]) -> Shapes:
     return (call.parameters.shape,)
 
 
-said_shape = rules.inferred(infer, "the output has the shape that the parameters give")
+_broadcast_shape = rules.inferred(infer, "the output has the shape that the parameters give")
 
 
 BROADCAST_TO = Operator(
     name="broadcast_to",
     parameters=BroadcastToParameters,
     types=ANY_ALIKE,
-    rules=(rules.operands(1), _fits, said_shape),
+    rules=(rules.operands(1), _fits, _broadcast_shape),
     infer=infer,
     reference=broadcast_to_reference,
     workload=move,
@@ -170,7 +170,7 @@ FILL = Operator(
     name="fill",
     parameters=BroadcastToParameters,
     types=ANY_ALIKE,
-    rules=(rules.operands(1), _one_element, said_shape),
+    rules=(rules.operands(1), _one_element, _broadcast_shape),
     infer=infer,
     reference=_fill_reference,
     workload=move,

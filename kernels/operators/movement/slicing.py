@@ -74,14 +74,14 @@ def _strided_slice_infer(call: Call[StridedSliceParameters]) -> Shapes:
     return (call.parameters.size if shape is None else shape,)
 
 
-_said_shape = rules.inferred(_strided_slice_infer, "the output has the shape that the parameters give")
+_output_shape = rules.inferred(_strided_slice_infer, "the output has the shape that the parameters give")
 
 
 STRIDED_SLICE = Operator(
     name="strided_slice",
     parameters=StridedSliceParameters,
     types=ANY_ALIKE,
-    rules=(rules.operands(1), inside, chosen_elements, _said_shape),
+    rules=(rules.operands(1), inside, chosen_elements, _output_shape),
     infer=_strided_slice_infer,
     reference=reference,
     workload=move,

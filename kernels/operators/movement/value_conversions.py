@@ -308,7 +308,7 @@ def _dynamic_reference(call: Call, values: Values) -> list[Array]:
     return [codes.astype(np.uint8), np.asarray(scale, np.float32), np.asarray(zero_point, np.uint8)]
 
 
-def _some(call: Call) -> bool:
+def _not_empty(call: Call) -> bool:
     """the input has at least one element"""
     return input_type(call).elements > 0
 
@@ -353,7 +353,7 @@ def _dynamic_expand(call: Call) -> Expansion:
 DYNAMIC_QUANTIZE = Operator(
     name="dynamic_quantize",
     types=("float32 -> uint8, float32, uint8",),
-    rules=(rules.operands(1, 3), _some, _dynamic_shapes),
+    rules=(rules.operands(1, 3), _not_empty, _dynamic_shapes),
     infer=_dynamic_infer,
     reference=_dynamic_reference,
     workload=_workload,

@@ -114,7 +114,7 @@ def _position_infer(call: Call[PositionParameters]) -> Shapes:
     return (shape[:axis] + shape[axis + 1 :],)
 
 
-_positions = rules.inferred(_position_infer, "the output has the input's shape without the axis")
+_position_shape = rules.inferred(_position_infer, "the output has the input's shape without the axis")
 
 
 def position_operator(name: str, find: Find) -> Operator:
@@ -128,7 +128,7 @@ def position_operator(name: str, find: Find) -> Operator:
         name=name,
         parameters=PositionParameters,
         types=("int8|uint8|int16|int32|int64|float16|float32|bool -> int32|int64",),
-        rules=(rules.operands(1), rules.per_tensor, an_axis, _elements, _positions),
+        rules=(rules.operands(1), rules.per_tensor, an_axis, _elements, _position_shape),
         infer=_position_infer,
         reference=reference,
         workload=all_read,
@@ -204,7 +204,7 @@ def _topk_infer(call: Call[TopkV2Parameters]) -> Shapes:
     return found, found
 
 
-def _enough(call: Call[TopkV2Parameters]) -> bool:
+def _axis_holds_k(call: Call[TopkV2Parameters]) -> bool:
     """the axis has at least k elements"""
     return call.parameters.k <= input_type(call).shape[axis_of(call)]
 
@@ -224,7 +224,7 @@ TOPK_V2 = Operator(
         f"{dtype} -> {dtype}, int32|int64"
         for dtype in ("int8", "uint8", "int16", "int32", "int64", "float16", "float32")
     ),
-    rules=(rules.operands(1, 2), rules.per_tensor, an_axis, _enough, _shapes, _same_codes),
+    rules=(rules.operands(1, 2), rules.per_tensor, an_axis, _axis_holds_k, _shapes, _same_codes),
     infer=_topk_infer,
     reference=_topk_reference,
     workload=all_read,

@@ -50,17 +50,17 @@ def _mean_count(call: Call) -> bool:
     return combined(call) <= MOST_CODES
 
 
-def _few(call: Call) -> bool:
+def _int16_count_on_npu(call: Call) -> bool:
     """on the NPU at most 65535 int16 values are averaged"""
     return combined(call) <= 65535
 
 
-def _some(call: Call) -> bool:
+def _not_empty_on_npu(call: Call) -> bool:
     """on the NPU at least one element is averaged"""
     return combined(call) > 0
 
 
-def _some_if_fused(call: Call) -> bool:
+def _not_empty_if_fused(call: Call) -> bool:
     """fused, at least one element is averaged"""
     return combined(call) > 0
 
@@ -71,7 +71,7 @@ def _fits(call: Call, hardware: Hardware) -> bool:
     return combined(call) * input_type(call).element.bits // 8 < hardware.scratchpad_bytes
 
 
-def _of_nothing(call: Call, values: Values) -> list[Array]:
+def _mean_of_none(call: Call, values: Values) -> list[Array]:
     """Return 0 as the mean of no elements, as LiteRT does."""
     ofm = call.outputs[0]
     zero = quantization(ofm).zero_point if ofm.quantized8 else 0
@@ -79,7 +79,7 @@ def _of_nothing(call: Call, values: Values) -> list[Array]:
 
 
 def _reference(call: Call, values: Values) -> list[Array]:
-    return (by_type(MEAN_REFERENCES) if combined(call) else _of_nothing)(call, values)
+    return (by_type(MEAN_REFERENCES) if combined(call) else _mean_of_none)(call, values)
 
 
 def _mean_in_floats(call: Call[MeanParameters], values: Values) -> list[Array]:
@@ -143,8 +143,13 @@ MEAN = Operator(
     reference=_reference,
     workload=all_read,
     lowerings=(
-        Lowering("vector", (rules.eight_bit, _some, adjacent_axes), lower_mean, (_fits,)),
-        Lowering("vector", (rules.all_int16, _few, _some, adjacent_axes), lower_mean, (_fits, int16_passes)),
+        Lowering("vector", (rules.eight_bit, _not_empty_on_npu, adjacent_axes), lower_mean, (_fits,)),
+        Lowering(
+            "vector",
+            (rules.all_int16, _int16_count_on_npu, _not_empty_on_npu, adjacent_axes),
+            lower_mean,
+            (_fits, int16_passes),
+        ),
         sum_lowering(_mean_multiplier),
         float_reduction_lowering("mean"),
     ),
@@ -153,7 +158,7 @@ MEAN = Operator(
         Arithmetic(
             ("fused",),
             None,
-            (*_MEAN_RULES, only_codes, _some_if_fused),
+            (*_MEAN_RULES, only_codes, _not_empty_if_fused),
             fused_mean,
             (float_sum_lowering("fused_mean"),),
         ),

@@ -82,7 +82,7 @@ class SoftplusParameters(Parameters):
 _error_function = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _some_alpha(call: Call[AlphaParameters]) -> bool:
+def _nonzero_alpha(call: Call[AlphaParameters]) -> bool:
     """alpha is not 0"""
     return call.parameters.alpha != 0
 
@@ -287,7 +287,7 @@ OPERATORS = (
     _of_x("mish", lambda x: x * np.tanh(np.logaddexp(0.0, x))),
     _of_x("reciprocal", lambda x: 1.0 / x),
     wide_operator("selu", _selu, parameters=SeluParameters),
-    wide_operator("celu", _celu, _some_alpha, parameters=AlphaParameters),
+    wide_operator("celu", _celu, _nonzero_alpha, parameters=AlphaParameters),
     wide_operator("thresholded_relu", _thresholded, parameters=AlphaParameters),
     wide_operator("clip", _clip, parameters=ClipParameters, steps=_clip_steps),
     wide_operator("swish", _swish, parameters=SwishParameters, steps=_swish_steps),
