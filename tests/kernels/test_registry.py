@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import getclosurevars
 
 import numpy as np
 import pytest
@@ -33,6 +34,16 @@ def test_every_rule_says_in_one_line_what_it_demands(name: str) -> None:
     for rule in (*entry.rules, *(rule for row in entry.lowerings for rule in row.rules)):
         assert rule.__doc__
         assert "\n" not in rule.__doc__
+
+
+def test_every_deferred_lowering_names_a_function() -> None:
+    lowers = [lowering.lower for entry in operators() for _, lowering in entry.every_lowering]
+    names = [
+        getclosurevars(lower).nonlocals for lower in lowers if lower.__qualname__.startswith("deferred.")
+    ]
+    assert len(names) >= 6
+    for name in names:
+        assert callable(getattr(import_module(f"npusim.kernels.lowering.{name['module']}"), name["name"]))
 
 
 @pytest.mark.parametrize("name", NAMES)
