@@ -281,7 +281,7 @@ def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: i
 def alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
     """Return the cache key for the costs of a call's tiles; None if no other call shares them.
 
-    what: the lowering, its window, and whether each channel has a scale. Rescale, output width and batch are added.
+    what: the lowering, and the sizes that determine its costs. Rescale, output width and batch are added.
     Weights that are stored compressed are as large as their values make them, so such costs are not shared.
     """
     packs = hardware.packs_weights and call.constants.get(1) is not SIZE_ONLY
