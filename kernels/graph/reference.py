@@ -10,6 +10,7 @@ from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.kernels.graph.control import IF, body_operands
 from npusim.kernels.graph.graph import Graph, Node, call_of, quoted
+from npusim.kernels.operator.operands import code_of_zero
 from npusim.kernels.table import operator
 
 Values = Mapping[int, Array]
@@ -34,8 +35,7 @@ def beginning(graph: Graph) -> dict[int, Array]:
             values[number] = tensor.array
     for state in graph.states:
         kind = graph.tensors[state.before].type
-        zero = 0 if kind.quantization is None else kind.quantization.zero_point
-        values[state.before] = np.full(kind.shape, zero, kind.numpy_dtype)
+        values[state.before] = np.full(kind.shape, code_of_zero(kind), kind.numpy_dtype)
     return values
 
 

@@ -90,6 +90,11 @@ def quantization(tensor: TensorType) -> Quantization:
     return tensor.quantization
 
 
+def code_of_zero(tensor: TensorType) -> int:
+    """Return the value of a tensor's elements that stands for 0: the zero point if they are quantized."""
+    return 0 if tensor.quantization is None else tensor.quantization.zero_point
+
+
 def weight_zero(call: Call) -> int:
     """Return the zero point of the quantized values of the second operand: one for all channels."""
     return quantization(input_type(call, 1)).zero_points[0]

@@ -12,7 +12,7 @@ from npusim.kernels.lowering.move import band_moves, edged, mirrored, pad_moves
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
-from npusim.kernels.operator.operands import input_type, input_value, move
+from npusim.kernels.operator.operands import code_of_zero, input_type, input_value, move
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Border
 
@@ -33,8 +33,7 @@ def pad_value(call: Call[PadParameters]) -> int | float:
     """Return the value of the borders, by default zero (the zero point of quantized values)."""
     if call.parameters.pad_value is not None:
         return call.parameters.pad_value
-    quantization = call.outputs[0].quantization
-    return 0 if quantization is None else quantization.zero_point
+    return code_of_zero(call.outputs[0])
 
 
 def _pad_reference(call: Call[PadParameters], values: Values) -> list[Array]:

@@ -19,7 +19,7 @@ from npusim.kernels.lowering.move import (
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.element_types import ANY_ALIKE
-from npusim.kernels.operator.operands import input_type, input_value, like_input, move
+from npusim.kernels.operator.operands import code_of_zero, input_type, input_value, like_input, move
 from npusim.kernels.operator.operator import Call, Lowering, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Border, Count, Size, Sizes
 
@@ -279,16 +279,11 @@ class SpaceToBatchNdParameters(parameters.Parameters):
     paddings: tuple[Border, ...]
 
 
-def _zero(call: Call) -> int:
-    quantization = call.outputs[0].quantization
-    return 0 if quantization is None else quantization.zero_point
-
-
 def _space_to_batch_reference(call: Call[SpaceToBatchNdParameters], values: Values) -> list[Array]:
     given, block = call.parameters, call.parameters.block_shape
     image, rank = input_value(values), len(block)
     borders = ((0, 0), *given.paddings, *((0, 0),) * (image.ndim - rank - 1))
-    padded = np.pad(image, borders, constant_values=_zero(call))
+    padded = np.pad(image, borders, constant_values=code_of_zero(call.outputs[0]))
     split = [
         part for size, parts in zip(padded.shape[1:], block, strict=False) for part in (size // parts, parts)
     ]
@@ -318,7 +313,7 @@ def _whole_blocks(call: Call[SpaceToBatchNdParameters]) -> bool:
 def _space_to_batch_infer(call: Call[SpaceToBatchNdParameters]) -> Shapes:
     shape, block = input_type(call).shape, call.parameters.block_shape
     steps = [size // parts for size, parts in zip(_padded(call), block, strict=True)]
-    return ((shape[0] * int(np.prod(block, dtype=np.int64)), *steps, *shape[len(block) + 1 :]),)
+    return ((shape[0] * prod(block), *steps, *shape[len(block) + 1 :]),)
 
 
 _space_to_batch_shape = rules.inferred(
@@ -331,7 +326,7 @@ def _space_to_batch_lower(call: Call[SpaceToBatchNdParameters], hardware: Hardwa
     """Return copies of the phases that see the same part of the input, after a fill if some see only a part of it."""
     given = call.parameters
     before = [border[0] for border in given.paddings]
-    fill = fill_moves(call, _zero(call)) if any(map(any, given.paddings)) else ()
+    fill = fill_moves(call, code_of_zero(call.outputs[0])) if any(map(any, given.paddings)) else ()
     return (*fill, *block_moves(input_type(call), call.outputs[0], given.block_shape, before, to_batch=True))
 
 

@@ -38,6 +38,7 @@ from npusim.kernels.operator.geometry import (
 )
 from npusim.kernels.operator.operands import (
     by_type,
+    code_of_zero,
     code_range,
     elementwise,
     input_type,
@@ -268,14 +269,9 @@ def _average_codes(call: Call[AveragePool2dParameters], values: Values) -> list[
     )
     if counted != NO_BORDERS:
         inside, elements = elements, elements_seen(call, counted)
-        sums += (elements - inside) * _zero(call)
+        sums += (elements - inside) * code_of_zero(input_type(call))
     means = rounding_divide(sums, elements)
     return [clamp(means, *act_range(call.parameters.activation, ofm), ofm.numpy_dtype)]
-
-
-def _zero(call: Call) -> int:
-    scaled = input_type(call).quantization is not None
-    return quantization(input_type(call)).zero_point if scaled else 0
 
 
 def _average_floats(call: Call[AveragePool2dParameters], values: Values) -> list[Array]:
