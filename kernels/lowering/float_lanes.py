@@ -6,7 +6,6 @@ Work counts rows and channels in bytes; an instruction has a field for the eleme
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from npusim.isa.arithmetic.real import ACTIVATIONS
@@ -15,13 +14,12 @@ from npusim.isa.instructions.elementwise import NAMES, Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import FLOAT_TYPES, bits_of, float_lanes, format_of
 from npusim.isa.instructions.reduction import FUNCTIONS as REDUCTIONS
-from npusim.isa.instructions.reduction import Reduce
 from npusim.isa.instructions.rows import Softmax
 from npusim.isa.instructions.vector import TYPES, Convert, Unary
 from npusim.isa.instructions.windows import FUNCTIONS as POOLS
 from npusim.isa.instructions.windows import Pool
 from npusim.kernels.lowering.elementwise_work import Grid, elements_on_npu, strides, works_of_elements
-from npusim.kernels.lowering.vector_work import dense_row_bytes, pool_parts
+from npusim.kernels.lowering.vector_work import lower_dense, middle_reduced, pool_parts
 from npusim.kernels.lowering.work import (
     Parts,
     Rows,
@@ -88,37 +86,11 @@ def _format(call: Call) -> int:
     return format_of(input_type(call).dtype)
 
 
-def _dense(call: Call, make: Any) -> Parts:
-    """Lower a function of one dense operand; `make(input, output, elements)` gives the instruction."""
-    elements = call.outputs[0].elements
-    columns = dense_row_bytes(elements)
-    rows = elements // columns
-    sizes = [columns * tensor.numpy_dtype.itemsize for tensor in (input_type(call), call.outputs[0])]
-
-    def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        made: Instruction = make(at.inputs[0], at.output, tile.rows * columns)
-        return made
-
-    return (
-        Work(
-            rows=rows,
-            channels=sizes[1],
-            channel_step=0,
-            inputs=((Rows(("in", 0), rows, sizes[0]), same_rows),),
-            outputs=(Rows(("out", 0), rows, sizes[1]),),
-            constants=no_constants,
-            constant_bytes=no_constant_bytes,
-            emit=emit,
-            overwrites=(0,) if sizes[0] == sizes[1] else (),
-        ),
-    )
-
-
 def lower_float_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
     """Lower a function of every element, by its name."""
     number = Unary.names.index(name)
 
-    def make(source: int, target: int, elements: int) -> Instruction:
+    def make(source: int, target: int, constants: int, elements: int) -> Instruction:
         return Unary(
             format=_format(call),
             function=number,
@@ -128,7 +100,7 @@ def lower_float_unary(call: Call, name: str, alpha: float = 0.0) -> Parts:
             alpha=bits_of(alpha),
         )
 
-    return _dense(call, make)
+    return lower_dense(call, make)
 
 
 def lower_float_binary(call: Call, name: str, activation: Activation = "none") -> Parts:
@@ -168,7 +140,7 @@ def lower_float_convert(call: Call) -> Parts:
     codes = next((tensor for tensor in (source, target) if not tensor.real), None)
     scale, zero = (1.0, 0) if codes is None else (quantization(codes).scale, quantization(codes).zero_point)
 
-    def make(address: int, result: int, elements: int) -> Instruction:
+    def make(address: int, result: int, constants: int, elements: int) -> Instruction:
         return Convert(
             source=TYPES.index(source.dtype),
             target=TYPES.index(target.dtype),
@@ -180,7 +152,7 @@ def lower_float_convert(call: Call) -> Parts:
             output_zero=0 if target.real else zero,
         )
 
-    return _dense(call, make)
+    return lower_dense(call, make)
 
 
 def lower_float_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
@@ -206,28 +178,8 @@ def lower_float_softmax(call: Call, beta: float, *, logarithm: bool) -> Parts:
 
 
 def lower_float_reduction(call: Call, name: str, sizes: tuple[int, int, int]) -> Parts:
-    """Lower a reduction of [outer, count, inner] over the middle, by its name: tiles of outer blocks."""
-    outer, count, inner = sizes
-    size = input_type(call).numpy_dtype.itemsize
-
-    def emit(tile: Tile, at: TileAddresses) -> Instruction:
-        return Reduce(
-            format=_format(call),
-            function=REDUCTIONS.index(name),
-            input=at.inputs[0],
-            output=at.output,
-            outer=tile.rows,
-            parts=1,
-            middle=1,
-            count=count,
-            inner=tile.channels // size,
-        )
-
-    source = Rows(("in", 0), outer, count * inner * size)
-    target = Rows(("out", 0), outer, inner * size)
-    inputs = ((source, same_rows),)
-    work = Work(outer, inner * size, 0, inputs, (target,), no_constants, no_constant_bytes, emit)
-    return (replace(work, last_resort=size, sliced=True),)
+    """Lower a reduction of [outer, count, inner] over the middle, by its name."""
+    return middle_reduced(call, sizes, format=_format(call), function=REDUCTIONS.index(name))
 
 
 def lower_float_pool(call: Call, name: str) -> Parts:

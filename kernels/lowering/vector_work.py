@@ -246,17 +246,25 @@ def _requantized(ifm: TensorType, ofm: TensorType, rescale: Multiplier) -> dict[
 
 
 def lower_mean(call: Call, hardware: Hardware) -> Parts:
-    """Lower a mean over adjacent dimensions: tiles of independent sums, cut further where not all fit."""
+    """Lower a mean over adjacent dimensions."""
     sizes = _mean_sizes(call)
     if sizes is None:
         raise ValueError("averaged dimensions are not adjacent; the operator's rules should refuse")
-    outer, count, inner = sizes
     ifm, ofm = input_type(call), call.outputs[0]
-    fields = rescaled(ifm, ofm, mean_multiplier(ifm, ofm, count))
+    fields = rescaled(ifm, ofm, mean_multiplier(ifm, ofm, sizes[1]))
+    return middle_reduced(call, sizes, function=REDUCTIONS.index("sum"), **fields)
+
+
+def middle_reduced(call: Call, sizes: tuple[int, int, int], **fields: Any) -> Parts:
+    """Lower a reduction of [outer, count, inner] over the middle; `fields` say which.
+
+    Tiles are independent results: outer blocks, cut further along the inner axis if not even one of them fits.
+    """
+    outer, count, inner = sizes
+    size = input_type(call).element.bits // 8
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return Reduce(
-            function=REDUCTIONS.index("sum"),
             input=at.inputs[0],
             output=at.output,
             outer=tile.rows,
@@ -267,7 +275,6 @@ def lower_mean(call: Call, hardware: Hardware) -> Parts:
             **fields,
         )
 
-    size = ifm.element.bits // 8
     source, target = Rows(("in", 0), outer, count * inner * size), Rows(("out", 0), outer, inner * size)
     inputs = ((source, same_rows),)
     work = Work(outer, inner * size, 0, inputs, (target,), no_constants, no_constant_bytes, emit)
