@@ -58,7 +58,6 @@ def list_hardware(json: JsonOption = None) -> None:
     from npusim.numbers.area import area
     from npusim.reports.words import quantities as show
     from npusim.reports.words.claims import ERRORS, in_columns
-    from npusim.reports.words.quantities import columns
 
     files.check_outputs({"--json": json}, {})
     presets = [hardware_file.hardware(name) for name in hardware_file.list_presets()]
@@ -89,7 +88,7 @@ def list_hardware(json: JsonOption = None) -> None:
         "process",
         *ERRORS,
     )
-    say(columns(head, rows, right=(1, 2, 3, 4, 5)))
+    say(show.columns(head, rows, right=(1, 2, 3, 4, 5)))
     if json:
         from npusim.reports.run import coverage as lists
 
@@ -129,14 +128,13 @@ def models(json: JsonOption = None) -> None:
     from npusim import models as built_in
     from npusim.base import files
     from npusim.reports.words import quantities as show
-    from npusim.reports.words.quantities import columns
 
     files.check_outputs({"--json": json}, {})
     rows = [
         (each.name, show.count(each.macs), show.count(each.parameters), each.description)
         for each in built_in.MODELS
     ]
-    say(columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
+    say(show.columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
     if json:
         from npusim.reports.run import coverage as lists
 

@@ -9,16 +9,13 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from npusim.isa.base.errors import NpusimError
 from npusim.reports import REPORTS
 from npusim.session.options import COST, Options, parse_sizes
-
-if TYPE_CHECKING:
-    pass
 
 DEVICES, CACHE, TABLE, DECIDES = "--device", "--cache", "table", "decides"
 """Kinds of run: on devices, with a cache of compiled models, of several models or machines, with IF or WHILE."""

@@ -28,6 +28,7 @@ from npusim.isa.hardware.units import PORT, PRODUCERS, RESOURCES, Unit, cycles_o
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.region import Region
 from npusim.isa.program.program import Program
+from npusim.machine.port import run_starts
 from npusim.machine.trace import Trace
 from npusim.numbers.timeline import Times, distinct
 
@@ -99,7 +100,7 @@ def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amount
     """
     if not regions:
         return np.zeros(layers, np.int64)
-    starts = [_runs(region) for region, _ in regions]
+    starts = [run_starts(region) for region, _ in regions]
     begins = np.concatenate(starts)
     counts = [len(each) for each in starts]
     ends = begins + np.repeat([region.counts[-1] for region, _ in regions], counts)
@@ -112,14 +113,6 @@ def _touched_first(regions: Sequence[tuple[Region, int]], layers: int) -> Amount
     first[cells[::-1]] = np.repeat(owner, high - low)[::-1]
     touched = np.flatnonzero(first[:-1] >= 0)
     return np.bincount(first[touched], np.diff(edges)[touched], layers).astype(np.int64)
-
-
-def _runs(region: Region) -> Amounts:
-    """Return the addresses at which the contiguous runs of a region begin."""
-    starts = np.array([region.address], np.int64)
-    for count, stride in zip(region.counts, region.strides, strict=False):
-        starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
-    return starts
 
 
 def needed_cycles(work: Amounts, resource: str, hardware: Hardware, space: Space = Space.DRAM) -> Amounts:

@@ -12,10 +12,9 @@ from npusim.isa.hardware.agreement import Agreement, standing
 from npusim.isa.hardware.parameters import unread
 from npusim.isa.hardware.units import COMPUTING, KINDS, PORT, WORKERS, Kind
 from npusim.numbers.causes import CAUSES
-from npusim.numbers.layers import Boundary
+from npusim.numbers.layers import Boundary, share
 from npusim.reports.page.page import page
 from npusim.reports.run import html_data, pieces, series, what_if
-from npusim.reports.run import pieces as machines
 from npusim.reports.run.html_data import METHODS
 from npusim.reports.words import claims
 from npusim.reports.words import quantities as show
@@ -68,16 +67,16 @@ def _context(result: RunResult) -> dict[str, Any]:
     return {
         "result": result,
         "hardware": result.hardware,
-        "machines": machines.lines(result),
-        "utilization": machines.utilization(result),
-        "nodes": machines.nodes(result),
-        "scratchpads": machines.scratchpads(result),
+        "machines": pieces.lines(result),
+        "utilization": pieces.utilization(result),
+        "nodes": pieces.nodes(result),
+        "scratchpads": pieces.scratchpads(result),
         "several": result.several_devices,
         "devices": [device.name for device in result.at_work],
         "unknown": " ".join(caveats(result.program)),
         "claim": claims.sentence(result.uncertainty.words("latency"), result.uncertainty.words("energy")),
         "area_mm2": result.area.total,
-        "cpu": machines.cpu(result.hardware),
+        "cpu": pieces.cpu(result.hardware),
         "cpu_claim": claims.of_cpu(result.hardware.host),
         "verdicts": _verdicts(result),
         "ending": ending(result),
@@ -112,7 +111,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "regions": html_data.regions(result),
         "dram_used": html_data.used_bytes(result),
         "parameters": [
-            (name, each, _parameters(each), *_agreement(each)) for name, each in machines.npus(result)
+            (name, each, _parameters(each), *_agreement(each)) for name, each in pieces.npus(result)
         ],
         "methods": METHODS,
         "made": result.provenance.to_dict(result.hardware),
@@ -188,10 +187,6 @@ def _kind(change: float | None) -> str:
     return "better" if change < 0 else "worse"
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Row:
     """A bar of a chart: its name, the style variable of its colour, its amount, its share, and a definition."""
@@ -210,12 +205,12 @@ def _cycle_rows(result: RunResult) -> list[Row]:
     """
     bound, total = result.lower_bound, int(result.cycles)
     rows = [
-        Row("lower bound", f"r-{bound.bound_by}", bound.cycles, _share(bound.cycles, total),
+        Row("lower bound", f"r-{bound.bound_by}", bound.cycles, share(bound.cycles, total),
             f"what the work needs at least, set by {LIMITS[bound.bound_by]}")
     ]  # fmt: skip
     lost = sorted(result.lost_cycles.items(), key=lambda item: -abs(item[1]))
     return rows + [
-        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, total), CAUSES[cause].meaning)
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, share(cycles, total), CAUSES[cause].meaning)
         for cause, cycles in lost
     ]
 
@@ -234,7 +229,7 @@ def _busy(result: RunResult) -> list[Row]:
     *some, last = [kind.label for kind in COMPUTING]
     nobody = f"neither {', '.join(some)} nor {last} works"
     rows.append(("nothing computes", "c-start_up", cycles.stall, nobody))
-    return [Row(name, colour, busy, _share(busy, cycles), note) for name, colour, busy, note in rows]
+    return [Row(name, colour, busy, share(busy, cycles), note) for name, colour, busy, note in rows]
 
 
 def _stall_rows(result: RunResult) -> list[Row]:
@@ -244,7 +239,7 @@ def _stall_rows(result: RunResult) -> list[Row]:
     for cause, cycles in zip(found.cause, (found.end - found.begin).tolist(), strict=True):
         amounts[cause] = amounts.get(cause, 0) + cycles
     return [
-        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, result.cycles), CAUSES[cause].meaning)
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, share(cycles, result.cycles), CAUSES[cause].meaning)
         for cause, cycles in sorted(amounts.items(), key=lambda item: -item[1])
     ]
 
@@ -274,20 +269,19 @@ def _layer(result: RunResult, index: int, name: str) -> LayerRow:
     losses = sorted((item for item in layer.lost_cycles.items() if item[1] > 0), key=lambda item: -item[1])
     rest = layer.cycles - sum(cycles for _, cycles in losses)
     bound = "lower bound" if rest == layer.lower_bound_cycles else "lower bound less gains"
-    pieces = [Row(bound, f"r-{layer.lower_bound_limit}", rest, _share(rest, layer.cycles))]
+    pieces = [Row(bound, f"r-{layer.lower_bound_limit}", rest, share(rest, layer.cycles))]
     pieces += [
-        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, _share(cycles, layer.cycles))
-        for cause, cycles in losses
+        Row(CAUSE_NAMES[cause], f"c-{cause}", cycles, share(cycles, layer.cycles)) for cause, cycles in losses
     ]
     return LayerRow(
         index=index,
         layer=layer,
         short_name=name,
         dataflow=dataflow_name(layer.dataflow),
-        share=_share(layer.cycles, result.cycles),
-        length=_share(layer.cycles, max(each.cycles for each in result.layers)),
+        share=share(layer.cycles, result.cycles),
+        length=share(layer.cycles, max(each.cycles for each in result.layers)),
         lost=layer.cycles - layer.lower_bound_cycles,
-        largest_loss=f"{CAUSE_NAMES[losses[0][0]]} {show.percent(_share(losses[0][1], layer.cycles))}"
+        largest_loss=f"{CAUSE_NAMES[losses[0][0]]} {show.percent(share(losses[0][1], layer.cycles))}"
         if losses
         else "-",
         pieces=[piece for piece in pieces if piece.amount > 0],
@@ -298,7 +292,7 @@ def _components(result: RunResult) -> list[Row]:
     parts, total = result.energy_uj.by_component, float(result.energy_uj)
     labels = component_names(result.hardware)
     return [
-        Row(labels[name], f"e-{component_style(name)}", parts[name], _share(parts[name], total))
+        Row(labels[name], f"e-{component_style(name)}", parts[name], share(parts[name], total))
         for name in sorted(parts, key=lambda name: -parts[name])
         if parts[name] > 0
     ]
@@ -315,7 +309,7 @@ def _layer_energy(result: RunResult, names: Sequence[str]) -> list[tuple[int, st
             names[i],
             layer.energy_uj,
             [
-                Row(label, f"e-{component_style(name)}", float(parts[name][i]), _share(float(parts[name][i]), largest))
+                Row(label, f"e-{component_style(name)}", float(parts[name][i]), share(float(parts[name][i]), largest))
                 for name, label in component_names(result.hardware).items()
                 if name in parts and parts[name][i] > largest * 5e-4
             ],
@@ -345,7 +339,7 @@ def _partition(result: RunResult) -> list[Part]:
                 name = f"{show.printable(device)}: {word}" if device else word
                 cycles = sum(layer.cycles for layer in mine)
                 macs, energy = sum(layer.macs for layer in mine), sum(layer.energy_uj for layer in mine)
-                parts.append(Part(unit, name, len(mine), cycles, _share(cycles, result.cycles), macs, energy))
+                parts.append(Part(unit, name, len(mine), cycles, share(cycles, result.cycles), macs, energy))
     return parts
 
 

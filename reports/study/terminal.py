@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from npusim.reports.study.columns import claims
+from npusim.reports.study.columns import claims, level
 from npusim.reports.study.effects import basis, words_of_share
 from npusim.reports.words.quantities import columns, digits, printable
 from npusim.study.metrics import COMBINE
 from npusim.study.sensitivity import ranked
 from npusim.study.study import Study
-
-if TYPE_CHECKING:
-    pass
 
 MOST_ROWS = 20
 MOST_REASONS = 3
@@ -50,12 +46,12 @@ def _front(study: Study) -> str:
         return ""
     points = [study.space.point(record.point) for record in study.front]
     varying = [path for path in points[0] if len({point[path] for point in points}) > 1]
-    same = [f"{path} = {_value(value)}" for path, value in points[0].items() if path not in varying]
+    same = [f"{path} = {level(value)}" for path, value in points[0].items() if path not in varying]
     head = ["point", *_short(varying), *(f"{each.key}{_goal(each.goal)}" for each in study.objectives)]
     rows = [
         [
             str(record.point),
-            *(_value(point[path]) for path in varying),
+            *(level(point[path]) for path in varying),
             *(digits(record.values[each.key]) for each in study.objectives),
         ]
         for record, point in zip(study.front, points, strict=True)
@@ -77,12 +73,6 @@ def _short(paths: Sequence[str]) -> list[str]:
 
 def _goal(goal: str) -> str:
     return " (max)" if goal == "max" else ""
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _spread(rows: Sequence[list[str]], most: int) -> list[list[str]]:
