@@ -1,4 +1,4 @@
-"""Keeps documents true: docs/hardware.md, the table of rooms, outputs that documents show, drawings.
+"""Keeps documents true: whole pages (`PAGES`), parts of pages (`PARTS`), outputs that documents show, drawings.
 
     python docs/generate.py
 
@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,40 +40,19 @@ from npusim.reports.words.claims import ERRORS, in_columns
 from npusim.verification import litert
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT), str(ROOT / "docs")]  # the table of rooms in tests, and the drawings
-README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+sys.path += [str(ROOT), str(DOCS)]  # the table of rooms in tests, and the drawings
 WITH_OUTPUT = (
-    README,
+    ROOT / "README.md",
     *(
-        ROOT / "docs" / f"{name}.md"
+        DOCS / f"{name}.md"
         for name in ("run", "python", "convolution", "explore", "hal", "nnadapter", "litert")
     ),
 )
 """Documents whose code blocks are run."""
 
-NEEDS_LITERT = ROOT / "docs" / "litert.md"
+NEEDS_LITERT = DOCS / "litert.md"
 """The one of them that only runs where LiteRT is installed."""
-
-CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-"""The document with additions to the sources, and with the table of rooms."""
-
-HAL_PAGE = ROOT / "docs" / "hal.md"
-"""The document with the table of the HAL's rules."""
-
-NNADAPTER_PAGE = ROOT / "docs" / "nnadapter.md"
-"""The document with the table of NNAdapter's functions, and that of properties."""
-
-NNEF_PAGE = ROOT / "docs" / "nnef.md"
-CONVERT_PAGE = ROOT / "docs" / "convert.md"
-FORMATS_PAGE = ROOT / "docs" / "formats.md"
-"""The document with the table of the rules of NNEF's language."""
-
-HARDWARE_PAGE = ROOT / "docs" / "hardware.md"
-STATEMENTS_PAGE = ROOT / "docs" / "statements.md"
-OPERATORS_PAGE = ROOT / "docs" / "operators.md"
-LOSSES_PAGE = ROOT / "docs" / "losses.md"
-JSON_PAGE = ROOT / "docs" / "json.md"
-SCHEMA_FILE = ROOT / "docs" / "npusim.schema.json"
 
 _BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS = re.compile(r"\d+\.\d+ s\b")
@@ -89,7 +68,7 @@ def operators_page() -> str:
     from npusim.reports.run.coverage import page
 
     rows = coverage()
-    return _OPERATORS + page(rows, operations(), standard(rows)) + "\n".join(["", *_schemes(), ""])
+    return _OPERATORS + page(rows, operations(), standard(rows)) + "\n".join(["", *_schemes()])
 
 
 SCHEMES = ("int8", "int16x8", "int16 in ONNX", "dynamic range")
@@ -145,9 +124,7 @@ def _schemes() -> list[str]:
         "range has float32 activations and int8 or int4 weights. `-`: LiteRT, or ONNX, does not have it.",
         "`simpler operators`: it is written out.",
         "",
-        f"| operator | {' | '.join(SCHEMES)} |",
-        f"| --- |{' --- |' * len(SCHEMES)}",
-        *(f"| `{code}` | {' | '.join(cell)} |" for code, cell in scheme_cells().items()),
+        *_table(("operator", *SCHEMES), [(f"`{code}`", *cell) for code, cell in scheme_cells().items()]),
     ]
 
 
@@ -504,6 +481,35 @@ def with_functions(text: str) -> str:
     return _with_part(text, "properties", _table(("key", "value"), keys))
 
 
+def schema_file() -> str:
+    """The JSON Schema of the JSON that npusim writes, as text."""
+    return json.dumps(json_schema.schema(), indent=1) + "\n"
+
+
+PAGES: dict[Path, Callable[[], str]] = {
+    DOCS / "hardware.md": hardware_page,
+    DOCS / "operators.md": operators_page,
+    DOCS / "statements.md": statements_page,
+    DOCS / "json.md": json_schema.page,
+    DOCS / "npusim.schema.json": schema_file,
+}
+"""Documents that are written whole, with the function that returns their text."""
+
+LOSSES_PAGE = DOCS / "losses.md"
+"""The only document among them whose parts need long runs."""
+
+PARTS: dict[Path, Callable[[str], str]] = {
+    ROOT / "CONTRIBUTING.md": with_rooms,
+    DOCS / "hal.md": with_rules,
+    DOCS / "nnef.md": with_rules_of_nnef,
+    DOCS / "convert.md": with_formats,
+    DOCS / "formats.md": with_doors,
+    DOCS / "nnadapter.md": with_functions,
+    LOSSES_PAGE: with_losses,
+}
+"""Documents with parts between marks, with the function that returns a text with its parts written anew."""
+
+
 # Documents with output
 
 
@@ -548,7 +554,7 @@ def outputs(text: str) -> list[Shown]:
     namespace: dict[str, Any] = {"__name__": "__readme__"}
     printed: tuple[str, str] | None = None
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        shutil.copytree(ROOT / "docs" / "spaces", "docs/spaces")
+        shutil.copytree(DOCS / "spaces", "docs/spaces")
         for block in blocks(text):
             if block.language == "text" and printed is not None:
                 found.append(_shown(*printed, block.body, block.start))
@@ -619,18 +625,10 @@ def _without_seconds(text: str) -> str:
 if __name__ == "__main__":
     import drawings
 
-    HARDWARE_PAGE.write_text(hardware_page(), "utf-8")
-    OPERATORS_PAGE.write_text(operators_page(), "utf-8")
-    STATEMENTS_PAGE.write_text(statements_page(), "utf-8")
-    JSON_PAGE.write_text(json_schema.page(), "utf-8")
-    SCHEMA_FILE.write_text(json.dumps(json_schema.schema(), indent=1) + "\n", "utf-8")
-    CONTRIBUTING.write_text(with_rooms(CONTRIBUTING.read_text("utf-8")), "utf-8")
-    HAL_PAGE.write_text(with_rules(HAL_PAGE.read_text("utf-8")), "utf-8")
-    NNEF_PAGE.write_text(with_rules_of_nnef(NNEF_PAGE.read_text("utf-8")), "utf-8")
-    CONVERT_PAGE.write_text(with_formats(CONVERT_PAGE.read_text("utf-8")), "utf-8")
-    FORMATS_PAGE.write_text(with_doors(FORMATS_PAGE.read_text("utf-8")), "utf-8")
-    NNADAPTER_PAGE.write_text(with_functions(NNADAPTER_PAGE.read_text("utf-8")), "utf-8")
-    LOSSES_PAGE.write_text(with_losses(LOSSES_PAGE.read_text("utf-8")), "utf-8")
+    for path, whole in PAGES.items():
+        path.write_text(whole(), "utf-8")
+    for path, with_part in PARTS.items():
+        path.write_text(with_part(path.read_text("utf-8")), "utf-8")
     for document in WITH_OUTPUT:
         if document == NEEDS_LITERT and not litert.installed():
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,6 @@ from urllib.parse import unquote
 import pytest
 
 from npusim.isa.base.version import npusim_version
-from npusim.reports import json_schema
 from npusim.verification import litert
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,19 +36,22 @@ generate = _generator()
 contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
-def test_the_reference_of_hardware_files_is_current() -> None:
-    written = (ROOT / "docs" / "hardware.md").read_text("utf-8")
-    assert written == generate.hardware_page(), "run: python docs/generate.py"
+@pytest.mark.parametrize("document", generate.PAGES, ids=lambda path: path.name)
+def test_pages_are_current(document: Path) -> None:
+    assert document.read_text("utf-8") == generate.PAGES[document](), "run: python docs/generate.py"
 
 
-def test_the_page_of_operators_is_current() -> None:
-    written = generate.OPERATORS_PAGE.read_text("utf-8")
-    assert written == generate.operators_page(), "run: python docs/generate.py"
-
-
-def test_the_reference_and_the_schema_of_the_json_are_current() -> None:
-    assert generate.JSON_PAGE.read_text("utf-8") == json_schema.page(), "run: python docs/generate.py"
-    assert json.loads(generate.SCHEMA_FILE.read_text("utf-8")) == json_schema.schema()
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path == generate.LOSSES_PAGE else [])
+        for path in generate.PARTS
+    ],
+    ids=lambda path: path.name,
+)
+def test_parts_of_documents_are_current(document: Path) -> None:
+    page = document.read_text("utf-8")
+    assert page == generate.PARTS[document](page), "run: python docs/generate.py"
 
 
 @pytest.mark.slow
@@ -62,46 +63,6 @@ def test_documents_show_what_their_commands_and_examples_print(document: Path) -
     assert shown
     for each in shown:
         assert each.current, f"{each.source} prints\n{each.now}run: python docs/generate.py"
-
-
-def test_the_table_of_rooms_is_current() -> None:
-    assert contributing == generate.with_rooms(contributing), "run: python docs/generate.py"
-
-
-def test_the_rules_of_the_hal_are_current() -> None:
-    page = generate.HAL_PAGE.read_text("utf-8")
-    assert page == generate.with_rules(page), "run: python docs/generate.py"
-
-
-def test_the_rules_of_nnef_are_current() -> None:
-    page = generate.NNEF_PAGE.read_text("utf-8")
-    assert page == generate.with_rules_of_nnef(page), "run: python docs/generate.py"
-
-
-def test_the_formats_of_convert_are_current() -> None:
-    page = generate.CONVERT_PAGE.read_text("utf-8")
-    assert page == generate.with_formats(page), "run: python docs/generate.py"
-
-
-def test_the_doors_and_their_operations_are_current() -> None:
-    page = generate.FORMATS_PAGE.read_text("utf-8")
-    assert page == generate.with_doors(page), "run: python docs/generate.py"
-
-
-def test_the_statements_of_the_texts_are_current() -> None:
-    written = generate.STATEMENTS_PAGE.read_text("utf-8")
-    assert written == generate.statements_page(), "run: python docs/generate.py"
-
-
-@pytest.mark.slow
-def test_the_cycles_of_resnet50_are_current() -> None:
-    page = generate.LOSSES_PAGE.read_text("utf-8")
-    assert page == generate.with_losses(page), "run: python docs/generate.py"
-
-
-def test_the_functions_of_nnadapter_are_current() -> None:
-    page = generate.NNADAPTER_PAGE.read_text("utf-8")
-    assert page == generate.with_functions(page), "run: python docs/generate.py"
 
 
 @pytest.mark.slow
