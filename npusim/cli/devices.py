@@ -21,6 +21,7 @@ from npusim.cli.options import (
     partition_inputs,
 )
 from npusim.isa.base.errors import NpusimError
+from npusim.session.options import operator_names
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from npusim.nnadapter.device_context import Device
     from npusim.nnadapter.model_run import Prepared
     from npusim.numbers.run import RunResult
-    from npusim.session.inputs import Inputs
 
 
 def inputs_of(model: str, request: Request, over: Sequence[str]) -> dict[str, Path | None]:
@@ -43,6 +43,7 @@ def inputs_of(model: str, request: Request, over: Sequence[str]) -> dict[str, Pa
 def run(model: str, request: Request, over: Sequence[str]) -> RunResult:
     """Compile a model for devices, print and draw the partition if asked for, and simulate. Raises NpusimError."""
     from npusim.nnadapter import model_run
+    from npusim.session.opening import resolved
     from npusim.session.provenance import of_run
 
     with model_run.acquired(over) as devices, Progress(f"scheduling {model}"):
@@ -54,16 +55,15 @@ def run(model: str, request: Request, over: Sequence[str]) -> RunResult:
         say(searched)
     if request.dot:
         prepared.save_dot(request.dot)
-    source = str(Path(model).resolve() if Path(model).is_file() else model)
     made = of_run(
         model,
         None,
-        replace(request.options, host=_host_names(request)),
+        replace(request.options, host=operator_names(names(request.host))),
         seed=request.seed,
         inputs=result.provenance.inputs,
         devices=over,
     )
-    return replace(result, source=source, provenance=made)
+    return replace(result, source=resolved(model), provenance=made)
 
 
 def print_subgraphs(model: str, request: Request, hw: str) -> None:
@@ -96,7 +96,7 @@ def _prepared(
         model,
         devices,
         partition=request.partition or (),
-        forced=[Forced(name) for name in _host_names(request)],
+        forced=[Forced(name) for name in operator_names(names(request.host))],
         effort=request.effort,
         sizes=request.options.sizes,
         cache_dir=cache,
@@ -106,25 +106,13 @@ def _prepared(
 
 def _simulated(request: Request, prepared: Prepared) -> RunResult:
     """Simulate the partitioned model. Files are checked first, so that an unusable path fails at once."""
-    values: Inputs | None = None
     if request.output:
         from npusim.base import npz
 
         npz.check_repeated(request.output, prepared.outputs)
-    if request.input:
-        from npusim.session.inputs import read_npz
-
-        values = read_npz(request.input, prepared.inputs)
+    values = request.values(prepared.inputs)
     with Progress(f"simulating {prepared.model.name}"):
         return prepared.simulate(values, timing_only=request.timing_only, seed=request.seed)
-
-
-def _host_names(request: Request) -> list[str]:
-    """Return the operators of --host. Raises NpusimError for one without a name."""
-    found = [name.strip() for name in names(request.host)]
-    if "" in found:
-        raise NpusimError("--host: an operator has no name; give some such as softmax,pad")
-    return found
 
 
 def run_executable(executable: Executable, request: Request, wall: Mapping[str, float]) -> None:
@@ -138,11 +126,7 @@ def run_executable(executable: Executable, request: Request, wall: Mapping[str, 
     several = f"{executable.name} decides ({', '.join(executable.decisions)}), so it is several programs"
     escaped = several.replace("{", "{{").replace("}", "}}")
     request.require(DECIDES, f"{{option}}: {escaped}; {{option}} takes one")
-    values = None
-    if request.input:
-        from npusim.session.inputs import read_npz
-
-        values = read_npz(request.input, [place.tensor for place in executable.inputs])
+    values = request.values([place.tensor for place in executable.inputs])
     with Progress(f"simulating {executable.name}") as progress:
         result = api.simulate(
             executable,

@@ -9,13 +9,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from npusim.isa.base.errors import NpusimError
 from npusim.reports import REPORTS
 from npusim.session.options import COST, Options, parse_sizes
+
+if TYPE_CHECKING:
+    from npusim.isa.base.tensor import Array, Placement
 
 DEVICES, CACHE, TABLE, DECIDES = "--device", "--cache", "table", "decides"
 """Kinds of run: on devices, with a cache of compiled models, of several models or machines, with IF or WHILE."""
@@ -236,6 +239,14 @@ class Request:
     def written(self) -> dict[str, Path]:
         """Return all files that the run writes, by option: those of the result, and the drawing of the model."""
         return self.targets | ({DOT: self.dot} if self.dot else {})
+
+    def values(self, inputs: Sequence[Placement]) -> list[Array] | None:
+        """Return the values of --input, or None without it. Raises NpusimError for values that do not fit."""
+        if self.input is None:
+            return None
+        from npusim.session.inputs import read_npz
+
+        return read_npz(self.input, inputs)
 
     def require(self, kind: str, message: str) -> None:
         """Raise NpusimError for the first given option that cannot be combined with a kind of run.

@@ -201,11 +201,7 @@ class _Asked:
             from npusim.base import npz
 
             npz.check_repeated(request.output, program.outputs)
-        values = None
-        if request.input:
-            from npusim.session.inputs import read_npz
-
-            values = read_npz(request.input, program.inputs)
+        values = request.values(program.inputs)
         if request.report:
             files.make_folder(request.report)
         timing_only = timing_only or bool(program.unknown_operators)

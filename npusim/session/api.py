@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.session.host import host_functions, kind_of_inputs, no_outputs, one_blas_thread
-from npusim.session.opening import is_program, open_model, require_same_hardware
+from npusim.session.opening import is_program, open_model, require_same_hardware, resolved
 from npusim.session.options import FAST, Options
 
 if TYPE_CHECKING:
@@ -321,12 +321,7 @@ def run(
         inputs=result.provenance.inputs,
         compiled=is_program(path),
     )
-    return replace(result, source=_source(path), provenance=made, wall_s=replace(result.wall_s, **wall))
-
-
-def _source(path: str | Path) -> str:
-    """Return the path or name by which the model is found again from any folder."""
-    return str(Path(path).resolve() if Path(path).is_file() else path)
+    return replace(result, source=resolved(path), provenance=made, wall_s=replace(result.wall_s, **wall))
 
 
 def prepare(

@@ -69,6 +69,11 @@ def is_program(path: str | Path) -> bool:
     return Path(path).is_file() and _is_program(Path(path))
 
 
+def resolved(path: str | Path) -> str:
+    """Return the path or name by which a model is found again from any folder."""
+    return str(Path(path).resolve() if Path(path).is_file() else path)
+
+
 def require_same_hardware(path: str | Path, program: Program, chosen: Hardware | None) -> None:
     """A program is compiled for its hardware: tiles and addresses of another would be wrong.
 

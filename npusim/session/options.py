@@ -75,14 +75,9 @@ def partition(host: Iterable[str] = (), asked: Asked = None) -> Partition:
 
     Raises NpusimError for a file that cannot be read.
     """
-    from npusim.kernels.graph.placing import HOST_OPTION, Forced, read
+    from npusim.kernels.graph.placing import Forced, read
 
-    if isinstance(host, str):
-        host = host.split(",")
-    names = [str(name).strip() for name in host]
-    if "" in names:
-        raise NpusimError(f"{HOST_OPTION}: an operator has no name; give some such as softmax,pad")
-    forced = [Forced(name) for name in names]
+    forced = [Forced(name) for name in operator_names(host)]
     if isinstance(asked, Partition):
         return Partition((*forced, *asked.forced), asked.by_cost)
     parts = parts_of(asked)
@@ -90,6 +85,19 @@ def partition(host: Iterable[str] = (), asked: Asked = None) -> Partition:
         if part != COST:
             forced += read(part)
     return Partition(tuple(forced), COST in parts)
+
+
+def operator_names(host: Iterable[str]) -> list[str]:
+    """Return names of operators without surrounding spaces. Raises NpusimError for an operator without a name.
+
+    host: the names, or a text with commas between them.
+    """
+    from npusim.kernels.graph.placing import HOST_OPTION
+
+    names = [str(name).strip() for name in (host.split(",") if isinstance(host, str) else host)]
+    if "" in names:
+        raise NpusimError(f"{HOST_OPTION}: an operator has no name; give some such as softmax,pad")
+    return names
 
 
 @dataclass(frozen=True, slots=True)

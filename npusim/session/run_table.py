@@ -74,7 +74,8 @@ def run_table(
     """
     models = model_files(models)
     _require_different("model", [str(Path(each)) for each in models])
-    hardware = _named([each.name for each in machines], "hardware")
+    hardware = [each.name for each in machines]
+    _require_different("hardware", hardware)
     names, runs = list[str](), list[Run]()
     for path in models:
         model = _tried(lambda path=path: open_model(path, options.sizes))  # type: ignore[misc]
@@ -127,11 +128,6 @@ def _names(names: Sequence[str], paths: Sequence[str]) -> list[str]:
     """Return the name of each model, or its path if another model has the same name."""
     count = Counter(names)
     return [name if count[name] == 1 else path for name, path in zip(names, paths, strict=True)]
-
-
-def _named(names: Sequence[str], what: str) -> list[str]:
-    _require_different(what, names)
-    return list(names)
 
 
 def _require_different(what: str, names: Sequence[str]) -> None:
