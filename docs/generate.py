@@ -37,6 +37,7 @@ from npusim.isa.hardware.memories import FurtherMemory
 from npusim.isa.hardware.parameters import Parameter, memory_parameters, parameters, table_of
 from npusim.reports import json_schema
 from npusim.reports.words.claims import ERRORS, in_columns
+from npusim.reports.words.quantities import markdown
 from npusim.verification import litert
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -241,10 +242,7 @@ def _toml(value: object) -> str:
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"| {' | '.join('---' for _ in head)} |"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
+    yield from markdown(head, rows)
     yield ""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from npusim.isa.hardware.hardware import Hardware
 from npusim.reports.words.json_keys import DOCUMENTS, PARTS, Document
+from npusim.reports.words.quantities import markdown
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -120,10 +121,8 @@ def page() -> str:
 
 
 def _table(document: Document) -> Iterator[str]:
-    yield "| key | type | unit | meaning |"
-    yield "| --- | --- | --- | --- |"
-    for key in document.keys:
-        yield f"| `{key.path}` | {_linked(key.type)} | {key.unit} | {key.meaning} |"
+    rows = [(f"`{key.path}`", _linked(key.type), key.unit, key.meaning) for key in document.keys]
+    yield from markdown(("key", "type", "unit", "meaning"), rows)
     yield ""
 
 

@@ -12,7 +12,7 @@ from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.area import area
 from npusim.reports.words.names import UNIT_WORDS
-from npusim.reports.words.quantities import columns
+from npusim.reports.words.quantities import columns, markdown
 
 HOST = "host"
 
@@ -175,31 +175,28 @@ def page(rows: Sequence[Coverage], operations: Sequence[Operation], standard: Se
 
 def _standard_operations(rows: Sequence[Standard]) -> Iterator[str]:
     yield from ("## Operations of NNAdapter", "")
-    yield _row("code", "operation", "inputs > outputs", "becomes", "its main operator runs on")
-    yield "| --- " * 5 + "|"
+    lines = []
     for row in rows:
         becomes = ", ".join(f"`{name}`" for name in row.operators)
         places = "; ".join(f"{unit}: {types}" for unit, types in _places(row))
-        yield _row(str(row.code), f"`{row.name}`", f"`{row.arguments}`", becomes or "-", places)
+        lines.append((str(row.code), f"`{row.name}`", f"`{row.arguments}`", becomes or "-", places))
+    yield from markdown(
+        ("code", "operation", "inputs > outputs", "becomes", "its main operator runs on"), lines
+    )
     yield from ("", _standard_counts(rows))
 
 
 def _summary(rows: Sequence[Coverage]) -> Iterator[str]:
     formats = _formats(rows)
-    yield _row("operator", *formats, "on the NPU", "host only")
-    yield "| --- " * (len(formats) + 3) + "|"
+    lines = []
     for row in rows:
         names = [", ".join(f"`{kind}`" for kind in row.names.get(name, ())) or "-" for name in formats]
         places = {unit_words(unit): ", ".join(types) for unit, types in row.places.items()}
         host = places.pop(HOST, "-")
         units = "; ".join(f"{unit}: {types}" for unit, types in places.items())
-        yield _row(f"[`{row.op}`](#{row.op})", *names, units or "-", host)
+        lines.append((f"[`{row.op}`](#{row.op})", *names, units or "-", host))
+    yield from markdown(("operator", *formats, "on the NPU", "host only"), lines)
     yield from ("", _counts(rows), "")
-
-
-def _row(*cells: str) -> str:
-    """A row of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
 
 
 def _conditions(rows: Sequence[Coverage]) -> Iterator[str]:
@@ -214,14 +211,14 @@ def _conditions(rows: Sequence[Coverage]) -> Iterator[str]:
 
 def _operations(operations: Sequence[Operation]) -> Iterator[str]:
     yield from ("## Operations of the NN HAL", "")
-    yield _row("code", "operation", "since", "tensor types", "becomes", "must keep")
-    yield "| --- " * 6 + "|"
+    lines = []
     for row in operations:
         types, becomes = ", ".join(row.types), ", ".join(f"`{name}`" for name in row.operators)
         constraints = "; ".join(row.constraints)
-        yield _row(
-            str(row.code), f"`{row.name}`", row.since, types or "-", becomes or "-", constraints or "-"
+        lines.append(
+            (str(row.code), f"`{row.name}`", row.since, types or "-", becomes or "-", constraints or "-")
         )
+    yield from markdown(("code", "operation", "since", "tensor types", "becomes", "must keep"), lines)
 
 
 def presets(hardware: Iterable[Hardware]) -> str:

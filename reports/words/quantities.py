@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -144,6 +144,12 @@ def ports(hardware: Hardware) -> str:
 GAP = "  "
 LEAST_WRAPPED = 30
 """Minimum width of a wrapped column in characters, also on a narrower terminal."""
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
+    for row in (head, ["---"] * len(head), *rows):
+        yield f"| {' | '.join(row)} |"
 
 
 def columns(
