@@ -107,6 +107,16 @@ def within(text: str, most: int = LONGEST_MESSAGE) -> str:
     return f"{text[: most - end - 5]} ... {text[-end:]}"
 
 
+LONGEST_CAUSE = 300
+"""Most characters quoted of another package's message: LiteRT, for one, may list a fault for every tensor."""
+
+
+def one_line(fault: BaseException) -> str:
+    """Return the message of another package's exception on one line, or the name of its class if it has none."""
+    text = " ".join(str(fault).split()) or type(fault).__name__
+    return text if len(text) <= LONGEST_CAUSE else f"{text[:LONGEST_CAUSE]}..."
+
+
 LEAST_SIMILARITY = 0.6
 # Longer words are cut, because comparing takes time in proportion to the length. No known word is this long.
 LONGEST_WORD = 80

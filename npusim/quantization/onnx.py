@@ -15,7 +15,7 @@ import numpy as np
 from npusim.base import extras, files
 from npusim.isa.base import user_file
 from npusim.isa.base.elements import names as element_names
-from npusim.isa.base.errors import FormatError, NpusimError
+from npusim.isa.base.errors import FormatError, NpusimError, one_line
 from npusim.isa.base.tensor import Array, Placement, TensorType
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.builder import GraphBuilder
@@ -29,7 +29,6 @@ _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 _IN_CODES = ("QLinear", "QGemm", "ConvInteger", "MatMulInteger")
 """Prefixes of the names of operations on quantized values."""
 _ELEMENTS = {"float": "float32", "double": "float64"}
-_LONGEST = 300
 
 
 def quantized_file(
@@ -118,7 +117,7 @@ def _quantized(
             extra_options={} if scheme == "int8" else {"ActivationSymmetric": True},
         )
     except Exception as fault:  # ONNX Runtime's quantizer has no exception class of its own
-        raise NpusimError(f"{path}: ONNX Runtime does not quantize it: {_line(fault)}") from None
+        raise NpusimError(f"{path}: ONNX Runtime does not quantize it: {one_line(fault)}") from None
     return made
 
 
@@ -133,7 +132,7 @@ def _session(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as fault:  # ONNX Runtime raises exceptions of many classes
-        raise NpusimError(f"{path}: ONNX Runtime refuses the model: {_line(fault)}") from None
+        raise NpusimError(f"{path}: ONNX Runtime refuses the model: {one_line(fault)}") from None
 
 
 def _placements(path: Path, session: Any, sizes: Sizes | None) -> list[Placement]:
@@ -197,8 +196,3 @@ def _quietly() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
-
-
-def _line(fault: BaseException) -> str:
-    text = " ".join(str(fault).split()) or type(fault).__name__
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

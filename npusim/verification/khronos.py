@@ -22,9 +22,8 @@ from npusim.frontends.nnef import document
 from npusim.frontends.nnef.call_network import Network
 from npusim.frontends.nnef.document import Document
 from npusim.frontends.nnef.nnef_container import Contents, data_path
-from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.errors import NpusimError, one_line
 from npusim.isa.base.tensor import Array
-from npusim.verification.litert import one_line
 
 LOWERED = ("clamp", "moments", "silu", "gelu", "selu")
 """Operations that the runtime executes by their bodies only."""

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.errors import NpusimError, one_line
 from npusim.isa.base.tensor import Array
 
 PACKAGE = "ai-edge-litert==2.3.0"
 """The version that npusim's arithmetic was checked against."""
 
-_LONGEST = 300
 
 WHEELS = "Python 3.11 to 3.14 on Linux (x86-64, aarch64), Windows (x86-64) and macOS (arm64)"
 
@@ -173,12 +172,6 @@ def serve(folder: Path, tensors: int) -> Iterator[str]:
             session.run([file[f"arr_{i}"] for i in range(len(file.files))])
         np.savez(folder / _TENSORS, **session.tensors(tensors))  # type: ignore[arg-type]
         yield _DONE
-
-
-def one_line(fault: BaseException) -> str:
-    """Return a fault's text on one line; LiteRT may list a fault for every tensor."""
-    text = " ".join(str(fault).split()) or type(fault).__name__
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 if __name__ == "__main__":

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from npusim.base import extras
-from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.errors import NpusimError, one_line
 from npusim.isa.base.tensor import Array
-from npusim.verification.litert import one_line
 
 
 class OnnxRuntimeError(NpusimError):
