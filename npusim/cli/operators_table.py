@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, product
 
-from npusim.frontends.forms.row import Row as FormatRow
 from npusim.frontends.nn_hal.operations.operation_row import Row, text
 from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
 from npusim.frontends.nnadapter import operation_table as nnadapter
@@ -67,25 +66,11 @@ def standard(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standa
 
     Raises NpusimError for an unknown name, with the most similar known one.
     """
-    by_op = {row.op: row for row in rows}
-    made = {
-        row.type.name: Standard(
-            int(row.type),
-            row.type.name,
-            _DEFAULT.sub("", row.text),
-            row.operators,
-            by_op[row.operators[0]] if row.operators else None,
-        )
+    table = [
+        (int(row.type), row.type.name, _DEFAULT.sub("", row.text), row.operators)
         for row in nnadapter.OPERATIONS
-    }
-    for name in names:
-        if name.upper() not in made:
-            near = nearest(name.upper(), made)
-            hint = f"did you mean {near}? " if near else ""
-            raise NpusimError(
-                f"{name}: no operation of NNAdapter; {hint}npusim ops --format nnadapter lists them"
-            )
-    return [made[name.upper()] for name in names] if names else list(made.values())
+    ]
+    return _in_table(rows, names, table, NNADAPTER_DOOR)
 
 
 def of_onnx(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
@@ -93,7 +78,9 @@ def of_onnx(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standar
 
     Raises NpusimError for an unknown name, with the most similar known one.
     """
-    return _in_table(rows, names, {row.kind: row for row in onnx.ROWS}, ONNX_DOOR)
+    return _in_table(
+        rows, names, [(None, row.kind, row.inputs, row.operators) for row in onnx.ROWS], ONNX_DOOR
+    )
 
 
 def of_paddle(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
@@ -101,18 +88,25 @@ def of_paddle(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Stand
 
     Raises NpusimError for an unknown name, with the most similar known one.
     """
-    return _in_table(rows, names, {row.name: row for row in paddle.ROWS}, PADDLE_DOOR)
+    return _in_table(
+        rows, names, [(None, row.name, row.inputs, row.operators) for row in paddle.ROWS], PADDLE_DOOR
+    )
 
 
 def _in_table(
-    rows: Sequence[Coverage], names: Sequence[str], table: Mapping[str, FormatRow], door: str
+    rows: Sequence[Coverage],
+    names: Sequence[str],
+    table: Iterable[tuple[int | None, str, str, tuple[str, ...]]],
+    door: str,
 ) -> list[Standard]:
+    """Return the operations of a front end with these names, or all.
+
+    table: code, name, arguments and operators of each operation.
+    """
     by_op = {row.op: row for row in rows}
     made = {
-        kind.lower(): Standard(
-            None, kind, row.inputs, row.operators, by_op[row.operators[0]] if row.operators else None
-        )
-        for kind, row in table.items()
+        name.lower(): Standard(code, name, arguments, operators, by_op[operators[0]] if operators else None)
+        for code, name, arguments, operators in table
     }
     for name in names:
         if name.lower() not in made:

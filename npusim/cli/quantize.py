@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import isinf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -83,13 +83,13 @@ def quantize(
     from npusim.base import files
     from npusim.quantization import quantization
 
-    if outside not in OUTSIDE:
-        raise NpusimError(f"--io {outside}: may be {', '.join(OUTSIDE)}")
-    known = get_args(quantization.Form)
-    if form not in known:
-        raise NpusimError(f"--form {form}: may be {', '.join(known)}")
-    if scheme not in quantization.SCHEMES:
-        raise NpusimError(f"--scheme {scheme}: may be {', '.join(quantization.SCHEMES)}")
+    for option, value, known in (
+        ("--io", outside, OUTSIDE),
+        ("--form", form, quantization.FORMS),
+        ("--scheme", scheme, quantization.SCHEMES),
+    ):
+        if value not in known:
+            raise NpusimError(f"{option} {value}: may be {', '.join(known)}")
     if data is None and scheme != "dynamic":
         raise NpusimError(
             f"--data: --scheme {scheme} needs samples, --data F.npz; --scheme dynamic needs none"
@@ -111,7 +111,7 @@ def quantize(
             codes_outside=outside != "float",
             every_channel=every_channel,
             form=form,  # type: ignore[arg-type]
-            scheme=scheme,
+            scheme=scheme,  # type: ignore[arg-type]
             progress=progress,
         )
     try:

@@ -67,8 +67,6 @@ def _coded(held: Tensor, axis: int | None) -> Tensor:
     """Return weights as symmetric int8 values with one scale, or one per channel."""
     assert held.array is not None
     scales = tuple(symmetric(held.array, axis).tolist())
-    scheme = (
-        Quantization(scales, (0,) * len(scales), axis) if axis is not None else Quantization(scales, (0,))
-    )
+    scheme = Quantization(scales, (0,) * len(scales), axis)
     kind = replace(held.type, dtype="int8", quantization=scheme)
     return Tensor(f"{held.name}/int8", kind, codes(held.array, scheme, "int8"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from npusim.base import files
 from npusim.frontends.targets import target_of
@@ -28,10 +28,10 @@ from npusim.session.api import load
 from npusim.session.host import one_blas_thread
 
 Form = Literal["qdq", "qoperator"]
-FORMS: tuple[Form, ...] = ("qdq", "qoperator")
+FORMS: tuple[Form, ...] = get_args(Form)
 
 Scheme = Literal["int8", "int16x8", "dynamic"]
-SCHEMES: tuple[Scheme, ...] = ("int8", "int16x8", "dynamic")
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 ACTIVATIONS = {"int8": INT8, "int16x8": INT16}
 """Quantization of activations, by the schemes that need samples."""
 
