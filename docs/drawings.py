@@ -81,7 +81,7 @@ class Box:
         return self.left + self.width
 
     def svg(self) -> Iterator[str]:
-        """The elements of the drawing."""
+        """Return the elements of the drawing."""
         yield (
             f'<rect class="{self.kind}" x="{self.left}" y="{self.top}" width="{self.width}" '
             f'height="{self.height}" rx="6"/>'
@@ -103,7 +103,7 @@ def _text(left: int, base: int, words: str, kind: str) -> str:
 
 
 def _heading(title: str, about: str) -> list[str]:
-    """A title, and beside it in small letters what is seen; a letter of the title takes about 8.7 pixels."""
+    """Draw a title with a caption in small letters beside it; a letter of the title takes about 8.7 pixels."""
     return [_text(16, 30, title, "title"), _text(32 + round(8.7 * len(title)), 30, about, "small")]
 
 
@@ -142,7 +142,7 @@ _MACHINE_BOXES = {
 
 
 def machine() -> str:
-    """The machine with all parameters of a hardware file, and their values in a preset.
+    """Draw the machine with all parameters of a hardware file, and their values in a preset.
 
     Raises KeyError for a section that has no place in the drawing.
     """
@@ -212,7 +212,7 @@ PASSES = (
 
 
 def passes() -> str:
-    """The passes of the compiler, each with the first sentence of its module."""
+    """Draw the passes of the compiler, each with the first sentence of its module."""
     elements = _heading("The passes of the compiler", "Graph in, Program out")
     top = 48
     for number, (module, words) in enumerate(PASSES):
@@ -275,7 +275,7 @@ def _floor(
     stands_on: Mapping[str, Sequence[str]],
     floors: dict[str, int],
 ) -> int:
-    """The floor of a group: one above the highest that a room of it stands on."""
+    """Return the level of a group of packages: one above the highest that any of them imports."""
     if group not in floors:
         below = {_group(lower) for room in groups[group] for lower in stands_on[room]} - {group}
         floors[group] = 1 + max((_floor(lower, groups, stands_on, floors) for lower in below), default=-1)
@@ -311,7 +311,7 @@ def _room(room: str, left: int, top: int) -> Iterator[str]:
 
 
 def purpose(room: str) -> str:
-    """The first sentence of a room's docstring, or of a module's."""
+    """Return the first sentence of the docstring of a package or module."""
     text = (importlib.import_module(room).__doc__ or "").split("\n\n")[0]
     return " ".join(text.split()).split(". ")[0].rstrip(".")
 
@@ -320,7 +320,7 @@ def purpose(room: str) -> str:
 
 
 def drawings() -> dict[Path, str]:
-    """Every drawing by its file."""
+    """Return every drawing by its file."""
     from tests.test_rooms import ROOMS
 
     return {

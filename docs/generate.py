@@ -64,7 +64,7 @@ _OMITTED = "..."
 
 
 def operators_page() -> str:
-    """The operators by element type and unit, their conditions, and the operations of NN HAL and NNAdapter."""
+    """Return the page of operators by element type and unit, and of the operations of NN HAL and NNAdapter."""
     from npusim.cli.operators_table import coverage, operations, standard
     from npusim.reports.run.coverage import page
 
@@ -76,7 +76,10 @@ SCHEMES = ("int8", "int16x8", "int16 in ONNX", "dynamic range")
 
 
 def scheme_cells() -> dict[str, tuple[str, ...]]:
-    """By TFLite operator and scheme: the units that compute it, "host" if none does, "-" if the scheme lacks it."""
+    """Return the units that compute a TFLite operator, by operator, for each of `SCHEMES`.
+
+    "host" stands for no unit, "-" for a scheme that lacks the operator.
+    """
     from npusim.cli.operators_table import coverage
     from npusim.frontends.tflite.export.kernel_types import TYPES
     from npusim.frontends.tflite.operators import OPERATORS
@@ -147,7 +150,7 @@ float columns (`mac_array.float16_columns`, `mac_array.float32_columns`) in the 
 
 
 def hardware_page() -> str:
-    """The reference of hardware files: every key, and the presets."""
+    """Return the reference of hardware files: every key, and the presets."""
     return "\n".join([_INTRODUCTION, *_sections(), "## Presets", "", _PRESETS, "", *_preset_table(), ""])
 
 
@@ -189,7 +192,7 @@ def _sections() -> Iterator[str]:
 
 
 def _tables(table: type[Section], prefix: str = "") -> Iterator[tuple[str, type[Section]]]:
-    """The tables of a hardware file by path, each before those in it; one that may be absent, too."""
+    """Yield the tables of a hardware file by path, each before those in it; optional ones, too."""
     for name, field in table.model_fields.items():
         below = table_of(field.annotation)
         if below is not None:
@@ -250,12 +253,12 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def with_rooms(text: str) -> str:
-    """A document with its table of rooms written anew, from their docstrings and the table of tests/test_rooms.py."""
+    """Write the table of packages in a document anew, from their docstrings and tests/test_rooms.py."""
     return _with_part(text, "rooms", _rooms())
 
 
 def _with_part(text: str, name: str, lines: Iterator[str]) -> str:
-    """A document with the lines between two marks written anew."""
+    """Replace the lines between two marks of a document."""
     mark = f"<!-- {name}: written by docs/generate.py -->\n"
     begin, end = text.index(mark) + len(mark), text.index(f"<!-- end of {name} -->")
     return text[:begin] + "\n".join(lines) + text[end:]
@@ -283,7 +286,7 @@ def _rooms() -> Iterator[str]:
 
 
 def with_losses(text: str) -> str:
-    """docs/losses.md with what ResNet-50 takes on edge-128, and on what it becomes by a change, written anew."""
+    """Write the cycles of ResNet-50 in docs/losses.md anew, on edge-128 and on changed hardware."""
     plain = _resnet50()
     text = _with_part(text, "account", _account(plain))
     rows = [("none", plain)] + [(f"`{change}`", _resnet50(change)) for change in RESNET50_CHANGES]
@@ -331,7 +334,7 @@ def _millions(cycles: float) -> str:
 
 
 def statements_page() -> str:
-    """The statements of the texts that npusim implements: the rule that keeps each, and the test."""
+    """Return the statements of the texts that npusim implements, with the rule that keeps each, and the test."""
     from tests.statements.table import TEXTS
 
     lines = [_STATEMENTS]
@@ -377,21 +380,21 @@ code, below `npusim`. Tests are below `tests`; a word in brackets selects the ca
 
 
 def with_rules(text: str) -> str:
-    """A document with the rules of the HAL written anew, from the docstrings of their checks."""
+    """Write the rules of the HAL in a document anew, from the docstrings of their checks."""
     from npusim.frontends.nn_hal.model_check import texts
 
     return _with_part(text, "rules", _table(("id", "rule"), [*texts()]))
 
 
 def with_rules_of_nnef(text: str) -> str:
-    """A document with the rules of NNEF's language written anew, from their words in messages."""
+    """Write the rules of NNEF's language in a document anew, from their words in messages."""
     from npusim.frontends.nnef.nnef_rules import RULES
 
     return _with_part(text, "rules", _table(("id", "rule"), [*RULES.items()]))
 
 
 def with_formats(text: str) -> str:
-    """A document with the formats of `npusim convert` written anew, and the operators that each has."""
+    """Write the formats of `npusim convert` in a document anew, and the operators that each has."""
     from npusim.frontends.targets import TARGETS
     from npusim.kernels.table import NAMES
 
@@ -409,7 +412,7 @@ def with_formats(text: str) -> str:
 
 
 def with_doors(text: str) -> str:
-    """A document with the doors and their operations written anew, from the rows of the doors."""
+    """Write the front ends and their operations in a document anew, from the tables of the front ends."""
     import tflite
 
     from npusim.frontends.frontend import DOORS
@@ -466,7 +469,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def with_functions(text: str) -> str:
-    """A document with the functions of NNAdapter's C interface and the properties of simulated devices written anew."""
+    """Write the functions of NNAdapter's C interface and the properties of devices in a document anew."""
     from npusim.nnadapter.c.c_functions import ROWS
     from npusim.nnadapter.hal.device_machines import KEYS, PARTITION
 
@@ -480,7 +483,7 @@ def with_functions(text: str) -> str:
 
 
 def schema_file() -> str:
-    """The JSON Schema of the JSON that npusim writes, as text."""
+    """Return the JSON Schema of the JSON that npusim writes, as text."""
     return json.dumps(json_schema.schema(), indent=1) + "\n"
 
 
@@ -534,12 +537,12 @@ class Shown:
 
     @property
     def current(self) -> bool:
-        """Whether the two say the same; how long npusim took does not count."""
+        """Whether the two are equal, apart from the seconds that npusim took."""
         return _without_seconds(self.shown) == _without_seconds(self.now)
 
 
 def blocks(text: str) -> list[Block]:
-    """The code blocks of a document, in order."""
+    """Return the code blocks of a document, in order."""
     return [
         Block(found[1], found[2] or "", found[3], found.start(3), found.end(3))
         for found in _BLOCK.finditer(text)
@@ -547,7 +550,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def outputs(text: str) -> list[Shown]:
-    """Runs the blocks of a document; every output that it shows beside what came out."""
+    """Run the blocks of a document, and return every output that it shows beside the one produced."""
     found: list[Shown] = []
     namespace: dict[str, Any] = {"__name__": "__readme__"}
     printed: tuple[str, str] | None = None
@@ -571,7 +574,7 @@ def outputs(text: str) -> list[Shown]:
 
 
 def refreshed(text: str) -> str:
-    """The document with every output that is no longer true replaced."""
+    """Replace every output in a document that is no longer true."""
     for each in reversed(outputs(text)):
         if not each.current:
             text = text[: each.start] + each.now + text[each.end :]
@@ -586,7 +589,7 @@ def _console(block: Block) -> Iterator[Shown]:
 
 
 def _run(command: str) -> str:
-    """What a command prints, stderr included, on a page of 80 columns."""
+    """Return the output of a command, stderr included, in 80 columns."""
     program, *arguments = shlex.split(command)
     if program != "npusim":
         raise ValueError(f"{command}: only npusim commands are run")

@@ -117,7 +117,7 @@ page.stat().st_size < 1_000_000""",
 
 
 def notebook() -> Any:
-    """The notebook before it is executed."""
+    """Return the notebook before it is executed."""
     make = {"markdown": nbformat.v4.new_markdown_cell, "python": nbformat.v4.new_code_cell}
     cells = [make[kind](text) for kind, text in CELLS]
     for number, cell in enumerate(cells):
@@ -130,7 +130,7 @@ def notebook() -> Any:
 
 
 def executed(folder: Path) -> Any:
-    """The notebook with what its cells show, executed in `folder`; raises CellExecutionError for one that fails."""
+    """Execute the notebook in `folder` and return it with its outputs. Raises CellExecutionError for a failing cell."""
     found = notebook()
     metadata = dict(found.metadata)
     NotebookClient(

@@ -63,7 +63,7 @@ def _resolved(path: Path) -> Path:
 
 
 def _is_stream(path: Path) -> bool:
-    """True for a device or pipe, and for /dev/stdout even where that is a regular file at the moment."""
+    """Return True for a device or pipe, and for /dev/stdout even if it is redirected to a regular file."""
     return path.exists() and (not path.is_file() or Path("/dev") in path.absolute().parents)
 
 

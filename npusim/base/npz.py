@@ -58,12 +58,14 @@ class Archive:
         self._names = dict(zip(self.keys, archive.namelist(), strict=True))
 
     def shape(self, key: str) -> tuple[int, ...]:
-        """Return the shape of a key's array, reading only its header."""
+        """Return the shape of the array with a key, reading only its header."""
         with self._archive.open(self._plain(key)) as member:
             return _header(member)[1]
 
     def array(self, key: str, check: Callable[[np.dtype[Any], tuple[int, ...]], object]) -> Array:
-        """Read the array of a key, after `check` has accepted its element type and shape."""
+        """Read the array with a key.
+
+        check: called with the element type and shape before the data is read; it raises to refuse them."""
         with self._archive.open(self._plain(key)) as member:
             dtype, shape, columns_first = _header(member)
             if dtype.hasobject:

@@ -81,7 +81,7 @@ class Lazy(Guarded):
             self.add_command(TyperCommand(name, help=text, rich_markup_mode=None))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the name of the command that is called, the command, and its words."""
+        """Import the called command, and return its name, its command object and the remaining arguments."""
         name, command, words = super().resolve_command(ctx, args)
         module = next((module for known, module, _ in COMMANDS if known == name), None)
         if name and module:
@@ -121,11 +121,11 @@ def options(
         typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Options before the command."""
+    """Define the options before the command."""
 
 
 def main() -> None:
-    """The entry point of `npusim`."""
+    """Run the command line; this is the entry point of `npusim`."""
     start_lightly()
     open_standard_streams()
     if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run

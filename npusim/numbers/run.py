@@ -417,7 +417,7 @@ class RunResult:
         }
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The layers as a table, a row per layer."""
+        """Return the layers as a table, a row per layer."""
         import pandas
 
         table = pandas.DataFrame([layer.to_row() for layer in self.layers])

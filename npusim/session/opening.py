@@ -52,7 +52,7 @@ def open_model(
 
 
 def _is_program(file: Path) -> bool:
-    """True for a file that calls itself a program, by its name or by its first bytes."""
+    """Return whether the name or the first bytes of a file are those of a compiled program."""
     from npusim.isa.program.container import MAGIC
 
     if file.suffix.lower() == PROGRAM_SUFFIX:
@@ -75,9 +75,9 @@ def resolved(path: str | Path) -> str:
 
 
 def require_same_hardware(path: str | Path, program: Program, chosen: Hardware | None) -> None:
-    """A program is compiled for its hardware: tiles and addresses of another would be wrong.
+    """Raise CompileError, naming what differs, if a program was compiled for other hardware than the chosen one.
 
-    Raises CompileError that names what differs.
+    Tiles and addresses of a program hold for its own hardware only.
     """
     if chosen is None or chosen == program.hardware:
         return

@@ -45,7 +45,7 @@ class Tls:
                 raise NpusimError(f"--dask-tls-{option} {file}: not {user_file.PEM.noun}")
 
     def security(self) -> Any:
-        """The `Security` of Dask, which accepts no other connection. Raises NpusimError for a file that is none."""
+        """Return the `Security` of Dask that refuses connections without TLS. Raises NpusimError for a bad file."""
         self.require_sound()
         return _distributed().Security(
             tls_ca_file=str(self.ca),
@@ -56,7 +56,7 @@ class Tls:
 
 
 def tls(address: str, ca: Path | None, cert: Path | None, key: Path | None) -> Tls | None:
-    """The TLS of a command line, None if it says nothing of it. Raises NpusimError for half of one."""
+    """Return the TLS files that a command line names, or None without any. Raises NpusimError for an incomplete set."""
     if ca is None and cert is None and key is None:
         return None
     if ca is None or cert is None or key is None:
@@ -73,7 +73,7 @@ _COMPUTING = threading.Lock()
 
 
 def make_evaluator(payload: bytes, version: str) -> Evaluator:
-    """The evaluator of a job: computed by one worker, copied by the others, computed again if it is lost."""
+    """Return the evaluator of a job; one worker builds it, the others copy it, and a lost one is built again."""
     if npusim_version() != version:
         raise NpusimError(
             f"a worker has npusim {npusim_version()}, this is {version}: install the same everywhere"
@@ -187,7 +187,7 @@ def _version() -> str:
 
 
 def _distributed() -> Any:
-    """The package distributed. Raises NpusimError with what to install."""
+    """Import the package distributed. Raises NpusimError that says what to install."""
     try:
         import distributed
     except ImportError:

@@ -24,7 +24,7 @@ class Executor(Protocol):
     """The interface of executors: they compute points in any order, and all give the same records."""
 
     def records(self, points: Sequence[int]) -> Iterator[Record]:
-        """The records of points as they are ready."""
+        """Yield the records of points as they are ready."""
         ...
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class InProcess:
         self.evaluator = Evaluator(job)
 
     def records(self, points: Sequence[int]) -> Iterator[Record]:
-        """The records of points as they are ready."""
+        """Yield the records of points as they are ready."""
         for group in order(self._space, points):
             for point in group:
                 yield self.evaluator.record(point)
@@ -89,7 +89,7 @@ class LocalProcesses:
         self._workers = [_Worker(self._payload) for _ in range(count)]
 
     def records(self, points: Sequence[int]) -> Iterator[Record]:
-        """The records of points as they are ready."""
+        """Yield the records of points as they are ready."""
         todo: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
         for chunk in chunks(order(self._space, points), len(self._workers)):
             todo.put(chunk)

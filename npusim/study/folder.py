@@ -106,7 +106,7 @@ class Folder:
         return Lines(Space.from_plain(plain["space"]), models, study)
 
     def _require_same(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        """Points of another space, model or version must not be mixed with these."""
+        """Raise StudyError for a description of another space, model or version, whose points must not be mixed."""
         if old["format"] != FORMAT:
             raise StudyError(
                 f"{self.path}: is a study of format {old['format']}, whose points have no checksums: it can be "

@@ -34,7 +34,7 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    """The entry point of `python -m npusim.study.worker`."""
+    """Compute points that the parent process asks for; run by `python -m npusim.study.worker`."""
     # Ctrl-C is for the process that searches; it ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "wb") as answers:

@@ -11,7 +11,7 @@ class Comparison(comparison.Comparison):
     __doc__ = comparison.Comparison.__doc__
 
     def _repr_html_(self) -> str:
-        """The comparison in a notebook."""
+        """Return the comparison as HTML for a notebook."""
         return notebook.comparison(self)
 
 

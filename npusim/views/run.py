@@ -40,7 +40,7 @@ class RunResult(run_data.RunResult):
         return super().answer
 
     def what_if(self, *, jobs: int | None = None) -> WhatIf:
-        """What doubling each hardware parameter would bring: `npusim.what_if` of the model on its hardware.
+        """Simulate the model with each hardware parameter doubled, as `npusim.what_if` does.
 
         A result of `npusim.simulate` has only its program: that is run as it is, on what keeps it valid. Raises
         NpusimError for a model file that is gone or another one by now.
@@ -50,7 +50,7 @@ class RunResult(run_data.RunResult):
         return what_if_result(self, jobs)
 
     def plot_roofline(self) -> Figure:
-        """Layers below the roofs of MAC array and DRAM; a matplotlib Figure."""
+        """Plot the layers below the roofs of MAC array and DRAM, as a matplotlib Figure."""
         return _figure("roofline", self)
 
     def plot_timeline(self) -> Figure:
@@ -58,11 +58,11 @@ class RunResult(run_data.RunResult):
         return _figure("timeline", self)
 
     def plot_energy(self) -> Figure:
-        """Energy by component and layer; likewise."""
+        """Plot the energy by component and layer."""
         return _figure("energy", self)
 
     def plot_power(self) -> Figure:
-        """Power over time; likewise."""
+        """Plot the power over time."""
         return _figure("power", self)
 
     def plot_occupancy(self) -> Figure:
@@ -70,7 +70,7 @@ class RunResult(run_data.RunResult):
         return _figure("occupancy", self)
 
     def _repr_html_(self) -> str:
-        """The summary and the layers in a notebook."""
+        """Return the summary and the layers as HTML for a notebook."""
         from npusim.reports.notebook import notebook
 
         return notebook.result(self)
@@ -86,7 +86,7 @@ class JobResult(job_data.JobResult):
     __doc__ = job_data.JobResult.__doc__
 
     def launch(self, number: int) -> RunResult:
-        """A launch, by its number from 0, as the result of a run of its program."""
+        """Return a launch, by its number from 0, as the result of a run of its program."""
         return viewed(RunResult, super().launch(number))
 
 

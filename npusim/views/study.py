@@ -12,7 +12,7 @@ class Study(study.Study):
     __doc__ = study.Study.__doc__
 
     def _repr_html_(self) -> str:
-        """The summary in a notebook."""
+        """Return the summary as HTML for a notebook."""
         return notebook.study(self)
 
 

@@ -12,7 +12,7 @@ class WhatIf(variants.WhatIf):
     __doc__ = variants.WhatIf.__doc__
 
     def _repr_html_(self) -> str:
-        """The table in a notebook."""
+        """Return the table as HTML for a notebook."""
         return notebook.what_if(self)
 
 

@@ -49,7 +49,7 @@ def island(data: object) -> str:
 
 
 def typeset(text: str) -> str:
-    """A quantity of `npusim.reports.words.quantities` as printed: thin spaces between thousands, micro as a sign."""
+    """Return a quantity as printed on a page: thin spaces between thousands, and the sign for micro."""
     text = re.sub(r"(?<=\d) (?=\d{3}(?!\d))", _THIN, text)
     text = re.sub(r"(?<=\d) (?=\S)", _HARD, text)
     text = re.sub(r"\bmm2\b", "mm\N{SUPERSCRIPT TWO}", text)
@@ -76,12 +76,12 @@ def _environment() -> Environment:
 
 
 def _sizes(sizes: Sequence[int]) -> str:
-    """Sizes as they are printed: 1x224x224x3 with signs of multiplication."""
+    """Return sizes such as 1x224x224x3 with multiplication signs."""
     return "\N{MULTIPLICATION SIGN}".join(map(str, sizes))
 
 
 def _shapes(shapes: Sequence[Sequence[int]]) -> str:
-    """Shapes as they are printed, without a batch of one; equal ones once, with their number."""
+    """Return shapes as printed, without a batch of one; equal shapes appear once, with their count."""
     texts = [_sizes(shape[1:] if len(shape) > 1 and shape[0] == 1 else shape) for shape in shapes]
     counts = {text: texts.count(text) for text in texts}
     return ", ".join(text if number == 1 else f"{number} of {text}" for text, number in counts.items())
@@ -104,7 +104,7 @@ _TABLES = (("r", RESOURCE_COLOURS), ("e", COMPONENT_COLOURS), ("c", CAUSE_COLOUR
 
 
 def _colours() -> dict[str, dict[str, str]]:
-    """Variables of the style sheet, by theme: those of the page, and of each resource, component, cause, region."""
+    """Return the colour variables of the style sheet for the light and the dark theme."""
     light = {f"{kind}-{name}": colour for kind, table in _TABLES for name, colour in table.items()}
     return {
         "light": _LIGHT | light,
@@ -113,6 +113,6 @@ def _colours() -> dict[str, dict[str, str]]:
 
 
 def _lighter(colour: str, part: float = 0.22) -> str:
-    """The colour with `part` of white in it: on a dark ground it needs to be lighter to be as strong."""
+    """Mix a colour with a share `part` of white; on a dark background colours must be lighter to look as strong."""
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(value + (255 - value) * part):02x}" for value in parts)

@@ -89,7 +89,7 @@ class Standard:
 
 
 def unit_words(unit: str) -> str:
-    """A unit as reports call it."""
+    """Return the name of a unit in reports."""
     return UNIT_WORDS.get(unit, unit)
 
 
@@ -112,7 +112,7 @@ def table(rows: Sequence[Coverage], width: int = 80) -> str:
 
 
 def details(row: Coverage) -> str:
-    """All about one operator."""
+    """Return the text about one operator: its names, units, element types and conditions."""
     lines = [row.op]
     lines += [f"  {name}: {', '.join(kinds) or '-'}" for name, kinds in row.names.items()]
     for way in (*row.ways, *row.mixed):
@@ -124,7 +124,7 @@ def details(row: Coverage) -> str:
 
 
 def standard_table(rows: Sequence[Standard], width: int = 80) -> str:
-    """A line per operation of a door, further lines for further units of its main operator, and the counts."""
+    """Return a table of the operations of a front end, a line per unit of the main operator, and the counts."""
     lines: list[tuple[str, ...]] = []
     for row in rows:
         number = () if row.code is None else (str(row.code),)
@@ -222,22 +222,22 @@ def _operations(operations: Sequence[Operation]) -> Iterator[str]:
 
 
 def presets(hardware: Iterable[Hardware]) -> str:
-    """The presets with the numbers of `npusim hw list`; what a machine without an NPU lacks is null."""
+    """Return the presets with the numbers of `npusim hw list`, as JSON; values of a missing NPU are null."""
     return _document("presets", map(_preset, hardware))
 
 
 def models(rows: Iterable[Mapping[str, Any]]) -> str:
-    """The built-in models: name, description, macs, parameters."""
+    """Return the built-in models as JSON: name, description, macs, parameters."""
     return _document("models", rows)
 
 
 def operators(rows: Sequence[Coverage]) -> str:
-    """The operators: what each model format calls them, and which unit computes which element types, if what holds."""
+    """Return the operators as JSON: names by model format, and units with their element types and conditions."""
     return _document("operators", ({"operator": row.op, **_coverage(row)} for row in rows))
 
 
 def operations(rows: Sequence[Standard]) -> str:
-    """The operations of a model format and what each becomes; `computed` is null for what is known before a run."""
+    """Return the operations of a model format and what each becomes, as JSON; `computed` is null for constants."""
     return _document("operations", map(_operation, rows))
 
 

@@ -130,7 +130,7 @@ def buffers(result: RunResult) -> Columns:
 
 
 def _devices(result: RunResult, numbers: Sequence[int]) -> Columns:
-    """The column of devices, where there are several."""
+    """Return the column of devices, if there are several."""
     if not result.several_devices:
         return {}
     return {"device": [result.devices[number].name for number in numbers]}

@@ -270,7 +270,7 @@ def _memory(result: RunResult, width: int) -> RenderableType:
 
 
 def _by_cycles(layers: Sequence[LayerResult]) -> list[int]:
-    """Places of the layers that take cycles, the longest first; equal ones in the order of the model."""
+    """Return the indices of layers that take cycles, the longest first; equal ones keep the order of the model."""
     return sorted((at for at, each in enumerate(layers) if each.cycles), key=lambda at: -layers[at].cycles)
 
 
@@ -280,7 +280,7 @@ def _hottest_title(result: RunResult) -> str:
 
 
 def _hottest(result: RunResult, width: int, cut: str) -> RenderableType:
-    """The longest layers with their places in the model; a wider terminal shows more of each."""
+    """Return the table of the longest layers; a wider terminal shows more columns."""
     places = _by_cycles(result.layers)[:HOTTEST_LAYERS]
     hottest = [result.layers[at] for at in places]
     total = result.cycles or 1
@@ -357,7 +357,7 @@ def _busiest(layer: LayerResult) -> str:
 
 
 def _largest_loss(layer: LayerResult) -> str:
-    """The cause of most lost cycles, as a share of the layer; none for one at or below its bound."""
+    """Return the largest cause of lost cycles with its share of the layer; empty for a layer at its lower bound."""
     if layer.cycles <= layer.lower_bound_cycles:
         return CAUSE_NAMES["prefetched"] if "prefetched" in layer.lost_cycles else "-"
     cause, lost = max(layer.lost_cycles.items(), key=lambda item: item[1], default=("", 0))
@@ -410,7 +410,7 @@ def _energy(result: RunResult, bars: _Bars) -> RenderableType:
 
 
 def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
-    """Operators that the NPU leaves to the host: alike ones in one row, the reason below."""
+    """Return the operators that the host runs; those of one kind share a row, with the reason below it."""
     on_host = host_layers(result)
     if not on_host:
         return ()
