@@ -8,7 +8,6 @@ standby during every launch. A boundary is what runs between two pieces: transfe
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +23,7 @@ from npusim.machine.clock import CoreTime
 from npusim.machine.job import Run
 from npusim.numbers import power, timeline
 from npusim.numbers.area import Area, area
-from npusim.numbers.energy import Energy, energy, standing_mw, sum_of
+from npusim.numbers.energy import Energy, standing_mw, sum_of
 from npusim.numbers.layers import Boundary, Piece, pieces, share
 from npusim.numbers.measure import measure
 from npusim.numbers.performance import performance_info
@@ -84,12 +83,7 @@ def _accumulated(
 
 def stage_energy(stage: Stage) -> Energy:
     """Return the energy of one launch on its hardware."""
-    program, execution = stage.program, stage.execution
-    actions: Counter[str] = Counter()
-    for counts in execution.layer_actions:
-        actions.update(counts)
-    host_uj = float(power.host_work(program, execution).energy_uj.sum())
-    return energy(actions, execution.cycles, program.hardware, host_uj)
+    return power.energy_of(stage.program, [stage.execution])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -277,9 +271,7 @@ def measure_devices(
         ),
         macs=sum(layer.workload.macs for layer in layers),
         mac_utilization=share(on_array, room),
-        dram_bytes=DramBytes(
-            execution.dram_read_bytes, execution.dram_write_bytes, execution.instruction_bytes
-        ),
+        dram_bytes=DramBytes.of([execution]),
         scratchpad_peak_bytes=max(stage.program.scratchpad_peak_bytes for stage in stages),
         wall_s=wall_s or WallTimes(),
         program=program,

@@ -6,7 +6,6 @@ timeline; `JobResult.launch` returns it as the result of a run.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,9 +17,9 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.machine.job import Part, Run
-from npusim.numbers.energy import energy, sum_of
+from npusim.numbers.energy import sum_of
 from npusim.numbers.measure import measure
-from npusim.numbers.power import host_work
+from npusim.numbers.power import energy_of
 from npusim.numbers.provenance import Provenance, Uncertainty
 from npusim.numbers.run import SCHEMA_VERSION, DramBytes, RunEnergy, RunResult, WallTimes
 
@@ -150,11 +149,7 @@ def measure_job(executable: Executable, run: Run, state_names: Sequence[str] = (
         latency_ms=executable.hardware.us_of_cycles(run.cycles) * 1e-3,
         energy_uj=RunEnergy.of(sum_of([program.energy_uj for program in programs])),
         macs=sum(program.macs for program in programs),
-        dram_bytes=DramBytes(
-            sum(program.dram_bytes.read for program in programs),
-            sum(program.dram_bytes.write for program in programs),
-            sum(program.dram_bytes.instructions for program in programs),
-        ),
+        dram_bytes=DramBytes.of([part.execution for part in run.parts]),
         decisions=run.decisions,
         assumed=bool(run.decisions) and run.outputs is None,
         programs=programs,
@@ -166,24 +161,12 @@ def measure_job(executable: Executable, run: Run, state_names: Sequence[str] = (
 def _program(parts: Sequence[Part]) -> ProgramResult:
     program: Program = parts[0].program
     executions = [part.execution for part in parts]
-    actions: Counter[str] = Counter()
-    for execution in executions:
-        for counts in execution.layer_actions:
-            actions.update(counts)
-    cycles = sum(execution.cycles for execution in executions)
-    host_uj = float(host_work(program, executions[0]).energy_uj.sum()) * len(
-        parts
-    )  # straight-line: always the same
     return ProgramResult(
         name=program.name,
         launches=len(parts),
         instructions=program.instructions,
-        cycles=cycles,
-        energy_uj=RunEnergy.of(energy(actions, cycles, program.hardware, host_uj)),
+        cycles=sum(execution.cycles for execution in executions),
+        energy_uj=RunEnergy.of(energy_of(program, executions)),
         macs=sum(layer.workload.macs for layer in program.layers) * len(parts),
-        dram_bytes=DramBytes(
-            sum(execution.dram_read_bytes for execution in executions),
-            sum(execution.dram_write_bytes for execution in executions),
-            sum(execution.instruction_bytes for execution in executions),
-        ),
+        dram_bytes=DramBytes.of(executions),
     )

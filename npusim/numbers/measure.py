@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
 from npusim.numbers import timeline
-from npusim.numbers.energy import energy, floor_mw
+from npusim.numbers.energy import floor_mw
 from npusim.numbers.layers import share
 from npusim.numbers.performance import performance_info
-from npusim.numbers.power import WINDOWS_US, accumulated, host_work, moving_pj, window_cycles
+from npusim.numbers.power import WINDOWS_US, accumulated, energy_of, moving_pj, window_cycles
 from npusim.numbers.run import (
     DramBytes,
     Power,
@@ -25,11 +23,7 @@ def measure(program: Program, execution: Execution, wall_s: WallTimes | None = N
     """Return the result of one execution; `RunResult` defines its numbers."""
     hardware = program.hardware
     total = execution.cycles
-    host = host_work(program, execution)
-    actions: Counter[str] = Counter()
-    for counts in execution.layer_actions:
-        actions.update(counts)
-    spent = energy(actions, total, hardware, float(host.energy_uj.sum()))
+    spent = energy_of(program, [execution])
     latency_us = hardware.us_of_cycles(total)
     on_array = sum(layer.workload.macs for layer in program.layers if layer.unit == "mac")
     return RunResult(
@@ -44,9 +38,7 @@ def measure(program: Program, execution: Execution, wall_s: WallTimes | None = N
         ),
         macs=sum(layer.workload.macs for layer in program.layers),
         mac_utilization=share(on_array, total * hardware.macs_per_cycle),
-        dram_bytes=DramBytes(
-            execution.dram_read_bytes, execution.dram_write_bytes, execution.instruction_bytes
-        ),
+        dram_bytes=DramBytes.of([execution]),
         scratchpad_peak_bytes=program.scratchpad_peak_bytes,
         wall_s=wall_s or WallTimes(),
         program=program,

@@ -14,6 +14,7 @@ compared. Inferences follow one another, so a window may hold the end of one and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -29,7 +30,7 @@ from npusim.isa.instructions.table import decode
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
 from npusim.numbers import timeline
-from npusim.numbers.energy import prices, standing_mw
+from npusim.numbers.energy import Energy, energy, prices, standing_mw
 
 Amounts = NDArray[np.float64]
 
@@ -65,6 +66,18 @@ def host_work(program: Program, execution: Execution) -> HostWork:
     calls = [program.host_calls[getattr(decode(program.code[at]), "index")] for at in positions]  # noqa: B009
     energies = [host_energy_uj(call.workload, program.hardware) for call in calls]
     return HostWork(positions, np.array(energies, np.float64), tuple(call.reason for call in calls))
+
+
+def energy_of(program: Program, executions: Sequence[Execution]) -> Energy:
+    """Return the energy of one or more launches of a program on its hardware."""
+    actions: Counter[str] = Counter()
+    for execution in executions:
+        for counts in execution.layer_actions:
+            actions.update(counts)
+    cycles = sum(execution.cycles for execution in executions)
+    # A program has no branches, so the host does the same work in every launch.
+    host_uj = float(host_work(program, executions[0]).energy_uj.sum()) * len(executions)
+    return energy(actions, cycles, program.hardware, host_uj)
 
 
 @dataclass(frozen=True, slots=True)

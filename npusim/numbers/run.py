@@ -5,7 +5,7 @@ The numbers are defined in the docstrings here and in `npusim.numbers.layers`; `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -125,6 +125,15 @@ class DramBytes:
     read: int
     write: int
     instructions: int
+
+    @classmethod
+    def of(cls, executions: Sequence[Execution]) -> DramBytes:
+        """Return the sums over executions."""
+        return cls(
+            sum(execution.dram_read_bytes for execution in executions),
+            sum(execution.dram_write_bytes for execution in executions),
+            sum(execution.instruction_bytes for execution in executions),
+        )
 
 
 @dataclass(frozen=True, slots=True)
