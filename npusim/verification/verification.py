@@ -37,7 +37,7 @@ from npusim.kernels.graph.graph import NCHW, Graph, Node
 from npusim.kernels.graph.reference import beginning, results
 from npusim.kernels.table import operator
 from npusim.session import inputs as values
-from npusim.session.api import DEFAULT_HARDWARE, compile_program, hardware, simulate
+from npusim.session.api import DEFAULT_HARDWARE, compile_program, simulate
 from npusim.verification import peers
 from npusim.verification.peers import Named, Peer
 from npusim.verification.verdicts import (
@@ -97,10 +97,7 @@ def verify(
     if samples < 1:
         raise NpusimError(f"{samples} sets of inputs; may be 1 or more")
     with peers.opened(path, sizes) as (graph, peer):
-        machine = (
-            hw if hw is not None and not isinstance(hw, str | Path) else hardware(hw or DEFAULT_HARDWARE)
-        )
-        program = compile_program(graph, machine)
+        program = compile_program(graph, hw or DEFAULT_HARDWARE)
         drawn = _drawn(program, inputs, samples, seed)
         walk = _Walk(graph, program, peer)
         for sample, each in enumerate(drawn):
@@ -113,7 +110,7 @@ def verify(
                 progress(sample + 1, len(drawn))
     return Verification(
         model=graph.name,
-        hardware=machine.name,
+        hardware=program.hardware.name,
         other=peer.name,
         version=peer.version,
         kernels=peer.how,
