@@ -17,7 +17,7 @@ from npusim.isa.arithmetic.words import (
     shifted_down,
     tanh_of_words,
 )
-from npusim.isa.instructions.instruction import Context
+from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
@@ -94,9 +94,7 @@ class LstmCell(VectorInstruction):
         """There is at least one cell, rows of sums do not overlap, the zero point is a value of the output's type, and
         states have at most 8 integer bits.
         """
-        messages = [
-            f"{name} is 0; it may be 1 or more" for name in ("rows", "cells") if not getattr(self, name)
-        ]
+        messages = zero_faults(self, ("rows", "cells"))
         words = self._gates * self.cells * WORD_BYTES
         if self.rows > 1 and self.sums_stride < words:
             messages.append(f"sums_stride is {self.sums_stride}; it may be {words} or more")

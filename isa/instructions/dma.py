@@ -13,7 +13,7 @@ from npusim.isa.base.errors import ProgramError
 from npusim.isa.hardware.memories import SPACE_BITS
 from npusim.isa.hardware.units import Unit, units_of
 from npusim.isa.instructions.beats import Beats, straight, walk
-from npusim.isa.instructions.instruction import Context, Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import LAST, bits
@@ -146,7 +146,7 @@ class Copy(Transfer):
 
     def faults(self) -> list[str]:
         """A copy moves at least one byte, a fill has no block, and no source address is below 0."""
-        messages = [] if self.size else ["size is 0; it may be 1 or more"]
+        messages = zero_faults(self, ("size",))
         if self.fill and self.block:
             messages.append(f"block is {self.block}; a fill has no blocks, it may be 0")
         reach = sum([(count - 1) * stride for count, stride, _ in self._loops() if stride < 0])
@@ -279,7 +279,7 @@ class Unpack(Transfer):
 
     def faults(self) -> list[str]:
         """There is at least one weight, compressed weights have a header, and the source is a memory behind a port."""
-        messages = [] if self.weights else ["weights is 0; it may be 1 or more"]
+        messages = zero_faults(self, ("weights",))
         if self.source_space == Space.SCRATCHPAD:
             messages.append("source_space is scratchpad; it may be a memory behind a port")
         if self.packed < HEADER_BYTES:
@@ -349,7 +349,7 @@ class LoadWeights(Transfer):
 
     def faults(self) -> list[str]:
         """There is at least one weight, and the source is a memory behind a port."""
-        messages = [] if self.weights else ["weights is 0; it may be 1 or more"]
+        messages = zero_faults(self, ("weights",))
         if self.source_space == Space.SCRATCHPAD:
             messages.append("source_space is scratchpad; it may be a memory behind a port")
         return messages

@@ -23,7 +23,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import SPACE_BITS
 from npusim.isa.instructions.beats import Beats, straight
 from npusim.isa.instructions.dma import SPACES, Transfer
-from npusim.isa.instructions.instruction import Context, Cost
+from npusim.isa.instructions.instruction import Context, Cost, zero_faults
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
 from npusim.isa.instructions.word import bits
@@ -111,7 +111,7 @@ class Gather(Transfer):
 
     def faults(self) -> list[str]:
         """A row has at least one byte."""
-        return [] if self.size else ["size is 0; it may be 1 or more"]
+        return zero_faults(self, ("size",))
 
     def misfits(self, context: Context) -> list[str]:
         """The channel must exist, and the index list must fit into its burst buffer (`dma.burst_buffer_kib`)."""

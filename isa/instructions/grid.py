@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
-from npusim.isa.instructions.instruction import Context
+from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import Values, VectorInstruction, Work, bound, clamp_fault, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Region, Regions, Space, dense
@@ -40,14 +40,9 @@ class Grid(VectorInstruction):
         pixel: int
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """Number of rows and columns."""
-        return self.rows, self.columns
-
-    @property
     def tile(self) -> tuple[int, ...]:
         """Number of rows and columns."""
-        return self.grid
+        return self.rows, self.columns
 
     @property
     def elements(self) -> int:
@@ -84,14 +79,13 @@ class Grid(VectorInstruction):
 
     def faults(self) -> list[str]:
         """There is at least one element."""
-        sizes = zip(("rows", "columns"), self.grid, strict=True)
-        return [f"{name} is 0; it may be 1 or more" for name, size in sizes if not size]
+        return zero_faults(self, ("rows", "columns"))
 
     def views(self, memory: Memory, dtype: Any) -> list[Values]:
         """Return a view of each operand in the scratchpad, [rows, columns]."""
         size = np.dtype(dtype).itemsize
         return [
-            memory.view(Space.SCRATCHPAD, address, self.grid, (row, column * size), dtype)
+            memory.view(Space.SCRATCHPAD, address, self.tile, (row, column * size), dtype)
             for address, row, column in self.operands
         ]
 
@@ -99,7 +93,7 @@ class Grid(VectorInstruction):
         """Return the write of the output values."""
         size = values.dtype.itemsize
         target = memory.view(
-            Space.SCRATCHPAD, self.output, self.grid, (self.columns * size, size), values.dtype
+            Space.SCRATCHPAD, self.output, self.tile, (self.columns * size, size), values.dtype
         )
         return [(target, values)]
 

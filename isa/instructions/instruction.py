@@ -11,7 +11,7 @@ of the manual, docs/isa.md. So those of `faults` and `misfits` state the rules t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -152,6 +152,11 @@ class Instruction:
                 )
             word |= (value & ((1 << spec.width) - 1)) << spec.offset
         return word.to_bytes(WORD_BYTES, "little")
+
+
+def zero_faults(instruction: Instruction, names: Iterable[str]) -> list[str]:
+    """Return a message for each of the named fields that is 0 although it must be at least 1."""
+    return [f"{name} is 0; it may be 1 or more" for name in names if not getattr(instruction, name)]
 
 
 def layout(cls: type[Instruction]) -> tuple[FieldSpec, ...]:

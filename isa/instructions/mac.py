@@ -33,7 +33,7 @@ from npusim.isa.engines.kinds import ENGINES, engine_of
 from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.instruction import Context, Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.output_stage import RESCALES, Finish, parameter_bytes
 from npusim.isa.instructions.region import Region, Regions, Space, dense, map_region
@@ -219,7 +219,7 @@ class MacInstruction(Instruction):
             "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
             "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
         )  # fmt: skip
-        messages = [f"{name} is 0; it may be 1 or more" for name in sizes if not getattr(self, name)]
+        messages = zero_faults(self, sizes)
         if self.rescale and self.rounding:
             messages.append(
                 f"rescale float32 with rounding {ROUNDINGS[self.rounding]}; it may be {ROUNDINGS[0]}"

@@ -24,7 +24,7 @@ from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.instruction import Context, Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults
 from npusim.isa.instructions.lanes import FLOAT_TYPES, stored
 from npusim.isa.instructions.mac import MAC_CAUSES
 from npusim.isa.instructions.memory import Memory, Write
@@ -162,7 +162,7 @@ class _RealWindow(Instruction):
             "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
             "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
         )  # fmt: skip
-        return [f"{name} is 0; it may be 1 or more" for name in sizes if not getattr(self, name)]
+        return zero_faults(self, sizes)
 
     def _sums(
         self, ifm: NDArray[np.float32], weights: NDArray[np.float32], window: dict[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise
 from npusim.isa.arithmetic.integer import requantise
-from npusim.isa.instructions.instruction import Context
+from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import (
     Formatted,
     Values,
@@ -109,7 +109,7 @@ class Reduce(Formatted):
         """Sizes are at least 1, sums are exact, positions are below 2^31, the clamp is not empty, and the format has
         the function. For floats, `parts` is 1.
         """
-        messages = [f"{name} is 0; it may be 1 or more" for name in _SIZES if not getattr(self, name)]
+        messages = zero_faults(self, _SIZES)
         arithmetic, most = (
             self.number_format.arithmetic,
             LARGEST_SUM >> 6 * (self.number_format.name == "int16"),

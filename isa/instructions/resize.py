@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import rounding_divide_by_power
-from npusim.isa.instructions.instruction import Context
+from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
@@ -69,7 +69,7 @@ class Resize(VectorInstruction):
     def faults(self) -> list[str]:
         """Sizes are at least 1."""
         names = ("ifm_height", "ifm_width", "depth", "ofm_height", "ofm_width")
-        return [f"{name} is 0; it may be 1 or more" for name in names if not getattr(self, name)]
+        return zero_faults(self, names)
 
     def execute(self, memory: Memory) -> list[Write]:
         """Select or interpolate the pixels of each output pixel."""

@@ -14,7 +14,7 @@ from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise, sum
 from npusim.isa.arithmetic.integer import softmax_fixed_point
 from npusim.isa.arithmetic.interpolated import ENTRIES, softmax_of_int16
 from npusim.isa.arithmetic.rows import log_softmax_fixed_point, unit_length
-from npusim.isa.instructions.instruction import Context
+from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import (
     Formatted,
     Values,
@@ -71,7 +71,7 @@ class Rows(VectorInstruction):
 
     def faults(self) -> list[str]:
         """There is at least one element."""
-        return [f"{name} is 0; it may be 1 or more" for name in ("rows", "depth") if not getattr(self, name)]
+        return zero_faults(self, ("rows", "depth"))
 
     def by_rows(
         self, memory: Memory, compute: Callable[[Values], Values], source_type: DTypeLike, dtype: DTypeLike

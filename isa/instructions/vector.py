@@ -16,7 +16,7 @@ from npusim.isa.arithmetic.interpolated import (
     look_up,
     tanh_words,
 )
-from npusim.isa.instructions.instruction import Context, Cost
+from npusim.isa.instructions.instruction import Context, Cost, zero_faults
 from npusim.isa.instructions.lanes import (
     EFFORT_ACTIONS,
     FORMATS,
@@ -65,7 +65,7 @@ class Dense(VectorInstruction):
 
     def faults(self) -> list[str]:
         """There is at least one element."""
-        return [] if self.size else ["size is 0; it may be 1 or more"]
+        return zero_faults(self, ("size",))
 
 
 TYPES = ("uint8", "int8", "int16", "float16", "float32")

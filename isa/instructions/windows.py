@@ -13,7 +13,7 @@ from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, quantise
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
-from npusim.isa.instructions.instruction import Context, Cost, Instruction
+from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults
 from npusim.isa.instructions.lanes import (
     Formatted,
     Values,
@@ -54,7 +54,7 @@ def _axis(windows: Instruction, name: str) -> _Axis:
 
 def window_faults(windows: Instruction) -> list[str]:
     """Return messages if a size or stride is 0, or a window has no element inside the feature map."""
-    messages = [f"{name} is 0; it may be 1 or more" for name in SIZES if getattr(windows, name) == 0]
+    messages = zero_faults(windows, SIZES)
     for name in ("height", "width"):
         axis = _axis(windows, name)
         if axis.pad >= axis.kernel or (axis.outputs - 1) * axis.stride - axis.pad >= axis.inputs:
