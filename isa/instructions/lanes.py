@@ -164,13 +164,6 @@ def stored(values: Values, dtype: Any) -> Values:
     return values.astype(dtype)
 
 
-def int16_misfits(wide: int, context: Context) -> list[str]:
-    """Return a message if int16 values are used but the vector unit cannot compute on them; else nothing."""
-    if not wide or context.hardware.vector.int16_passes:
-        return []
-    return ["computes on int16, the machine has vector.int16_passes = 0"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorInstruction(Instruction):
     """The base of vector instructions: `cost` and `demand` follow from `work`, `traffic` and `table_bytes`."""
@@ -244,8 +237,8 @@ class VectorInstruction(Instruction):
         and lanes of the type for floats.
         """
         of, hardware = self.number_format, context.hardware
-        if of.name == "int16":
-            return int16_misfits(1, context)
+        if of.name == "int16" and not hardware.vector.int16_passes:
+            return ["computes on int16, the machine has vector.int16_passes = 0"]
         if of.name == "as_float32" and not hardware.float32_rescale:
             return ["computes on 8-bit values in float32, the machine has float32_rescale = false"]
         if of.arithmetic == "float" and not float_lanes(hardware, of.name):
@@ -266,6 +259,7 @@ class Formatted(VectorInstruction):
     if TYPE_CHECKING:  # fields of every subclass that needs them, at their places in its word
         function: int = 0
         signed: int = 0
+        input_signed: int = 0
 
     @property
     def number_format(self) -> Format:
@@ -302,6 +296,11 @@ class Formatted(VectorInstruction):
         """The numpy type of results."""
         of = self.number_format
         return code_type(self.signed) if of.size_bytes == 1 else np.dtype(of.name).newbyteorder("<")
+
+    @property
+    def input_dtype(self) -> Any:
+        """The numpy type of the input. In as_float32 it is selected apart from the type of the results."""
+        return code_type(self.input_signed) if self.number_format.name == "as_float32" else self.dtype
 
     def region(self, address: int, elements: int) -> Region:
         """Return the region of a number of contiguous elements."""

@@ -17,7 +17,6 @@ from npusim.isa.instructions.lanes import (
     Way,
     Work,
     bound,
-    code_type,
     float32_of,
     stored,
 )
@@ -128,8 +127,7 @@ class Reduce(Formatted):
     def execute(self, memory: Memory) -> list[Write]:
         """Collect the elements of each result, then reduce them."""
         shape = (self.outer, self.parts, self.middle, self.count, self.inner)
-        dtype = code_type(self.input_signed) if self.number_format.name == "as_float32" else self.dtype
-        nest = self.elements_at(memory, self.input, shape, dtype=dtype)
+        nest = self.elements_at(memory, self.input, shape, dtype=self.input_dtype)
         elements = nest.transpose(1, 3, 0, 2, 4).reshape(self.terms, self.results)
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.results * self._result_bytes)
         return [(target, self.way.compute(self, elements).view(np.uint8))]

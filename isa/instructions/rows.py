@@ -204,9 +204,11 @@ class Softmax(Formatted, Rows):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Compute each row's maximum, exponentials and their sum, then the quotients or their logarithms."""
-        source = code_type(self.input_signed) if self._in_float32 else self.dtype
+        compute = self.way.compute
         with np.errstate(all="ignore"):
-            return self.by_rows(memory, lambda rows: self.way.compute(self, memory, rows), source, self.dtype)
+            return self.by_rows(
+                memory, lambda rows: compute(self, memory, rows), self.input_dtype, self.dtype
+            )
 
     def traffic(self) -> tuple[int, int]:
         """Return the bytes read and written. Three passes each read every element."""

@@ -29,7 +29,6 @@ from npusim.isa.instructions.lanes import (
     clamp_fault,
     float32_of,
     format_of,
-    int16_misfits,
     stored,
 )
 from npusim.isa.instructions.memory import Memory, Write
@@ -267,10 +266,8 @@ class Lookup(Dense):
 
     def misfits(self, context: Context) -> list[str]:
         """A fused look-up needs `vector.fused_lookup`, and int16 needs `vector.int16_passes`."""
-        if self.int16:
-            return int16_misfits(1, context)
-        if self.fused <= context.hardware.vector.fused_lookup:
-            return []
+        if self.int16 or self.fused <= context.hardware.vector.fused_lookup:
+            return Dense.misfits(self, context)
         return [f"{context.hardware.name} has no fused look-up; vector.fused_lookup is false"]
 
     def _interpolated(self, memory: Memory) -> list[Write]:

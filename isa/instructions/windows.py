@@ -20,7 +20,6 @@ from npusim.isa.instructions.lanes import (
     Way,
     Work,
     bound,
-    code_type,
     float32_of,
     stored,
 )
@@ -188,8 +187,7 @@ class Pool(Formatted):
         size = self.number_format.size_bytes
         inside = self.depth * size, size
         shape = (self.ifm_height, self.ifm_width, self.depth)
-        dtype = code_type(self.input_signed) if self.number_format.name == "as_float32" else self.dtype
-        ifm = self.elements_at(memory, self.ifm, shape, (self.ifm_row_stride, *inside), dtype)
+        ifm = self.elements_at(memory, self.ifm, shape, (self.ifm_row_stride, *inside), self.input_dtype)
         ofm = self.elements_at(memory, self.ofm, self.tile, (self.ofm_row_stride, *inside))
         return [(ofm, self.way.compute(self, ifm))]
 
