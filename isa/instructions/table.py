@@ -150,7 +150,6 @@ def encode_all(
         )
         if words is None:
             # Some value is out of range: encode one by one, which raises the error with the precise message.
-            # Some value is out of range: encode one by one, which raises the error with the precise message.
             pairs = zip(instructions, waits, strict=True)
             _one_by_one(lambda pair: replace(pair[0], waits=pair[1]).encode(), list(pairs))
         lanes[positions] = words
