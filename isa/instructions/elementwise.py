@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -18,6 +18,7 @@ from npusim.isa.instructions.lanes import (
     EFFORT_ACTIONS,
     Formatted,
     Values,
+    Way,
     bound,
     code_type,
     float32_of,
@@ -116,12 +117,12 @@ class Binary(Formatted, Grid):
         """Bytes of a result; one byte for a comparison."""
         return 1 if self.name in RELATIONS else self.number_format.size_bytes
 
-    def actions_of_element(self) -> tuple[str, ...]:
+    def steps_of_element(self) -> Mapping[str, int]:
         """Return the actions of the function. A comparison that requantizes its operands counts as an addition."""
         if self.name in RELATIONS and self.number_format.arithmetic == "fixed_point":
-            return MAX if SCALES[self.scale] == "codes" else ADD
-        actions: tuple[str, ...] = self.way.actions
-        return actions
+            return {MAX if SCALES[self.scale] == "codes" else ADD: 1}
+        steps: Mapping[str, int] = self.way.steps(1)
+        return steps
 
     def faults(self) -> list[str]:
         """There is at least one element, the clamp is within the output's type, fixed-point multipliers are below 2^31,
@@ -156,16 +157,6 @@ class Binary(Formatted, Grid):
         """Apply the function to the two operands."""
         dtype = np.uint8 if self.number_format.name == "as_float32" else self.dtype
         return self.written(memory, self.way.compute(self, *self.views(memory, dtype)))
-
-
-class BinaryWay(NamedTuple):
-    """The implementation of a function in one arithmetic, and its actions per element.
-
-    compute: (instruction, first operand, second operand) -> results.
-    """
-
-    compute: Callable[[Binary, Values, Values], Values]
-    actions: tuple[str, ...]
 
 
 # 8-bit and int16 values in fixed point.
@@ -366,41 +357,36 @@ def _in_floats(i: Binary, a: Values, b: Values) -> Values:
     return stored(real.activated(values, i.activation), np.uint8 if i.name in RELATIONS else i.dtype)
 
 
-ADD, MUL, MAX, DIVIDE = ("vector_add_q8",), ("vector_mul_q8",), ("vector_max",), ("vector_divide",)
+ADD, MUL, MAX, DIVIDE = "vector_add_q8", "vector_mul_q8", "vector_max", "vector_divide"
 _LITERAL_ACTIONS = {"mul": "literal_mul", "prelu": "literal_mul", "div": "literal_divide"}
 
 Binary.ways = {
     **{
-        (name, "fixed_point"): BinaryWay(compute, actions)
-        for name, compute, actions in (
-            ("add", _add, ADD),
-            ("sub", _sub, ADD),
-            ("mul", _mul, MUL),
-            ("max", _max, MAX),
-            ("min", _min, MAX),
-            ("rescaled_max", _rescaled_max, ADD),
-            ("rescaled_min", _rescaled_min, ADD),
-            ("squared_difference", _squared_difference, ADD + MUL),
-            ("prelu", _prelu, MUL),
-            ("div", _div, DIVIDE + MUL),
-            *((name, _compare, MAX) for name in RELATIONS),
+        (name, "fixed_point"): way
+        for name, way in (
+            ("add", Way(_add, ADD)),
+            ("sub", Way(_sub, ADD)),
+            ("mul", Way(_mul, MUL)),
+            ("max", Way(_max, MAX)),
+            ("min", Way(_min, MAX)),
+            ("rescaled_max", Way(_rescaled_max, ADD)),
+            ("rescaled_min", Way(_rescaled_min, ADD)),
+            ("squared_difference", Way(_squared_difference, ADD, (MUL,))),
+            ("prelu", Way(_prelu, MUL)),
+            ("div", Way(_div, DIVIDE, (MUL,))),
+            *((name, Way(_compare, MAX)) for name in RELATIONS),
         )
     },
     **{
-        (name, "as_float32"): BinaryWay(
+        (name, "as_float32"): Way(
             _by_pairs,
-            (
-                "vector_fused"
-                if name.startswith("fused")
-                else f"vector_{_LITERAL_ACTIONS.get(name, 'literal_add')}",
-            ),
+            "vector_fused"
+            if name.startswith("fused")
+            else f"vector_{_LITERAL_ACTIONS.get(name, 'literal_add')}",
         )
         for name in _ON_PAIRS
     },
-    **{
-        (row.name, "float"): BinaryWay(_in_floats, (f"float_{EFFORT_ACTIONS[row.effort]}",))
-        for row in real.BINARY
-    },
+    **{(row.name, "float"): Way(_in_floats, f"float_{EFFORT_ACTIONS[row.effort]}") for row in real.BINARY},
 }
 
 MEANINGS = {

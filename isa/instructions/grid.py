@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier
+from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, requantise
 from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import Values, VectorInstruction, Work, bound, clamp_fault, code_type
 from npusim.isa.instructions.memory import Memory, Write
@@ -102,8 +103,8 @@ class Grid(VectorInstruction):
         read = len(self.operand_names) * self.elements * self.number_format.size_bytes
         return read, self.elements * self.output_bytes
 
-    def actions_of_element(self) -> tuple[str, ...]:
-        """Return the names of the actions of one element."""
+    def steps_of_element(self) -> Mapping[str, int]:
+        """Return the actions of one element, with their counts."""
         raise NotImplementedError
 
     def work(self, context: Context) -> tuple[Work, ...]:
@@ -113,8 +114,7 @@ class Grid(VectorInstruction):
         brick, passed = context.hardware.vector.brick_channels, self.elements
         if self.pixel and self.number_format.arithmetic != "float":
             passed = passed * (-(-self.pixel // brick) * brick) // self.pixel
-        steps = dict.fromkeys(self.actions_of_element(), 1)
-        return (self.part(context, steps, self.elements, self.groups(context, passed)),)
+        return (self.part(context, self.steps_of_element(), self.elements, self.groups(context, passed)),)
 
 
 def rescaled_codes(zero: int, left_shift: int, multiplier: int, shift: int, signed: int) -> NDArray[np.int32]:
@@ -168,9 +168,9 @@ class Select(Grid):
     signed: int = bits(1, "type of operands and output", choices=SIGNS)
     pixel: int = bits(20, PIXEL, place=LAST)
 
-    def actions_of_element(self) -> tuple[str, ...]:
+    def steps_of_element(self) -> Mapping[str, int]:
         """Return the actions of an element: a selection and, if "rescaled", a requantization."""
-        return ("vector_max",) + ("requantise",) * self.function
+        return {"vector_max": 1, "requantise": 1} if self.function else {"vector_max": 1}
 
     def faults(self) -> list[str]:
         """There is at least one element. If values are requantized, the clamp is within the output's type."""
@@ -189,9 +189,7 @@ class Select(Grid):
         codes = np.arange(256, dtype=np.uint8)
         if not self.function:
             return codes
-        rescaled = multiply_by_quantized_multiplier(
-            codes.view(code_type(self.signed)).astype(np.int32) - zero, multiplier, shift
-        )
-        clamped = np.clip(rescaled + np.int32(self.output_zero), self.low, self.high)
-        results: NDArray[np.uint8] = clamped.astype(code_type(self.signed)).view(np.uint8)
-        return results
+        dtype = code_type(self.signed)
+        clamp = self.output_zero, self.low, self.high, dtype
+        centred = codes.view(dtype).astype(np.int32) - np.int32(zero)
+        return requantise(centred, multiplier, shift, *clamp).view(np.uint8)

@@ -157,7 +157,7 @@ def _computed_in(function: str) -> Iterator[str]:
     """Yield the arithmetics that compute a function of two operands, each with the actions per element."""
     for (name, kind), way in Binary.ways.items():
         if name == function:
-            yield f"{kind}: {', '.join(f'`{action}`' for action in way.actions)}"
+            yield f"{kind}: {', '.join(f'`{action}`' for action in way.steps(1))}"
 
 
 def _chapter(module: object) -> Iterator[str]:
