@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,9 +51,16 @@ def _halvings(resource: str) -> Any:
     return bits(HALVINGS_BITS, f"n: use 1 / 2^n of the array's {resource}; 0: all of them")
 
 
+_SIZES = (
+    "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
+    "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
+)  # fmt: skip
+"""The fields of a convolution that must be at least 1."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MacInstruction(Instruction):
-    """The base of the convolutions on quantized values, with the fields that they share."""
+class ConvolutionInstruction(Instruction):
+    """The base of all convolutions, on quantized and on floating-point values, with the fields that they share."""
 
     home: ClassVar[Unit] = Unit.MAC
     causes: ClassVar[tuple[Cause, ...]] = MAC_CAUSES
@@ -66,7 +73,7 @@ class MacInstruction(Instruction):
     ifm_width: int = bits(16, "feature-map columns; columns outside are padding")
     ifm_depth: int = bits(20, "feature-map channels")
     weights: int = bits(ADDRESS_BITS, "scratchpad address of the weights")
-    parameters: int = bits(ADDRESS_BITS, "scratchpad address of biases, multipliers and shifts")
+    parameters: int = bits(ADDRESS_BITS, "scratchpad address of the parameter block")
     ofm: int = bits(ADDRESS_BITS, "scratchpad address of the first output row")
     ofm_row_stride: int = bits(24, "bytes from one output row to the next")
     ofm_pixel_stride: int = bits(20, "bytes from one output pixel to the next")
@@ -81,6 +88,117 @@ class MacInstruction(Instruction):
     dilation_width: int = bits(6, "columns between kernel taps")
     pad_top: int = bits(8, "padding rows above the first feature-map row")
     pad_left: int = bits(8, "padding columns left of the first feature-map column")
+
+    if TYPE_CHECKING:  # fields of every subclass but `mac.depthwise`, at their places in its word
+        output_stationary: int = 0
+        row_halvings: int = 0
+        column_halvings: int = 0
+        accumulator_halvings: int = 0
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Rows, columns and channels of the output."""
+        return self.ofm_height, self.ofm_width, self.ofm_depth
+
+    @property
+    def _map_type(self) -> Any:
+        """The numpy type of the feature map."""
+        raise NotImplementedError
+
+    @property
+    def _map_bytes(self) -> int:
+        """Bytes of a feature-map value."""
+        raise NotImplementedError
+
+    @property
+    def _result_bytes(self) -> int:
+        """Bytes of an output value."""
+        return self._map_bytes
+
+    @property
+    def _inner(self) -> int:
+        """Number of values of a dot product."""
+        taps = self.kernel_height * self.kernel_width
+        return taps if self._by_channel else taps * self.ifm_depth
+
+    def _weight_count(self) -> int:
+        return self.ofm_depth * self._inner
+
+    @property
+    def _layout(self) -> Layout:
+        """The dataflow and the part of the array that the instruction uses."""
+        halvings = self.row_halvings, self.column_halvings, self.accumulator_halvings
+        return Layout(self.output_stationary, *halvings)
+
+    @property
+    def _sizes(self) -> tuple[int, int, int, int, int, int, int, int, bool, int, int]:
+        """The first fields of a `Problem`, from `ofm_height` to `dilation_height`."""
+        return (
+            self.ofm_height,
+            self.ofm_width,
+            self.ofm_depth,
+            self.ifm_depth,
+            self.kernel_height,
+            self.kernel_width,
+            self.stride_width,
+            self.dilation_width,
+            self._by_channel,
+            self.stride_height,
+            self.dilation_height,
+        )
+
+    @property
+    def _problem(self) -> Problem:
+        """The sizes of the convolution, as the engine models take them."""
+        return Problem(*self._sizes)
+
+    def _parameter_bytes(self) -> int:
+        """Return the bytes of the parameter block: biases and, for quantized values, multipliers and shifts."""
+        raise NotImplementedError
+
+    def regions(self, context: Context) -> Regions:
+        """Return the regions of feature map, weights and parameters, which are read, and of the output."""
+        ofm = map_region(
+            self.ofm,
+            (self.ofm_height, self.ofm_width, self.ofm_depth * self._result_bytes),
+            (self.ofm_row_stride, self.ofm_pixel_stride),
+        )
+        parameters = dense(Space.SCRATCHPAD, self.parameters, self._parameter_bytes())
+        return (self._map_region(), self._weight_region(), parameters), (ofm,)
+
+    def _map_region(self) -> Region:
+        return map_region(
+            self.ifm,
+            (self.ifm_height, self.ifm_width, self.ifm_depth * self._map_bytes),
+            (self.ifm_row_stride, self.ifm_pixel_stride),
+        )
+
+    def _weight_region(self) -> Region:
+        return dense(Space.SCRATCHPAD, self.weights, self._weight_count())
+
+    def faults(self) -> list[str]:
+        """Sizes and strides are at least 1."""
+        return zero_faults(self, _SIZES)
+
+    def _feature_map(self, memory: Memory) -> NDArray[Any]:
+        shape = (self.ifm_height, self.ifm_width, self.ifm_depth)
+        strides = (self.ifm_row_stride, self.ifm_pixel_stride, self._map_bytes)
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, self._map_type)
+
+    def _window(self) -> dict[str, tuple[int, int]]:
+        """Return the window arguments of the reference convolutions, as (height, width) pairs."""
+        return {
+            "strides": (self.stride_height, self.stride_width),
+            "dilations": (self.dilation_height, self.dilation_width),
+            "pads": (self.pad_top, self.pad_left),
+            "output_shape": (self.ofm_height, self.ofm_width),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MacInstruction(ConvolutionInstruction):
+    """The base of the convolutions on quantized values, with the fields that they share."""
+
     ifm_zero: int = bits(9, "zero point of the feature map", signed=True)
     weight_zero: int = bits(9, "zero point of the weights", signed=True)
     ofm_zero: int = bits(9, "zero point of the output", signed=True)
@@ -122,19 +240,6 @@ class MacInstruction(Instruction):
     )
 
     @property
-    def tile(self) -> tuple[int, ...]:
-        """Rows, columns and channels of the output."""
-        return self.ofm_height, self.ofm_width, self.ofm_depth
-
-    def _weight_count(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def _layout(self) -> Layout:
-        """The dataflow and the part of the array that the instruction uses."""
-        raise NotImplementedError
-
-    @property
     def _ofm_signed(self) -> int:
         """The type of the output as an index of `SIGNS`."""
         return self.signed ^ self.other_sign
@@ -142,22 +247,7 @@ class MacInstruction(Instruction):
     @property
     def _problem(self) -> Problem:
         """The sizes of the convolution, as the engine models take them."""
-        return Problem(
-            self.ofm_height,
-            self.ofm_width,
-            self.ofm_depth,
-            self.ifm_depth,
-            self.kernel_height,
-            self.kernel_width,
-            self.stride_width,
-            self.dilation_width,
-            self._by_channel,
-            self.stride_height,
-            self.dilation_height,
-            bool(self.few_bits),
-            bool(self.looked_up),
-            self._map_bytes,
-        )
+        return Problem(*self._sizes, bool(self.few_bits), bool(self.looked_up), self._map_bytes)
 
     def misfits(self, context: Context) -> list[str]:
         """The array must be large enough for the halvings and, for `mac.convolve`, support the dataflow. Float32
@@ -187,39 +277,14 @@ class MacInstruction(Instruction):
         return 2 if self.int16 else 1
 
     @property
-    def _result_bytes(self) -> int:
-        """Bytes of an output value."""
-        return self._map_bytes
-
-    def regions(self, context: Context) -> Regions:
-        """Return the regions of feature map, weights and parameters, which are read, and of the output."""
-        ofm = map_region(
-            self.ofm,
-            (self.ofm_height, self.ofm_width, self.ofm_depth * self._result_bytes),
-            (self.ofm_row_stride, self.ofm_pixel_stride),
-        )
-        parameters = dense(Space.SCRATCHPAD, self.parameters, self._parameter_bytes())
-        return (self._map_region(), self._weight_region(), parameters), (ofm,)
-
-    def _map_region(self) -> Region:
-        return map_region(
-            self.ifm,
-            (self.ifm_height, self.ifm_width, self.ifm_depth * self._map_bytes),
-            (self.ifm_row_stride, self.ifm_pixel_stride),
-        )
-
-    def _weight_region(self) -> Region:
-        return dense(Space.SCRATCHPAD, self.weights, self._weight_count())
+    def _map_type(self) -> Any:
+        return np.dtype("<i2") if self.int16 else _CODE_TYPES[self.signed]
 
     def faults(self) -> list[str]:
         """Sizes and strides are at least 1, zero points are values of their types, windows are addressable, and the
         clamp is not empty. Float32 requantization has no choice of rounding.
         """
-        sizes = (
-            "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
-            "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
-        )  # fmt: skip
-        messages = zero_faults(self, sizes)
+        messages = ConvolutionInstruction.faults(self)
         if self.rescale and self.rounding:
             messages.append(
                 f"rescale float32 with rounding {ROUNDINGS[self.rounding]}; it may be {ROUNDINGS[0]}"
@@ -252,25 +317,10 @@ class MacInstruction(Instruction):
             messages.append(f"the windows of an output row have {row} elements; they may have {ADDRESSABLE}")
         return messages
 
-    def _feature_map(self, memory: Memory) -> NDArray[Any]:
-        shape = (self.ifm_height, self.ifm_width, self.ifm_depth)
-        strides = (self.ifm_row_stride, self.ifm_pixel_stride, self._map_bytes)
-        dtype = np.dtype("<i2") if self.int16 else _CODE_TYPES[self.signed]
-        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, dtype)
-
     def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
         dtype = np.int8 if self.weights_signed else np.uint8
         raw = memory.bytes_at(Space.SCRATCHPAD, self.weights, self._weight_count())
         return raw.view(dtype).reshape(shape)
-
-    def _window(self) -> dict[str, tuple[int, int]]:
-        """Return the window arguments of the reference convolutions, as (height, width) pairs."""
-        return {
-            "strides": (self.stride_height, self.stride_width),
-            "dilations": (self.dilation_height, self.dilation_width),
-            "pads": (self.pad_top, self.pad_left),
-            "output_shape": (self.ofm_height, self.ofm_width),
-        }
 
     def cost(self, context: Context) -> Cost:
         """The closed form of the hardware's MAC engine type, for the part of the array that the instruction uses."""
@@ -386,11 +436,6 @@ class Convolve(MacInstruction):
     )
 
     @property
-    def _layout(self) -> Layout:
-        halvings = self.row_halvings, self.column_halvings, self.accumulator_halvings
-        return Layout(self.output_stationary, *halvings)
-
-    @property
     def dataflow(self) -> str:
         """Name of the dataflow, one of `DATAFLOWS`."""
         return DATAFLOWS[self.output_stationary]
@@ -424,16 +469,8 @@ class Convolve(MacInstruction):
         return messages
 
     @property
-    def _inner(self) -> int:
-        """Number of values of a dot product."""
-        return self.kernel_height * self.kernel_width * self.ifm_depth
-
-    @property
     def _result_bytes(self) -> int:
         return self._map_bytes << self.wide
-
-    def _weight_count(self) -> int:
-        return self.ofm_depth * self._inner
 
     def _weight_region(self) -> Region:
         if self.weight_stride in (0, self.ofm_depth):
@@ -509,9 +546,6 @@ class Depthwise(MacInstruction):
         if self.ifm_depth and self.ofm_depth % self.ifm_depth:
             messages.append(f"ofm_depth {self.ofm_depth} is not a multiple of ifm_depth {self.ifm_depth}")
         return messages
-
-    def _weight_count(self) -> int:
-        return self.kernel_height * self.kernel_width * self.ofm_depth
 
     def execute(self, memory: Memory) -> list[Write]:
         """Sum the products of each channel separately, then apply the output stage."""

@@ -18,18 +18,16 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.convolution import convolve_float, depthwise_convolve_float
-from npusim.isa.base.cause import Cause
-from npusim.isa.engines.engine import HALVINGS_BITS, Engine, Layout, Problem
+from npusim.isa.engines.engine import HALVINGS_BITS, Engine
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MacArray
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
-from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults
+from npusim.isa.instructions.instruction import Context, Cost
 from npusim.isa.instructions.lanes import FLOAT_TYPES, stored
-from npusim.isa.instructions.mac import MAC_CAUSES
+from npusim.isa.instructions.mac import ConvolutionInstruction
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.instructions.region import Regions, Space, dense, map_region
-from npusim.isa.instructions.word import ADDRESS_BITS, bits
+from npusim.isa.instructions.region import Region, Space, dense
+from npusim.isa.instructions.word import FIRST, bits
 
 BIAS_BYTES = 4
 """Bytes of a channel's bias, which is float32 for both element types."""
@@ -56,76 +54,29 @@ def float_mode(array: MacArray, element: str) -> MacArray:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RealWindow(Instruction):
+class _RealWindow(ConvolutionInstruction):
     """The base of the convolutions on floating-point values, with the fields that they share."""
 
-    home: ClassVar[Unit] = Unit.MAC
-    causes: ClassVar[tuple[Cause, ...]] = MAC_CAUSES
-    _by_channel: ClassVar[bool] = False
-
-    element: int = bits(1, "type of all operands", choices=FLOAT_TYPES)
-    activation: int = bits(2, "activation after the bias", choices=real.ACTIVATIONS)
-    ifm: int = bits(ADDRESS_BITS, "scratchpad address of the first feature-map row")
-    ifm_row_stride: int = bits(24, "bytes from one feature-map row to the next")
-    ifm_pixel_stride: int = bits(20, "bytes from one feature-map pixel to the next")
-    ifm_height: int = bits(16, "feature-map rows present; rows outside are padding")
-    ifm_width: int = bits(16, "feature-map columns; columns outside are padding")
-    ifm_depth: int = bits(20, "feature-map channels")
-    weights: int = bits(ADDRESS_BITS, "scratchpad address of the weights")
-    parameters: int = bits(ADDRESS_BITS, "scratchpad address of the biases")
-    ofm: int = bits(ADDRESS_BITS, "scratchpad address of the first output row")
-    ofm_row_stride: int = bits(24, "bytes from one output row to the next")
-    ofm_pixel_stride: int = bits(20, "bytes from one output pixel to the next")
-    ofm_height: int = bits(16, "output rows")
-    ofm_width: int = bits(16, "output columns")
-    ofm_depth: int = bits(20, "output channels")
-    kernel_height: int = bits(8, "kernel rows")
-    kernel_width: int = bits(8, "kernel columns")
-    stride_height: int = bits(5, "rows between windows")
-    stride_width: int = bits(5, "columns between windows")
-    dilation_height: int = bits(6, "rows between kernel taps")
-    dilation_width: int = bits(6, "columns between kernel taps")
-    pad_top: int = bits(8, "padding rows above the first feature-map row")
-    pad_left: int = bits(8, "padding columns left of the first feature-map column")
+    element: int = bits(1, "type of all operands", choices=FLOAT_TYPES, place=FIRST)
+    activation: int = bits(2, "activation after the bias", choices=real.ACTIVATIONS, place=FIRST)
     output_stationary: int = bits(1, "dataflow", choices=DATAFLOWS)
     row_halvings: int = bits(HALVINGS_BITS, "n: use 1 / 2^n of the array's rows; 0: all of them")
     column_halvings: int = bits(HALVINGS_BITS, "n: use 1 / 2^n of the columns of the mode; 0: all of them")
     accumulator_halvings: int = bits(HALVINGS_BITS, "n: use 1 / 2^n of the accumulators; 0: all of them")
 
     @property
-    def tile(self) -> tuple[int, ...]:
-        """Rows, columns and channels of the output."""
-        return self.ofm_height, self.ofm_width, self.ofm_depth
-
-    @property
-    def element_bytes(self) -> int:
-        """Bytes of an element, 2 or 4."""
-        return 4 if self.element else 2
-
-    @property
-    def _dtype(self) -> Any:
+    def _map_type(self) -> Any:
         return np.float32 if self.element else np.float16
 
     @property
-    def _problem(self) -> Problem:
-        return Problem(
-            self.ofm_height,
-            self.ofm_width,
-            self.ofm_depth,
-            self.ifm_depth,
-            self.kernel_height,
-            self.kernel_width,
-            self.stride_width,
-            self.dilation_width,
-            self._by_channel,
-            self.stride_height,
-            self.dilation_height,
-        )
+    def _map_bytes(self) -> int:
+        return 4 if self.element else 2
 
-    @property
-    def _layout(self) -> Layout:
-        halvings = self.row_halvings, self.column_halvings, self.accumulator_halvings
-        return Layout(self.output_stationary, *halvings)
+    def _parameter_bytes(self) -> int:
+        return self.ofm_depth * BIAS_BYTES
+
+    def _weight_region(self) -> Region:
+        return dense(Space.SCRATCHPAD, self.weights, self._weight_count() * self._map_bytes)
 
     def _array(self, context: Context) -> tuple[Engine, MacArray]:
         array = context.hardware.mac_array
@@ -139,31 +90,6 @@ class _RealWindow(Instruction):
         engine, array = self._array(context)
         return engine.misfits(array, self._layout, self._by_channel)
 
-    def regions(self, context: Context) -> Regions:
-        """Return the regions of feature map, weights and biases, which are read, and of the output."""
-        size = self.element_bytes
-        ifm = map_region(
-            self.ifm,
-            (self.ifm_height, self.ifm_width, self.ifm_depth * size),
-            (self.ifm_row_stride, self.ifm_pixel_stride),
-        )
-        ofm = map_region(
-            self.ofm,
-            (self.ofm_height, self.ofm_width, self.ofm_depth * size),
-            (self.ofm_row_stride, self.ofm_pixel_stride),
-        )
-        weights = dense(Space.SCRATCHPAD, self.weights, self._problem.weights * size)
-        biases = dense(Space.SCRATCHPAD, self.parameters, self.ofm_depth * BIAS_BYTES)
-        return (ifm, weights, biases), (ofm,)
-
-    def faults(self) -> list[str]:
-        """Sizes and strides are at least 1."""
-        sizes = (
-            "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
-            "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
-        )  # fmt: skip
-        return zero_faults(self, sizes)
-
     def _sums(
         self, ifm: NDArray[np.float32], weights: NDArray[np.float32], window: dict[str, Any]
     ) -> NDArray[np.float64]:
@@ -175,38 +101,21 @@ class _RealWindow(Instruction):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Compute the sums of products, add the bias, apply the activation, and round once."""
-        size = self.element_bytes
+        size, dtype = self._map_bytes, self._map_type
         with np.errstate(all="ignore"):
-            ifm = memory.view(
-                Space.SCRATCHPAD,
-                self.ifm,
-                (self.ifm_height, self.ifm_width, self.ifm_depth),
-                (self.ifm_row_stride, self.ifm_pixel_stride, size),
-                self._dtype,
-            ).astype(np.float32)
-            raw = memory.bytes_at(Space.SCRATCHPAD, self.weights, self._problem.weights * size)
-            weights = np.frombuffer(raw.tobytes(), self._dtype).astype(np.float32)
-            biases = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self.ofm_depth * BIAS_BYTES)
-            window = {
-                "strides": (self.stride_height, self.stride_width),
-                "dilations": (self.dilation_height, self.dilation_width),
-                "pads": (self.pad_top, self.pad_left),
-                "output_shape": (self.ofm_height, self.ofm_width),
-            }
-            sums = self._sums(ifm, weights, window) + np.frombuffer(biases.tobytes(), np.float32)
+            ifm = self._feature_map(memory).astype(np.float32)
+            raw = memory.bytes_at(Space.SCRATCHPAD, self.weights, self._weight_count() * size)
+            weights = np.frombuffer(raw.tobytes(), dtype).astype(np.float32)
+            biases = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes())
+            sums = self._sums(ifm, weights, self._window()) + np.frombuffer(biases.tobytes(), np.float32)
             values = real.activated(sums.astype(np.float32), self.activation)
-        target = memory.view(
-            Space.SCRATCHPAD,
-            self.ofm,
-            (self.ofm_height, self.ofm_width, self.ofm_depth),
-            (self.ofm_row_stride, self.ofm_pixel_stride, size),
-            self._dtype,
-        )
-        return [(target, stored(values, self._dtype))]
+        strides = (self.ofm_row_stride, self.ofm_pixel_stride, size)
+        target = memory.view(Space.SCRATCHPAD, self.ofm, self.tile, strides, dtype)
+        return [(target, stored(values, dtype))]
 
     def cost(self, context: Context) -> Cost:
         """The closed form of the array in its float mode, for the part of it that the instruction uses."""
-        (engine, array), problem, size = self._array(context), self._problem, self.element_bytes
+        (engine, array), problem, size = self._array(context), self._problem, self._map_bytes
         use = engine.use(array, problem, self._layout)
         outputs = self.ofm_height * self.ofm_width * self.ofm_depth
         actions = {
@@ -214,7 +123,7 @@ class _RealWindow(Instruction):
             "pe_idle": max(use.array_cycles * engine.macs_per_cycle(array) - problem.macs, 0),
             "accumulator_update": use.updates,
             f"vector_{FLOAT_TYPES[self.element]}_add": outputs,
-            "scratchpad_read_byte": (use.map_values + use.weight_values) * size + self.ofm_depth * BIAS_BYTES,
+            "scratchpad_read_byte": (use.map_values + use.weight_values) * size + self._parameter_bytes(),
             "scratchpad_write_byte": outputs * size,
         }
         return Cost(use.cycles, actions, array_cycles=use.array_cycles)
