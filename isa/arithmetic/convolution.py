@@ -171,7 +171,10 @@ def convolve_float(
     pads: Pair = (0, 0),
     output_shape: Pair,
 ) -> Float64Array:
-    """Convolve floating-point operands, shaped as in `convolve`, and return float64 sums."""
+    """Convolve floating-point values and return float64 sums [rows, columns, O].
+
+    `ifm` is [h, w, I] and `weights` is [O, kernel h, kernel w, I]. The products and sums are float64.
+    """
     window = _Window((weights.shape[1], weights.shape[2]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
     matrix = weights[:, *taps].reshape(len(weights), -1).astype(np.float64)
@@ -190,7 +193,10 @@ def depthwise_convolve_float(
     pads: Pair = (0, 0),
     output_shape: Pair,
 ) -> Float64Array:
-    """Convolve each channel of floating-point operands, shaped as in `depthwise_convolve`; return float64 sums."""
+    """Convolve each channel of floating-point values on its own and return float64 sums [rows, columns, C * m].
+
+    Output channel c reads input channel c // m. `ifm` is [h, w, C] and `weights` is [kernel h, kernel w, C * m].
+    """
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
     padded = _padded(_repeated(ifm, weights.shape[2]), 0, window, np.float64)

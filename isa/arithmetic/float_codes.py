@@ -18,7 +18,7 @@ Codes = NDArray[np.integer[Any]]
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def dequantise(codes: Codes, scale: np.float32, zero_point: int) -> Float32Array:
-    """Dequantize values of up to 16 bits: f32(f32(value - zero_point) * scale).
+    """Dequantize values of up to 16 bits to float32: f32(f32(value - zero_point) * scale).
 
     The difference is exact, because it fits the 24 bits of a float32 significand.
     """
@@ -31,7 +31,7 @@ def dequantise(codes: Codes, scale: np.float32, zero_point: int) -> Float32Array
 def quantise(
     reals: Float32Array, scale: np.float32, zero_point: int, low: int, high: int, dtype: DTypeLike
 ) -> Codes:
-    """Quantize float32 values: clamp(rint(f32(value / scale)) + zero_point, low, high) as `dtype`.
+    """Quantize float32 values to integers of `dtype`: clamp(rint(f32(value / scale)) + zero_point, low, high).
 
     NaN gives the smallest value of `dtype`.
     """
@@ -39,13 +39,19 @@ def quantise(
 
 
 def sum_in_order(values: NDArray[Any]) -> NDArray[Any]:
-    """Sum along the last axis, first to last, in the type of the values; keep the axis with one element."""
+    """Sum along the last axis in order, from the first to the last element, in the type of the values.
+
+    The axis remains, with one element. numpy's `sum` may add in another order, which rounds differently.
+    """
     total: NDArray[Any] = np.add.accumulate(values, axis=-1)[..., -1:]
     return total
 
 
 def clamped(steps: Float32Array, low: int, high: int, dtype: DTypeLike) -> Codes:
-    """Clamp integers stored as float32 to low..high and convert to `dtype`; NaN gives the smallest value of `dtype`."""
+    """Clamp whole numbers stored as float32 to low..high and convert them to the integer type `dtype`.
+
+    NaN gives the smallest value of `dtype`.
+    """
     least = np.float32(np.iinfo(np.dtype(dtype)).min)
     bounded = np.where(np.isnan(steps), least, np.clip(steps, np.float32(low), np.float32(high)))
     codes: Codes = bounded.astype(dtype)
@@ -54,7 +60,7 @@ def clamped(steps: Float32Array, low: int, high: int, dtype: DTypeLike) -> Codes
 
 @np.errstate(all="ignore")
 def multiply_add(factor: np.float32, codes: Codes, addend: Float32Array) -> Float32Array:
-    """Return f32(factor * value + addend) with one rounding, for quantized values of up to 16 bits.
+    """Return the fused multiply-add factor * value + addend in float32, for quantized values of up to 16 bits.
 
     The product is exact in float64. Where the sum is not exact, it is rounded to odd (Boldo and Melquiond, "Emulation
     of a FMA and correctly rounded sums", 2008). The second rounding, to float32, then gives the result of a single

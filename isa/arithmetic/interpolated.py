@@ -88,7 +88,10 @@ def softmax_of_int16(
 
 @cache
 def softmax_tables() -> tuple[Int64Array, Int64Array]:
-    """Return the tables for softmax: exp(x) for x in [-10, 0], and 1 / (1 + x) for x in [0, 1]."""
+    """Return the two lookup tables of the int16 softmax, with 15 fractional bits.
+
+    The first holds exp(x) for x in [-10, 0], the second 1 / (1 + x) for x in [0, 1].
+    """
     return table_of(np.exp, -10.0, 0.0, 32768.0), table_of(lambda x: 1 / (1 + x), 0.0, 1.0, 32768.0)
 
 

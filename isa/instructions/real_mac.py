@@ -30,7 +30,7 @@ from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.word import FIRST, bits
 
 BIAS_BYTES = 4
-"""Bytes of a channel's bias, which is float32 for both element types."""
+"""Bytes of one output channel's bias. Biases are float32 for float16 and float32 operands."""
 
 
 def float_columns(array: MacArray, element: str) -> int:

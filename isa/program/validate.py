@@ -19,7 +19,11 @@ from npusim.isa.program.program import Program
 
 
 class Violation(NamedTuple):
-    """A broken rule: the position of the offending instruction (None if a table breaks it), and its description."""
+    """A rule that a program breaks.
+
+    instruction: position of the instruction that breaks it; None if one of the program's tables does.
+    text:        what is wrong, for the error message.
+    """
 
     instruction: int | None
     text: str

@@ -96,12 +96,12 @@ def _but_one(runs: list[Run]) -> list[Run]:
 
 
 def _sequence(runs: list[tuple[Times, int]]) -> Times:
-    """Return the matrix of runs of blocks, one after the other."""
+    """Return the max-plus matrix of a sequence of blocks, given as (matrix of a block, number of such blocks)."""
     return reduce(_behind, [_power(times, count) for times, count in runs], _NOTHING)
 
 
 def _power(times: Times, count: int) -> Times:
-    """Return the power of a matrix by repeated squaring."""
+    """Return the power of a max-plus matrix by repeated squaring."""
     power = _NOTHING
     while count:
         if count & 1:
@@ -113,7 +113,7 @@ def _power(times: Times, count: int) -> Times:
 
 
 def _behind(first: Times, second: Times) -> Times:
-    """Return the max-plus matrix product that applies `first`, then `second`."""
+    """Return the max-plus product of two matrices: the times after the blocks of `first`, then those of `second`."""
     if first is _NOTHING:
         return second
     if second is _NOTHING:

@@ -22,7 +22,7 @@ from npusim.isa.engines.engine import Problem
 _UNHINDERED = 1 << 30
 """A port width or divisor so large that the term with it vanishes."""
 _PARAMETER_BYTES = 10
-"""Bytes of a channel's bias and scale, as the output stage fetches them."""
+"""Bytes that the output stage fetches for each output channel: its bias and its requantization scale."""
 
 
 class Occupancy(NamedTuple):
@@ -146,7 +146,7 @@ def _filled_axis(shape: BlockShape, kernel: int, dilation: int) -> tuple[int, in
 
 
 class _Work(NamedTuple):
-    """The work of a block as far as it does not depend on the block's size.
+    """The part of a block's work that is the same for all block sizes of a problem.
 
     counts:        steps over each piece of the kernel, for one group of input channels.
     deep:          groups of input channels in an input block.
