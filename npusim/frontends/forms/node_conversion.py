@@ -163,10 +163,6 @@ class NodeConversion(Conversion):
         codes = self._around.result(self.source.outputs[index])
         return unshaped(dtype) if codes is None else unshaped(codes.dtype, codes.quantization)
 
-    def plain(self, dtype: str) -> TensorType:
-        """Return a type that is not quantized."""
-        return unshaped(dtype)
-
     def dequantized(self, codes: int) -> None:
         """State that the first output is the dequantized value of a quantized tensor."""
         self._around.dequantized(self.source.outputs[0], codes)

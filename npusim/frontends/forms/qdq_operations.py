@@ -69,7 +69,7 @@ def _dequantize(c: NodeConversion) -> Sequence[int | None]:
 def as_floats(c: NodeConversion, tensor: int) -> int:
     """Return integers converted to float32; floats are returned as they are."""
     kind = c.builder.type(tensor)
-    return tensor if kind.real else c.node("cast", [c.plainly(tensor)], c.plain("float32"))
+    return tensor if kind.real else c.node("cast", [c.plainly(tensor)], unshaped("float32"))
 
 
 # Several nodes, for scales that depend on data, have blocks, or are not float32
@@ -79,7 +79,7 @@ def _quantized_by_steps(c: NodeConversion, x: int) -> int:
     """Quantize in the precision that the node states, or that of its scale."""
     scale, zero = _spread(c, "scale", x), _optional(c, "zero_point", x)
     precision = _real_type(c, "precision")
-    ratio = c.node("div", [c.cast(x, precision), c.cast(scale, precision)], c.plain(precision))
+    ratio = c.node("div", [c.cast(x, precision), c.cast(scale, precision)], unshaped(precision))
     return steps_of(c, ratio, zero, *_asked_type(c))
 
 
@@ -95,7 +95,7 @@ def _real_type(c: NodeConversion, attribute: str) -> str:
 
 def steps_of(c: NodeConversion, ratio: int, zero: int | None, dtype: str, bits: int = 0) -> int:
     """Return integers rint(ratio) + zero, clipped to a type: what QuantizeLinear does after its division."""
-    wide = c.plain("float32")
+    wide = unshaped("float32")
     ratio = ratio if c.builder.type(ratio).dtype == "float32" else c.node("cast", [ratio], wide)
     known = None if zero is None else c.builder.tensors[zero].array
     first = 0 if known is None or known.size > 1 else int(known.reshape(-1)[0])
@@ -110,9 +110,9 @@ def _dequantized_by_steps(c: NodeConversion, x: int) -> int:
     scale = _spread(c, "scale", x)
     zero = _optional(c, "zero_point", x)
     if zero is not None:
-        whole = c.plain("int32")
+        whole = unshaped("int32")
         steps = c.node("sub", [c.node("cast", [each], whole) for each in (steps, c.plainly(zero))], whole)
-    kind = c.plain(c.builder.type(scale).dtype)
+    kind = unshaped(c.builder.type(scale).dtype)
     return c.node("mul", [c.node("cast", [steps], kind), scale], kind)
 
 
@@ -157,7 +157,7 @@ def _repeated(c: NodeConversion, name: str, number: int, axis: int, shape: Seque
     )
     split = c.reshaped(number, (*own[: axis + 1], 1, *own[axis + 1 :]))
     times = tuple(size if place == axis + 1 else 1 for place in range(len(own) + 1))
-    dtype = c.plain(c.builder.type(number).dtype)
+    dtype = unshaped(c.builder.type(number).dtype)
     tiled = c.node("tile", [split], dtype, multiples=times)
     whole = c.reshaped(tiled, (*own[:axis], blocks * size, *own[axis + 1 :]))
     if blocks * size == shape[axis]:

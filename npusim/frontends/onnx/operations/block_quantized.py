@@ -89,7 +89,7 @@ def _matmul_bits(c: NodeConversion) -> Sequence[int]:
     )
     weights = c.constant(_unpacked(c).astype(dtype))
     bias = c.real("bias") if c.has("bias") else None
-    kind = c.plain(dtype.name)
+    kind = unshaped(dtype.name)
     return [c.node("fully_connected", [a, weights, bias], kind, keep_num_dims=True)]
 
 
@@ -160,7 +160,7 @@ def _gathered(c: NodeConversion) -> Sequence[int]:
         zeros = _spread(c, zeros, data.shape, blocked, size, "zero_points").astype(np.float32)
     table = c.constant(((data.astype(np.float32) - zeros) * spread.astype(np.float32)).astype(scales.dtype))
     indices = from_front(c, c.real("indices"), [data.shape[axis]])
-    return [c.node("gather", [table, indices], c.plain(scales.dtype.name), axis=axis)]
+    return [c.node("gather", [table, indices], unshaped(scales.dtype.name), axis=axis)]
 
 
 def _spread(c: NodeConversion, values: Any, shape: Sequence[int], axis: int, size: int, name: str) -> Any:
