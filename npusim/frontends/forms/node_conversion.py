@@ -201,10 +201,6 @@ class NodeConversion(Conversion):
     def coded(self, tensor: int, quantization: Quantization) -> int:
         """Return a tensor of integers under a quantization, with the same bytes."""
         held = self.builder.tensors[tensor]
-        if held.type.quantization == quantization:
-            return tensor
-        if held.array is not None:
-            return self.builder.constant(held.name, held.array, quantization)
         if held.type.quantization is None and tensor in self.builder.inputs:
             self.builder.tensors[tensor] = replace(held, type=replace(held.type, quantization=quantization))
             return tensor
@@ -212,9 +208,6 @@ class NodeConversion(Conversion):
 
     def plainly(self, tensor: int) -> int:
         """Return a quantized tensor as integers, with the same bytes."""
-        held = self.builder.tensors[tensor]
-        if held.type.quantization is None:
-            return tensor
         return self._renamed(tensor, None)
 
     def own(self, op: str, types: Sequence[str], attributes: Mapping[str, Any]) -> tuple[int, ...]:
@@ -284,8 +277,10 @@ class NodeConversion(Conversion):
         return self.by_floats(step._replace(parameters={**step.parameters, "rescale": "fixed_point"}))
 
     def _renamed(self, tensor: int, quantization: Quantization | None) -> int:
-        """Return a tensor's bytes under another quantization."""
+        """Return a tensor with the same bytes under a quantization; None for plain integers."""
         held, shape = self.builder.tensors[tensor], self.builder.shape(tensor)
+        if held.type.quantization == quantization:
+            return tensor
         if held.array is not None:
             return self.builder.constant(held.name, held.array, quantization)
         kind = unshaped(held.type.dtype, quantization)
