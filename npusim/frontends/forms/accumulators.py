@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from npusim.frontends.forms.networks import Node
 from npusim.frontends.forms.qdq import Codes
 from npusim.frontends.sums import bias_fault, products
-from npusim.isa.base.tensor import Array, Quantization, TensorType
+from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
@@ -20,12 +20,7 @@ _CONVOLUTIONS = {"Conv": 0, "ConvTranspose": 1}
 _BYTES = {"int8", "uint8"}
 
 
-def misfit(
-    node: Node,
-    held: Sequence[Codes | None],
-    constants: Mapping[str, Array],
-    fixed: Mapping[str, tuple[int, ...]],
-) -> str | None:
+def misfit(node: Node, held: Sequence[Codes | None], fixed: Mapping[str, tuple[int, ...]]) -> str | None:
     """Return why an operation's sum is not an exact integer sum; None if it is, or if it is no weighted sum.
 
     held: the quantization of each operand, None for floats.

@@ -179,7 +179,7 @@ class _Planning:
 
     def _forward(self, node: Node) -> None:
         if not node.inputs or not node.outputs:
-            return
+            return  # The reader reports the missing operand.
         if node.operation in (QUANTIZE, DEQUANTIZE):
             self._code(node)
             return
@@ -192,7 +192,7 @@ class _Planning:
             self._move(node, held[MOVES[node.role.operation]])
             return
         targets = [self._targets[name] for name in node.outputs if self._is_read(name)]
-        misfit = accumulators.misfit(node, held, self._constants, self._fixed)
+        misfit = accumulators.misfit(node, held, self._fixed)
         missing = next((each for each in targets if isinstance(each, str)), None)
         if missing is not None and misfit is None and accumulators.has_sums(node, held):
             self._plan.sums.add(node)
@@ -201,7 +201,7 @@ class _Planning:
             return
         missing = misfit if missing is None else missing
         if missing is None:
-            self._hold(node, dict(zip(node.outputs, self._codes(node), strict=True)))
+            self._hold(dict(zip(node.outputs, self._codes(node), strict=True)))
             limits = bounds_of(node, self._constants)
             if limits and held[0] == self._held.get(node.outputs[0]) and not any(held[1:]):
                 self._plan.bounds[node] = limits._replace(alone=self._is_alone(node))
@@ -219,7 +219,7 @@ class _Planning:
         if region is None:
             return False
         self._plan.tables[node] = region
-        self._hold(node, {node.outputs[0]: target})
+        self._hold({node.outputs[0]: target})
         return True
 
     def _is_alone(self, node: Node) -> bool:
@@ -234,15 +234,13 @@ class _Planning:
         targets = [self._targets[name] for name in node.outputs]
         return [each if isinstance(each, Codes) else None for each in targets]
 
-    def _hold(self, node: Node, codes: Mapping[str, Codes | None]) -> None:
+    def _hold(self, codes: Mapping[str, Codes | None]) -> None:
         for name, each in codes.items():
             if each is not None:
                 self._held[name] = self._plan.results[name] = each
 
     def _code(self, node: Node) -> None:
         """Record the quantization that QuantizeLinear and DequantizeLinear state."""
-        if not node.inputs or not node.outputs:
-            return  # The reader reports the missing operand.
         source, target = node.inputs[0], node.outputs[0]
         codes = codes_of(node, self._constants, self._network.narrow, self._dtypes.get(source, ""))
         if source in self._fixed:
@@ -261,11 +259,11 @@ class _Planning:
             if found is not None and same:
                 codes, shape = found
                 self._fixed[node.outputs[0]] = shape
-                self._hold(node, {node.outputs[0]: codes})
+                self._hold({node.outputs[0]: codes})
         elif same and (node.role.operation not in NEEDS_TARGET or first in targets):
-            self._hold(node, dict.fromkeys(filter(None, node.outputs), first))
+            self._hold(dict.fromkeys(filter(None, node.outputs), first))
         elif any(held) and all(each is not None for each in targets):
-            self._hold(node, dict(zip(node.outputs, targets, strict=True)))
+            self._hold(dict(zip(node.outputs, targets, strict=True)))
 
 
 def is_move(node: Node) -> bool:

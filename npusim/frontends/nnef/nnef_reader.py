@@ -186,12 +186,12 @@ class _Reading(_Tensors):
         codes = self._codes.get(name)
         if codes is None:
             return self.builder.input(name, replace(self.kind(name), shape=shape))
-        kind = self._scaled(name, codes, shape, call)
+        kind = self._scaled(name, codes, shape)
         number = self.builder.input(name, replace(kind, shape=shape))
         self.builder.tensors[number] = replace(self.builder.tensors[number], from_reals=True)
         return self._bounded(number, kind, codes, call_of_it)
 
-    def _scaled(self, name: str, codes: Codes, shape: Shape, call: Call) -> TensorType:
+    def _scaled(self, name: str, codes: Codes, shape: Shape) -> TensorType:
         axis = codes.axis
         if len(codes.scales) > 1 and axis is None:
             axis = axis_of_channels(name, len(codes.scales), shape, self._network.calls, self._readers)
@@ -204,7 +204,7 @@ class _Reading(_Tensors):
         codes = self._codes.get(variable.name)
         kind = self.kind(variable.name)
         if codes is not None:
-            kind = self._scaled(variable.name, codes, variable.shape, call)
+            kind = self._scaled(variable.name, codes, variable.shape)
         kind = replace(kind, shape=variable.shape)
         key = (variable.label, kind)
         if key not in self._labels:
@@ -232,7 +232,7 @@ class _Reading(_Tensors):
         if codes is None:
             self._numbers[name] = self.builder.constant(name, data)
             return
-        kind = self._scaled(name, codes, data.shape, call)
+        kind = self._scaled(name, codes, data.shape)
         axis = kind.quantization.axis if kind.quantization is not None else None
         self._numbers[name] = self.builder.constant(name, codes.of_reals(data, axis), kind.quantization)
 
@@ -253,7 +253,7 @@ class _Reading(_Tensors):
         if codes is not None:
             kind = self.kind(name)
             if len(codes.scales) > 1:
-                kind = self._scaled(name, codes, self.builder.shape(number), how.call)
+                kind = self._scaled(name, codes, self.builder.shape(number))
             if self.builder.tensors[number].array is not None:
                 number = self._recoded(number, kind, codes, how)
             number = how.in_type(number, kind)

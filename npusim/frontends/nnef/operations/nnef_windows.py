@@ -301,15 +301,15 @@ def _rms(c: CallConversion) -> Sequence[int]:
 # ignored.
 
 
-def _plane(c: CallConversion, window: Window, rank: int) -> None:
+def _plane(c: CallConversion, window: Window) -> None:
     """Raise DocumentError for windows along other axes than the last two."""
-    fits = rank == 4 and set(window.active) <= {2, 3} and set(window.dilation) == {1}
+    fits = len(window.size) == 4 and set(window.active) <= {2, 3} and set(window.dilation) == {1}
     c.require(fits, "npusim has positions along the last two of four axes, in windows without dilation")
 
 
 def _with_positions(c: CallConversion) -> Sequence[int]:
     window = _window(c)
-    _plane(c, window, len(window.size))
+    _plane(c, window)
     x, window = _surrounded(c, c.tensor("input"), window)
     how = {"filter": window.size[2:], "strides": window.stride[2:], "padding": window.padding[2:]}
     return c.nodes("max_pool_2d_with_positions", [x], [c.like(x), unshaped("int32")], **how)
@@ -321,7 +321,7 @@ def _positions(c: CallConversion) -> Sequence[int]:
 
 def _sample(c: CallConversion) -> Sequence[int]:
     window = _window(c)
-    _plane(c, window, len(window.size))
+    _plane(c, window)
     x, window = _surrounded(c, c.tensor("input"), window)
     shape, index = c.shape(x), c.tensor("index")
     wanted = (*shape[:2], *window.positions(shape)[2:])
@@ -340,7 +340,7 @@ def _desample(c: CallConversion) -> Sequence[int]:
     size = sized(c, shape)
     pools.limit_taps(c, size)
     extents, window = unwound(c, shape, size, said)
-    _plane(c, window, 4)
+    _plane(c, window)
     before = [0, 0] if c.value("border") == "ignore" else [window.padding[2][0], window.padding[3][0]]
     width = extents[3] + (0 if c.value("border") == "ignore" else sum(window.padding[3]))
     taps = []

@@ -296,16 +296,12 @@ def sampled(e: Export, node: Node) -> None:
 # Normalizations
 
 
-def _vector(e: Export, count: int, value: float) -> Array:
-    return np.full(count, value, np.float32)
-
-
 def instance(e: Export, node: Node) -> None:
     """Add InstanceNormalization with one gamma and beta for all channels."""
     how: Any = node.parameters
     number = there(node, 0)
     depth, dtype = e.shape(number)[3], e.real_type(number)
-    numbers = [e.constant(_vector(e, depth, value), dtype) for value in (how.gamma, how.beta)]
+    numbers = [e.constant(np.full(depth, value, np.float32), dtype) for value in (how.gamma, how.beta)]
     name = e.op("InstanceNormalization", e.real(number, first=True), *numbers, epsilon=how.epsilon)
     e.result(node, name, first=True)
 

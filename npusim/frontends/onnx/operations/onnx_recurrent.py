@@ -306,7 +306,7 @@ def _direction(
     rows: dict[int, int] = {}
     for at in reversed(range(steps)) if backwards else range(steps):
         fresh = step(cell, inputs[at], held)
-        goes_on = _goes_on(c, at, batch, steps)
+        goes_on = _goes_on(c, at, batch)
         if goes_on is None:
             held, rows[at] = fresh, fresh[0]
             continue
@@ -330,7 +330,7 @@ def _begin(c: NodeConversion, name: str, number: int, batch: int, hidden: int, b
     return c.reshaped(c.nodes("unpack", [whole], [c.like(whole)] * count, axis=0)[number], (batch, hidden))
 
 
-def _goes_on(c: NodeConversion, at: int, batch: int, steps: int) -> int | None:
+def _goes_on(c: NodeConversion, at: int, batch: int) -> int | None:
     """Return which sequences have a step, [batch, 1]; None if all have it."""
     if not c.has("sequence_lens"):
         return None
