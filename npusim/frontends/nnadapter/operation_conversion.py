@@ -272,8 +272,7 @@ class Conversion(forms.Conversion):
 
     def on_quantized(self, step: Step) -> bool:
         """Whether any operand or result of a node is quantized; an unscaled type beside a scale is not."""
-        kinds = (*self.kinds_of(step.inputs), *step.results)
-        return any(kind is not None and kind.quantized for kind in kinds)
+        return any(kind is not None and kind.quantized for kind in self.all_kinds(step))
 
     def calculated(self, step: Step) -> tuple[int, ...]:
         """Add a node and return its results, on quantized values if its operator takes them, otherwise on floats."""

@@ -206,17 +206,17 @@ def _cast(c: CallConversion) -> Sequence[int]:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("relu", lambda c: [c.node("relu", [c.tensor("x")])], ("relu",)),
+    _function("relu"),
     Row("clamp", _clamp, ("clip", "relu6", "relu_n1_to_1", "relu_0_to_1", "maximum", "minimum")),
     _with_alpha("leaky_relu"),
     _with_alpha("elu"),
     Row("prelu", _prelu, ("prelu",)),
     Row("selu", _selu, ("elu", "mul")),
     Row("gelu", _gelu, ("logistic", "mul")),
-    Row("silu", lambda c: [c.node("swish", [c.tensor("x")])], ("swish",)),
+    _function("silu", "swish"),
     Row("softabs", _softabs, ("square", "add", "sqrt")),
-    Row("softplus", lambda c: [c.node("softplus", [c.tensor("x")])], ("softplus",)),
-    Row("sigmoid", lambda c: [c.node("logistic", [c.tensor("x")])], ("logistic",)),
+    _function("softplus"),
+    _function("sigmoid", "logistic"),
     Row("softmax", _softmax, ("softmax", "transpose", "reshape")),
     *(_sum(name) for name in ("add", "sub", "mul", "div")),
     _choice("min", "minimum"),

@@ -65,9 +65,10 @@ def _axes(c: NodeConversion, how: str) -> dict[int, Axis]:
     """Return the axes that change, by the sizes or scales of all axes or of those in `axes`."""
     shape = c.shape("X")
     rank = len(shape)
-    axes = axes_of(c, rank) if c.attribute("axes") is not None else list(range(rank))
+    axes = list(range(rank))
     if c.attribute("axes") is not None:
-        axes = [c.axis(int(axis), rank, "axes") for axis in c.attribute("axes")]
+        axes_of(c, rank)  # refuses axes beyond the rank or named twice
+        axes = [int(axis) % rank for axis in c.attribute("axes")]
     sized = c.has("sizes") and c.value("sizes").size > 0
     scaled = c.has("scales") and c.value("scales").size > 0
     c.require(sized != scaled, "needs either sizes or scales")

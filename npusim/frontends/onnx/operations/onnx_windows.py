@@ -26,7 +26,7 @@ def window_of(
     ceil: whether a last window that is cut off counts, if it begins within the image or the padding before it.
     """
     rank = len(extents)
-    stride, dilation = steps(c, "strides", rank), steps(c, "dilations", rank)
+    stride, dilation = per_axis(c, "strides", rank), per_axis(c, "dilations", rank)
     padding = paddings(c, extents, size, stride, dilation)
     window = Window(tuple(size), stride, dilation, padding, padding)
     return fitted(c, extents, rounded_up(extents, window) if ceil else window)
@@ -53,7 +53,7 @@ def paddings(
     return padding if automatic == "SAME_UPPER" else tuple((more, less) for less, more in padding)
 
 
-def steps(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
+def per_axis(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
     """Return an attribute with a number of 1 or more for each axis; ones if it is left out."""
     numbers = tuple(int(number) for number in c.attribute(name, ()) or (1,) * rank)
     c.require(
@@ -97,7 +97,7 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
 def _unwound(c: NodeConversion, shape: Sequence[int], size: Sequence[int]) -> tuple[list[int], Window]:
     """Return the extents of a transposed convolution's result, and its window."""
     rank = len(shape)
-    stride, dilation = steps(c, "strides", rank), steps(c, "dilations", rank)
+    stride, dilation = per_axis(c, "strides", rank), per_axis(c, "dilations", rank)
     more = [int(number) for number in c.attribute("output_padding") or (0,) * rank]
     said = [int(number) for number in c.attribute("output_shape") or ()]
     c.require(len(more) == rank and min(more) >= 0, f"output_padding {more} is not {rank} numbers, 0 or more")
@@ -194,9 +194,7 @@ def _norm(c: NodeConversion) -> Sequence[int]:
     around = (NO_BORDER, NO_BORDER, *window.padding)
     if any(border != NO_BORDER for border in around):
         x = c.step("pad", [x], paddings=around)
-    window = window._replace(padding=(NO_BORDER,) * len(window.size), said=(NO_BORDER,) * len(window.size))
-    powers = _power(c, x, p)
-    means = _averaged(c, powers, window)
+    means = _averaged(c, _power(c, x, p), window.unpadded())
     return [_root(c, c.step("mul", [means, c.scalar(prod(window.size), means)]), p)]
 
 

@@ -15,17 +15,10 @@ from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.pools import MOVES, pooled
 from npusim.frontends.forms.row import Row
 from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same
+from npusim.frontends.onnx.operations.onnx_windows import per_axis
 from npusim.frontends.paddle.operations.paddle_arguments import channels_first, numbers, op, renamed
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.parameters import Border
-
-
-def _steps(c: NodeConversion, name: str, rank: int) -> tuple[int, ...]:
-    """Return an attribute with a number of 1 or more for each axis."""
-    values = tuple(numbers(c, name)) or (1,) * rank
-    fits = len(values) == rank and min(values) > 0
-    c.require(fits, f"{name} {list(values)} are not {rank} numbers, 1 or more")
-    return values
 
 
 def _window(
@@ -34,8 +27,8 @@ def _window(
     """Return the window of an operator; padding SAME ignores the dilation, as Paddle does."""
     rank, how, said = len(extents), c.attribute("padding_algorithm", "EXPLICIT"), numbers(c, "paddings")
     c.require(how in ("EXPLICIT", "SAME", "VALID"), f"padding_algorithm is {how!r}")
-    stride = _steps(c, "strides", rank)
-    dilation = _steps(c, "dilations", rank) if dilated and how != "SAME" else (1,) * rank
+    stride = per_axis(c, "strides", rank)
+    dilation = per_axis(c, "dilations", rank) if dilated and how != "SAME" else (1,) * rank
     padding: tuple[Border, ...] = (NO_BORDER,) * rank
     if how == "SAME":
         padding = same(extents, size, stride, dilation)
