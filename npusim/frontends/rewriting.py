@@ -79,8 +79,9 @@ def rewritten(graph: Graph, table: Mapping[str, Rewrite], refusals: Refusals) ->
     return to.graph(graph.outputs)
 
 
-def there(node: Node, position: int) -> int:
-    number = node.inputs[position]
+def there(node: Node, position: int = 0) -> int:
+    """Return an operand of a node. Raises GraphError if it is left out."""
+    number = node.inputs[position] if position < len(node.inputs) else None
     if number is None:
         raise GraphError(f"its operand {position} is absent")
     return number

@@ -7,6 +7,7 @@ from typing import Any
 
 from npusim.frontends.nnef.call_network import Operand
 from npusim.frontends.nnef.export.nnef_export import Convert, Export
+from npusim.frontends.rewriting import there
 from npusim.frontends.sums import of_sums
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization as Scaling
@@ -15,18 +16,11 @@ from npusim.kernels.graph.graph import Node, Tensor
 from npusim.kernels.graph.layout import permuted_tensor
 
 
-def _number(node: Node, position: int = 0) -> int:
-    number = node.inputs[position]
-    if number is None:
-        raise GraphError(f"its operand {position} is absent")
-    return number
-
-
 def of_reals(convert: Convert) -> Convert:
     """Return the conversion of an operator that NNEF defines on floats only; quantized operands are refused."""
 
     def checked(e: Export, node: Node) -> None:
-        if not e.kind(_number(node)).real:
+        if not e.kind(there(node)).real:
             raise GraphError(f"npusim writes no {node.op} of quantized values as NNEF")
         convert(e, node)
 
@@ -38,7 +32,7 @@ def bias_of(e: Export, node: Node) -> Operand:
     number = node.inputs[2] if len(node.inputs) > 2 else None
     if number is None:
         return 0.0
-    kind, image, weights = (e.kind(_number(node, place)) for place in (2, 0, 1))
+    kind, image, weights = (e.kind(there(node, place)) for place in (2, 0, 1))
     scaling = kind.quantization
     if not kind.real and image.quantization and weights.quantization:
         scaling = of_sums(image.quantization, weights.quantization)
@@ -63,7 +57,7 @@ def row_of_channels(e: Export, number: int, scaling: Scaling | None) -> str:
 def transposed(e: Export, node: Node) -> None:
     """Add deconv with the size of its result, which includes pixels that no window reaches."""
     how: Any = node.parameters
-    image, weights = _number(node), _number(node, 1)
+    image, weights = there(node), there(node, 1)
     before, filter_, result = e.kind(image).shape, e.kind(weights).shape, e.kind(node.outputs[0]).shape
     if before[3] != filter_[3]:
         raise GraphError("npusim writes no transposed convolutions in groups as NNEF")
@@ -105,7 +99,7 @@ def root_of_mean_squares(e: Export, node: Node) -> None:
     e.result(
         node,
         "rms_pool",
-        e.first(_number(node)),
+        e.first(there(node)),
         first=True,
         size=[1, 1, *how.filter],
         border="ignore",
@@ -120,7 +114,7 @@ def root_of_mean_squares(e: Export, node: Node) -> None:
 def norm(e: Export, node: Node) -> None:
     """Add l1_normalization or l2_normalization with a number added to the divisor."""
     how: Any = node.parameters
-    name = e.last(_number(node))
+    name = e.last(there(node))
     e.result(node, f"l{how.p}_normalization", name, axes=list(how.axes), bias=how.epsilon, epsilon=0.0)
 
 
@@ -130,7 +124,7 @@ _LEAST_NORM = 1e-6
 def l2(e: Export, node: Node) -> None:
     """Add l2_normalization, whose divisor is at least a millionth; for quantized values it has no such limit."""
     how: Any = node.parameters
-    number = _number(node)
+    number = there(node)
     axis = how.axis % len(e.kind(number).shape)
     least = _LEAST_NORM if e.kind(number).real else 0.0
     e.result(node, "l2_normalization", e.last(number), axes=[axis], bias=0.0, epsilon=least)
@@ -139,14 +133,14 @@ def l2(e: Export, node: Node) -> None:
 def batch(e: Export, node: Node) -> None:
     """Add batch_normalization, whose channels are the second axis."""
     how: Any = node.parameters
-    number = _number(node)
+    number = there(node)
     rank = len(e.kind(number).shape)
     axis = how.axis % rank
     is_first = rank == 4 and axis == 3
     if axis != 1 and not is_first:
         raise GraphError("NNEF's channels are the second axis")
     image = e.first(number) if is_first else e.last(number)
-    scale, offset, mean, variance = (row_of_channels(e, _number(node, place), None) for place in range(1, 5))
+    scale, offset, mean, variance = (row_of_channels(e, there(node, place), None) for place in range(1, 5))
     operands = (image, mean, variance, offset, scale)
     e.result(node, "batch_normalization", *operands, first=is_first, epsilon=how.epsilon)
 
@@ -154,7 +148,7 @@ def batch(e: Export, node: Node) -> None:
 def local_response(e: Export, node: Node) -> None:
     """Add local_response_normalization over the channels of images, with centred windows."""
     how: Any = node.parameters
-    number = _number(node)
+    number = there(node)
     rank = len(e.kind(number).shape)
     if how.last_left_out or how.one_more or rank != 4 or how.axis % rank != 3:
         raise GraphError("NNEF's windows of channels are centred")
@@ -181,7 +175,7 @@ def clipped(e: Export, node: Node) -> None:
     if not limits:
         raise GraphError("has no limits")
     operation = "clamp" if len(limits) == 2 else "max" if how.most is None else "min"
-    e.result(node, operation, e.last(_number(node)), *(float(limit) for limit in limits))
+    e.result(node, operation, e.last(there(node)), *(float(limit) for limit in limits))
 
 
 def selected(e: Export, node: Node) -> None:
@@ -189,13 +183,13 @@ def selected(e: Export, node: Node) -> None:
     shapes = {e.kind(number).shape for number in node.inputs if number is not None}
     if len(shapes) > 1:
         raise GraphError("npusim writes a choice by rows as no NNEF")
-    e.result(node, "select", *(e.last(_number(node, place)) for place in range(3)))
+    e.result(node, "select", *(e.last(there(node, place)) for place in range(3)))
 
 
 def exclusive_or(e: Export, node: Node) -> None:
     """Add exclusive or: one and not the other, or the reverse."""
     result = node.outputs[0]
-    kind, names = e.kind(result), [e.last(_number(node, place)) for place in range(2)]
+    kind, names = e.kind(result), [e.last(there(node, place)) for place in range(2)]
     parts = []
     for first, second in (names, reversed(names)):
         other = e.call("not", e.fresh(result, "_not"), kind, second)
@@ -216,7 +210,7 @@ def summed(e: Export, node: Node) -> None:
 
 def squared_difference(e: Export, node: Node) -> None:
     result = node.outputs[0]
-    operands = (e.last(_number(node, place)) for place in range(2))
+    operands = (e.last(there(node, place)) for place in range(2))
     difference = e.call("sub", e.fresh(result, "_difference"), e.kind(result), *operands)
     e.result(node, "sqr", difference)
 
@@ -227,7 +221,7 @@ def squared_difference(e: Export, node: Node) -> None:
 def unpacked(e: Export, node: Node) -> None:
     """Add unstack."""
     how: Any = node.parameters
-    number = _number(node)
+    number = there(node)
     names = []
     for output in node.outputs:
         names.append(e.fresh(output))
@@ -240,7 +234,7 @@ def unpacked(e: Export, node: Node) -> None:
 
 def repeated(e: Export, node: Node) -> None:
     """Add tile of a tensor that gets as many axes."""
-    number, result = _number(node), node.outputs[0]
+    number, result = there(node), node.outputs[0]
     own, wide = e.kind(number), e.kind(result).shape
     shape, name = (1,) * (len(wide) - len(own.shape)) + own.shape, e.last(number)
     if shape != own.shape:
@@ -254,7 +248,7 @@ def in_blocks(apart: Callable[[Any, tuple[int, ...]], list[int]]) -> Convert:
     """Return the conversion of blocks of images: a reshape into blocks, and a transpose."""
 
     def convert(e: Export, node: Node) -> None:
-        number, result = _number(node), node.outputs[0]
+        number, result = there(node), node.outputs[0]
         own, stem = e.kind(number), e.kind(result)
         sizes, order = apart(node.parameters, own.shape), [0, 1, 3, 2, 4, 5]
         cut = TensorType(own.dtype, tuple(sizes), own.quantization)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.onnx.export.onnx_export import FIRST_AXIS, OPSET, Convert, Export
-from npusim.frontends.onnx.export.window_nodes import there
+from npusim.frontends.rewriting import there
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Node
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.onnx.export.onnx_export import FIRST_AXIS, TO_FIRST, Export
-from npusim.frontends.onnx.export.window_nodes import there
+from npusim.frontends.rewriting import there
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Node
 

@@ -10,19 +10,12 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.onnx.export.onnx_export import FIRST_AXIS, TO_FIRST, Export
+from npusim.frontends.rewriting import there
 from npusim.frontends.sums import of_sums
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Node
 from npusim.kernels.operator.parameters import NO_BORDERS
-
-
-def there(node: Node, position: int) -> int:
-    """Return an operand that must be given."""
-    number = node.inputs[position] if position < len(node.inputs) else None
-    if number is None:
-        raise GraphError(f"its operand {position} is absent")
-    return number
 
 
 def _optional(node: Node, position: int) -> int | None:
