@@ -17,6 +17,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
     DeviceNotFound,
     InvalidParameter,
     NNAdapterError,
+    OutOfMemory,
     faults_as,
     said,
 )
@@ -189,8 +190,6 @@ def called(device: str, method: str, call: Callable[[], Any]) -> Any:
     except NNAdapterError:
         raise
     except MemoryError:
-        from npusim.frontends.nnadapter.nnadapter_errors import OutOfMemory
-
         raise OutOfMemory(f"{device}: {method}: there is no memory left") from None
     except NpusimError as fault:
         raise DeviceInternalError(f"{device}: {fault}") from fault
