@@ -22,7 +22,6 @@ from npusim.frontends.nnadapter.operand_type import OperandType, Shape, operand_
 from npusim.frontends.nnadapter.operation_graphs import Network
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.graph import UNKNOWN
 from npusim.nnadapter import cache_store, device_partition
 from npusim.nnadapter.cache.cache_folder import path_of
 from npusim.nnadapter.cache.compiled import CompiledGear, CompiledPiece, Crossing, Types
@@ -367,12 +366,7 @@ def _types(model: Model, gears: Sequence[CompiledGear]) -> Types:
 def _type_in_gears(ends: Sequence[Crossing]) -> OperandType:
     """Return the type of an input or output from its shapes in the gears."""
     type_ = operand_type_of(ends[0].type, ends[0].name)
-    shapes = [end.type.shape for end in ends]
-    if len(set(shapes)) > 1:
-        type_.ranked = len({len(shape) for shape in shapes}) == 1
-        sizes = zip(*shapes, strict=True) if type_.ranked else ()
-        type_.dimensions = [size[0] if len(set(size)) == 1 else UNKNOWN for size in sizes]
-        type_.dynamic = tuple(shapes)
+    type_.take_shapes([end.type.shape for end in ends])
     return type_
 
 

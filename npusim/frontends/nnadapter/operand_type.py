@@ -150,6 +150,13 @@ class OperandType:
         self.scale, self.zero_point = other.scale, other.zero_point
         self.scales, self.zero_points, self.channel_dim = other.scales, other.zero_points, other.channel_dim
 
+    def take_shapes(self, gears: Sequence[Shape]) -> None:
+        """Take one shape per gear. Sizes that differ between gears, and ranks that do, become unknown."""
+        self.dynamic = tuple(gears) if len(set(gears)) > 1 else ()
+        self.ranked = len({len(shape) for shape in gears}) == 1
+        sizes = zip(*gears, strict=True) if self.ranked else ()
+        self.dimensions = [size[0] if len(set(size)) == 1 else UNKNOWN for size in sizes]
+
     def copy(self) -> OperandType:
         """Return a copy."""
         return replace(self)

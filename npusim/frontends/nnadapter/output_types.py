@@ -18,7 +18,7 @@ from npusim.frontends.nnadapter.operation_arguments import Bound
 from npusim.frontends.nnadapter.operation_conversion import NotKnown
 from npusim.frontends.nnadapter.operation_graphs import Parts
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
+from npusim.kernels.graph.graph import UNRANKED
 
 TEMPORARY = (Lifetime.TEMPORARY_VARIABLE, Lifetime.TEMPORARY_SHAPE)
 """Lifetimes of operands that are neither constants nor inputs or outputs of the model."""
@@ -77,14 +77,8 @@ def _in_gear(
 
 def _take(operand: Operand, gears: Sequence[Inferred]) -> None:
     """Set shapes and values of an operand from what it is in each gear."""
-    shapes = list(dict.fromkeys(gear.shape for gear in gears))
     kind = operand.type
-    if len(shapes) == 1:
-        kind.dimensions, kind.dynamic, kind.ranked = list(shapes[0]), (), True
-    else:
-        kind.ranked = len({len(shape) for shape in shapes}) == 1
-        kind.dimensions = [_common(sizes) for sizes in zip(*shapes, strict=True)] if kind.ranked else []
-        kind.dynamic = tuple(gear.shape for gear in gears)
+    kind.take_shapes([gear.shape for gear in gears])
     values = [gear.value for gear in gears if gear.value is not None]
     same = all(value.shape == values[0].shape and (value == values[0]).all() for value in values)
     operand.values = tuple(values[:1] if same else values) if len(values) == len(gears) else ()
@@ -95,8 +89,3 @@ def _take(operand: Operand, gears: Sequence[Inferred]) -> None:
 def lifetime(operand: Operand) -> Lifetime:
     """Return the lifetime of an operand that is neither constant nor input or output of the model."""
     return Lifetime.TEMPORARY_SHAPE if operand.values else Lifetime.TEMPORARY_VARIABLE
-
-
-def _common(sizes: Sequence[int]) -> int:
-    """Return the size that all gears have in common; -1 if they differ."""
-    return sizes[0] if len(set(sizes)) == 1 else UNKNOWN
