@@ -10,6 +10,7 @@ import numpy as np
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType
 from npusim.frontends.nn_hal.export.nnapi_wording import Wording, wording
 from npusim.frontends.nn_hal.operand_types import row_of
+from npusim.frontends.nn_hal.operations.operation_row import ACTIVATIONS
 from npusim.frontends.nn_hal.operations.operation_table import row
 from npusim.frontends.nn_hal.operations.signatures import TENSORS, Slot, form
 from npusim.frontends.nn_hal.structs import DataLocation, Model, Operand, Operation, SymmPerChannelQuantParams
@@ -21,7 +22,7 @@ VERSION = HalVersion.AIDL_V3
 _ALIGNMENT = 4
 _SCALARS = {"i": OperandType.INT32, "f": OperandType.FLOAT32, "h": OperandType.FLOAT16, "b": OperandType.BOOL}
 _REALS = {"float32": OperandType.FLOAT32, "float16": OperandType.FLOAT16}
-_ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_to_1": 2, "relu6": 3}
+_ACTIVATIONS = {name: number for number, name in ACTIVATIONS.values.items()}
 _WEIGHTED = ("conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_connected")
 _PLAIN = {
     "float32": OperandType.TENSOR_FLOAT32,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms.networks import MICROSOFT
-from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.node_conversion import ITSELF, NodeConversion
 from npusim.frontends.forms.pools import elements_seen, sums_by_taps
 from npusim.frontends.forms.row import Row
 from npusim.frontends.forms.windows import Window
@@ -135,9 +135,7 @@ def _averaged_by_taps(c: NodeConversion, x: int, window: Window, kind: TensorTyp
     averages = c.step("div", [sums, c.constant(seen.astype(np.float32))])
     steps = c.step("div", [averages, c.scalar(kind.quantization.scale, averages)])
     steps = c.step("add", [steps, c.scalar(kind.quantization.zero_point, steps)])
-    made = c.node(
-        "quantize", [steps], replace(kind, quantization=Quantization((1.0,), (0,))), rescale="float32"
-    )
+    made = c.node("quantize", [steps], replace(kind, quantization=ITSELF), rescale="float32")
     return c.coded(made, kind.quantization)
 
 
