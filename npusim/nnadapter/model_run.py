@@ -45,12 +45,12 @@ class Prepared:
 
     @property
     def inputs(self) -> list[Placement]:
-        """The inputs; as addresses they have the numbers of tensors."""
+        """The inputs, with the numbers of tensors in place of addresses."""
         return [Placement(one.name, one.type, one.number) for one in self.gear.inputs]
 
     @property
     def outputs(self) -> list[Placement]:
-        """The outputs; as addresses they have the numbers of tensors."""
+        """The outputs, with the numbers of tensors in place of addresses."""
         return [Placement(one.name, one.type, one.number) for one in self.gear.outputs]
 
     def search(self) -> str:

@@ -21,7 +21,7 @@ _BYTES = {"int8", "uint8"}
 
 
 def misfit(node: Node, held: Sequence[Codes | None], fixed: Mapping[str, tuple[int, ...]]) -> str | None:
-    """Return why an operation's sum is not an exact integer sum; None if it is, or if it is no weighted sum.
+    """Return why a weighted sum cannot be computed exactly in integers; None if it can, or for another operation.
 
     held: the quantization of each operand, None for floats.
     fixed: shapes of the operands that are constants.

@@ -1,4 +1,4 @@
-"""Resizing: which elements of an axis each new element is made of, and the nodes that gather or weigh them.
+"""Resizing of axes: the source elements and weights of each result element, and the nodes that gather or weigh them.
 
 Positions are computed in float32, as ONNX Runtime does.
 """
@@ -34,7 +34,7 @@ class Axis(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """For each new element, the old elements that it is made of and their weights: [length, taps]."""
+    """The source elements of each result element of a resized axis, and their weights: [length, taps] each."""
 
     places: Places
     weights: Floats
@@ -47,7 +47,7 @@ TRANSFORMATIONS = (
 
 
 def positions(axis: Axis, how: str) -> Floats:
-    """Return the position of each new element, in old elements."""
+    """Return the position of each result element along the source axis."""
     at = np.arange(axis.length, dtype=np.float32)
     size, count = np.float32(axis.size), np.float32(axis.length)
     if how == "tf_crop_and_resize":
@@ -73,7 +73,7 @@ def positions(axis: Axis, how: str) -> Floats:
 
 
 def nearest_places(axis: Axis, how: str, rounding: str) -> Places:
-    """Return the nearest old element of each new one."""
+    """Return the source element nearest to each result element."""
     at = positions(axis, how)
     if rounding == "floor":
         found = np.floor(at)
@@ -87,7 +87,7 @@ def nearest_places(axis: Axis, how: str, rounding: str) -> Places:
 
 
 def linear(axis: Axis, how: str) -> Taps:
-    """Return the old elements below and above each position, weighted by the distance to the other one."""
+    """Return the source elements below and above each position, weighted by linear interpolation."""
     at = np.clip(positions(axis, how), np.float32(0), np.float32(axis.size - 1))
     below = np.minimum(at.astype(np.int64), axis.size - 1)
     above = np.minimum(below + 1, axis.size - 1)
@@ -97,7 +97,7 @@ def linear(axis: Axis, how: str) -> Taps:
 
 
 def cubic(axis: Axis, how: str, a: float, exclude_outside: bool) -> Taps:
-    """Return two old elements on each side with cubic weights; beyond the ends they repeat or are left out."""
+    """Return two source elements on each side with cubic weights; beyond the ends they repeat or are left out."""
     at = positions(axis, how)
     first = np.floor(at)
     weights = _cubic_weights(at - first, np.float32(a))

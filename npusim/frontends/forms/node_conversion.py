@@ -324,7 +324,7 @@ class NodeConversion(Conversion):
         return tuple([self.cast(number, kind.dtype) for number, kind in zip(made, step.results, strict=True)])
 
     def _by_order(self, step: Step) -> tuple[int, ...]:
-        """Add a node that compares uint64: less 2**63 they are int64 and have the same order."""
+        """Add a comparison of uint64 values as int64 values: subtracting 2**63 keeps their order."""
 
         def turned(number: int, dtype: str) -> int:
             signed = self.cast(number, "int64")

@@ -28,7 +28,7 @@ def type_name(code: int) -> str:
 
 
 def held_type(code: int) -> tuple[str, int]:
-    """Return the type that holds an element type, and the bits of it that elements use (0 for all)."""
+    """Return the type that stores an element type, and how many of its bits an element uses (0 for all)."""
     name = type_name(code)
     return NARROW.get(name, (name, 0))
 

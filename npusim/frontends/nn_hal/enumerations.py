@@ -156,7 +156,7 @@ class OperationType(IntEnum):
 
 
 class FusedActivationFunc(IntEnum):
-    """What many operations do to their result before they write it."""
+    """The activation function that an operation applies to its result."""
 
     NONE = 0
     RELU = 1

@@ -213,7 +213,7 @@ class AutoPad(IntEnum):
 
 
 class DeviceType(IntEnum):
-    """What kind of device it is."""
+    """The kind of a device: CPU, GPU or accelerator."""
 
     CPU = 0
     GPU = 1

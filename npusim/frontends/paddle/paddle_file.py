@@ -154,7 +154,7 @@ class _Stream:
         return struct.unpack_from(form, self.data, self._skip(struct.calcsize(form), where))
 
     def _skip(self, count: int, where: str) -> int:
-        """Go on by some bytes, and return where they begin."""
+        """Advance by some bytes, and return the position of the first one."""
         begin, self.at = self.at, self.at + count
         if self.at > (size := len(self.data)):
             raise FormatError(

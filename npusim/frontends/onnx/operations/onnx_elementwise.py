@@ -185,7 +185,7 @@ def _cast_like(c: NodeConversion) -> Sequence[int]:
 
 
 def _narrowed(c: NodeConversion, dtype: str, bits: int) -> int:
-    """Reduce integers to some bits of their type (0: all), so that they wrap."""
+    """Convert to an element type, and wrap integers to the range of some bits of it (0: all bits)."""
     if not bits:
         return converted(c, c.real("input"), dtype)
     wide, least = converted(c, c.real("input"), "int32"), -(1 << bits - 1) if dtype == "int8" else 0

@@ -130,7 +130,7 @@ _POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d 
 
 
 def _sides(c: NodeConversion) -> dict[int, Axis]:
-    """Return height and width, as far as they change, by stated sizes or else scales."""
+    """Return the axes to resize among height and width, by stated sizes or else scales."""
     channels_first(c)
     shape, said = c.shape("X"), [int(c.attribute(name, -1)) for name in ("out_h", "out_w")]
     c.require(len(shape) == 4, f"X has shape {list(shape)}, must be [N, C, H, W]")
