@@ -86,7 +86,7 @@ def _position(name: str, op: str) -> Row:
         if last:
             made = c.step("sub", [c.scalar(shape[axis] - 1, made), made])
         if c.flag("keepdims", True):
-            made = c.reshaped(made, [1 if place == axis else size for place, size in enumerate(shape)])
+            made = c.reshaped(made, (*shape[:axis], 1, *shape[axis + 1 :]))
         return [made]
 
     return Row(name, "data", convert, (op, "reverse_v2", "sub", "reshape"), groups=False)

@@ -251,8 +251,8 @@ def _position(name: str) -> list[Row]:
         axis = axis_of(c, len(shape), default=-1)
         made = c.step(name, [x], element_type(c, default=3), axis=axis)
         if c.flag("keepdims"):
-            return [c.reshaped(made, [1 if at == axis else size for at, size in enumerate(shape)])]
-        return [c.reshaped(made, without_axes(c, [size for at, size in enumerate(shape) if at != axis]))]
+            return [c.reshaped(made, (*shape[:axis], 1, *shape[axis + 1 :]))]
+        return [c.reshaped(made, without_axes(c, c.shape(made)))]
 
     return op(name, "X", convert, f"{name} reshape", groups=False)
 
