@@ -21,6 +21,7 @@ from npusim.frontends.onnx.operations.block_quantized import (
     result,
 )
 from npusim.frontends.onnx.operations.onnx_windows import convolved, window_of
+from npusim.frontends.sums import of_sums
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 
@@ -44,9 +45,7 @@ def _bias(c: NodeConversion, bias: int, x: int, weights: int) -> int:
     own, theirs = c.builder.type(x).quantization, c.builder.type(weights).quantization
     assert own is not None
     assert theirs is not None
-    scales = np.float32(own.scale) * np.array(theirs.scales, np.float32)
-    axis = None if theirs.axis is None else 0
-    return c.coded(bias, Quantization(tuple(map(float, scales)), (0,) * scales.size, axis))
+    return c.coded(bias, of_sums(own, theirs))
 
 
 def _conv_integer(c: NodeConversion) -> Sequence[int]:
