@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.forms.conversion import MOST_MADE
 from npusim.frontends.nnef import document, nnef_container
 from npusim.frontends.nnef.call_network import Call, Item, Network, Shape, Variable
 from npusim.frontends.nnef.document import Document
@@ -18,7 +19,6 @@ from npusim.frontends.nnef.language.value_types import ITEMS, Tensor
 from npusim.frontends.nnef.language.value_types import Array as ArrayOf
 from npusim.frontends.nnef.operations.call_conversion import (
     DTYPES,
-    MOST_ELEMENTS,
     NUMBERED,
     CallConversion,
     Row,
@@ -327,8 +327,8 @@ def constant_of(call: Call) -> Array:
         raise call.fault(
             "S1", f"{len(values)} values for shape {shape}, which takes {how_many}, or one for all"
         )
-    if how_many > MOST_ELEMENTS:
-        raise call.fault("N", f"a constant of {how_many:,} elements is more than {MOST_ELEMENTS:,}")
+    if how_many > MOST_MADE:
+        raise call.fault("N", f"a constant of {how_many:,} elements is more than {MOST_MADE:,}")
     try:
         with np.errstate(over="ignore"):
             data = np.array(values, DTYPES[call.item or "scalar"])

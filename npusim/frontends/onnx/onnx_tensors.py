@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.forms.conversion import MOST_MADE
 from npusim.frontends.forms.qdq import NARROW, type_name
 from npusim.isa.base import user_file
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import quoted
-
-MOST_ELEMENTS = 1 << 26
-"""Elements of the largest sparse tensor, because a file asks for them in a few bytes."""
 
 
 def array_of(tensor: Any, folder: Path) -> Array:
@@ -43,10 +41,8 @@ def dense(tensor: Any, folder: Path) -> Array:
     """Return the array of a SparseTensorProto, with zeros where it has no value."""
     where = f"sparse constant {quoted(tensor.values.name)}"
     shape = tuple(tensor.dims)
-    if min(shape, default=0) < 0 or prod(shape) > MOST_ELEMENTS:
-        raise FormatError(
-            f"{where}: has shape {list(shape)}; npusim makes {MOST_ELEMENTS:,} elements at most"
-        )
+    if min(shape, default=0) < 0 or prod(shape) > MOST_MADE:
+        raise FormatError(f"{where}: has shape {list(shape)}; npusim makes {MOST_MADE:,} elements at most")
     values: Any = array_of(tensor.values, folder).reshape(-1)
     places: Any = array_of(tensor.indices, folder)
     if places.ndim == 2 and places.shape[1] == len(shape):

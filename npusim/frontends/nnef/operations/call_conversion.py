@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import Conversion, Step
+from npusim.frontends.forms.conversion import MOST_MADE, Conversion, Step
 from npusim.frontends.nnef.call_network import Attribute, Call, Operand
 from npusim.frontends.nnef.language import standard
 from npusim.frontends.nnef.language.value_types import Tensor
@@ -23,9 +23,6 @@ _CONVERTING = ("quantize", "dequantize")
 
 DTYPES = {"scalar": "float32", "integer": "int32", "logical": "bool"}
 """The element type of tensors that are not quantized, by item."""
-
-MOST_ELEMENTS = 1 << 26
-"""Elements of the largest constant that is not in a data file."""
 
 NUMBERED = "#"
 """The first character of names for tensors that the document does not name; the tensor's number follows."""
@@ -150,9 +147,7 @@ class CallConversion(Conversion):
     def filled(self, shape: Sequence[int], value: Any, dtype: str = "float32") -> int:
         """Add a constant with one number everywhere. Raises DocumentError for one of too many elements."""
         count = prod(shape)
-        self.require(
-            count <= MOST_ELEMENTS, f"a constant of {count:,} elements is more than {MOST_ELEMENTS:,}"
-        )
+        self.require(count <= MOST_MADE, f"a constant of {count:,} elements is more than {MOST_MADE:,}")
         with np.errstate(over="ignore"):
             return self.constant(np.full(shape, value, np.dtype(dtype)))
 

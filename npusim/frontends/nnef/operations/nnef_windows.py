@@ -10,9 +10,10 @@ import numpy as np
 
 from npusim.frontends.forms import convolutions as forms
 from npusim.frontends.forms import pools, windows
+from npusim.frontends.forms.conversion import MOST_MADE
 from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, same
 from npusim.frontends.images import by_pairs, on_images
-from npusim.frontends.nnef.operations.call_conversion import MOST_ELEMENTS, CallConversion, Row
+from npusim.frontends.nnef.operations.call_conversion import CallConversion, Row
 from npusim.frontends.sums import bias_fault, of_sums
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.parameters import Border
@@ -100,7 +101,7 @@ def bias_of(c: CallConversion, channels: int, image: int, weights: int) -> int |
     own, kinds = held.type.quantization, [c.builder.type(operand) for operand in (image, weights)]
     scalings = [kind.quantization for kind in kinds]
     if held.array is not None and count == 1 < channels:
-        c.require(channels <= MOST_ELEMENTS, f"{channels} channels are more than {MOST_ELEMENTS:,}")
+        c.require(channels <= MOST_MADE, f"{channels} channels are more than {MOST_MADE:,}")
         tensor = c.constant(np.full((channels,), held.array.reshape(-1)[0], held.array.dtype), own)
         held = c.builder.tensors[tensor]
     tensor = c.reshaped(tensor, (channels,))
