@@ -23,6 +23,9 @@ MOST_MADE = 1 << 26
 MOST_CONSTANT = 1 << 24
 """Elements of the largest constant that reading a file makes."""
 
+CONVERTERS = ("quantize", "dequantize")
+"""Operators between quantized and floating-point values, which take both."""
+
 Kinds = list[TensorType | None]
 """Types of operands, None for those that are left out."""
 

@@ -6,12 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from npusim.frontends.forms.conversion import CONVERTERS
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.graph import Graph, Node, Tensor
 from npusim.kernels.operator.element_types import dequantize_values
 from npusim.kernels.table import operator
-
-_CONVERTERS = ("quantize", "dequantize")
 
 
 def in_floating_point(
@@ -41,7 +40,7 @@ class _Rewriting:
     def add(self, node: Node, group: int, in_float: bool) -> None:
         """Add a node of the original graph."""
         quantized = [number for number in node.outputs if self.tensors[number].type.quantized]
-        if not in_float or not quantized or node.op in _CONVERTERS:
+        if not in_float or not quantized or node.op in CONVERTERS:
             self._append(node, group)
             return
         inputs = [number if number is None else self._as_float(number, group) for number in node.inputs]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from npusim.frontends.forms import conversion as forms
-from npusim.frontends.forms.conversion import Step
+from npusim.frontends.forms.conversion import CONVERTERS, Step
 from npusim.frontends.nnadapter.nnadapter_codes import Custom, FuseCode, OperationType
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
 from npusim.frontends.nnadapter.operand import Operand
@@ -24,9 +24,6 @@ from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import UNRANKED
 from npusim.kernels.operator.parameters import Activation
-
-_CONVERTERS = ("quantize", "dequantize")
-"""Operators between quantized and floating-point values, which take both."""
 
 _MAXIMA = tuple(
     f"{pool}{positions}"
@@ -283,7 +280,7 @@ class Conversion(forms.Conversion):
         return self._computed(step)
 
     def _computed(self, step: Step) -> tuple[int, ...]:
-        if step.op in _CONVERTERS or not self.on_quantized(step):
+        if step.op in CONVERTERS or not self.on_quantized(step):
             return self.added(step)
         return self.added(step) if not self._operands.in_reals and self.takes(step) else self.by_floats(step)
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npusim.frontends.forms.conversion import MOST_MADE, Conversion, Step
+from npusim.frontends.forms.conversion import CONVERTERS, MOST_MADE, Conversion, Step
 from npusim.frontends.nnef.call_network import Attribute, Call, Operand
 from npusim.frontends.nnef.language import standard
 from npusim.frontends.nnef.language.value_types import Tensor
@@ -17,9 +17,6 @@ from npusim.frontends.nnef.places import DocumentError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.operator.parameters import Activation
-
-_CONVERTING = ("quantize", "dequantize")
-"""Operators between quantized values and floats."""
 
 DTYPES = {"scalar": "float32", "integer": "int32", "logical": "bool"}
 """The element type of tensors that are not quantized, by item."""
@@ -199,7 +196,7 @@ class CallConversion(Conversion):
     def takes(self, step: Step) -> bool:
         """Whether an operator takes these quantized values; beside floats only conversions do."""
         floats_beside = any(kind is not None and kind.real for kind in self.all_kinds(step))
-        return (step.op in _CONVERTING or not floats_beside) and super().takes(step)
+        return (step.op in CONVERTERS or not floats_beside) and super().takes(step)
 
     def moved(self, op: str, inputs: Sequence[int], results: int = 1, **parameters: Any) -> list[int]:
         """Add a node that moves elements: its results have the quantization of the first input, whatever the document
