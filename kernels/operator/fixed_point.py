@@ -78,7 +78,7 @@ class FixedPoint:
         """Return (1 - exp(-2x)) / (1 + exp(-2x)) in Q0 for x in Q`integer_bits`."""
         # the same word read with one more integer bit is 2x
         reciprocal = self._reciprocal(self.exponential(-np.abs(x), integer_bits + 1))
-        positive = self._saturating_shift(reciprocal - (1 << (self.bits - 3)), 2)
+        positive = self.saturating_shift(reciprocal - (1 << (self.bits - 3)), 2)
         return np.sign(x) * positive
 
     def logarithm(self, x: Int64Array, integer_bits: int, result_bits: int) -> Int64Array:
@@ -89,10 +89,10 @@ class FixedPoint:
         in the result holds k.
         """
         length = np.frexp(x.astype(np.float64))[1].astype(np.int64)
-        whole = self._saturating_shift(self.multiply(x << (31 - length), _ROOT_HALF), 1)
+        whole = self.saturating_shift(self.multiply(x << (31 - length), _ROOT_HALF), 1)
         product = self.multiply(x, _ROOT_HALF)
         product_length = np.frexp(product.astype(np.float64))[1].astype(np.int64)
-        halved = self._saturating_shift(x, 31 - product_length)
+        halved = self.saturating_shift(x, 31 - product_length)
         r = np.minimum(whole, halved)
         one = 1 << (30 - result_bits)  # in the format with one integer bit more, as all below
         above = (integer_bits + length - 32) * one + (one >> 2)
@@ -107,12 +107,12 @@ class FixedPoint:
         quotient = self.multiply(
             divide_by_power(numerator, result_bits + 1), self.half_reciprocal(denominator)
         )
-        return self._saturating_shift(self.multiply(power, _LN_2) + quotient, 1)
+        return self.saturating_shift(self.multiply(power, _LN_2) + quotient, 1)
 
     def half_reciprocal(self, x: Int64Array) -> Int64Array:
         """Return 1 / (1 + x) in Q0 for x in 0..1 in Q0."""
         # half of a Q2 number is the same word in Q1; one shift takes that to Q0
-        return self._saturating_shift(self._reciprocal(x), 1)
+        return self.saturating_shift(self._reciprocal(x), 1)
 
     def _reciprocal(self, x: Int64Array) -> Int64Array:
         """Return 2 / (1 + x) in Q2 for x in 0..1 in Q0: Newton-Raphson from 48/17 - 32/17 * (1 + x)/2."""
@@ -122,7 +122,7 @@ class FixedPoint:
         guess = self._constant(_48_OVER_17) + slope
         for _ in range(3):
             error = one - self.multiply(half_denominator, guess)
-            guess = guess + self._saturating_shift(self.multiply(guess, error), 2)
+            guess = guess + self.saturating_shift(self.multiply(guess, error), 2)
         return guess
 
     def _exponential_of_last_quarter(self, x: Int64Array) -> Int64Array:
@@ -140,30 +140,7 @@ class FixedPoint:
         """Return a constant of 32 bits in this word size."""
         return int(divide_by_power(np.asarray(word, np.int64), 32 - self.bits))
 
-    def _saturating_shift(self, x: Int64Array, places: Int64Array | int) -> Int64Array:
+    def saturating_shift(self, x: Int64Array, places: Int64Array | int) -> Int64Array:
+        """Return x * 2**places, limited to the words."""
         shifted: Int64Array = np.clip(x << places, -self.one - 1, self.one)
         return shifted
-
-
-def inverse_square_root(value: int) -> tuple[int, int]:
-    """Return 1 / the root of a positive integer, as a multiplier and a power of two.
-
-    Five Newton-Raphson steps x += x * (1 - v * x * x) / 2 start at 1, on the value shifted by pairs of bits into Q3.
-    The result is multiplied by half the root of 2 in Q3 if the shift is odd.
-    """
-    if value <= 1:
-        return (1 << 31) - 1, 0
-    right = 11
-    while value >= 1 << 29:
-        value //= 4
-        right += 1
-    pairs = (32 - value.bit_length() - 1) // 2 - 1
-    right -= pairs
-    words = FixedPoint(32)
-    half = divide_by_power(np.asarray(value << 2 * pairs >> 1, np.int64), 1)
-    x = np.asarray(1 << 28, np.int64)
-    for _ in range(5):
-        cube = words._saturating_shift(words.multiply(words.multiply(x, x), x), 6)
-        x = words._saturating_shift(words.multiply(x, (1 << 28) + (1 << 27)) - words.multiply(half, cube), 3)
-    multiplier = int(words.multiply(x, _ROOT_HALF))
-    return (multiplier << -right, 0) if right < 0 else (multiplier, -right)

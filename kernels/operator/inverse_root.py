@@ -24,15 +24,9 @@ def inverse_root(values: Int64Array) -> tuple[Int64Array, Int64Array]:
     half = divide_by_power(moved >> 1, 1)
     x = np.full(values.shape, _ONE, np.int64)
     for _ in range(_NEWTON_STEPS):
-        cube = _up(_WORD.multiply(_WORD.multiply(x, x), x), 6)
-        x = _up(_WORD.multiply(x, _THREE_HALVES) - _WORD.multiply(half, cube), 3)
+        cube = _WORD.saturating_shift(_WORD.multiply(_WORD.multiply(x, x), x), 6)
+        x = _WORD.saturating_shift(_WORD.multiply(x, _THREE_HALVES) - _WORD.multiply(half, cube), 3)
     x = _WORD.multiply(x, _ROOT_HALF)
     shift = 11 - pairs
     factor = np.where(shift < 0, x << np.maximum(-shift, 0), x)
     return np.where(values <= 1, _WORD.one, factor), np.where(values <= 1, 0, np.maximum(shift, 0))
-
-
-def _up(values: Int64Array, places: int) -> Int64Array:
-    """Return values * 2**places, limited to 32 bits."""
-    moved: Int64Array = np.clip(values << places, -_WORD.one - 1, _WORD.one)
-    return moved

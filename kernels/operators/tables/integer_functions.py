@@ -29,8 +29,8 @@ from npusim.kernels.lowering.vector_work import int16_passes, lower_int16_table,
 from npusim.kernels.lowering.work import Parts
 from npusim.kernels.operator import rules
 from npusim.kernels.operator.element_types import alike
-from npusim.kernels.operator.fixed_point import inverse_square_root
 from npusim.kernels.operator.float_steps import FloatSteps
+from npusim.kernels.operator.inverse_root import inverse_root
 from npusim.kernels.operator.operands import (
     code_range,
     elementwise,
@@ -196,10 +196,11 @@ def _rsqrt_codes(call: Call, codes: Int64Array) -> Int64Array:
     multiplier, shift = _rsqrt_multiplier(call)
     centred = codes - quantization(input_type(call)).zero_point
     results = np.full(codes.shape, code_range(output.dtype)[1], np.int64)
-    for position in np.flatnonzero(centred > 0):
-        root, root_shift = inverse_square_root(int(centred[position]))
+    positions = np.flatnonzero(centred > 0)
+    roots, root_shifts = (each.tolist() for each in inverse_root(centred[positions]))
+    for position, root, root_shift in zip(positions, roots, root_shifts, strict=True):
         one = np.ones((), np.int64)
-        inverse = multiply_by_quantized_multiplier(one, root, root_shift + _FRACTION_BITS)
+        inverse = multiply_by_quantized_multiplier(one, root, _FRACTION_BITS - root_shift)
         scaled = multiply_by_quantized_multiplier(inverse, multiplier, max(shift, -31))
         results[position] = int(scaled) + target.zero_point
     return results
