@@ -20,6 +20,7 @@ from npusim.kernels.operators.detection.boxes import (
     OPERATIONS_PER_OVERLAP,
     OPERATIONS_PER_TRANSFORM,
     Float32Array,
+    area,
     arrays,
     decreasing,
     hard,
@@ -28,15 +29,12 @@ from npusim.kernels.operators.detection.boxes import (
 )
 from npusim.kernels.operators.reduction.extremes import largest
 
-TfliteFloat32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _BOXES, _TFLITE_SCORES, _TFLITE_ANCHORS = range(3)
-_COORDINATES = 4
 _NUMBER = 3  # the output that counts detections
 _OPERATIONS_PER_BOX = 12  # to decode it
-_OPERATIONS_PER_OVERLAP = 12  # four comparisons, four differences, two products, a sum, a quotient
 
 
 class DetectionPostProcessParameters(parameters.Parameters):
@@ -63,7 +61,7 @@ class DetectionPostProcessParameters(parameters.Parameters):
 def _tflite_infer(call: Call[DetectionPostProcessParameters]) -> Shapes:
     """Return the shapes of boxes, classes, scores and their number, for the batch of one that the kernel takes."""
     rows = call.parameters.max_detections * call.parameters.max_classes_per_detection
-    return (1, rows, _COORDINATES), (1, rows), (1, rows), (1,)
+    return (1, rows, COORDINATES), (1, rows), (1, rows), (1,)
 
 
 def _reference(call: Call[DetectionPostProcessParameters], values: Values) -> list[Array]:
@@ -86,7 +84,7 @@ def _detections(outputs: Sequence[Array]) -> list[Array]:
     return [*(np.ascontiguousarray(each[:, :count]) for each in outputs[:_NUMBER]), outputs[_NUMBER]]
 
 
-def _real(call: Call, values: Values, position: int) -> TfliteFloat32Array:
+def _real(call: Call, values: Values, position: int) -> Float32Array:
     tensor, value = input_type(call, position), input_value(values, position)
     if tensor.quantization is None or tensor.real:
         return value.astype(np.float32, copy=False)
@@ -95,11 +93,11 @@ def _real(call: Call, values: Values, position: int) -> TfliteFloat32Array:
 
 
 def _decode(
-    call: Call[DetectionPostProcessParameters], encodings: TfliteFloat32Array, anchors: TfliteFloat32Array
-) -> TfliteFloat32Array:
+    call: Call[DetectionPostProcessParameters], encodings: Float32Array, anchors: Float32Array
+) -> Float32Array:
     """Return corners [boxes, 4]; centres and half sizes are float64 expressions rounded to float32."""
     scales = [np.float32(scale) for scale in call.parameters.scales]
-    code = encodings[:, :_COORDINATES].astype(np.float64) / np.array(scales, np.float64)
+    code = encodings[:, :COORDINATES].astype(np.float64) / np.array(scales, np.float64)
     centre, size = anchors[:, :2].astype(np.float64), anchors[:, 2:].astype(np.float64)
     middle = (code[:, :2] * size + centre).astype(np.float32)
     half = (0.5 * np.exp(code[:, 2:]) * size).astype(np.float32)
@@ -118,7 +116,7 @@ Selection = tuple[IntArray, IntArray, IntArray, int]
 
 
 def _tflite_fast(
-    chosen_by: DetectionPostProcessParameters, boxes: TfliteFloat32Array, scores: TfliteFloat32Array
+    chosen_by: DetectionPostProcessParameters, boxes: Float32Array, scores: Float32Array
 ) -> Selection:
     """Suppress once, by the best class of each box; then take the best classes of each remaining box."""
     per_box = chosen_by.max_classes_per_detection
@@ -130,7 +128,7 @@ def _tflite_fast(
 
 
 def _tflite_regular(
-    chosen_by: DetectionPostProcessParameters, boxes: TfliteFloat32Array, scores: TfliteFloat32Array
+    chosen_by: DetectionPostProcessParameters, boxes: Float32Array, scores: Float32Array
 ) -> Selection:
     """Suppress class by class; then take the best of all classes."""
     most = chosen_by.max_detections
@@ -139,25 +137,20 @@ def _tflite_regular(
         kept = _suppress(chosen_by, boxes, scores[:, number], chosen_by.detections_per_class)
         chosen = np.concatenate([chosen, kept])
         classes = np.concatenate([classes, np.full(len(kept), number)])
-        best = _decreasing(scores[chosen, classes])[:most]
+        best = decreasing(scores[chosen, classes])[:most]
         chosen, classes = chosen[best], classes[best]
     return np.arange(len(chosen)), chosen, classes, len(chosen)
 
 
-def _decreasing(values: TfliteFloat32Array) -> IntArray:
-    """Return the positions from the largest value down; equal values stay in order."""
-    return np.argsort(-values, kind="stable")
-
-
 def _suppress(
     chosen_by: DetectionPostProcessParameters,
-    boxes: TfliteFloat32Array,
-    scores: TfliteFloat32Array,
+    boxes: Float32Array,
+    scores: Float32Array,
     most: int,
 ) -> IntArray:
     """Return the boxes, best first and at most `most`, that overlap no better one by more than the threshold."""
     candidates = np.flatnonzero(scores >= np.float32(chosen_by.nms_score_threshold))
-    candidates = candidates[_decreasing(scores[candidates])]
+    candidates = candidates[decreasing(scores[candidates])]
     kept: list[int] = []
     while candidates.size and len(kept) < most:
         best, candidates = candidates[0], candidates[1:]
@@ -167,21 +160,15 @@ def _suppress(
     return np.array(kept, np.int64)
 
 
-def _overlap(box: TfliteFloat32Array, others: TfliteFloat32Array) -> TfliteFloat32Array:
+def _overlap(box: Float32Array, others: Float32Array) -> Float32Array:
     """Return the intersection over union of a box with each of the others, 0 where one is empty."""
-    area, areas = _area(box), _area(others)
+    own, areas = area(box), area(others)
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     sides = np.maximum(sides, np.float32(0))
     shared = sides[:, 0] * sides[:, 1]
-    solid = (area > 0) & (areas > 0)
-    union = np.where(solid, area + areas - shared, np.float32(1))
+    solid = (own > 0) & (areas > 0)
+    union = np.where(solid, own + areas - shared, np.float32(1))
     return np.where(solid, shared / union, np.float32(0))
-
-
-def _area(boxes: TfliteFloat32Array) -> TfliteFloat32Array:
-    sides = boxes[..., 2:] - boxes[..., :2]
-    area: TfliteFloat32Array = sides[..., 0] * sides[..., 1]
-    return area
 
 
 def _tflite_workload(call: Call[DetectionPostProcessParameters]) -> Workload:
@@ -191,7 +178,7 @@ def _tflite_workload(call: Call[DetectionPostProcessParameters]) -> Workload:
     overlaps = asked.max_detections * boxes
     if asked.use_regular_nms:
         overlaps = asked.detections_per_class * asked.num_classes * boxes
-    operations = boxes * (classes + _OPERATIONS_PER_BOX) + overlaps * _OPERATIONS_PER_OVERLAP
+    operations = boxes * (classes + _OPERATIONS_PER_BOX) + overlaps * OPERATIONS_PER_OVERLAP
     return elementwise(call, operations)
 
 
@@ -204,8 +191,8 @@ def _tflite_shapes(call: Call) -> bool:
     if (len(boxes), len(scores), len(anchors)) != (3, 3, 2):
         return False
     count = boxes[1]
-    fits = scores[:2] == (1, count) and anchors == (count, _COORDINATES)
-    return fits and boxes[0] == 1 and count > 0 and boxes[2] >= _COORDINATES
+    fits = scores[:2] == (1, count) and anchors == (count, COORDINATES)
+    return fits and boxes[0] == 1 and count > 0 and boxes[2] >= COORDINATES
 
 
 def _classes(call: Call[DetectionPostProcessParameters]) -> bool:

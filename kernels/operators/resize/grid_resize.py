@@ -95,9 +95,6 @@ class Resizing(parameters.Parameters):
     steps: tuple[float, float] | None = None
 
 
-ResizeBilinearParameters = Resizing
-
-
 class Axis(NamedTuple):
     """For each output position of one axis, the pixels below and above, and the weight of each."""
 
