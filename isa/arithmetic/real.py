@@ -26,17 +26,15 @@ Effort = Literal["simple", "multiply", "divide", "function"]
 
 
 class RealFunction(NamedTuple):
-    """A function of one or two floating-point operands: its name, its computation and its result type.
+    """A function of one or two floating-point operands: its name, its meaning and its computation.
 
     compute: (operands..., alpha) -> result; `alpha` is a parameter of some functions of one operand.
-    truth:   whether the results are booleans.
     """
 
     name: str
     doc: str
     effort: Effort
     compute: Callable[..., Any]
-    truth: bool = False
 
 
 def _exact(function: Callable[[Any], Any]) -> Callable[[Reals, np.float32], Reals]:
@@ -126,17 +124,17 @@ def _floor_mod(a: Reals, b: Reals) -> Reals:
 # fmt: off
 UNARY: tuple[RealFunction, ...] = (
     RealFunction("copy", "x, in the type of the output", "simple", lambda x, alpha: x),
-    RealFunction("abs", "its size", "simple", lambda x, alpha: np.abs(x)),
+    RealFunction("abs", "the absolute value", "simple", lambda x, alpha: np.abs(x)),
     RealFunction("neg", "-x", "simple", lambda x, alpha: np.negative(x)),
     RealFunction("square", "x * x", "multiply", lambda x, alpha: x * x),
     RealFunction("floor", "the largest whole number not above", "simple", lambda x, alpha: np.floor(x)),
     RealFunction("ceil", "the smallest whole number not below", "simple", lambda x, alpha: np.ceil(x)),
     RealFunction("round", "the nearest whole number, halves to even", "simple", _rounded_half_even),
     RealFunction("sign", "-1, 0 or 1", "simple", lambda x, alpha: np.sign(x)),
-    RealFunction("relu", "0 where x is below", "simple", _relu),
-    RealFunction("relu6", "between 0 and 6", "simple", _clipped(0, 6)),
-    RealFunction("relu_n1_to_1", "between -1 and 1", "simple", _clipped(-1, 1)),
-    RealFunction("relu_0_to_1", "between 0 and 1", "simple", _clipped(0, 1)),
+    RealFunction("relu", "max(x, 0)", "simple", _relu),
+    RealFunction("relu6", "x clamped to 0..6", "simple", _clipped(0, 6)),
+    RealFunction("relu_n1_to_1", "x clamped to -1..1", "simple", _clipped(-1, 1)),
+    RealFunction("relu_0_to_1", "x clamped to 0..1", "simple", _clipped(0, 1)),
     RealFunction("leaky_relu", "alpha * x where x is below 0", "multiply",
                  lambda x, alpha: np.where(x > 0, x, x * alpha)),
     RealFunction("elu", "alpha * (exp(x) - 1) where x is below 0", "function", _elu),
@@ -149,7 +147,7 @@ UNARY: tuple[RealFunction, ...] = (
     RealFunction("cos", "cosine", "function", _exact(np.cos)),
     RealFunction("tanh", "hyperbolic tangent", "function", _exact(np.tanh)),
     RealFunction("logistic", "1 / (1 + exp(-x))", "function", _logistic),
-    RealFunction("gelu", "x times the normal distribution at x", "function", _gelu),
+    RealFunction("gelu", "x times the cumulative normal distribution at x", "function", _gelu),
     RealFunction("gelu_by_tanh", "the same by its approximation with tanh", "function", _gelu_by_tanh),
 )
 """Functions of one operand, in the order of the field `function` of `vec.unary`."""
@@ -169,12 +167,12 @@ BINARY: tuple[RealFunction, ...] = (
     RealFunction("floor_div", "the largest whole number not above a / b", "divide",
                  lambda a, b: np.floor(np.divide(a, b))),
     RealFunction("floor_mod", "a - b * floor(a / b)", "divide", _floor_mod),
-    RealFunction("equal", "a = b", "simple", np.equal, truth=True),
-    RealFunction("not_equal", "a != b", "simple", np.not_equal, truth=True),
-    RealFunction("greater", "a > b", "simple", np.greater, truth=True),
-    RealFunction("greater_equal", "a >= b", "simple", np.greater_equal, truth=True),
-    RealFunction("less", "a < b", "simple", np.less, truth=True),
-    RealFunction("less_equal", "a <= b", "simple", np.less_equal, truth=True),
+    RealFunction("equal", "a = b", "simple", np.equal),
+    RealFunction("not_equal", "a != b", "simple", np.not_equal),
+    RealFunction("greater", "a > b", "simple", np.greater),
+    RealFunction("greater_equal", "a >= b", "simple", np.greater_equal),
+    RealFunction("less", "a < b", "simple", np.less),
+    RealFunction("less_equal", "a <= b", "simple", np.less_equal),
 )
 """Functions of two operands."""
 

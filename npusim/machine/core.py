@@ -250,7 +250,7 @@ class Launch:
         if self.costs[index].cycles:
             yield self.env.timeout(self.costs[index].cycles)
         self.ended[index] = self.env.now
-        self._count(index)
+        self._count()
 
     # Units.
 
@@ -297,7 +297,7 @@ class Launch:
             if shared is not None:
                 shared.release(lock)
             self._complete(unit)
-            self._count(index)
+            self._count()
 
     def _execute(self, index: int, memory: Memory) -> list[Write]:
         """Return what an instruction will write. Raises SimulationError, naming the layer, for invalid operands."""
@@ -367,7 +367,7 @@ class Launch:
                 for _, event in open_now:
                     event.succeed()
 
-    def _count(self, index: int) -> None:
+    def _count(self) -> None:
         """Count a completed instruction of the program. End the launch after the last one."""
         self.completed += 1
         if self.next_dispatch - self.completed == _ENOUGH - 1:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic.real import ACTIVATIONS, BINARY, UNARY
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions import reduction, windows
-from npusim.isa.instructions.elementwise import NAMES, Binary
+from npusim.isa.instructions.elementwise import NAMES, RELATIONS, Binary
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import bits_of, format_of
 from npusim.isa.instructions.reduction import Reduce
@@ -93,7 +93,7 @@ def _binary(rng: np.random.Generator, element: int) -> Binary:
     a_row, a_column, a_bytes = _operand(rng, rows, columns * size, size)
     b_row, b_column, b_bytes = _operand(rng, rows, columns * size, size)
     a, b, output = _places(rng, a_bytes, b_bytes, rows * columns * size)
-    if (a_row, a_column) == (columns * size, 1) and not function.truth and rng.random() < 0.3:
+    if (a_row, a_column) == (columns * size, 1) and function.name not in RELATIONS and rng.random() < 0.3:
         output = a
     return Binary(
         format=_format(element),
@@ -107,7 +107,7 @@ def _binary(rng: np.random.Generator, element: int) -> Binary:
         b_row_stride=b_row,
         a_column_stride=a_column,
         b_column_stride=b_column,
-        activation=0 if function.truth else int(rng.integers(0, len(ACTIVATIONS))),
+        activation=0 if function.name in RELATIONS else int(rng.integers(0, len(ACTIVATIONS))),
     )
 
 
