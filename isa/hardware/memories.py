@@ -311,9 +311,14 @@ class PortTiming(NamedTuple):
         return self.miss_cycles if self.banks == 1 else max(0.0, self.miss_cycles - visit_cycles) / 2
 
 
+def whole_cycles(cycles: float) -> int:
+    """Round cycles up to a whole number. An excess below 1e-9 cycles is float error and does not add a cycle."""
+    return ceil(cycles - 1e-9)
+
+
 def cycles_of_ns(time_ns: float, clock_mhz: float) -> int:
-    """Return the NPU cycles that cover a time in ns, rounded up; an excess below 1e-9 cycles is float error."""
-    return max(0, ceil(time_ns * clock_mhz / 1e3 - 1e-9))
+    """Return the NPU cycles that cover a time in ns, rounded up."""
+    return max(0, whole_cycles(time_ns * clock_mhz / 1e3))
 
 
 def port_timing(port: Port, clock_mhz: float) -> PortTiming:
@@ -326,7 +331,7 @@ def port_timing(port: Port, clock_mhz: float) -> PortTiming:
     if isinstance(port, FurtherMemory) and port.clock_ratio is not None:
         by_bandwidth = port.burst_bytes // (port.access_bytes or 1) * port.clock_ratio
         if port.latency_cycles is not None:
-            latency_cycles = ceil(port.latency_cycles * port.clock_ratio - 1e-9)
+            latency_cycles = whole_cycles(port.latency_cycles * port.clock_ratio)
     else:
         by_bandwidth = port.burst_bytes * clock_mhz / (port.gb_per_s(clock_mhz) * 1000)
     return PortTiming(

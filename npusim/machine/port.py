@@ -24,7 +24,6 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Generator
 from itertools import accumulate, compress
-from math import ceil
 from operator import add, ne, sub
 from typing import Any, NamedTuple
 
@@ -33,7 +32,7 @@ import simpy
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.hardware.memories import PortTiming, Space
+from npusim.isa.hardware.memories import PortTiming, Space, whole_cycles
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.region import Region
 from npusim.machine.banks import OpenRows
@@ -178,8 +177,7 @@ class _Request:
     ) -> None:
         self.requester = requester
         self.rows, bursts = grants
-        # `burst_cycles` is a rounded float: without the tolerance, a whole number of cycles could become one too many.
-        cycles_of = {number: ceil(number * timing.burst_cycles - 1e-9) for number in set(bursts)}
+        cycles_of = {number: whole_cycles(number * timing.burst_cycles) for number in set(bursts)}
         cycles = list(map(cycles_of.__getitem__, bursts))
         self.passed = list(accumulate(bursts))
         self.paid = timing.miss_cycles if timing.banks == 1 else 0

@@ -6,13 +6,12 @@ import weakref
 from collections import Counter
 from dataclasses import replace
 from functools import cached_property
-from math import ceil
 from typing import NamedTuple
 
 from npusim.isa.arithmetic.packing import GROUP, HEADER_BYTES, Lengths, lengths, pack
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.hardware.memories import PortTiming, Space
+from npusim.isa.hardware.memories import PortTiming, Space, whole_cycles
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.program.program import Piece
@@ -66,7 +65,7 @@ class Transfers:
 
 
 def _cycles_per_byte(timing: PortTiming) -> float:
-    grant_cycles = ceil(timing.grant_bytes // timing.burst_bytes * timing.burst_cycles - 1e-9)
+    grant_cycles = whole_cycles(timing.grant_bytes // timing.burst_bytes * timing.burst_cycles)
     visit_cycles = grant_cycles * (timing.row_bytes // timing.grant_bytes)
     return (visit_cycles + timing.exposed_miss_cycles(visit_cycles)) / timing.row_bytes
 
