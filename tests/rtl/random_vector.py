@@ -127,6 +127,18 @@ def _operand(rng: np.random.Generator, rows: int, columns: int) -> tuple[int, in
     return stride, 1, rows * stride
 
 
+def _grid(
+    rng: np.random.Generator, rows: int, columns: int, names: tuple[str, ...] = ("a", "b")
+) -> dict[str, int]:
+    """Fields for the sizes, operands and output of an instruction on a grid."""
+    operands = [_operand(rng, rows, columns) for _ in names]
+    *addresses, output = draw_places(rng, *[size for *_, size in operands], rows * columns)
+    fields = {"rows": rows, "columns": columns, "output": output}
+    for name, address, (row, column, _) in zip(names, addresses, operands, strict=True):
+        fields |= {name: address, f"{name}_row_stride": row, f"{name}_column_stride": column}
+    return fields
+
+
 _LEFT_SHIFTS = {"squared_difference": 7, "rescaled_max": 0, "rescaled_min": 0}
 _OUTPUT_SHIFTS = {"add": -18, "sub": -18, "squared_difference": -20, "div": 7}
 
@@ -136,22 +148,12 @@ def _binary(rng: np.random.Generator) -> Binary:
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
     signed = int(rng.integers(0, 2))
     name = str(rng.choice(FIXED_BINARY))
-    a_row, a_column, a_bytes = _operand(rng, rows, columns)
-    b_row, b_column, b_bytes = _operand(rng, rows, columns)
-    a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
-    if (a_row, a_column) == (columns, 1) and rng.random() < 0.3:
-        output = a
+    grid = _grid(rng, rows, columns)
+    if (grid["a_row_stride"], grid["a_column_stride"]) == (columns, 1) and rng.random() < 0.3:
+        grid["output"] = grid["a"]
     return Binary(
         function=NAMES.index(name),
-        a=a,
-        b=b,
-        output=output,
-        rows=rows,
-        columns=columns,
-        a_row_stride=a_row,
-        b_row_stride=b_row,
-        a_column_stride=a_column,
-        b_column_stride=b_column,
+        **grid,
         a_zero=_zero(rng, signed),
         b_zero=_zero(rng, signed),
         left_shift=_LEFT_SHIFTS.get(name, 20) if rng.random() < 0.8 else int(rng.integers(0, 32)),
@@ -301,9 +303,7 @@ def _lookup(rng: np.random.Generator) -> Lookup:
 def _compare(rng: np.random.Generator) -> Binary:
     columns = draw_size(rng, 300)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
-    a_row, a_column, a_bytes = _operand(rng, rows, columns)
-    b_row, b_column, b_bytes = _operand(rng, rows, columns)
-    a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
+    grid = _grid(rng, rows, columns)
     signed, scale = int(rng.integers(0, 2)), int(rng.integers(0, len(SCALES)))
     factors = {**_scale(rng, "a_", -3), **_scale(rng, "b_", -3)}
     if SCALES[scale] == "exact":
@@ -319,15 +319,7 @@ def _compare(rng: np.random.Generator) -> Binary:
     return Binary(
         function=NAMES.index(rng.choice(list(RELATIONS))),
         scale=scale,
-        a=a,
-        b=b,
-        output=output,
-        rows=rows,
-        columns=columns,
-        a_row_stride=a_row,
-        b_row_stride=b_row,
-        a_column_stride=a_column,
-        b_column_stride=b_column,
+        **grid,
         a_zero=_zero(rng, signed),
         b_zero=_zero(rng, signed),
         left_shift=8 if rng.random() < 0.8 else int(rng.integers(0, 32)),
@@ -339,25 +331,11 @@ def _compare(rng: np.random.Generator) -> Binary:
 def _select(rng: np.random.Generator) -> Select:
     columns = draw_size(rng, 200)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
-    c_row, c_column, c_bytes = _operand(rng, rows, columns)
-    a_row, a_column, a_bytes = _operand(rng, rows, columns)
-    b_row, b_column, b_bytes = _operand(rng, rows, columns)
-    condition, a, b, output = draw_places(rng, c_bytes, a_bytes, b_bytes, rows * columns)
+    grid = _grid(rng, rows, columns, ("condition", "a", "b"))
     signed = int(rng.integers(0, 2))
     return Select(
         function=int(rng.integers(0, 2)),
-        condition=condition,
-        a=a,
-        b=b,
-        output=output,
-        rows=rows,
-        columns=columns,
-        condition_row_stride=c_row,
-        a_row_stride=a_row,
-        b_row_stride=b_row,
-        condition_column_stride=c_column,
-        a_column_stride=a_column,
-        b_column_stride=b_column,
+        **grid,
         a_zero=_zero(rng, signed),
         b_zero=_zero(rng, signed),
         **_scale(rng, "a_", 0),
@@ -391,23 +369,13 @@ def _float_output(rng: np.random.Generator, usual: float, what: str = "scale") -
 def _float_binary(rng: np.random.Generator) -> Binary:
     columns = draw_size(rng, 300)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
-    a_row, a_column, a_bytes = _operand(rng, rows, columns)
-    b_row, b_column, b_bytes = _operand(rng, rows, columns)
-    a, b, output = draw_places(rng, a_bytes, b_bytes, rows * columns)
+    grid = _grid(rng, rows, columns)
     name = str(rng.choice(_functions(Binary, "as_float32")))
     usual = {"mul": 50.0, "prelu": 20.0, "div": 0.05, "fused_mul": 0.01}.get(name, 1.0)
     return Binary(
         format=IN_FLOAT32,
         function=NAMES.index(name),
-        a=a,
-        b=b,
-        output=output,
-        rows=rows,
-        columns=columns,
-        a_row_stride=a_row,
-        b_row_stride=b_row,
-        a_column_stride=a_column,
-        b_column_stride=b_column,
+        **grid,
         **_float_operand(rng, "a", 1.0, "multiplier"),
         **_float_operand(rng, "b", 1.0, "multiplier"),
         **_float_output(rng, usual, "multiplier"),
