@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -249,8 +248,3 @@ def good_indices(gather: Any, rng: np.random.Generator) -> NDArray[Any]:
     count = (gather.batches + 1) * (gather.rows + 1)
     numbers = rng.integers(0, np.array(limits) + 1, (count, len(limits)))
     return np.ascontiguousarray(numbers, INDEX_TYPES[gather.index_type])
-
-
-def with_fields(instruction: Instruction, **fields: Any) -> Instruction:
-    """A copy with some fields changed."""
-    return replace(instruction, **fields)

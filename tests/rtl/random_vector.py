@@ -18,13 +18,13 @@ from npusim.isa.instructions.reduction import Reduce
 from npusim.isa.instructions.resize import Resize
 from npusim.isa.instructions.vector import TYPES, Convert, Lookup
 from npusim.isa.instructions.windows import Pool
+from npusim.isa.instructions.word import CODES
 
 from .unit_bench import SCRATCHPAD_BYTES
 from .vector_referee import STAGES
 
 MAX_ELEMENTS = 3000
 """Of one instruction, windows counted whole."""
-CODES = ((0, 255), (-128, 127))
 IN_FLOAT32 = FORMAT_NAMES.index("as_float32")
 
 
