@@ -6,6 +6,8 @@ fused, PAD only where the padding is not TFLite's "same". Each function returns 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from npusim.models.synthesis import RandomNetwork, Signal
 
 CLASSES = 1000
@@ -56,24 +58,12 @@ def mobilenet_v2() -> bytes:
 
 def resnet18() -> bytes:
     """Return ResNet-18 (arXiv 1512.03385, table 1)."""
-    network = RandomNetwork("resnet18", seed=18)
-    x = _resnet_stem(network)
-    for stage, (channels, blocks) in enumerate([(64, 2), (128, 2), (256, 2), (512, 2)]):
-        for block in range(blocks):
-            stride = 2 if stage > 0 and block == 0 else 1
-            x = _basic_block(network, x, f"stage_{stage + 1}/block_{block}", channels, stride)
-    return _resnet_head(network, x)
+    return _resnet(RandomNetwork("resnet18", seed=18), _basic_block, (2, 2, 2, 2))
 
 
 def resnet50() -> bytes:
     """Return ResNet-50 v1.5: table 1 of arXiv 1512.03385 with the stride in the 3x3 convolution."""
-    network = RandomNetwork("resnet50", seed=50)
-    x = _resnet_stem(network)
-    for stage, (channels, blocks) in enumerate([(64, 3), (128, 4), (256, 6), (512, 3)]):
-        for block in range(blocks):
-            stride = 2 if stage > 0 and block == 0 else 1
-            x = _bottleneck_block(network, x, f"stage_{stage + 1}/block_{block}", channels, stride)
-    return _resnet_head(network, x)
+    return _resnet(RandomNetwork("resnet50", seed=50), _bottleneck_block, (3, 4, 6, 3))
 
 
 def ds_cnn() -> bytes:
@@ -107,6 +97,17 @@ def _inverted_residual(
     return network.add(x, y, f"{name}/add") if stride == 1 and channels == depth else y
 
 
+def _resnet(network: RandomNetwork, add_block: Callable[..., Signal], repeats: Sequence[int]) -> bytes:
+    """Return a ResNet whose stages repeat a block; the first block of each later stage halves rows and columns."""
+    x = _resnet_stem(network)
+    for stage, (channels, blocks) in enumerate(zip((64, 128, 256, 512), repeats, strict=True)):
+        for block in range(blocks):
+            stride = 2 if stage > 0 and block == 0 else 1
+            x = add_block(network, x, f"stage_{stage + 1}/block_{block}", channels, stride)
+    x = network.global_mean(x, "pool")
+    return network.finish(network.fully_connected(x, CLASSES, "logits", spread=_LOGITS_SPREAD))
+
+
 def _resnet_stem(network: RandomNetwork) -> Signal:
     # The usual normalization of ImageNet pixels: (pixel / 255 - 0.45) / 0.225, about.
     x = network.input((1, 224, 224, 3), -2.12, 2.64)
@@ -115,11 +116,6 @@ def _resnet_stem(network: RandomNetwork) -> Signal:
     # After a relu, zeros around the image do not change a maximum.
     x = network.pad(x, 1, "stem/pool_pad")
     return network.max_pool_2d(x, 3, 2, "stem/pool")
-
-
-def _resnet_head(network: RandomNetwork, x: Signal) -> bytes:
-    x = network.global_mean(x, "pool")
-    return network.finish(network.fully_connected(x, CLASSES, "logits", spread=_LOGITS_SPREAD))
 
 
 def _conv_3x3(
