@@ -280,9 +280,8 @@ def _files(study: Study, written: list[Path]) -> str:
     from npusim.reports.study.page import write_page
 
     names = [path.name for path in written if path.parent == study.path]
-    page = write_page(study)
-    names += [path.name for path in page]
-    fronts = len(written) - len([path for path in written if path.parent == study.path])
+    fronts = len(written) - len(names)
+    names += [path.name for path in write_page(study)]
     hardware = f"; front/*.toml: {fronts} hardware files for npusim run --hw" if fronts else ""
     return f"{printable(str(study.path))}: {', '.join(names)}{hardware}"
 
@@ -334,10 +333,9 @@ class Watch:
 
         from npusim.study import metrics
 
-        space = self._space
-        if record.reason or any(limit.excess(record.values[limit.key]) > 0 for limit in space.limits):
+        if record.reason or self._space.excess(record.values):
             return
-        costs = [each.cost(record.values[each.key]) for each in space.objectives]
+        costs = self._space.costs(record.values)
         self._best = [min(pair) for pair in zip(self._best or costs, costs, strict=True)]
         together = np.array([*self._front, costs], np.float64)
         kept = metrics.front(together)

@@ -98,8 +98,7 @@ def _outcome(space: Space, record: Record | None) -> tuple[list[float], float]:
     """Return a point's costs by objective, and its excess over the limits; a point without a record is excluded."""
     if record is None or record.reason:
         return [_NO_RESULT_COST] * len(space.objectives), _NO_RESULT_EXCESS
-    excess = sum(max(0.0, limit.excess(record.values[limit.key])) for limit in space.limits)
-    return [each.cost(record.values[each.key]) for each in space.objectives], excess
+    return space.costs(record.values), space.excess(record.values)
 
 
 def _study(space: Space, sampling: Sampling) -> Study:

@@ -227,6 +227,14 @@ class Space:
         """The paths of parameters that differ between points, derived ones included."""
         return (*(axis.path for axis in self.axes), *self.derived)
 
+    def costs(self, values: Mapping[str, float]) -> list[float]:
+        """Return the cost of recorded values in each objective; less is better, also for a maximised one."""
+        return [each.cost(values[each.key]) for each in self.objectives]
+
+    def excess(self, values: Mapping[str, float]) -> float:
+        """Return how far recorded values are beyond the limits, added up; 0 if they keep all of them."""
+        return sum(max(0.0, limit.excess(values[limit.key])) for limit in self.limits)
+
     def point(self, number: int) -> dict[str, Any]:
         """Return the values of the parameters of a point, given by its number."""
         found = {}

@@ -105,13 +105,11 @@ class Study:
 
     def within_limits(self, record: Record) -> bool:
         """Return whether a point has a result that keeps the limits."""
-        if record.reason:
-            return False
-        return all(limit.excess(record.values[limit.key]) <= 0 for limit in self.space.limits)
+        return not record.reason and not self.space.excess(record.values)
 
     def costs(self, records: Sequence[Record]) -> NDArray[np.float64]:
         """Return the costs of records, float64 [records, objectives], with signs for which less is better."""
-        rows = [[each.cost(record.values[each.key]) for each in self.objectives] for record in records]
+        rows = [self.space.costs(record.values) for record in records]
         return np.array(rows, np.float64).reshape(len(rows), len(self.objectives))
 
     @cached_property
