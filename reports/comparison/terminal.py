@@ -53,7 +53,7 @@ def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> 
         *_losses(comparison, width),
         *_rows("Energy, by component", comparison, _components(comparison), width),
         *_layers(comparison, width),
-        *_conditions(verdicts, width),
+        *_conditions(verdicts),
     )
 
 
@@ -284,7 +284,7 @@ def _reason(row: LayerRow, comparison: Comparison) -> str:
     return cells.reason(row, 1, comparison.letters)
 
 
-def _conditions(verdicts: Sequence[Verdict], width: int) -> Iterable[RenderableType]:
+def _conditions(verdicts: Sequence[Verdict]) -> Iterable[RenderableType]:
     if not verdicts:
         return
     yield from (Text(""), Text("Conditions", style="bold"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from npusim.isa.base.fields import Section
@@ -30,10 +29,9 @@ from npusim.reports.words.names import (
     component_names,
     component_style,
     dataflow_name,
-    main_name,
     short_names,
 )
-from npusim.reports.words.reason import ending, host_layers, idlest
+from npusim.reports.words.reason import ending, host_layers, host_rows, idlest
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
@@ -107,7 +105,7 @@ def _context(result: RunResult) -> dict[str, Any]:
         "pieces": [(pieces.who(result, piece), piece) for piece in result.pieces],
         "between": _between(result),
         "host_layers": len(host_layers(result)),
-        "host_rows": _host_rows(result),
+        "host_rows": host_rows(result),
         "regions": html_data.regions(result),
         "dram_used": html_data.used_bytes(result),
         "parameters": [
@@ -354,24 +352,6 @@ def _between(result: RunResult) -> Boundary | None:
         if field.name != "tensors"
     }
     return Boundary(tensors=(), **sums)
-
-
-def _host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
-    """Return the operators on the host, grouped by operator and reason, those with most cycles first.
-
-    A row has the operator, the number of layers, the name of the first one, their cycles, and the reason.
-    """
-
-    def kind(layer: LayerResult) -> tuple[str, str]:
-        return layer.op, layer.reason.removeprefix("runs on the host: ")
-
-    on_host = sorted(host_layers(result), key=kind)
-    rows = []
-    for (op, reason), group in groupby(on_host, key=kind):
-        same = list(group)
-        cycles = sum(layer.cycles for layer in same)
-        rows.append((op, len(same), main_name(same[0].name), cycles, reason))
-    return sorted(rows, key=lambda row: -row[3])
 
 
 def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:

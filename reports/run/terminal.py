@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Group, RenderableType
@@ -29,10 +28,9 @@ from npusim.reports.words.names import (
     bound_name,
     dataflow_name,
     limit_of,
-    main_name,
     short_names,
 )
-from npusim.reports.words.reason import ending, host_layers, idlest
+from npusim.reports.words.reason import ending, host_rows, idlest
 
 if TYPE_CHECKING:
     from npusim.numbers.layers import LayerResult
@@ -77,7 +75,7 @@ def summary(result: RunResult, width: int, ascii_only: bool = False) -> Renderab
         *_titled("Where the cycles went", _cycles(result, _Bars(max(width - 48, 10), ascii_only))),
         *_titled(_hottest_title(result), _hottest(result, table_width, cut)),
         *_titled("Energy, by component", _energy(result, _Bars(max(width - 46, 10), ascii_only))),
-        *_host(result, width),
+        *_host(result),
         *_pieces(result),
         *_footer(result),
     ]
@@ -409,36 +407,25 @@ def _energy(result: RunResult, bars: _Bars) -> RenderableType:
     return Group(grid, Text(f"  {kinds}", style="dim"))
 
 
-def _host(result: RunResult, width: int) -> Iterable[RenderableType]:
+def _host(result: RunResult) -> Iterable[RenderableType]:
     """Return the operators that the host runs; those of one kind share a row, with the reason below it."""
-    on_host = host_layers(result)
-    if not on_host:
+    rows = host_rows(result)
+    if not rows:
         return ()
-    rows: list[tuple[int, str, str]] = []
-    ordered = sorted(on_host, key=lambda layer: (layer.op, layer.reason))
-    for (op, reason), group in groupby(ordered, key=lambda layer: (layer.op, layer.reason)):
-        layers = list(group)
-        name = (
-            show.shortened(main_name(layers[0].name), 30)
-            if len(layers) == 1
-            else show.plural(len(layers), "layer")
-        )
-        rows.append((sum(layer.cycles for layer in layers), f"{op}, {name}", reason))
-    rows.sort(key=lambda row: -row[0])
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True, min_width=9)
     grid.add_column()
-    for cycles, who, reason in rows[:MOST_HOST_ROWS]:
+    for op, layers, first, cycles, reason in rows[:MOST_HOST_ROWS]:
         share = cycles / result.cycles if result.cycles else 0.0
-        words = Text(who)
+        words = Text(f"{op}, {show.shortened(first, 30) if layers == 1 else show.plural(layers, 'layer')}")
         if reason:
-            reason = reason.removeprefix("runs on the host: ")
             words.append(f": {show.printable(reason)}", style="dim")
         grid.add_row(Text(show.percent(share)), words)
     if len(rows) > MOST_HOST_ROWS:
         grid.add_row(Text(""), Text(f"and {len(rows) - MOST_HOST_ROWS} more kinds", style="dim"))
     everything = all(layer.unit in ("host", "none") for layer in result.layers)
-    title = f"On the host, {len(on_host)} of {show.plural(len(result.layers), 'layer')}"
+    on_host = sum(layers for _, layers, *_ in rows)
+    title = f"On the host, {on_host} of {show.plural(len(result.layers), 'layer')}"
     if everything:
         title += ": nothing of this model runs on the NPU"
     return _titled(title, grid)

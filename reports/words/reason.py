@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from shlex import quote, split
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,7 @@ from npusim.isa.hardware.units import WORKERS
 from npusim.isa.program.executable import HANDOVER
 from npusim.numbers.answer import HOST, LEAST_NAMED, WAITS
 from npusim.reports.words import quantities as show
-from npusim.reports.words.names import CAUSE_NAMES, bound_name, short_names
+from npusim.reports.words.names import CAUSE_NAMES, bound_name, main_name, short_names
 
 if TYPE_CHECKING:
     from npusim.numbers.answer import Answer, Lever
@@ -77,6 +78,24 @@ def settings(changes: Mapping[str, Any]) -> tuple[str, ...]:
 def host_layers(result: RunResult) -> list[LayerResult]:
     """Return the layers that the host computes, without transfers between devices."""
     return [layer for layer in result.layers if layer.unit == "host" and layer.op != HANDOVER]
+
+
+def host_rows(result: RunResult) -> list[tuple[str, int, str, int, str]]:
+    """Return the operators on the host, grouped by operator and reason, those with most cycles first.
+
+    A row has the operator, the number of layers, the name of the first one, their cycles, and the reason.
+    """
+
+    def kind(layer: LayerResult) -> tuple[str, str]:
+        return layer.op, layer.reason.removeprefix("runs on the host: ")
+
+    on_host = sorted(host_layers(result), key=kind)
+    rows = []
+    for (op, reason), group in groupby(on_host, key=kind):
+        same = list(group)
+        cycles = sum(layer.cycles for layer in same)
+        rows.append((op, len(same), main_name(same[0].name), cycles, reason))
+    return sorted(rows, key=lambda row: -row[3])
 
 
 def _reason(result: RunResult, found: Answer) -> str:
