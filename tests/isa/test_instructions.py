@@ -149,7 +149,7 @@ def test_what_is_read_matters(row: type[Instruction]) -> None:
     """No region is declared for nothing: among some instructions, other bytes in it give another result."""
     regions, matters = 0, set()
     for tried, (instruction, memory) in enumerate(executions(row, 50)):
-        if tried >= SAMPLES and matters == set(range(regions)):
+        if tried >= 2 * SAMPLES and matters == set(range(regions)):
             break
         reads = instruction.regions(CONTEXT)[0]
         regions = max(regions, len(reads))

@@ -18,12 +18,11 @@ from npusim.frontends.tflite import reader as tflite
 from npusim.isa.hardware.file import hardware
 from npusim.scheduler import compile_graph
 from tests.conftest import shared_folder
-from tests.examples import NIGHT, some
+from tests.examples import some
 
 from .examples import all_examples, model, operations, request
 
-LEAST_SHARE = 0.85 if NIGHT else 0.8
-"""By day some of the cases are tried, and their share is less exact."""
+LEAST_SHARE = 0.85
 
 
 class Placed(NamedTuple):
@@ -36,7 +35,7 @@ class Placed(NamedTuple):
 def of_examples(shared: Path) -> Iterator[Placed]:
     """The NNAPI examples with a quantized operand that give outputs."""
     device = hal.Device("edge-128")
-    for _, example in some(list(all_examples(shared / "nnapi_examples")), 250, "share"):
+    for _, example in all_examples(shared / "nnapi_examples"):
         graphs = [example["main"], *example.get("referenced", ())]
         kinds = {operand["type"] for graph in graphs for operand in graph["operands"]}
         if example["expectFailure"] or not any("QUANT" in kind for kind in kinds):
