@@ -6,7 +6,6 @@ Both sides of the ratio suffer alike, so a limit on it does not depend on who el
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -41,6 +40,8 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _child_seconds(*words: str) -> float:
+    import resource  # Only POSIX has it, and all tests import this file.
+
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
