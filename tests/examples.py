@@ -33,6 +33,11 @@ def scaled(number: int) -> int:
     return WANTED or (10 * number if NIGHT else max(number // 5, 2) if QUICK else number)
 
 
+def tried(day: int, night: int) -> int:
+    """Return the number of seeds to try: NPUSIM_EXAMPLES if given, otherwise `night` by night and else `day`."""
+    return WANTED or (night if NIGHT else day)
+
+
 def examples(number: int) -> settings:
     """Settings of a Hypothesis test: `number` examples by day, the same on every day; new ones by night."""
     return settings(

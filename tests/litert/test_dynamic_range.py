@@ -20,13 +20,13 @@ from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 from npusim.verification.litert import LiteRTError
-from tests.examples import NIGHT, WANTED
+from tests.examples import tried
 
 from .live import by_litert, difference, needs_litert
 from .rows import inputs_of, model
 from .test_operators import MOST_REFUSED, compiled
 
-SEEDS = WANTED or (150 if NIGHT else 6)
+SEEDS = tried(6, 150)
 WHOLE, BOTH = ("dynamic",), ("dynamic", "dynamic int4")
 CODES: dict[str, tuple[str, ...]] = {
     "CONV_2D": BOTH,

@@ -15,13 +15,13 @@ from npusim import models
 from npusim.frontends.tflite import reader as tflite
 from npusim.frontends.tflite.export import written
 from npusim.kernels.graph.graph import Graph
-from tests.examples import NIGHT, WANTED
+from tests.examples import tried
 
 from ..graphs import random_inputs
 from ..random_graphs import deep_graph, random_graph
 from .live import by_litert, difference, needs_litert
 
-GRAPHS = WANTED or (60 if NIGHT else 20)
+GRAPHS = tried(20, 60)
 
 
 def graph_of(grow: Callable[..., Graph], seed: int) -> Graph:

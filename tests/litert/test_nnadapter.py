@@ -19,11 +19,11 @@ from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.models.writer import ModelWriter, per_channel, per_tensor
-from tests.examples import NIGHT, WANTED
+from tests.examples import tried
 
 from .live import by_litert, difference, needs_litert
 
-SEEDS = range(WANTED or (6 if NIGHT else 2))
+SEEDS = range(tried(2, 6))
 ACTIVATIONS = ("none", "relu", "relu_n1_to_1", "relu6")
 SCHEMES = {"same": 1, "valid": 2}
 X, W, Y = 0.02, 0.005, 0.04

@@ -25,12 +25,12 @@ from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
 from npusim.session.api import host_functions
 from npusim.verification.litert import LiteRTError
-from tests.examples import NIGHT, WANTED, scaled
+from tests.examples import scaled, tried
 
 from .live import by_litert, difference, needs_litert
 from .rows import ROWS, UNDEFINED, inputs_of, model
 
-SEEDS = WANTED or (6 if NIGHT else 2)
+SEEDS = tried(2, 6)
 """Models of each operator and type."""
 
 
