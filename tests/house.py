@@ -1,8 +1,7 @@
-"""Measure the house: `python -m tests.house` prints how large the product is and what a small run imports of it.
+"""Count the product's lines by kind, its files, and what a small run imports: `python -m tests.house`.
 
-Each row is a number that HOUSE2's table "It is right when" names, counted from the files as they are. Lines are
-counted once each: docstrings and comments by the tokenizer, tables as assignments of more than five lines at module or
-class level, imports as import statements, and the rest as code.
+Each line has one kind: docstring, comment, import, table (an assignment of more than five lines at module or class
+level), blank, or code.
 """
 
 from __future__ import annotations
