@@ -26,13 +26,13 @@ LITERAL = ("add", "sub", "mul", "div", "maximum", "minimum", "prelu")
 FUSED = ("add", "mul")
 
 
-def quantization(pick: Pick, dtype: str) -> Quantization:
+def quantization(pick: Pick, dtype: str, least: int = 1) -> Quantization:
     """Scales whose quotients are powers of two, or tenths, so that ties are many; sometimes none of these.
 
-    None is below 2**-15: a fused product of operands with scale 0.9 would exceed 2**31 steps of it, which is refused.
+    The last kind is `least` or more times 2**-22.
     """
     low, high = CODE_RANGES[dtype]
-    scale = (0.1 * 2.0 ** pick(-3, 3), 0.1 * pick(1, 9), pick(1 << 7, 1 << 20) / (1 << 22))[pick(0, 2)]
+    scale = (0.1 * 2.0 ** pick(-3, 3), 0.1 * pick(1, 9), pick(least, 1 << 20) / (1 << 22))[pick(0, 2)]
     return Quantization((float(np.float32(scale)),), (pick(low, high),))
 
 
@@ -60,7 +60,9 @@ def random_pairs(pick: Pick) -> Graph:
     ]
     if name != "prelu" and pick(0, 1):
         operands.reverse()
-    output = unshaped(dtypes[2], quantization(pick, dtypes[2]))
+    # Fused products that exceed 2**31 output scales are refused: those of 0.9 * 255 need an output scale of 2**-15.
+    least = 1 << 7 if fused and name == "mul" else 1
+    output = unshaped(dtypes[2], quantization(pick, dtypes[2], least))
     more = {} if name in ("maximum", "minimum", "prelu") else {"activation": ACTIVATIONS[pick(0, 3)]}
     last = sketch.node(name, operands, output, rescale="fused" if fused else "float32", **more)
     return sketch.graph([last])
