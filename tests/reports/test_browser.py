@@ -128,7 +128,6 @@ def _tip(page: Page) -> str:
 # Tables
 
 
-@pytest.mark.slow
 def test_a_click_on_a_head_sorts_and_another_turns_around(page: Page, result: RunResult) -> None:
     cycles = [str(layer.cycles) for layer in result.layers]
     assert _column(page, "Cycles") == cycles
@@ -382,7 +381,6 @@ TRACK = """([place, of]) => {
 }"""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1, 1.5])
 def test_the_painted_share_of_every_cause_is_its_share_of_the_track(
     scale: float, browser: Any, tmp_path: Path
@@ -616,7 +614,6 @@ def test_charts_of_several_devices_tell_who_does_what(on_devices: Page) -> None:
     assert "npu_b, " in tip.inner_text()
 
 
-@pytest.mark.slow
 def test_layers_can_be_filtered_by_device(on_devices: Page) -> None:
     on_devices.locator('select[name="device"]').select_option("npu_b")
     assert set(_column(on_devices, "Device")) == {"npu_b"}

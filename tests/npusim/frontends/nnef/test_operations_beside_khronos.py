@@ -27,7 +27,6 @@ _ALIKE = 120
 """So many bodies, and more, does the runtime execute."""
 
 
-@pytest.mark.slow
 def test_operations_give_what_the_runtime_gives(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     found = {}
