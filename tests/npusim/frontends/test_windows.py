@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.frontends import frontend
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.reference import evaluate
+from tests.examples import examples
 from tests.npusim.frontends.nnef.models import folder
 from tests.npusim.frontends.onnx.models import Fixed, model_of, single, written
 from tests.npusim.frontends.paddle.programs import model as paddle_model
@@ -137,7 +138,7 @@ def by_paddle(case: Case, path: Path) -> Path:
     return paddle_model(path, line, {}, inputs, ["y"])
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(cases())
 def test_front_ends_agree_on_windows(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
     expected = oracle(case)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import npusim
 from npusim.frontends import frontend
+from tests.examples import examples
 from tests.npusim.frontends.onnx.small_models import beside, model, saved
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -21,10 +22,7 @@ TOLERANCE = 1e-5
 """Of float results, relative: sums of floats depend on their order."""
 
 FEW = settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 SIZES = st.integers(1, 9)
 SEEDS = st.integers(0, 1 << 30)

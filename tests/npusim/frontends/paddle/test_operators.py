@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim
 from npusim.frontends.paddle.operations.paddle_table import ROWS
 from npusim.frontends.paddle.written_out import WRITTEN_OUT
+from tests.examples import examples
 from tests.npusim.frontends.paddle.programs import model
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 IMAGE = (1, 4, 7, 9)
-FEW = settings(max_examples=25, deadline=None)
+FEW = examples(25)
 
 
 def outputs(line: str, *arrays: Any, **parameters: Any) -> list[Any]:
