@@ -12,15 +12,12 @@ import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from npusim import models
 from npusim.cli import app as cli_app
-from npusim.cli.app import app
 from npusim.cli.base import Progress
 from npusim.frontends.nnadapter.model_building import Model
 from npusim.isa.base.tensor import TensorType
@@ -29,20 +26,9 @@ from npusim.numbers.area import area
 from npusim.reports.words import quantities
 from npusim.session import api
 
+from ...command_line import command
 from ...json_documents import faults
 from ...yardstick import process_cost
-
-
-class Answer(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-def npusim(*words: str | Path) -> Answer:
-    """Run a command in this process."""
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    return Answer(done.exit_code, done.stdout, done.stderr)
 
 
 def process(
@@ -66,7 +52,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_run_prints_the_summary(digits: Path) -> None:
-    done = npusim("run", digits)
+    done = command("run", digits)
     assert (done.status, done.err) == (0, "")
     for words in ("digits on edge-128", "Latency", "powerUsage", "Hottest layers", "Energy, by component"):
         assert words in done.out
@@ -74,7 +60,7 @@ def test_run_prints_the_summary(digits: Path) -> None:
 
 def test_run_writes_every_file(digits: Path, tmp_path: Path) -> None:
     output, numbers, layers, trace = (tmp_path / name for name in ("o.npz", "r.json", "l.csv", "t.json"))
-    done = npusim("run", digits, "--output", output, "--json", numbers, "--csv", layers, "--trace", trace)
+    done = command("run", digits, "--output", output, "--json", numbers, "--csv", layers, "--trace", trace)
     assert done.status == 0
     result = api.run(digits)
     with np.load(output, allow_pickle=False) as written:
@@ -91,14 +77,14 @@ def test_run_writes_every_file(digits: Path, tmp_path: Path) -> None:
 def test_run_draws_the_network(digits: Path, tmp_path: Path) -> None:
     """What the drawing is, tests/npusim/nnadapter/test_dot.py has."""
     drawing = tmp_path / "network.dot"
-    assert npusim("run", digits, "--dot", drawing).status == 0
+    assert command("run", digits, "--dot", drawing).status == 0
     assert drawing.read_text() == Model.of(api.load(digits)).dot()
     program = tmp_path / "digits.npu"
-    assert npusim("compile", digits, "-o", program).status == 0
-    done = npusim("run", program, "--dot", drawing)
+    assert command("compile", digits, "-o", program).status == 0
+    done = command("run", program, "--dot", drawing)
     assert done.status == 2
     assert done.err.endswith("digits.npu is a compiled program, which has no operators; give the model\n")
-    done = npusim("run", digits, "digits_cnn", "--dot", drawing)
+    done = command("run", digits, "digits_cnn", "--dot", drawing)
     assert (done.status, done.err) == (
         2,
         "npusim: --dot: goes with one model on one machine; this is a table of 2 models by 1 machine\n",
@@ -109,7 +95,7 @@ def test_run_draws_the_network(digits: Path, tmp_path: Path) -> None:
 def test_two_runs_write_equal_json_but_for_wall_times(digits: Path, tmp_path: Path) -> None:
     found = []
     for name in ("a.json", "b.json"):
-        assert npusim("run", digits, "--json", tmp_path / name).status == 0
+        assert command("run", digits, "--json", tmp_path / name).status == 0
         plain = json.loads((tmp_path / name).read_text())
         assert all(seconds > 0 for seconds in plain.pop("wall_s").values())
         found.append(json.dumps(plain))
@@ -120,7 +106,7 @@ def test_two_runs_write_equal_json_but_for_wall_times(digits: Path, tmp_path: Pa
 def test_timing_only_counts_the_same_cycles(digits: Path, tmp_path: Path) -> None:
     cycles = []
     for options in ([], ["--timing-only"]):
-        assert npusim("run", digits, "--json", tmp_path / "r.json", *options).status == 0
+        assert command("run", digits, "--json", tmp_path / "r.json", *options).status == 0
         plain = json.loads((tmp_path / "r.json").read_text())
         del plain["wall_s"], plain["provenance"]  # which says that no data was executed
         cycles.append(plain)
@@ -138,7 +124,7 @@ def _float_model(code: str) -> bytes:
 def test_a_float_model_runs_on_the_host_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "float.tflite"
     path.write_bytes(_float_model("RELU"))
-    done = npusim("run", path, "--output", tmp_path / "out.npz")
+    done = command("run", path, "--output", tmp_path / "out.npz")
     assert done.status == 0
     assert "On the host, 1 of 1 layer: nothing of this model runs on the NPU" in done.out
     assert np.load(tmp_path / "out.npz")["out0"].min() == 0.0
@@ -149,37 +135,37 @@ def test_inputs_by_name_and_seed(digits: Path, tmp_path: Path) -> None:
     images, _ = models.digits_test()
     name = api.compile(api.load(digits)).inputs[0].name
     np.savez(tmp_path / "in.npz", **{name: images[:1]})
-    done = npusim("run", digits, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
+    done = command("run", digits, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz")
     assert done.status == 0
     expected = api.run(digits, inputs=[images[:1]]).outputs[0]
     assert np.array_equal(np.load(tmp_path / "out.npz")["out0"], expected)
-    assert npusim("run", digits, "--seed", "7", "--output", tmp_path / "out.npz").status == 0
+    assert command("run", digits, "--seed", "7", "--output", tmp_path / "out.npz").status == 0
     assert np.array_equal(np.load(tmp_path / "out.npz")["out0"], api.run(digits, seed=7).outputs[0])
 
 
 @pytest.mark.slow
 def test_compile_then_run_gives_the_same_result(digits: Path, tmp_path: Path) -> None:
-    done = npusim("compile", digits, "--hw", "edge-64", "-o", tmp_path / "d.npu")
+    done = command("compile", digits, "--hw", "edge-64", "-o", tmp_path / "d.npu")
     assert done.status == 0
     assert "digits for edge-64, " in done.out
     found = []
     for model, options in ((digits, ("--hw", "edge-64")), (tmp_path / "d.npu", ())):
         out, numbers = tmp_path / "o.npz", tmp_path / "r.json"
-        assert npusim("run", model, *options, "--output", out, "--json", numbers).status == 0
+        assert command("run", model, *options, "--output", out, "--json", numbers).status == 0
         plain = json.loads(numbers.read_text())
         # What was given, a model or a program, is in the provenance; only a model has levers in its answer.
         del plain["wall_s"], plain["provenance"], plain["answer"]
         found.append((plain, np.load(out)["out0"].tobytes()))
     assert found[0] == found[1]
-    assert npusim("run", tmp_path / "d.npu", "--hw", "edge-64").status == 0
+    assert command("run", tmp_path / "d.npu", "--hw", "edge-64").status == 0
     (tmp_path / "d.npu").rename(tmp_path / "renamed")
-    assert npusim("run", tmp_path / "renamed").status == 0
+    assert command("run", tmp_path / "renamed").status == 0
 
 
 def test_a_program_refuses_another_hardware(digits: Path, tmp_path: Path) -> None:
     path = tmp_path / "d.npu"
-    assert npusim("compile", digits, "-o", path).status == 0
-    done = npusim("run", path, "--hw", "edge-256")
+    assert command("compile", digits, "-o", path).status == 0
+    done = command("run", path, "--hw", "edge-256")
     assert done.status == 2
     assert done.err.startswith(f'npusim: {path}: compiled for "edge-128", and "edge-256" differs in ')
     assert "mac_array.columns" in done.err
@@ -188,27 +174,27 @@ def test_a_program_refuses_another_hardware(digits: Path, tmp_path: Path) -> Non
 
 def test_disasm_and_asm_give_the_same_bytes(digits: Path, tmp_path: Path) -> None:
     npu, asm, again = tmp_path / "d.npu", tmp_path / "d.asm", tmp_path / "e.npu"
-    assert npusim("compile", digits, "-o", npu).status == 0
-    assert npusim("disasm", npu, "-o", asm).status == 0
-    assert npusim("disasm", npu).out == asm.read_text()
+    assert command("compile", digits, "-o", npu).status == 0
+    assert command("disasm", npu, "-o", asm).status == 0
+    assert command("disasm", npu).out == asm.read_text()
     assert "mac.convolve" in asm.read_text()
-    assert npusim("asm", asm, "-o", again).status == 0
+    assert command("asm", asm, "-o", again).status == 0
     assert again.read_bytes() == npu.read_bytes()
 
 
 def test_disasm_of_a_layer(digits: Path, tmp_path: Path) -> None:
     program = tmp_path / "d.npu"
-    assert npusim("compile", digits, "-o", program).status == 0
-    whole, code = npusim("disasm", program).out, npusim("disasm", program, "--code").out
+    assert command("compile", digits, "-o", program).status == 0
+    whole, code = command("disasm", program).out, command("disasm", program, "--code").out
     begin = whole.index(".for 0")
     assert code == whole[begin : whole.index("\n\n.constants")] + "\n"
-    by_name, by_number = (npusim("disasm", program, "--layer", layer).out for layer in ("conv", "5"))
+    by_name, by_number = (command("disasm", program, "--layer", layer).out for layer in ("conv", "5"))
     assert by_name == by_number
     lines = by_name.splitlines()
     assert lines[0] == '.for 5  ; conv_2d "conv"'
     assert set(lines[1:]) < set(code.splitlines())
     assert sum(line.lstrip().startswith("mac.convolve") for line in lines) > 0
-    done = npusim("disasm", program, "--layer", "sten")
+    done = command("disasm", program, "--layer", "sten")
     assert (done.status, done.err) == (
         2,
         "npusim: --layer sten: no layer has this name; did you mean stem? it may also be 0 to 9\n",
@@ -219,25 +205,25 @@ def test_disasm_of_a_layer(digits: Path, tmp_path: Path) -> None:
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("words", [("hw", "list"), ("models",), ("ops", "abs"), ("run", "digits_cnn")])
 def test_json_on_standard_output_stands_alone(words: tuple[str, ...], tmp_path: Path) -> None:
-    plain = npusim(*words)
-    file = npusim(*words, "--json", tmp_path / "file")
-    done = npusim(*words, "--json", "-")
+    plain = command(*words)
+    file = command(*words, "--json", tmp_path / "file")
+    done = command(*words, "--json", "-")
     assert (plain.status, file.status, done.status, done.err) == (0, 0, 0, "")
     there, here = json.loads((tmp_path / "file").read_text()), json.loads(done.out)
     assert {key: value for key, value in here.items() if key != "wall_s"} == {
         key: value for key, value in there.items() if key != "wall_s"
     }
-    assert npusim(*words).out.splitlines()[:5] == plain.out.splitlines()[:5]
+    assert command(*words).out.splitlines()[:5] == plain.out.splitlines()[:5]
 
 
 def test_two_files_on_standard_output_are_refused() -> None:
-    done = npusim("run", "digits_cnn", "--json", "-", "--csv", "-")
+    done = command("run", "digits_cnn", "--json", "-", "--csv", "-")
     assert (done.status, done.out) == (2, "")
     assert done.err == "npusim: --csv -: is also --json; give each a file of its own\n"
 
 
 def test_short_help_and_completion() -> None:
-    assert npusim("run", "-h").out == npusim("run", "--help").out
+    assert command("run", "-h").out == command("run", "--help").out
     # The completion is that of the shell which calls.
     for shell in filter(shutil.which, ("bash", "zsh")):
         call = f"{shlex.quote(sys.executable)} -m npusim --show-completion && true"
@@ -247,7 +233,7 @@ def test_short_help_and_completion() -> None:
 
 
 def test_hw_list_show_check(tmp_path: Path) -> None:
-    listed = npusim("hw", "list")
+    listed = command("hw", "list")
     assert "edge-128" in listed.out
     assert "500 MHz" in listed.out
     row = next(line for line in listed.out.splitlines() if line.startswith("edge-128 "))
@@ -258,15 +244,15 @@ def test_hw_list_show_check(tmp_path: Path) -> None:
     assert " 2048 KiB DRAM 0.5 GB/s 1 x " in memories["edge-128"]
     assert " 128 KiB l2 2.96 GB/s 1 x " in memories["gap9"]
     assert " 128 KiB l2 1.92 GB/s 1 x " in memories["gap9-low"]
-    shown = npusim("hw", "show", "edge-128")
+    shown = command("hw", "show", "edge-128")
     (tmp_path / "mine.toml").write_text(shown.out)
-    checked = npusim("hw", "check", tmp_path / "mine.toml")
+    checked = command("hw", "check", tmp_path / "mine.toml")
     assert checked.out == f'{tmp_path / "mine.toml"}: "edge-128" is a valid hardware description\n'
 
 
 def test_models_and_ops() -> None:
-    assert "mobilenet_v2" in npusim("models").out
-    operators = npusim("ops").out
+    assert "mobilenet_v2" in command("models").out
+    operators = command("ops").out
     assert "TensorFlow Lite" in operators
     assert "CONV_2D" in operators
     assert "on the host only." in operators
@@ -277,7 +263,7 @@ def test_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: P
     """With a small model in place of the reference workloads, which take seconds each."""
     real = api.prepare
     monkeypatch.setattr(api, "prepare", lambda model, hw, **options: real(digits, hw, **options))
-    done = npusim("capabilities", "--json", tmp_path / "c.json")
+    done = command("capabilities", "--json", tmp_path / "c.json")
     assert done.status == 0
     assert "PerformanceInfo of edge-128" in done.out
     written = json.loads((tmp_path / "c.json").read_text())
@@ -286,10 +272,10 @@ def test_capabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digits: P
 
 
 def test_the_schema_of_one_document_and_of_all() -> None:
-    one, all_of_them = (json.loads(npusim("schema", *words).out) for words in (("job",), ()))
+    one, all_of_them = (json.loads(command("schema", *words).out) for words in (("job",), ()))
     assert one["anyOf"] == [{"$ref": "#/$defs/job"}]
     assert len(all_of_them["anyOf"]) > 5
-    done = npusim("schema", "jobs")
+    done = command("schema", "jobs")
     assert (done.status, done.out) == (2, "")
     assert "jobs: no document has this name; may be run, job, " in done.err
 
@@ -299,14 +285,14 @@ def test_a_search_is_not_slower(tmp_path: Path, digits: Path) -> None:
     cycles = []
     for effort in ("fast", "12"):
         target = tmp_path / f"{effort}.json"
-        assert npusim("run", digits, "--timing-only", "--effort", effort, "--json", target).status == 0
+        assert command("run", digits, "--timing-only", "--effort", effort, "--json", target).status == 0
         cycles.append(json.loads(target.read_text())["cycles"]["total"])
     assert cycles[1] <= cycles[0]
 
 
 @pytest.mark.slow
 def test_demo_classifies_the_digits() -> None:
-    done = npusim("demo")
+    done = command("demo")
     assert done.status == 0
     line = next(line for line in done.out.splitlines() if line.startswith("Accuracy"))
     right = int(line.split(": ")[1].split()[0])
@@ -316,7 +302,7 @@ def test_demo_classifies_the_digits() -> None:
 
 
 def test_version() -> None:
-    assert npusim("--version").out.startswith("npusim 0.")
+    assert command("--version").out.startswith("npusim 0.")
 
 
 # Mistakes of the user: one line, status 2
@@ -399,7 +385,7 @@ def _unsupported_operator(folder: Path, digits: Path) -> tuple[list[str | Path],
 
 def _newer_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
     path = folder / "new.npu"
-    assert npusim("compile", digits, "-o", path).status == 0
+    assert command("compile", digits, "-o", path).status == 0
     data = bytearray(path.read_bytes())
     data[8] = 99
     path.write_bytes(data)
@@ -408,7 +394,7 @@ def _newer_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
 
 def _damaged_program(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
     path = folder / "damaged.npu"
-    assert npusim("compile", digits, "-o", path).status == 0
+    assert command("compile", digits, "-o", path).status == 0
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -427,7 +413,7 @@ def _effort(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
 
 def _compiled_already(folder: Path, digits: Path) -> tuple[list[str | Path], str]:
     path = folder / "p.npu"
-    assert npusim("compile", digits, "-o", path).status == 0
+    assert command("compile", digits, "-o", path).status == 0
     words = f"{path}: compiled already, effort 3 has nothing to search; give the model"
     return ["run", path, "--effort", "3"], words
 
@@ -445,7 +431,7 @@ def test_mistakes_are_one_line_and_status_2(
 ) -> None:
     before = digits.read_bytes()
     words, message = mistake(tmp_path, digits)
-    done = npusim(*words)
+    done = command(*words)
     assert done.status == 2
     assert done.out == ""
     assert done.err.startswith(f"npusim: {message}")
@@ -455,14 +441,14 @@ def test_mistakes_are_one_line_and_status_2(
 
 @pytest.mark.parametrize("words", [["run"], ["run", "x", "--bad"], ["walk"], ["run", "x", "--seed", "-1"]])
 def test_usage_errors_are_status_2(words: list[str]) -> None:
-    done = npusim(*words)
+    done = command(*words)
     assert done.status == 2
     assert "Usage: " in done.err
 
 
 def test_commands_are_offered() -> None:
-    assert {"compare", "explore"} <= set(npusim("--help").out.split())
-    assert {"--report", "--what-if"} <= set(npusim("run", "--help").out.split())
+    assert {"compare", "explore"} <= set(command("--help").out.split())
+    assert {"--report", "--what-if"} <= set(command("run", "--help").out.split())
 
 
 def test_what_can_be_written_is_written(
@@ -473,7 +459,7 @@ def test_what_can_be_written_is_written(
 
     gone = tmp_path / "gone"
     monkeypatch.setattr(files, "require_writable", lambda path: None)
-    done = npusim("run", digits, "--json", gone / "r.json", "--csv", tmp_path / "l.csv")
+    done = command("run", digits, "--json", gone / "r.json", "--csv", tmp_path / "l.csv")
     assert done.status == 2
     assert "Latency" in done.out
     assert done.err == f"npusim: {gone / 'r.json'}: cannot be written: No such file or directory\n"
@@ -492,7 +478,7 @@ def _fail(fault: BaseException) -> Callable[..., None]:
 
 def test_our_fault_is_status_1_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "prepare_any", _fail(KeyError("x")))
-    done = npusim("run", "digits_cnn")
+    done = command("run", "digits_cnn")
     assert done.status == 1
     assert done.err == (
         "npusim: KeyError: 'x'. This is a fault of npusim, not of your input: please report it with the "
@@ -503,7 +489,7 @@ def test_our_fault_is_status_1_and_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "prepare_any", _fail(KeyError("x")))
     monkeypatch.setenv("NPUSIM_DEBUG", "1")
-    done = npusim("run", "digits_cnn")
+    done = command("run", "digits_cnn")
     assert done.status == 1
     assert "Traceback (most recent call last)" in done.err
 
@@ -519,7 +505,7 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_other_faults(fault: BaseException, status: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "prepare_any", _fail(fault))
-    done = npusim("run", "digits_cnn")
+    done = command("run", "digits_cnn")
     assert done.status == status
     assert done.err.startswith(f"npusim: {words}")
     assert done.err.count("\n") == 1

@@ -8,20 +8,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
 from npusim.isa.base.tensor import TensorType
 from npusim.models.writer import ModelWriter, per_tensor
 from npusim.session.settings import parse
 
+from ...command_line import command
+
 ONE = ("run", "digits_cnn", "--timing-only")
-
-
-def command(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.mark.slow

@@ -12,19 +12,14 @@ from typing import Any
 import numpy
 import pytest
 import simpy
-from typer.testing import CliRunner
 
 import npusim
 from npusim import models
-from npusim.cli.app import app
 from npusim.isa.base.version import sources_digest
 from npusim.isa.hardware import file as hardware_file
 from npusim.numbers.provenance import digest_of_hardware
 
-
-def command(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    return done.exit_code, done.stdout, done.stderr
+from ...command_line import command
 
 
 @pytest.fixture(scope="module")

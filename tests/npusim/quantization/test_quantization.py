@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import npusim
 from npusim import models
-from npusim.cli.app import app
 from npusim.frontends.tflite import reader as tflite
 from npusim.frontends.tflite.export import written
 from npusim.isa.base.errors import NpusimError
@@ -31,6 +29,7 @@ from npusim.quantization.result import Quantized
 from npusim.quantization.rules import INT16, NOT_INT8, RULES, RULES_INT16, Rule, Way
 from npusim.quantization.scales import asymmetric, codes, symmetric
 
+from ...command_line import command
 from ...examples import NIGHT
 from ...json_documents import faults
 from ...litert.live import by_litert, difference, needs_litert
@@ -416,11 +415,6 @@ def net(tmp_path: Path) -> Path:
     (tmp_path / "net.tflite").write_bytes(written(made.graph(made.add("softmax", mean, name="classes"))))
     np.savez(tmp_path / "samples.npz", x=reals(6, 8, 8, 4))
     return tmp_path
-
-
-def command(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.mark.slow

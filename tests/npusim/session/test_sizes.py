@@ -7,16 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import npusim
 from npusim import hal
-from npusim.cli.app import app
 from npusim.isa.base.errors import NpusimError
 from npusim.nnadapter import model_run
 from npusim.session.options import parse_sizes as parse
 from npusim.session.options import texts_of as texts
 
+from ...command_line import command
 from ...litert.live import by_litert, needs_litert
 from ..frontends.tflite_builder import Builder, int32
 from ..litert.interpreters import open_batch
@@ -37,11 +36,6 @@ def document(tmp_path: Path) -> Path:
         "version 1.0;\ngraph net( x ) -> ( y )\n{ x = external(shape = [0,4,8,0]); y = relu(x); }\n"
     )
     return tmp_path / "net.nnef"
-
-
-def command(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    return done.exit_code, done.stdout, done.stderr
 
 
 def test_texts() -> None:

@@ -8,13 +8,12 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from npusim import models
-from npusim.cli.app import app
 from npusim.cli.study import Watch
 from npusim.study.evaluate import Record
 
+from ...command_line import command
 from .spaces import space_file
 
 SPACE = """
@@ -30,11 +29,6 @@ digits_cnn = 2
 """
 
 
-def npusim(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    return done.exit_code, done.stdout, done.stderr
-
-
 @pytest.fixture
 def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -44,7 +38,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_a_search_from_the_command_line(space: Path) -> None:
-    status, out, err = npusim("explore", space, "-j", "1")
+    status, out, err = command("explore", space, "-j", "1")
     assert (status, err) == (0, "")
     first, second = out.splitlines()[:2]
     assert first == "technology.dram changes no objective: all of its values give equal ones."
@@ -55,7 +49,7 @@ def test_a_search_from_the_command_line(space: Path) -> None:
     assert "chips.study: points.csv, front.csv, points.parquet" in out
     assert json.loads(Path("chips.study/study.json").read_text())["models"][0]["weight"] == 2.0
     before = Path("chips.study/points.jsonl").read_bytes()
-    assert npusim("explore", space, "-j", "1") == (0, out, "")
+    assert command("explore", space, "-j", "1") == (0, out, "")
     assert Path("chips.study/points.jsonl").read_bytes() == before
 
 
@@ -72,7 +66,7 @@ def test_options_go_before_the_file(space: Path) -> None:
         "--programs",
         "shared",
     ]
-    status, out, err = npusim("explore", "digits_cnn", space, "--study", "mine", "-j", "1", *options)
+    status, out, err = command("explore", "digits_cnn", space, "--study", "mine", "-j", "1", *options)
     assert (status, err) == (0, "")
     assert "3 points" in out
     assert "Programs are shared between points that differ in timing, energy or clock only." in out
@@ -94,7 +88,7 @@ def test_options_go_before_the_file(space: Path) -> None:
     ],
 )
 def test_mistakes(words: list[str], fault: str, space: Path) -> None:
-    status, out, err = npusim("explore", *words)
+    status, out, err = command("explore", *words)
     assert (status, out) == (2, "")
     assert err.startswith(f"npusim: {fault}")
     assert err.count("\n") == 1
@@ -102,7 +96,7 @@ def test_mistakes(words: list[str], fault: str, space: Path) -> None:
 
 def test_without_a_model(space: Path) -> None:
     space.write_text(SPACE.partition("[models]")[0])
-    assert npusim("explore", space)[2] == "npusim: no model: name one before the space, or in its [models]\n"
+    assert command("explore", space)[2] == "npusim: no model: name one before the space, or in its [models]\n"
 
 
 @pytest.mark.slow
@@ -113,7 +107,7 @@ def test_models_lie_beside_the_space(space: Path, monkeypatch: pytest.MonkeyPatc
     space.write_text(SPACE.replace("digits_cnn", '"mine.tflite"'))
     (space.parent / "elsewhere").mkdir()
     monkeypatch.chdir(space.parent / "elsewhere")
-    status, out, _ = npusim("explore", space, "-j", "1")
+    status, out, _ = command("explore", space, "-j", "1")
     assert status == 0
     assert "\nmine on edge-128: 12 points" in out
     assert str(space.parent) not in Path("chips.study/study.html").read_text()
@@ -127,7 +121,7 @@ def test_models_of_one_name_are_told_apart(space: Path) -> None:
     for folder in ("old", "new"):
         (space.parent / folder).mkdir()
         (space.parent / folder / "net.tflite").write_bytes(content)
-    status, out, _ = npusim("explore", "old/net.tflite", "new/net.tflite", "digits_cnn", space, "-j", "1")
+    status, out, _ = command("explore", "old/net.tflite", "new/net.tflite", "digits_cnn", space, "-j", "1")
     assert status == 0
     assert "\nold/net x 1, new/net x 1, digits_cnn x 2 on edge-128: 12 points" in out
 
@@ -135,7 +129,7 @@ def test_models_of_one_name_are_told_apart(space: Path) -> None:
 @pytest.mark.slow
 def test_nothing_feasible(space: Path) -> None:
     space.write_text(SPACE.replace("< 0.1", "< 0.000001"))
-    status, out, _ = npusim("explore", space, "-j", "1")
+    status, out, _ = command("explore", space, "-j", "1")
     assert status == 0
     assert "12 points, 0 feasible, 0 on the front" in out
     assert "12 points are not feasible:\n  12 x breaks latency_ms < 1e-06" in out

@@ -10,11 +10,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from npusim.cli.app import app
 from npusim.study.folder import Folder
 from npusim.study.study import Study
+
+from ...command_line import command
 
 SPACE = """
 [parameters]
@@ -26,11 +26,6 @@ kind = "random"
 points = 20000
 """
 FEW = 25
-
-
-def npusim(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    return done.exit_code, done.stdout, done.stderr
 
 
 def points_in(study: Path) -> int:
@@ -91,7 +86,7 @@ def test_study_draws_it_again(interrupted: tuple[Path, str, str]) -> None:
     assert len(before) > 10
     for file in drawn:
         file.unlink()
-    status, out, err = npusim("study", study)
+    status, out, err = command("study", study)
     assert (status, err) == (0, "")
     assert out.replace(str(study), "chips.study") == said
     assert {file: file.read_bytes() for file in drawn} == before
@@ -101,13 +96,13 @@ def test_study_draws_it_again(interrupted: tuple[Path, str, str]) -> None:
 def test_a_study_is_drawn_while_a_search_goes_on(interrupted: tuple[Path, str, str]) -> None:
     study, _, _ = interrupted
     with Folder(study).writing():
-        assert npusim("study", study)[0] == 0
+        assert command("study", study)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["none", "file", "."])
 def test_what_is_no_study_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    status, out, err = npusim("study", tmp_path / name)
+    status, out, err = command("study", tmp_path / name)
     assert (status, out) == (2, "")
     assert err == f"npusim: {tmp_path / name}: is not a study: it has no study.json\n"
 
@@ -125,6 +120,6 @@ def test_hardware_files_of_a_front_say_what_they_are(interrupted: tuple[Path, st
             f"searched for digits_cnn: edge-128 with mac_array.rows = {point['mac_array.rows']}, "
             f"clock_mhz = {point['clock_mhz']}, dram.latency_ns = {point['dram.latency_ns']}"
         )
-        assert npusim("hw", "check", study / "front" / f"{record.point}.toml")[0] == 0
+        assert command("hw", "check", study / "front" / f"{record.point}.toml")[0] == 0
         names.add(file["name"])
     assert len(names) == len(made.front) > 0
