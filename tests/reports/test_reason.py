@@ -21,8 +21,8 @@ from npusim.reports.run import html, terminal
 from npusim.reports.words.reason import ending, idlest, settings
 from npusim.session import api
 
+from ..command_line import command
 from ..graphs import Sketch
-from ..npusim.cli.test_cli import npusim as command
 from ..npusim.numbers.fake_run import execution, program
 
 

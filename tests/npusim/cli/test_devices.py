@@ -11,8 +11,8 @@ import pytest
 from npusim.kernels.graph.placing import parse
 from npusim.session import api
 
+from ...command_line import command
 from ...kernels.test_control import loop
-from .test_cli import npusim
 
 CHIP = 'extends = "edge-128"\nlacks_operators = ["depthwise_conv_2d", "softmax"]\n'
 
@@ -27,7 +27,7 @@ def chip(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_bytes_are_those_of_one_machine_and_pieces_add_up(chip: Path, tmp_path: Path) -> None:
     alone, over, page = tmp_path / "alone.npz", tmp_path / "over.npz", tmp_path / "page"
-    assert npusim("run", "digits_cnn", "--seed", "3", "--output", alone).status == 0
+    assert command("run", "digits_cnn", "--seed", "3", "--output", alone).status == 0
     asked = (
         "--device",
         chip,
@@ -40,7 +40,7 @@ def test_bytes_are_those_of_one_machine_and_pieces_add_up(chip: Path, tmp_path: 
         "--json",
         tmp_path / "run.json",
     )
-    done = npusim("run", "digits_cnn", *asked, "--report", page)
+    done = command("run", "digits_cnn", *asked, "--report", page)
     assert (done.status, done.err) == (0, "")
     with np.load(alone) as one, np.load(over) as other:
         np.testing.assert_array_equal(one["out0"], other["out0"])
@@ -52,7 +52,7 @@ def test_bytes_are_those_of_one_machine_and_pieces_add_up(chip: Path, tmp_path: 
         "npusim run digits_cnn --device chip.toml --device npusim_host --seed 3"
     )
     assert (page / "report.html").stat().st_size > 10_000
-    timed = npusim("run", "digits_cnn", "--device", chip, "--device", "npusim_host", "--timing-only")
+    timed = command("run", "digits_cnn", "--device", chip, "--device", "npusim_host", "--timing-only")
     assert f"{plain['cycles']['total']:,}".replace(",", " ") in timed.out
 
 
@@ -61,7 +61,7 @@ def test_given_inputs_are_executed(chip: Path, tmp_path: Path) -> None:
     image = np.zeros((1, 8, 8, 1), np.int8)
     np.savez(tmp_path / "in.npz", in0=image)
     for name, devices in (("one", ()), ("other", ("--device", chip, "--device", "npusim_host"))):
-        done = npusim(
+        done = command(
             "run",
             "digits_cnn",
             *devices,
@@ -78,7 +78,7 @@ def test_given_inputs_are_executed(chip: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_partition_is_printed_in_the_format_of_its_file(chip: Path, tmp_path: Path) -> None:
     graph = api.load("digits_cnn")
-    lines = npusim(
+    lines = command(
         "run", "digits_cnn", "--device", chip, "--device", "npusim_host", "--print-partition"
     ).out.splitlines()
     at = lines.index("subgraph operators:")
@@ -88,7 +88,7 @@ def test_the_partition_is_printed_in_the_format_of_its_file(chip: Path, tmp_path
     assert [entry.kind for entry in parse(file.read_text(), "file")] == [node.op for node in graph.nodes]
     assert lines[end + 1] == "digraph G {"
     assert lines.index("} // end G") > end
-    everything = npusim(
+    everything = command(
         "run",
         "digits_cnn",
         "--device",
@@ -100,7 +100,7 @@ def test_the_partition_is_printed_in_the_format_of_its_file(chip: Path, tmp_path
         "--print-partition",
     )
     assert "subgraph clusters: 1" in everything.out.splitlines()
-    shorter = npusim("run", "digits_cnn", "--print-partition", "--host", "max_pool_2d")
+    shorter = command("run", "digits_cnn", "--print-partition", "--host", "max_pool_2d")
     assert "subgraph clusters: 3" in shorter.out.splitlines()
     assert "digits_cnn on edge-128" in shorter.out
 
@@ -117,20 +117,20 @@ def test_lines_of_the_environment_are_forced(
     )
     how = ("run", "digits_cnn", "--timing-only", "--print-partition")
     for partition in ((), ("--partition", "order"), ("--partition", "cost")):
-        over = npusim(*how, "--device", "npusim", "--device", "npusim_host", *partition)
+        over = command(*how, "--device", "npusim", "--device", "npusim_host", *partition)
         assert (over.status, over.err) == (0, "")
-        assert over.out.count("npusim_host") > npusim(*how).out.count("npusim_host")
+        assert over.out.count("npusim_host") > command(*how).out.count("npusim_host")
 
 
 def test_by_cost_says_what_it_did(chip: Path) -> None:
-    done = npusim("run", "digits_cnn", "--device", chip, "--device", "npusim_host", "--partition", "cost")
+    done = command("run", "digits_cnn", "--device", chip, "--device", "npusim_host", "--partition", "cost")
     assert done.status == 0, done.err
     said = next(line for line in done.out.splitlines() if line.startswith("Partition by cost: "))
     assert "others were timed; by order it takes" in said
 
 
 def test_effort_and_drawing_go_with_devices(chip: Path, tmp_path: Path) -> None:
-    done = npusim(
+    done = command(
         "run",
         "digits_cnn",
         "--device",
@@ -199,7 +199,7 @@ def test_effort_and_drawing_go_with_devices(chip: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_is_refused_in_one_line(words: str, said: str) -> None:
-    done = npusim("run", "digits_cnn", *words.split())
+    done = command("run", "digits_cnn", *words.split())
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(f"npusim: {said}")
     assert done.err.count("\n") == 1
@@ -209,11 +209,11 @@ def test_a_model_that_decides_and_a_program_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "p.npu"
-    assert npusim("compile", "digits_cnn", "-o", program).status == 0
-    done = npusim("run", program, "--device", "npusim")
+    assert command("compile", "digits_cnn", "-o", program).status == 0
+    done = command("run", program, "--device", "npusim")
     assert (done.status, done.err) == (2, f"npusim: {program}: is a compiled program, not a model\n")
     monkeypatch.setattr("npusim.nnadapter.models.open_model", lambda path, sizes: loop())
-    done = npusim("run", "loop", "--device", "npusim")
+    done = command("run", "loop", "--device", "npusim")
     assert (done.status, done.out) == (2, "")
     assert (
         done.err == "npusim: net: decides (IF, WHILE), NNAdapter has no such operation; npusim.run runs it\n"
@@ -224,6 +224,6 @@ def test_a_model_that_decides_and_a_program_are_refused(
 def test_a_line_that_takes_nothing_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "file.txt").write_text("softmux")
     for more in ((), ("--device", "npusim", "--device", "npusim_host")):
-        done = npusim("run", "digits_cnn", "--print-partition", "--partition", tmp_path / "file.txt", *more)
+        done = command("run", "digits_cnn", "--print-partition", "--partition", tmp_path / "file.txt", *more)
         assert done.status == 0
         assert done.err.count("did you mean softmax?") == 1

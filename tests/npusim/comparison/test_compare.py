@@ -25,8 +25,8 @@ from npusim.reports.comparison import cells as comparison_csv
 from npusim.reports.comparison.cells import delta, percent, value
 from npusim.reports.notebook import notebook
 
+from ...command_line import command
 from ...devices import measured
-from ..cli.test_cli import npusim as command
 from ..numbers.fake_run import execution, program
 
 Values = dict[str, Any]

@@ -19,8 +19,8 @@ from npusim.study import levers as searching
 from npusim.study.levers import candidates, levers
 from npusim.study.what_if import what_if
 
+from ...command_line import command
 from ...graphs import Sketch
-from ..cli.test_cli import npusim as command
 from ..quantization.floats import float_twin
 
 FLOATS = ["vector.float32_lanes=4", "mac_array.float32_columns=2"]

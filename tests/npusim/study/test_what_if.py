@@ -22,7 +22,7 @@ from npusim.study import executors
 from npusim.study import what_if as variants
 from npusim.study.what_if import what_if
 
-from ..cli.test_cli import npusim as command
+from ...command_line import command
 
 
 @pytest.fixture(scope="module")
