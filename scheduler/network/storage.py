@@ -251,6 +251,12 @@ def find_storages(
                 storages[root].from_dram = True
         return storages[root]
 
+    def used(tensor: int, index: int) -> Storage:
+        """Return the storage of a tensor, which is then live at an item."""
+        found = storage(tensor)
+        found.first, found.last = min(found.first, index), max(found.last, index)
+        return found
+
     befores = [state.before for state in graph.states]
     for tensor in (*graph.inputs, *befores):
         storage(tensor).first = -1
@@ -261,29 +267,20 @@ def find_storages(
         host = isinstance(item.body, HostStep)
         inside = work or (copied and isinstance(item.body, Move))
         for tensor in reads:
-            found = storage(tensor)
-            found.last = max(found.last, index)
-            found.first = min(found.first, index)
+            found = used(tensor, index)
             found.in_npu |= inside
             found.to_dram |= host
             if work and found.first_read is None:
                 found.first_read = index
         for tensor in fetched(graph, item):
-            found = storage(tensor)
-            found.first, found.last = min(found.first, index), max(found.last, index)
-            found.to_dram = True
+            used(tensor, index).to_dram = True
         for tensor in writes:
-            found = storage(tensor)
-            found.first = min(found.first, index)
-            found.last = max(found.last, index)
+            found = used(tensor, index)
             found.in_npu |= inside
             found.from_npu |= not host
             found.from_dram |= host
             found.writes.append(index)
-    for tensor in graph.outputs:
-        storage(tensor).to_dram = True
-        storage(tensor).last = end
-    for tensor in befores:
+    for tensor in (*graph.outputs, *befores):
         storage(tensor).to_dram = True
         storage(tensor).last = end
     return storages

@@ -53,7 +53,8 @@ from npusim.kernels.operators.sequence.lstm_cell import (
 )
 from npusim.kernels.operators.sequence.unrolled import lstm_in_one_step, lstm_over_sequence
 
-_MOST_INPUTS = Operand.LAYER_NORM + 4
+_OPERAND_COUNTS = (Operand.LAYER_NORM, Operand.LAYER_NORM + 4)
+"""Number of operands without and with weights of layer normalization."""
 
 
 def _shapes_of(call: Call) -> Shapes:
@@ -92,7 +93,7 @@ def _one_step(call: Call[CellParameters], values: Values, cell: FloatCell) -> li
 
 def _lstm_operand_count(call: Call) -> bool:
     """takes 20 or 24 operands and gives 1, 3 or 4 outputs"""
-    return len(call.inputs) in (Operand.LAYER_NORM, _MOST_INPUTS) and len(call.outputs) in (1, 3, 4)
+    return len(call.inputs) in _OPERAND_COUNTS and len(call.outputs) in (1, 3, 4)
 
 
 def _lstm_shapes(call: Call) -> bool:
@@ -171,7 +172,7 @@ def _workload(call: Call) -> Workload:
 
 def _layer_operand_count(call: Call) -> bool:
     """takes 20 or 24 operands and gives 1 output, or the next values of both states beside it"""
-    return len(call.inputs) in (20, 24) and len(call.outputs) in (1, 1 + len(_STATES))
+    return len(call.inputs) in _OPERAND_COUNTS and len(call.outputs) in (1, 1 + len(_STATES))
 
 
 def _integer_operands(call: Call) -> bool:
@@ -256,7 +257,6 @@ added. NNAPI names other functions than tanh, and always gives states.
 """
 
 
-_INPUTS = Operand.LAYER_NORM + 4
 _QUANTIZED_TYPES = ("int8*9, int16*3, int32*4, int8, int32, int8, int16*5 -> int8, int16, int8",)
 
 
@@ -280,7 +280,7 @@ def _quantized_reference(call: Call[IntegerParameters], values: Values) -> list[
 
 def _quantized_operand_count(call: Call) -> bool:
     """takes 20 operands, or 24 with layer normalization, and gives 3 outputs"""
-    return len(call.inputs) in (Operand.LAYER_NORM, _INPUTS) and len(call.outputs) == 3
+    return len(call.inputs) in _OPERAND_COUNTS and len(call.outputs) == 3
 
 
 def _quantized_shapes(call: Call) -> bool:
