@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -22,6 +23,11 @@ settings.load_profile("npusim")
 
 # Before numpy is imported: several test processes share the cores already.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# The tests start npusim hundreds of times. A start that finds no byte code compiles every module that it imports, which
+# takes three times as long as a small run, and pytest would rewrite all assertions anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 SLOW_S = 1.0
 """Time that a test without the mark `slow` may take on an idle machine."""

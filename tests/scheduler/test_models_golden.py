@@ -47,6 +47,8 @@ SMALL_KIB = {
 SLOW = tuple(name for name, size in SMALL_KIB.items() if size >= 96)
 """Models of seconds per inference: one input is enough on the small scratchpad."""
 
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in SMALL_KIB]
+
 
 def edge(size_kib: int | None) -> Hardware:
     """edge-128, or the same with another scratchpad."""
@@ -89,9 +91,8 @@ def test_every_golden_model_is_listed(shared: Path) -> None:
 
 
 @pytest.mark.cases(1, each="name")
-@pytest.mark.slow
 @pytest.mark.parametrize("small", [False, True], ids=["edge-128", "small"])
-@pytest.mark.parametrize("name", SMALL_KIB)
+@pytest.mark.parametrize("name", NAMES)
 def test_outputs(shared: Path, name: str, small: bool) -> None:
     graph = model(shared, name)
     samples = 1 if small and name in SLOW else 3
@@ -108,7 +109,6 @@ STORED = [name for name in SMALL_KIB if name not in SLOW]
 
 
 @pytest.mark.cases(8)
-@pytest.mark.slow
 @pytest.mark.parametrize("small", [False, True], ids=["edge-128", "small"])
 @pytest.mark.parametrize("name", STORED)
 def test_intermediates(shared: Path, name: str, small: bool) -> None:
@@ -148,7 +148,6 @@ def test_intermediates_by_checksum(shared: Path, name: str) -> None:
 
 
 @pytest.mark.cases(4)
-@pytest.mark.slow
 @pytest.mark.parametrize("name", STORED)
 def test_interpreter_and_timing(shared: Path, name: str) -> None:
     graph = model(shared, name)
