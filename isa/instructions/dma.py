@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from npusim.isa.arithmetic.packing import HEADER_BYTES, unpack
+from npusim.isa.arithmetic.packing import HEADER_BYTES
+from npusim.isa.arithmetic.packing_memo import unpack
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.hardware.memories import SPACE_BITS
 from npusim.isa.hardware.units import Unit, units_of

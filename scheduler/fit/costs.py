@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
-from npusim.isa.arithmetic.packing import GROUP, HEADER_BYTES, Lengths, lengths, pack
+from npusim.isa.arithmetic.packing import GROUP, HEADER_BYTES, Lengths
+from npusim.isa.arithmetic.packing_memo import lengths, pack
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming, Space, whole_cycles
