@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
     from npusim.numbers.variants import RunTable
+    from npusim.reports.run.series import Charts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Report:
     purpose:   what the report shows, for help texts.
     file:      its file in the folder of `--report`; empty if it has none there.
     has_table: whether the report has a form for tables of runs.
+    of_series: whether it also takes the series of a result that charts share.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Report:
     purpose: str
     file: str = ""
     has_table: bool = False
+    of_series: bool = False
 
     @property
     def option(self) -> str:
@@ -45,6 +48,12 @@ class Report:
         return render
 
     @property
+    def render_charts(self) -> Callable[[Charts], str]:
+        """The function that renders the series of a result, or, if it shows none, the result."""
+        render: Callable[[Any], str] = import_module(self.module).render
+        return render if self.of_series else lambda charts: render(charts.result)
+
+    @property
     def render_runs(self) -> Callable[[RunTable], str]:
         """The function that renders a table of runs as text, for a report with `has_table`."""
         render: Callable[[RunTable], str] = import_module(self.module).render_runs
@@ -53,8 +62,14 @@ class Report:
 
 REPORTS: tuple[Report, ...] = (
     Report("json", "npusim.reports.run.result_json", "every number, for programs", "result.json", True),
-    Report("csv", "npusim.reports.run.layers_csv", "the layers, for a spreadsheet", has_table=True),
-    Report("trace", "npusim.reports.run.chrome_trace", "the timeline, for ui.perfetto.dev", "trace.json"),
+    Report("csv", "npusim.reports.run.tables", "the layers, for a spreadsheet", has_table=True),
+    Report(
+        "trace",
+        "npusim.reports.run.chrome_trace",
+        "the timeline, for ui.perfetto.dev",
+        "trace.json",
+        of_series=True,
+    ),
 )
 """Reports that are files; the summary in the terminal is `npusim.reports.run.terminal`."""
 

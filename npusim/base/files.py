@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import time
@@ -21,6 +22,11 @@ Writer = Callable[[BinaryIO], object]
 def text(content: str) -> Writer:
     """Return a writer of UTF-8 text."""
     return lambda file: file.write(content.encode("utf-8"))
+
+
+def json_text(plain: object) -> str:
+    """Return the text of a JSON file that people read too."""
+    return json.dumps(plain, indent=2, allow_nan=False) + "\n"
 
 
 def write(path: Path, writer: Writer, *, follow: bool = True, durable: bool = False) -> None:

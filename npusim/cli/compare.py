@@ -103,9 +103,7 @@ def _writer(option: str, comparison: Comparison, verdicts: list[Verdict]) -> Wri
             from npusim.reports.comparison import page as comparison_page
 
             return comparison_page.render(comparison, verdicts)
-        import json
-
-        return json.dumps(comparison.to_dict(verdicts), indent=2, allow_nan=False) + "\n"
+        return files.json_text(comparison.to_dict(verdicts))
 
     return lambda file: files.text(content())(file)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -276,7 +275,10 @@ def _write(result: RunResult, targets: Mapping[str, Path], pages: Mapping[Path, 
     try:
         files.write_all(asked)
     finally:
-        files.write_all({path: partial(each.write, result) for path, each in pages.items()}, follow=False)
+        if pages:
+            from npusim.reports.folder import writers
+
+            files.write_all(writers(result, pages), follow=False)
 
 
 def _report_files(folder: Path | None) -> dict[Path, ReportFile]:

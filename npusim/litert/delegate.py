@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from npusim.litert.engines import Where, compiler
 from npusim.litert.session import Session
 from npusim.litert.subgraph import kinds_of
 from npusim.numbers import run as numbers
-from npusim.reports.folder import PAGE
+from npusim.reports.folder import PAGE, writers
 from npusim.reports.folder import files as report_files
 from npusim.session import api
 from npusim.views.run import RunResult
@@ -82,8 +82,8 @@ class Delegate:
         folders = [target] if len(runs) == 1 else [target / f"partition_{i}" for i in range(len(runs))]
         for run, place in zip(runs, folders, strict=True):
             files.make_folder(place)
-            pages = {place / one.name: partial(one.write, run) for one in report_files()}
-            files.write_all(pages, follow=False)
+            pages = {place / one.name: one for one in report_files()}
+            files.write_all(writers(run, pages), follow=False)
         return folders[0] / PAGE
 
     def _get_native_delegate_pointer(self) -> int:

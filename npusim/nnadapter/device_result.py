@@ -105,13 +105,13 @@ class Result:
 
 
 def _rendered(run: RunResult, path: Path) -> str:
-    from npusim.reports.run import chrome_trace, html, layers_csv, result_json
+    from npusim.reports.run import chrome_trace, html, result_json, tables
 
     name = path.name.lower()
     for suffix, render in (
         (".trace.json", chrome_trace.render),
         (".json", result_json.render),
-        (".csv", layers_csv.render),
+        (".csv", tables.render),
         (".html", html.render),
     ):
         if name.endswith(suffix):

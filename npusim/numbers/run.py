@@ -126,6 +126,11 @@ class DramBytes:
     write: int
     instructions: int
 
+    @property
+    def total(self) -> int:
+        """All bytes through the port."""
+        return self.read + self.write + self.instructions
+
     @classmethod
     def of(cls, executions: Sequence[Execution]) -> DramBytes:
         """Return the sums over executions."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from io import StringIO
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from npusim.base.console import console
 from npusim.reports.comparison import cells
-from npusim.reports.run.terminal import WIDEST
 from npusim.reports.words import quantities as show
+from npusim.reports.words.grids import STYLES, WIDEST, Column, grid, plain, table, titled
 from npusim.reports.words.names import COMPONENT_NAMES, PLAIN_CUT, short_names
 
 if TYPE_CHECKING:
@@ -28,17 +25,15 @@ LEAST_NAME = 24
 MOST_CAUSES = 8
 MOST_HARDWARE_ROWS = 24
 ALWAYS_SHOWN = ("latency_ms", "energy_uj.total", "power_mw.average", "cycles.total")
-_STYLES = {"better": "green", "worse": "red", "same": "dim", "other": ""}
 _GAP = 2
+
+Line = tuple[str, "Row"]
+"""A line of a table of all runs: its name and its numbers."""
 
 
 def render(comparison: Comparison, verdicts: Sequence[Verdict] = (), width: int = 80) -> str:
     """Return the comparison as plain text, without colours."""
-    file = StringIO()
-    console(file, width=width, color_system=None, force_terminal=False).print(
-        summary(comparison, verdicts, width)
-    )
-    return file.getvalue()
+    return plain(summary(comparison, verdicts, width), width)
 
 
 def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> RenderableType:
@@ -51,29 +46,20 @@ def summary(comparison: Comparison, verdicts: Sequence[Verdict], width: int) -> 
         *_differences("Hardware", comparison.hardware, comparison, width),
         *(_differences("Made", made, comparison, width) if (made := comparison.provenance) else ()),
         *_losses(comparison, width),
-        *_rows("Energy, by component", comparison, _components(comparison), width),
+        *_energy(comparison, width),
         *_layers(comparison, width),
         *_conditions(verdicts),
     )
 
 
-class _Line(NamedTuple):
-    """A line of a table of all runs: its name and its numbers."""
-
-    name: str
-    row: Row
-
-
 def _heading(comparison: Comparison, width: int) -> Iterable[RenderableType]:
-    grid = Table.grid(padding=(0, _GAP))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
+    made = grid("< bold", "~")
     for letter, label, run in zip(comparison.letters, comparison.labels, comparison.runs, strict=True):
         base = " (baseline)" if letter == "A" else ""
         machine = f": {show.printable(run.model)} on {show.printable(run.hardware)}{base}"
         words = Text.assemble((show.shortened(label, max(12, width // 3)), "bold"), machine)
-        grid.add_row(letter, words)
-    yield grid
+        made.add_row(letter, words)
+    yield made
     for note in comparison.notes:
         yield Text(note, style="yellow")
 
@@ -81,28 +67,22 @@ def _heading(comparison: Comparison, width: int) -> Iterable[RenderableType]:
 def _headline(comparison: Comparison, width: int) -> Iterable[RenderableType]:
     rows = comparison.headline
     shown = [row for row in rows if row.changed or row.quantity.key in ALWAYS_SHOWN]
-    yield from _table(comparison, [_Line(row.quantity.label, row) for row in shown], width)
+    yield from _table(comparison, [(row.quantity.label, row) for row in shown], width)
     same = [row.quantity.label for row in rows if row not in shown]
     if same:
         yield Text(f"  the same: {', '.join(same)}", style="dim")
 
 
 def _claims(comparison: Comparison) -> Iterable[RenderableType]:
-    """Yield the section with the known errors of latency and energy, run by run."""
-    claims = cells.claims(comparison)
-    if not claims:
-        return
-    yield from (Text(""), Text("Error", style="bold"))
-    grid = Table.grid(padding=(0, _GAP))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    """Return the section with the known errors of latency and energy, run by run."""
+    claims, made = cells.claims(comparison), grid("<", "~")
     for letters, words in claims:
-        grid.add_row(f"  {letters}", show.printable(words))
-    yield grid
+        made.add_row(f"  {letters}", show.printable(words))
+    return titled("Error", made) if claims else ()
 
 
 def _losses(comparison: Comparison, width: int) -> Iterable[RenderableType]:
-    """Yield the cycle breakdown: the lower bound, and the causes that changed most.
+    """Return the cycle breakdown: the lower bound, and the causes that changed most.
 
     All other causes share one line, so that the lines add up to the total.
     """
@@ -111,11 +91,11 @@ def _losses(comparison: Comparison, width: int) -> Iterable[RenderableType]:
     few, rest = causes[:MOST_CAUSES], causes[MOST_CAUSES:]
     if len(rest) == 1:
         few, rest = causes, []
-    lines = [_Line(cells.cause(row.quantity.key), row) for row in (bound, *few)]
+    lines = [(cells.cause(row.quantity.key), row) for row in (bound, *few)]
     if rest:
-        lines.append(_Line(show.plural(len(rest), "other cause"), total(rest)))
+        lines.append((show.plural(len(rest), "other cause"), total(rest)))
     unit = "cycles" if comparison.same_clock else "time"
-    yield from _rows(f"Where the {unit} went", comparison, lines, width)
+    return _rows(f"Where the {unit} went", comparison, lines, width)
 
 
 def total(rows: Sequence[Row]) -> Row:
@@ -128,46 +108,40 @@ def total(rows: Sequence[Row]) -> Row:
     )
 
 
-def _components(comparison: Comparison) -> list[_Line]:
-    return [_Line(COMPONENT_NAMES.get(row.quantity.key, row.quantity.key), row) for row in comparison.energy]
+def _energy(comparison: Comparison, width: int) -> Iterable[RenderableType]:
+    names = [COMPONENT_NAMES.get(row.quantity.key, row.quantity.key) for row in comparison.energy]
+    lines = list(zip(names, comparison.energy, strict=True))
+    return _rows("Energy, by component", comparison, lines, width)
 
 
-def _rows(title: str, comparison: Comparison, lines: Sequence[_Line], width: int) -> Iterable[RenderableType]:
-    """Yield a section with the lines that changed."""
-    changed = [line for line in lines if line.row.changed]
-    if changed:
-        yield from (Text(""), Text(title, style="bold"))
-        yield from _table(comparison, changed, width)
+def _rows(title: str, comparison: Comparison, lines: Sequence[Line], width: int) -> Iterable[RenderableType]:
+    """Return a section with the lines that changed."""
+    changed = [(name, row) for name, row in lines if row.changed]
+    return titled(title, *_table(comparison, changed, width)) if changed else ()
 
 
-def _table(comparison: Comparison, lines: Sequence[_Line], width: int) -> Iterable[RenderableType]:
+def _table(comparison: Comparison, lines: Sequence[Line], width: int) -> Iterable[RenderableType]:
     """Yield tables with the numbers of all runs side by side, as many as the width requires."""
-    names = max(len(line.name) for line in lines) + 2
-    values = max(len(cells.value(line.row.quantity.kind, each)) for line in lines for each in line.row.values)
+    names = max(len(name) for name, _ in lines) + 2
+    values = max(len(cells.value(row.quantity.kind, each)) for _, row in lines for each in row.values)
     room = (width - names - values - _GAP) // (values + 9 + 2 * _GAP)
     # A terminal too narrow for the baseline shows only the other run and its change.
     first = (0,) if room else ()
     for others in _chunks(range(1, len(comparison.runs)), room):
-        grid = Table.grid(padding=(0, _GAP))
-        grid.add_column(no_wrap=True)
-        head = [Text("")]
-        for run in (*first, *others):
-            grid.add_column(justify="right", no_wrap=True)
-            head.append(Text(comparison.letters[run], style="dim"))
-            if run:
-                grid.add_column(justify="right", no_wrap=True)
-                head.append(Text("change", style="dim"))
-        grid.add_row(*head)
-        for line in lines:
-            grid.add_row(Text(f"  {show.printable(line.name)}"), *_numbers(line.row, (*first, *others)))
-        yield grid
+        runs = (*first, *others)
+        heads = [word for run in runs for word in (comparison.letters[run], "change")[: 2 if run else 1]]
+        made = grid("<", *(">" for _ in heads), gap=_GAP)
+        made.add_row("", *(Text(word, style="dim") for word in heads))
+        for name, row in lines:
+            made.add_row(Text(f"  {show.printable(name)}"), *_numbers(row, runs))
+        yield made
 
 
 def _numbers(row: Row, runs: Sequence[int]) -> Iterable[Text]:
     for run in runs:
         yield Text(cells.value(row.quantity.kind, row.values[run]), style="bold" if run else "")
         if run:
-            yield Text(cells.change(row, run), style=_STYLES[cells.judgement(row, run)])
+            yield Text(cells.change(row, run), style=STYLES[cells.judgement(row, run)])
 
 
 def _chunks(runs: Sequence[int], most: int) -> Iterable[Sequence[int]]:
@@ -195,15 +169,12 @@ def _differences(
         if not differing:
             yield Text(f"  {', '.join(comparison.letters[run] for run in others)}: as A", style="dim")
             continue
-        grid = Table.grid(padding=(0, _GAP))
-        grid.add_column(overflow="fold")
-        for _ in (0, *others):
-            grid.add_column(justify="right", no_wrap=True)
-        grid.add_row("", *(Text(comparison.letters[run], style="dim") for run in (0, *others)))
+        made = grid("~", *(">" for _ in (0, *others)), gap=_GAP)
+        made.add_row("", *(Text(comparison.letters[run], style="dim") for run in (0, *others)))
         for path, row in differing.items():
             shown = (Text(row[run], style="bold" if row[run] != row[0] else "") for run in (0, *others))
-            grid.add_row(Text(f"  {show.printable(path)}"), *shown)
-        yield grid
+            made.add_row(Text(f"  {show.printable(path)}"), *shown)
+        yield made
     if len(rows) > MOST_HARDWARE_ROWS:
         yield Text(f"  and {len(rows) - MOST_HARDWARE_ROWS} more: --json, --html", style="dim")
 
@@ -224,7 +195,7 @@ def _layers(comparison: Comparison, width: int) -> Iterable[RenderableType]:
     if len(comparison.runs) > 2:
         longest = max(12, width - 46)
         names = short_names([row.name for row in shown], longest, PLAIN_CUT)
-        lines = [_Line(name, row.cost) for name, row in zip(names, shown, strict=True)]
+        lines = [(name, row.cost) for name, row in zip(names, shown, strict=True)]
         yield from _table(comparison, lines, width)
     else:
         yield _pair(shown, comparison, width)
@@ -235,67 +206,35 @@ def _pair(rows: Sequence[LayerRow], comparison: Comparison, width: int) -> Rende
 
     A narrow terminal leaves out the optional columns.
     """
-    columns = [_Column("operator", [Text(show.shortened(row.op, 17)) for row in rows], optional=1)]
+    columns = [Column("operator", [Text(show.shortened(row.op, 17)) for row in rows], optional=1)]
     for run in (0, 1):
         values = [Text(cells.value(row.cost.quantity.kind, row.cost.values[run])) for row in rows]
-        columns.append(_Column(comparison.letters[run], values, right=True))
-    styles = [_STYLES[cells.judgement(row.cost, 1)] for row in rows]
+        columns.append(Column(comparison.letters[run], values, right=True))
+    styles = [STYLES[cells.judgement(row.cost, 1)] for row in rows]
     changes = [row.cost.change(1) for row in rows]
     deltas = [cells.delta(comparison.cost_kind, change.delta if change else None) for change in changes]
     percents = [cells.percent(change) for change in changes]
+    reasons = [cells.reason(row, 1, comparison.letters) for row in rows]
     columns += [
-        _Column("change", [Text(*each) for each in zip(deltas, styles, strict=True)], True, optional=2),
-        _Column("", [Text(*each) for each in zip(percents, styles, strict=True)], True),
-        _Column("mostly", [Text(_reason(row, comparison), style="dim") for row in rows], optional=3),
+        Column("change", [Text(*each) for each in zip(deltas, styles, strict=True)], True, optional=2),
+        Column("", [Text(*each) for each in zip(percents, styles, strict=True)], True),
+        Column("mostly", [Text(reason, style="dim") for reason in reasons], optional=3),
     ]
     for step in (1, 2, 3):
         if width - sum(column.width + 1 for column in columns) < LEAST_NAME:
             columns = [column for column in columns if column.optional != step]
     room = max(width - sum(column.width + 1 for column in columns) - 2, 8)
     names = [Text(f"  {name}") for name in short_names([row.name for row in rows], room, PLAIN_CUT)]
-    columns.insert(0, _Column("  layer", names))
-    grid = Table.grid(padding=(0, 1))
-    for column in columns:
-        grid.add_column(justify="right" if column.right else "left", no_wrap=True)
-    grid.add_row(*(Text(column.head, style="dim") for column in columns))
-    for line in zip(*(column.texts for column in columns), strict=True):
-        grid.add_row(*line)
-    return grid
-
-
-class _Column(NamedTuple):
-    """A column of a table.
-
-    right:    its texts are flush right.
-    optional: the order in which a narrow terminal drops it, 1 first; 0 if it never does.
-    """
-
-    head: str
-    texts: list[Text]
-    right: bool = False
-    optional: int = 0
-
-    @property
-    def width(self) -> int:
-        return max(len(self.head), *(text.cell_len for text in self.texts))
-
-
-def _reason(row: LayerRow, comparison: Comparison) -> str:
-    return cells.reason(row, 1, comparison.letters)
+    columns.insert(0, Column("  layer", names))
+    return table(columns)
 
 
 def _conditions(verdicts: Sequence[Verdict]) -> Iterable[RenderableType]:
-    if not verdicts:
-        return
-    yield from (Text(""), Text("Conditions", style="bold"))
-    grid = Table.grid(padding=(0, _GAP))
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
+    made = grid("<", "<", "~")
     for each in verdicts:
         state = Text("FAILS", style="bold red") if each.fails else Text("passes", style="green")
-        grid.add_row(Text("  ").append_text(state), each.letter, Text(sentence(each)))
-    yield grid
+        made.add_row(Text("  ").append_text(state), each.letter, Text(sentence(each)))
+    return titled("Conditions", made) if verdicts else ()
 
 
 def sentence(verdict: Verdict) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from npusim.base.files import json_text
 from npusim.reports.words import quantities as show
 from npusim.reports.words.claims import of_cpu, of_standing
+from npusim.reports.words.grids import grid
 
 if TYPE_CHECKING:
     from npusim.numbers.performance import Capabilities, Cell
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def to_json(capabilities: Capabilities) -> str:
     """Return the JSON of a table: every cell with its origin, and the struct of every HAL version."""
-    return json.dumps(capabilities.to_dict(), indent=2, allow_nan=False) + "\n"
+    return json_text(capabilities.to_dict())
 
 
 def table(capabilities: Capabilities) -> RenderableType:
@@ -26,29 +26,21 @@ def table(capabilities: Capabilities) -> RenderableType:
     from npusim.numbers.performance import CELLS, CONTROL_FLOW, OPERAND_TYPES, RELAXED
 
     titles = {row.name: row.title for row in CELLS} | {RELAXED: RELAXED, CONTROL_FLOW: "if, while"}
-    grid = Table.grid(padding=(0, 2))
-    for justify in ("left", "right", "right"):
-        grid.add_column(justify=justify, no_wrap=True)
-    grid.add_row(*(Text(word, style="dim") for word in ("", "execTime", "powerUsage")))
-    sources = Table.grid(padding=(0, 2))
-    sources.add_column(no_wrap=True)
-    sources.add_column(style="dim")
+    ratios, sources, listing = grid("<", ">", ">"), grid("<", "= dim"), grid("<", "=")
+    ratios.add_row(*(Text(word, style="dim") for word in ("", "execTime", "powerUsage")))
     for name, cell in capabilities.cells.items():
-        grid.add_row(Text(titles[name], style="bold"), *_numbers(cell))
+        ratios.add_row(Text(titles[name], style="bold"), *_numbers(cell))
         sources.add_row(Text(titles[name]), Text(cell.provenance))
     types: dict[str, list[str]] = {}
     for row in OPERAND_TYPES:
         types.setdefault(row.cell, []).append(row.name)
-    listing = Table.grid(padding=(0, 2))
-    listing.add_column(no_wrap=True)
-    listing.add_column()
     for cell_name, names in types.items():
         listing.add_row(Text(titles.get(cell_name, "not offered")), Text(", ".join(names)))
     return Group(
         Text.assemble("PerformanceInfo of ", (show.printable(capabilities.hardware), "bold")),
         Text("NPU / CPU for the same work, driver call included; smaller is better", style="dim"),
         Text(f"{side(capabilities)}\n", style="dim"),
-        grid,
+        ratios,
         Text("\nOperand types", style="bold"),
         listing,
         Text("\nWhere the numbers come from", style="bold"),

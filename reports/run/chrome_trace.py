@@ -9,7 +9,7 @@ them. Counters show DRAM traffic, scratchpad in use, and power. Times are micros
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import row_of
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Transfer
 from npusim.numbers.timeline import accumulate
-from npusim.reports.run import series
+from npusim.reports.run.series import Charts
 from npusim.reports.words.names import CAUSE_NAMES, COMPONENT_NAMES, TRACK_NAMES
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ PIECES, LAYERS, STALLS = range(3)
 COUNTER_WINDOWS = 1000
 
 
-def render(result: RunResult) -> str:
+def render(given: RunResult | Charts) -> str:
     """Return the trace as JSON text."""
+    charts = Charts.of(given)
+    result = charts.result
     document = {
         "displayTimeUnit": "ns",
         "otherData": {
@@ -50,21 +52,23 @@ def render(result: RunResult) -> str:
             "clock_mhz": result.hardware.clock_mhz,
             "cycles": int(result.cycles),
         },
-        "traceEvents": list(events(result)),
+        "traceEvents": list(events(charts)),
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
 
 
-def events(result: RunResult) -> Iterator[Event]:
+def events(charts: Charts) -> Iterator[Event]:
     """Return all trace events: names of tracks, slices, arrows, counters."""
+    result = charts.result
     yield from _tracks(result)
     yield from _pieces(result)
-    yield from _layers(result)
-    yield from _stalls(result)
-    yield from _slices(result)
-    yield from _arrows(result)
+    yield from _layers(charts)
+    yield from _stalls(charts)
+    yield from _slices(charts)
+    for stage in result.stages:
+        yield from _arrows(result, stage)
     yield from _dram_counter(result)
-    yield from _scratchpad_counter(result)
+    yield from _scratchpad_counter(charts)
     yield from _power_counter(result)
 
 
@@ -95,27 +99,15 @@ def _pieces(result: RunResult) -> Iterator[Event]:
     if not result.several_devices:
         return
     for stage in result.stages:
-        begin, end = (_us(result, np.array([at])).round(3) for at in (stage.start_cycle, stage.end_cycle))
         name = result.devices[stage.device].name if stage.is_piece else "between devices"
-        yield {
-            "ph": "X",
-            "pid": SYSTEM,
-            "tid": PIECES,
-            "ts": float(begin[0]),
-            "dur": float((end - begin).round(3)[0]),
-            "name": name,
-            "cat": "piece" if stage.is_piece else "boundary",
-            "args": {
-                "program": stage.program.name,
-                "start_cycle": stage.start_cycle,
-                "end_cycle": stage.end_cycle,
-            },
-        }
+        kind = "piece" if stage.is_piece else "boundary"
+        more = {"program": stage.program.name}
+        yield _span(result, PIECES, stage.start_cycle, stage.end_cycle, name, kind, more)
 
 
-def _layers(result: RunResult) -> Iterator[Event]:
+def _layers(charts: Charts) -> Iterator[Event]:
     """Yield a slice for each interval that is attributed to one layer, as in the table of layers."""
-    turns = series.turns(result)
+    result, turns = charts.result, charts.turns
     rows = zip(turns.layer.tolist(), turns.begin.tolist(), turns.end.tolist(), strict=True)
     for number, begin, end in rows:
         layer = result.layers[number] if number < len(result.layers) else None
@@ -123,9 +115,9 @@ def _layers(result: RunResult) -> Iterator[Event]:
         yield _span(result, LAYERS, begin, end, name, "layer", {"layer": number, "operator": op})
 
 
-def _stalls(result: RunResult) -> Iterator[Event]:
+def _stalls(charts: Charts) -> Iterator[Event]:
     """Yield a slice for each stall, in which no unit computes, with its cause."""
-    stalls = series.stalls(result)
+    result, stalls = charts.result, charts.stalls
     rows = zip(stalls.cause, stalls.layer.tolist(), stalls.begin.tolist(), stalls.end.tolist(), strict=True)
     for cause, number, begin, end in rows:
         name = result.layers[number].name if number < len(result.layers) else ""
@@ -149,12 +141,12 @@ def _span(
     }
 
 
-def _slices(result: RunResult) -> Iterator[Event]:
-    program, trace = result.program, result.execution.trace
+def _slices(charts: Charts) -> Iterator[Event]:
+    result, program, trace = charts.result, charts.result.program, charts.result.execution.trace
     mnemonics = [row_of(opcode).mnemonic for opcode in program.code[:, 0].tolist()]
     begin, end = _whole_ns(result, trace.started), _whole_ns(result, trace.ended)
     rows = zip(
-        series.work(result).device.tolist(),
+        charts.devices.tolist(),
         *(column.tolist() for column in (trace.unit, program.layer_of, begin, (end - begin).round(3))),
         *(column.tolist() for column in (trace.dispatched, trace.at_head, trace.ready)),
         *(column.tolist() for column in (trace.started, trace.ended, trace.busy, trace.blocked_by)),
@@ -190,13 +182,8 @@ def _slices(result: RunResult) -> Iterator[Event]:
         }
 
 
-def _arrows(result: RunResult) -> Iterator[Event]:
+def _arrows(result: RunResult, stage: Stage) -> Iterator[Event]:
     """Yield an arrow to each instruction that waited, from the one whose completion ended the wait."""
-    for stage in result.stages:
-        yield from _arrows_of(result, stage)
-
-
-def _arrows_of(result: RunResult, stage: Stage) -> Iterator[Event]:
     trace = stage.execution.trace
     producers = producer_of(trace.unit, trace.ready, trace.ended, trace.blocked_by)
     started, ended = stage.of_run(trace.started), stage.of_run(trace.ended)
@@ -247,18 +234,19 @@ def _dram_counter(result: RunResult) -> Iterator[Event]:
         name: np.diff(_bytes_by(list(transfers), total, edges)) / seconds
         for name, transfers in _kinds(result.execution.trace.transfers).items()
     }
-    times = _us(result, edges).tolist()
     pid = SYSTEM if result.several_devices else PROCESS
+    yield from _counter(pid, "DRAM bytes/s", _us(result, edges).tolist(), rates)
+
+
+def _counter(
+    pid: int, name: str, times: Sequence[float], rates: Mapping[str, NDArray[Any]], digits: int | None = None
+) -> Iterator[Event]:
+    """Yield the values of a counter from each of `times` to the next, rounded, and zeros at the end."""
     for window, ts in enumerate(times[:-1]):
-        values = {name: round(float(rate[window])) for name, rate in rates.items()}
-        yield {"ph": "C", "pid": pid, "name": "DRAM bytes/s", "ts": ts, "args": values}
-    yield {
-        "ph": "C",
-        "pid": pid,
-        "name": "DRAM bytes/s",
-        "ts": times[-1],
-        "args": dict.fromkeys(rates, 0),
-    }
+        values = {key: round(float(rate[window]), digits) for key, rate in rates.items()}
+        yield {"ph": "C", "pid": pid, "name": name, "ts": ts, "args": values}
+    if times[1:]:
+        yield {"ph": "C", "pid": pid, "name": name, "ts": times[-1], "args": dict.fromkeys(rates, 0)}
 
 
 def _kinds(transfers: Iterable[Transfer]) -> dict[str, list[Transfer]]:
@@ -278,9 +266,9 @@ def _bytes_by(transfers: list[Transfer], total: int, edges: NDArray[np.int64]) -
     return accumulate(begin, end, sizes, total).by(edges)
 
 
-def _scratchpad_counter(result: RunResult) -> Iterator[Event]:
+def _scratchpad_counter(charts: Charts) -> Iterator[Event]:
     """Yield the counter of KiB in use in the scratchpad of the device at work."""
-    use = result.scratchpad_use()
+    result, use = charts.result, charts.occupancy
     pid = SYSTEM if result.several_devices else PROCESS
     counter = {"ph": "C", "pid": pid, "name": "scratchpad KiB"}
     for ts, size in zip(_us(result, use.cycles).tolist(), use.sizes.tolist(), strict=True):
@@ -290,14 +278,8 @@ def _scratchpad_counter(result: RunResult) -> Iterator[Event]:
 def _power_counter(result: RunResult) -> Iterator[Event]:
     """Yield the counter of power in mW by component, averaged over intervals of 1/1000 of the run."""
     power = result.power_over_time(COUNTER_WINDOWS)
-    times = _us(result, power.edges).tolist()
-    names = {key: COMPONENT_NAMES.get(key, key) for key in power.by_component_mw}
-    for window, ts in enumerate(times[:-1]):
-        values = {names[key]: round(float(each[window]), 3) for key, each in power.by_component_mw.items()}
-        yield {"ph": "C", "pid": SYSTEM, "name": "power mW", "ts": ts, "args": values}
-    if times[1:]:
-        none = dict.fromkeys(names.values(), 0)
-        yield {"ph": "C", "pid": SYSTEM, "name": "power mW", "ts": times[-1], "args": none}
+    rates = {COMPONENT_NAMES.get(key, key): part for key, part in power.by_component_mw.items()}
+    yield from _counter(SYSTEM, "power mW", _us(result, power.edges).tolist(), rates, 3)
 
 
 def _whole_ns(result: RunResult, cycles: NDArray[Any]) -> NDArray[np.float64]:

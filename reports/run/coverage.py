@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from npusim.base.files import json_text
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.hardware import Hardware
@@ -243,7 +243,7 @@ def operations(rows: Sequence[Standard]) -> str:
 
 def _document(name: str, rows: Iterable[Mapping[str, Any]]) -> str:
     head = {"schema_version": 1, "npusim_version": npusim_version()}
-    return json.dumps({**head, name: list(rows)}, indent=2, allow_nan=False) + "\n"
+    return json_text({**head, name: list(rows)})
 
 
 def _preset(each: Hardware) -> dict[str, Any]:

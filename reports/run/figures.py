@@ -17,15 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cache, wraps
 from math import log10
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from npusim.isa.hardware.units import Unit
 from npusim.numbers.power import CHART_WINDOW, Amounts
-from npusim.reports.run import pieces, series
-from npusim.reports.run.series import Items, patches
+from npusim.reports.run.run_data import scratchpads
+from npusim.reports.run.series import Charts, Items, Track, patches, tracks
 from npusim.reports.words import quantities as show
 from npusim.reports.words.names import (
     CAUSE_COLOURS,
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
         """A function that draws a figure of a run; see the options above."""
 
         def __call__(
-            self, result: RunResult, /, *, width_inches: float = ..., title: str | None = ...
+            self, result: RunResult | Charts, /, *, width_inches: float = ..., title: str | None = ...
         ) -> Figure: ...
 
 
@@ -62,7 +61,6 @@ _METADATA = {"svg": ("Description", "Date"), "png": ("Description",), "pdf": ("S
 LABELLED_LAYERS = 6
 LEAST_LABELLED = 0.02
 LISTED_LAYERS = 24
-MOST_BARS = 20_000
 COLUMNS, ROWS = 1200, 24
 """Cells of a track of the timeline. A column is about as wide as a pixel of the PNG."""
 TRACK_HEIGHT = 0.76
@@ -126,11 +124,13 @@ def _import_matplotlib() -> None:
             matplotlib.rcParams["backend"] = backend
 
 
-def _in_style(draw: Callable[[RunResult], Figure]) -> Drawing:
+def _in_style(draw: Callable[[Charts], Figure]) -> Drawing:
     @wraps(draw)
-    def drawn(result: RunResult, *, width_inches: float = WIDTH_INCHES, title: str | None = None) -> Figure:
+    def drawn(
+        result: RunResult | Charts, *, width_inches: float = WIDTH_INCHES, title: str | None = None
+    ) -> Figure:
         with styled():
-            figure = draw(result)
+            figure = draw(Charts.of(result))
             figure.set_figwidth(width_inches)
             if title is not None:
                 figure.axes[0].set_title(title)
@@ -140,10 +140,11 @@ def _in_style(draw: Callable[[RunResult], Figure]) -> Drawing:
 
 
 @_in_style
-def roofline(result: RunResult) -> Figure:
+def roofline(charts: Charts) -> Figure:
     """The layers of the MAC array between the two limits of the machine: multipliers and DRAM bandwidth."""
+    result = charts.result
     figure, (axes,) = _figure(result, "Roofline", 4.8)
-    roof, names = series.roofline(result), short_names([layer.name for layer in result.layers], 28)
+    roof, names = charts.roofline, short_names([layer.name for layer in result.layers], 28)
     known = [point for point in roof.points if point.macs_per_byte is not None]
     intensities = [point.macs_per_byte or 0.0 for point in known] + [roof.ridge_macs_per_byte]
     low, high = min(intensities) / 3, max(intensities) * 6
@@ -199,14 +200,15 @@ def roofline(result: RunResult) -> Figure:
 
 
 @_in_style
-def timeline(result: RunResult) -> Figure:
+def timeline(charts: Charts) -> Figure:
     """What every unit does, and in stalls, why nothing computes."""
-    work, stalls = series.work(result, MOST_BARS), series.stalls(result)
-    used = series.tracks(work)
+    result = charts.result
+    work, stalls = charts.work, charts.stalls
+    used = tracks(work)
     figure, (axes,) = _figure(result, "Timeline", 1.3 + 0.42 * (len(used) + 1))
     for row, (_, unit, mine) in enumerate(used):
         items = Items(work.layer[mine] % 2, work.begin[mine], work.end[mine], work.busy[mine])
-        _track(axes, result, row, items, [_unit_colour(unit) + shade for shade in SHADES])
+        _track(axes, result, row, items, [unit.kind.colour + shade for shade in SHADES])
     causes = list(dict.fromkeys(stalls.cause))
     kinds = np.array([causes.index(cause) for cause in stalls.cause], np.int64)
     items = Items(kinds, stalls.begin, stalls.end, stalls.end - stalls.begin)
@@ -224,7 +226,7 @@ def timeline(result: RunResult) -> Figure:
     return figure
 
 
-def _track_name(result: RunResult, track: series.Track) -> str:
+def _track_name(result: RunResult, track: Track) -> str:
     """Return the label of a track: its unit, and its device in a run on several devices."""
     name = TRACK_NAMES[track.unit]
     return (
@@ -233,10 +235,11 @@ def _track_name(result: RunResult, track: series.Track) -> str:
 
 
 @_in_style
-def energy(result: RunResult) -> Figure:
+def energy(charts: Charts) -> Figure:
     """Energy by component, and by layer with its components."""
+    result = charts.result
     by_component = {name: value for name, value in result.energy_uj.by_component.items() if value > 0}
-    by_layer = result.layer_energy_uj()
+    by_layer = charts.layer_energy_uj
     totals = np.array([layer.energy_uj for layer in result.layers])
     listed = np.sort(np.argsort(-totals, kind="stable")[:LISTED_LAYERS])
     height = 1.6 + 0.22 * len(by_component) + 0.2 * len(listed)
@@ -274,8 +277,9 @@ def energy(result: RunResult) -> Figure:
 
 
 @_in_style
-def power(result: RunResult) -> Figure:
+def power(charts: Charts) -> Figure:
     """Power over time by component; the area is the energy, the shade above it reaches the highest 10 us."""
+    result = charts.result
     figure, (axes,) = _figure(result, "Power over time", 3.6)
     found = result.moving_power(POWER_WINDOWS)
     ms = found.edges * result.hardware.us_of_cycles(1) * 1e-3
@@ -299,14 +303,15 @@ def power(result: RunResult) -> Figure:
 
 
 @_in_style
-def occupancy(result: RunResult) -> Figure:
+def occupancy(charts: Charts) -> Figure:
     """Bytes of the scratchpad in use over time."""
+    result = charts.result
     figure, (axes,) = _figure(result, "Scratchpad in use", 2.8)
-    use = result.scratchpad_use()
+    use = charts.occupancy
     end = max(int(result.cycles), int(use.cycles[-1]))
     ms = np.append(use.cycles, end) * result.hardware.us_of_cycles(1) * 1e-3
     _stairs(axes, ms, np.zeros(len(use.sizes)), use.sizes / 1024, COMPONENT_COLOURS["scratchpad"])
-    sizes = {size for _, _, size in pieces.scratchpads(result)}
+    sizes = {size for _, _, size in scratchpads(result)}
     size_kib = max(sizes) / 1024
     _line(axes, size_kib, f"{'size' if len(sizes) == 1 else 'largest'} {show.size(max(sizes))}")
     axes.set(xlabel="ms", ylabel="KiB", xlim=(0, max(result.latency_ms, 1e-9)), ylim=(0, size_kib * 1.12))
@@ -382,10 +387,6 @@ def _near(point: tuple[float, float], other: tuple[float, float]) -> bool:
     return abs(log10(point[1] / other[1])) < 0.2 and abs(log10(point[0] / other[0])) < 1.3
 
 
-def _unit_colour(unit: Unit) -> str:
-    return unit.kind.colour
-
-
 def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the metadata of a figure's file: the provenance of its run as JSON.
 
@@ -393,3 +394,11 @@ def metadata(kind: str, made: Mapping[str, Any]) -> dict[str, str | None]:
     """
     name, *times = _METADATA[kind]
     return {name: json.dumps(made, ensure_ascii=True), **dict.fromkeys(times)}
+
+
+def save(drawn: Callable[[], Figure], kind: str, made: Mapping[str, Any], file: BinaryIO) -> None:
+    """Write a figure in a format with its provenance. `drawn` gives the same figure for all of its formats."""
+    with styled():
+        figure = drawn()
+        figure.savefig(file, format=kind, metadata=metadata(kind, made))
+        figure.set_layout_engine("none")

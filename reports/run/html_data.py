@@ -11,7 +11,7 @@ from npusim.isa.hardware.memories import Space
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.power import CHART_WINDOW
 from npusim.numbers.timeline import Times
-from npusim.reports.run import pieces, series
+from npusim.reports.run.series import Charts, Stalls, Work, tracks
 from npusim.reports.words import quantities as show
 from npusim.reports.words.names import (
     CAUSE_NAMES,
@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 LABEL_WIDTH = 14
 """Most characters of a layer's name in the timeline."""
 
-MOST_ITEMS = 20_000
-"""Most instructions in the timeline. Beyond, neighbours are merged to keep the page small; none could be told apart."""
 
-
-def data(result: RunResult) -> dict[str, Any]:
+def data(given: RunResult | Charts) -> dict[str, Any]:
     """Return all data of the page's drawings, which `time.js` and `report.js` read."""
-    power, use = result.moving_power(), result.scratchpad_use()
+    charts = Charts.of(given)
+    result, power, use = charts.result, charts.power, charts.occupancy
     labels = component_names(result.hardware)
     return {
         "cycles": int(result.cycles),
@@ -48,13 +46,13 @@ def data(result: RunResult) -> dict[str, Any]:
         "ops": [show.printable(layer.op) for layer in result.layers],
         "spans": [[layer.start_cycle, layer.end_cycle] for layer in result.layers],
         "causes": {name: [CAUSE_NAMES[name], cause.meaning] for name, cause in CAUSES.items()},
-        "turns": _turns(result),
+        "turns": {"layer": charts.turns.layer.tolist(), "ends": _differences(charts.turns.end)},
         "devices": [show.printable(device.name) for device in result.devices]
         if result.several_devices
         else [],
         "pieces": _pieces(result),
-        "tracks": _tracks(result),
-        "stalls": _stalls(result),
+        "tracks": _tracks(charts.work),
+        "stalls": _stalls(charts.stalls),
         "power": {
             "edges": _differences(power.edges),
             "parts": [
@@ -74,7 +72,7 @@ def data(result: RunResult) -> dict[str, Any]:
         "occupancy": {
             "at": _differences(use.cycles),
             "bytes": use.sizes.tolist(),
-            "size": max(hardware.scratchpad_bytes for _, hardware in pieces.npus(result)),
+            "size": max(hardware.scratchpad_bytes for _, hardware in result.npus),
             "sizes": _sizes(result),
         },
         "buffers": [
@@ -85,40 +83,32 @@ def data(result: RunResult) -> dict[str, Any]:
                 use.begin,
                 use.end,
             ]
-            for use in series.buffers(result)
+            for use in charts.buffers
         ],
-        "roofline": _roofline(result),
+        "roofline": _roofline(charts),
     }
 
 
-def _turns(result: RunResult) -> dict[str, Any]:
-    found = series.turns(result)
-    return {"layer": found.layer.tolist(), "ends": _differences(found.end)}
-
-
-def _tracks(result: RunResult) -> list[dict[str, Any]]:
+def _tracks(work: Work) -> list[dict[str, Any]]:
     """Return a track per unit: of each item its layer, mnemonic, begin, length, and number of merged instructions."""
-    work = series.work(result, MOST_ITEMS)
     names = work.mnemonics()
     known = list(dict.fromkeys(names))
     place = np.array([known.index(name) for name in names], np.int64)
-    tracks = []
-    for device, unit, mine in series.tracks(work):
-        tracks.append(
-            {
-                "title": TRACK_NAMES[unit],
-                "device": device,
-                "colour": unit.kind.name,
-                "words": known,
-                "layer": work.layer[mine].tolist(),
-                "word": place[mine].tolist(),
-                "begin": _differences(work.begin[mine]),
-                "length": (work.end - work.begin)[mine].tolist(),
-                "busy": work.busy[mine].tolist() if (work.number[mine] > 1).any() else None,
-                "number": work.number[mine].tolist() if (work.number[mine] > 1).any() else None,
-            }
-        )
-    return tracks
+    return [
+        {
+            "title": TRACK_NAMES[unit],
+            "device": device,
+            "colour": unit.kind.name,
+            "words": known,
+            "layer": work.layer[mine].tolist(),
+            "word": place[mine].tolist(),
+            "begin": _differences(work.begin[mine]),
+            "length": (work.end - work.begin)[mine].tolist(),
+            "busy": work.busy[mine].tolist() if (work.number[mine] > 1).any() else None,
+            "number": work.number[mine].tolist() if (work.number[mine] > 1).any() else None,
+        }
+        for device, unit, mine in tracks(work)
+    ]
 
 
 def _pieces(result: RunResult) -> dict[str, Any] | None:
@@ -144,8 +134,7 @@ def _sizes(result: RunResult) -> list[list[int]]:
     return found
 
 
-def _stalls(result: RunResult) -> dict[str, Any]:
-    found = series.stalls(result)
+def _stalls(found: Stalls) -> dict[str, Any]:
     known = list(dict.fromkeys(found.cause))
     return {
         "words": known,
@@ -156,12 +145,12 @@ def _stalls(result: RunResult) -> dict[str, Any]:
     }
 
 
-def _roofline(result: RunResult) -> dict[str, Any]:
-    roof = series.roofline(result)
+def _roofline(charts: Charts) -> dict[str, Any]:
+    roof = charts.roofline
     return {
         "roofs": [[show.printable(each.name), each.peak_macs_per_cycle] for each in roof.roofs],
         "rate": roof.bytes_per_cycle,
-        "gb": result.hardware.dram.bandwidth_gb_per_s,
+        "gb": charts.result.hardware.dram.bandwidth_gb_per_s,
         "points": [
             {
                 "layer": point.index,
@@ -235,89 +224,3 @@ def _known(program: Program, base: int) -> Iterator[DramRegion]:
         for place in places:
             if place.space == Space.DRAM:
                 yield DramRegion(place.name, kind, base + place.address, place.type.size_bytes)
-
-
-class Method(NamedTuple):
-    """A number of the page, how it is computed, and the document with the details: its file and title."""
-
-    number: str
-    how: str
-    document: str
-    title: str
-
-
-METHODS: tuple[Method, ...] = (
-    Method(
-        "Latency, cycles",
-        "The compiled program runs instruction by instruction on a machine of events: front end, queues, "
-        "completion counts, DMA channels, one DRAM port. Occupancies are closed forms, checked against a "
-        "register-transfer description. Latency is cycles over clock; the driver call is not part of it.",
-        "timing.md",
-        "Timing",
-    ),
-    Method(
-        "Lower bound, lost cycles",
-        "Four times, each as if one resource worked alone and never waited; the largest is the bound. Every "
-        "cycle beyond it is booked on one cause; bound and losses add up to the cycles exactly.",
-        "losses.md",
-        "Where the cycles go",
-    ),
-    Method(
-        "Energy",
-        "Actions that the units counted, times a price list for the process node, plus standing power times "
-        "time. Absolute values within a factor of two; ratios between configurations of one node within 20 to "
-        "30 %.",
-        "energy.md",
-        "Energy",
-    ),
-    Method(
-        "Error of latency and energy",
-        "Presets that are named after chips were run beside what was measured on them, those of the Ethos-U55 beside "
-        "what Vela estimates. The typical error is the "
-        "geometric mean over all networks, no bound; it holds for hardware with all keys of such a preset, and for "
-        "runs of which the host takes a tenth of the time at most, or which a host computes alone.",
-        "silicon.md",
-        "Chips that exist",
-    ),
-    Method(
-        "Power over time",
-        "The energy that a layer causes in a component, spread over its instructions on the units that cause "
-        "it, and averaged over 10 us; the integral is the energy. A peak is the highest average over any window of a "
-        "fixed time, 10 us or 1 ms, inferences one after the other; for a shorter run it is the average.",
-        "energy.md",
-        "Energy",
-    ),
-    Method(
-        "PerformanceInfo",
-        "As the Android NN HAL defines it: time, and energy, of the NPU with its driver call over those of the "
-        "CPU for the same network; smaller is better. The CPU model meets measured networks within 35 %.",
-        "timing.md",
-        "Timing",
-    ),
-    Method(
-        "MAC utilization",
-        "Multiply-accumulates of the layers on the MAC array over cycles times multipliers.",
-        "timing.md",
-        "Timing",
-    ),
-    Method(
-        "DRAM traffic",
-        "Whole bursts through the DRAM port, as the machine moved them: data of the instructions, and the "
-        "instructions themselves.",
-        "timing.md",
-        "Timing",
-    ),
-    Method(
-        "Scratchpad in use",
-        "Buffers from the start of their first instruction to the end of their last. The peak of the program is "
-        "taken in program order, where neighbours overlap by an instruction, so it may be a little higher.",
-        "architecture.md",
-        "Architecture",
-    ),
-    Method(
-        "Hardware",
-        "Every parameter that the simulation knows, with its meaning.",
-        "hardware.md",
-        "Hardware files",
-    ),
-)

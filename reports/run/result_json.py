@@ -1,9 +1,10 @@
-"""The result as JSON: `npusim run --json`. `RunResult.to_dict` and `JobResult.to_dict` define the keys."""
+"""The result as JSON (`npusim run --json`): the keys are those of `RunResult.to_dict` and `JobResult.to_dict`."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from npusim.base.files import json_text
 
 if TYPE_CHECKING:
     from npusim.numbers.job import JobResult
@@ -11,15 +12,9 @@ if TYPE_CHECKING:
     from npusim.numbers.variants import RunTable
 
 
-def render(result: RunResult | JobResult) -> str:
-    """Return the JSON text; equal runs differ in `wall_s` only."""
-    return _text(result.to_dict())
+def render(result: RunResult | JobResult | RunTable) -> str:
+    """Return the JSON text of a result or of a table of runs; equal runs differ in `wall_s` only."""
+    return json_text(result.to_dict())
 
 
-def render_runs(table: RunTable) -> str:
-    """Return the JSON text of a table of runs."""
-    return _text(table.to_dict())
-
-
-def _text(plain: dict[str, Any]) -> str:
-    return json.dumps(plain, indent=2, allow_nan=False) + "\n"
+render_runs = render

@@ -1,9 +1,10 @@
-"""The data of a run's charts: the activity of units over time, stalls with their causes, the roofline."""
+"""The series of a run that charts, tables and traces show, each computed once: activity of units, stalls, roofline."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,8 +21,102 @@ from npusim.reports.words.names import TRACK_NAMES
 if TYPE_CHECKING:
     from npusim.isa.program.program import Buffer
     from npusim.numbers.layers import LayerResult
+    from npusim.numbers.power import Amounts, MovingPower
     from npusim.numbers.run import RunResult
     from npusim.numbers.stage import Stage
+    from npusim.numbers.timeline import Occupancy
+
+MOST_ITEMS = 20_000
+"""Most instructions in a timeline. Beyond, neighbours are merged to keep it small; none could be told apart."""
+
+
+class Charts:
+    """The series of a run, each computed at its first use and kept for all charts, tables and traces of the run."""
+
+    def __init__(self, result: RunResult) -> None:
+        self.result = result
+
+    @classmethod
+    def of(cls, given: RunResult | Charts) -> Charts:
+        """Return the series of a result; those given stay as they are."""
+        return given if isinstance(given, cls) else cls(given)  # type: ignore[arg-type]
+
+    @cached_property
+    def work(self) -> Work:
+        """The instructions; beyond `MOST_ITEMS`, neighbours are merged."""
+        return work(self.result, MOST_ITEMS)
+
+    @cached_property
+    def power(self) -> MovingPower:
+        """The power over time, averaged over a moving window."""
+        return self.result.moving_power()
+
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        """The scratchpad bytes in use over time."""
+        return self.result.scratchpad_use()
+
+    @cached_property
+    def layer_energy_uj(self) -> dict[str, Amounts]:
+        """The energy by component and layer."""
+        return self.result.layer_energy_uj()
+
+    @cached_property
+    def devices(self) -> Times:
+        """The index of the device of each instruction, int64 [n]."""
+        numbers = [stage.device for stage in self.result.stages]
+        return np.repeat(numbers, [stage.program.instructions for stage in self.result.stages])
+
+    @cached_property
+    def stalls(self) -> Stalls:
+        """The stalls of the run in order; neighbours with the same cause and layer are joined."""
+        parts = [_stalls_of(stage) for stage in self.result.stages]
+        columns = (np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*parts, strict=True))
+        kind, layer, begin, end = columns
+        lasts = np.flatnonzero(end > begin)
+        kind, layer, begin, end = kind[lasts], layer[lasts], begin[lasts], end[lasts]
+        new = np.ones(len(kind), bool)
+        new[1:] = (kind[1:] != kind[:-1]) | (layer[1:] != layer[:-1]) | (begin[1:] != end[:-1])
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], len(kind))[: len(first)] - 1
+        causes = tuple(STAGES.name if each == _LATE else CAUSE_OF[each] for each in kind[first].tolist())
+        return Stalls(causes, layer[first], begin[first], end[last])
+
+    @cached_property
+    def turns(self) -> Turns:
+        """The intervals in which layers own the cycles (`npusim.numbers.timeline.owners`), several of a layer."""
+        stages = self.result.stages
+        parts = [_turns_of(stage) for stage in stages]
+        layer, begin = (np.concatenate(column) for column in zip(*parts, strict=True))
+        end = np.append(begin[1:], stages[-1].end_cycle)
+        lasts = np.flatnonzero(end > begin) if int(self.result.cycles) else np.arange(len(layer))
+        return Turns(layer[lasts], begin[lasts], end[lasts])
+
+    @cached_property
+    def buffers(self) -> list[BufferUse]:
+        """The buffers of all programs."""
+        return [
+            BufferUse(
+                buffer,
+                stage.device,
+                stage.cycle_of_run(int(stage.execution.trace.started[buffer.first_instruction])),
+                stage.cycle_of_run(int(stage.execution.trace.ended[buffer.last_instruction])),
+            )
+            for stage in self.result.stages
+            for buffer in stage.program.buffers
+        ]
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """The roofline of the hardware, with the layers on MAC arrays as points."""
+        points = [
+            RooflinePoint(
+                i, layer, layer.macs / layer.bytes if layer.bytes else None, layer.macs / layer.cycles
+            )
+            for i, layer in enumerate(self.result.layers)
+            if layer.unit == "mac" and layer.macs and layer.cycles
+        ]
+        return Roofline(_roofs(self.result), self.result.hardware.dram_bytes_per_cycle, tuple(points))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +151,7 @@ def work(result: RunResult, most: int | None = None) -> Work:
     trace, program = result.execution.trace, result.program
     columns = np.array(
         [
-            np.repeat(
-                [stage.device for stage in result.stages],
-                [stage.program.instructions for stage in result.stages],
-            ),
+            Charts(result).devices,
             trace.unit.astype(np.int64),
             program.layer_of.astype(np.int64),
             program.code[:, 0].astype(np.int64),
@@ -111,21 +203,6 @@ class Stalls:
     end: Times
 
 
-def stalls(result: RunResult) -> Stalls:
-    """Return the stalls of a run in order; neighbours with the same cause and layer are joined."""
-    parts = [_stalls_of(stage) for stage in result.stages]
-    columns = (np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*parts, strict=True))
-    kind, layer, begin, end = columns
-    lasts = np.flatnonzero(end > begin)
-    kind, layer, begin, end = kind[lasts], layer[lasts], begin[lasts], end[lasts]
-    new = np.ones(len(kind), bool)
-    new[1:] = (kind[1:] != kind[:-1]) | (layer[1:] != layer[:-1]) | (begin[1:] != end[:-1])
-    first = np.flatnonzero(new)
-    last = np.append(first[1:], len(kind))[: len(first)] - 1
-    causes = tuple(STAGES.name if each == _LATE else CAUSE_OF[each] for each in kind[first].tolist())
-    return Stalls(causes, layer[first], begin[first], end[last])
-
-
 _LATE = -1
 """Value beside those of `Doing`: a program has not begun, because it waits for its core or its clock edge."""
 
@@ -158,18 +235,6 @@ class Turns:
     end: Times
 
 
-def turns(result: RunResult) -> Turns:
-    """Return the intervals in which layers own the cycles (`npusim.numbers.timeline.owners`).
-
-    A layer may own several intervals.
-    """
-    parts = [_turns_of(stage) for stage in result.stages]
-    layer, begin = (np.concatenate(column) for column in zip(*parts, strict=True))
-    end = np.append(begin[1:], result.stages[-1].end_cycle)
-    lasts = np.flatnonzero(end > begin) if int(result.cycles) else np.arange(len(layer))
-    return Turns(layer[lasts], begin[lasts], end[lasts])
-
-
 def _turns_of(stage: Stage) -> tuple[Times, Times]:
     """Return the layer of each interval of a stage, and the cycle of the run in which the interval begins."""
     program = stage.program
@@ -190,20 +255,6 @@ class BufferUse:
     device: int
     begin: int
     end: int
-
-
-def buffers(result: RunResult) -> list[BufferUse]:
-    """Return the buffers of all programs of a run."""
-    return [
-        BufferUse(
-            buffer,
-            stage.device,
-            stage.cycle_of_run(int(stage.execution.trace.started[buffer.first_instruction])),
-            stage.cycle_of_run(int(stage.execution.trace.ended[buffer.last_instruction])),
-        )
-        for stage in result.stages
-        for buffer in stage.program.buffers
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,16 +296,6 @@ class RooflinePoint:
     layer: LayerResult
     macs_per_byte: float | None
     macs_per_cycle: float
-
-
-def roofline(result: RunResult) -> Roofline:
-    """Return the roofline of a run's hardware, with the layers on MAC arrays as points."""
-    points = [
-        RooflinePoint(i, layer, layer.macs / layer.bytes if layer.bytes else None, layer.macs / layer.cycles)
-        for i, layer in enumerate(result.layers)
-        if layer.unit == "mac" and layer.macs and layer.cycles
-    ]
-    return Roofline(_roofs(result), result.hardware.dram_bytes_per_cycle, tuple(points))
 
 
 def _roofs(result: RunResult) -> tuple[Roof, ...]:

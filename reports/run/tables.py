@@ -1,4 +1,4 @@
-"""The data of a report as tables: columns of plain values, for CSV and Parquet."""
+"""The data of a report as tables: columns of plain values, for CSV (also of `npusim run --csv`) and Parquet."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from npusim.base.csv_text import csv_text
 from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import row_of
-from npusim.reports.run import series
+from npusim.reports.run import run_table
+from npusim.reports.run.series import Charts
 
 if TYPE_CHECKING:
     from npusim.numbers.layers import Piece
     from npusim.numbers.run import RunResult
+    from npusim.numbers.variants import RunTable
 
 Columns = Mapping[str, Sequence[Any]]
 
 
-def layers(result: RunResult) -> Columns:
+def layers(charts: Charts) -> Columns:
     """Return a row per layer: its numbers, busy cycles of each unit, and cycles lost to each cause.
 
     A run on several devices also has the device of the layer.
     """
+    return of_layers(charts.result)
+
+
+def of_layers(result: RunResult) -> Columns:
+    """Return the columns of `layers`, which need no series."""
     from npusim.numbers.causes import CAUSES
     from npusim.numbers.layers import LayerResult
 
@@ -35,10 +42,11 @@ def layers(result: RunResult) -> Columns:
     return {name: [row.get(name, 0) for row in rows] for name in names}
 
 
-def pieces(result: RunResult) -> Columns:
+def pieces(charts: Charts) -> Columns:
     """A row per stretch of layers on one side of a device, with what the boundary in front of it cost; a boundary
     behind the last one has a row of its own.
     """
+    result = charts.result
     rows: list[Piece | None] = [*result.pieces]
     boundaries = [piece.entered for piece in result.pieces]
     if rows and (left := result.pieces[-1].left):
@@ -55,16 +63,15 @@ def pieces(result: RunResult) -> Columns:
     return {**plain, "boundary_tensors": tensors, **crossing}
 
 
-def energy(result: RunResult) -> Columns:
+def energy(charts: Charts) -> Columns:
     """A row per layer: its energy by component in uJ."""
-    parts = result.layer_energy_uj()
-    names = [layer.name for layer in result.layers]
-    return {"name": names, **{f"{name}_uj": part.tolist() for name, part in parts.items()}}
+    parts = {f"{name}_uj": part.tolist() for name, part in charts.layer_energy_uj.items()}
+    return {"name": [layer.name for layer in charts.result.layers], **parts}
 
 
-def roofline(result: RunResult) -> Columns:
+def roofline(charts: Charts) -> Columns:
     """A row per layer of the MAC array; macs_per_byte is empty for a layer without DRAM traffic."""
-    points = series.roofline(result).points
+    points = charts.roofline.points
     return {
         "layer": [point.index for point in points],
         "name": [point.layer.name for point in points],
@@ -74,9 +81,9 @@ def roofline(result: RunResult) -> Columns:
     }
 
 
-def instructions(result: RunResult) -> Columns:
+def instructions(charts: Charts) -> Columns:
     """A row per instruction in program order: what, for which layer, and when, in cycles."""
-    trace, program = result.execution.trace, result.program
+    trace, program = charts.result.execution.trace, charts.result.program
     return {
         "unit": [UNIT_NAMES[Unit(unit)] for unit in trace.unit.tolist()],
         "instruction": [row_of(opcode).mnemonic for opcode in program.code[:, 0].tolist()],
@@ -88,13 +95,13 @@ def instructions(result: RunResult) -> Columns:
         "ended": trace.ended.tolist(),
         "own_cycles": trace.busy.tolist(),
         "waited_for": [UNIT_NAMES[Unit(unit)] if unit >= 0 else None for unit in trace.blocked_by.tolist()],
-        **_devices(result, series.work(result).device.tolist()),
+        **_devices(charts.result, charts.devices.tolist()),
     }
 
 
-def stalls(result: RunResult) -> Columns:
+def stalls(charts: Charts) -> Columns:
     """A row per stretch in which nothing computes: why, for which layer, and when, in cycles."""
-    found = series.stalls(result)
+    found = charts.stalls
     return {
         "cause": list(found.cause),
         "layer": found.layer.tolist(),
@@ -103,29 +110,29 @@ def stalls(result: RunResult) -> Columns:
     }
 
 
-def power(result: RunResult) -> Columns:
+def power(charts: Charts) -> Columns:
     """A row per window: its cycles, and the power of each component in mW."""
-    found = result.power_over_time()
+    found = charts.result.power_over_time()
     parts = {f"{name}_mw": part.tolist() for name, part in found.by_component_mw.items()}
     return {"begin": found.edges[:-1].tolist(), "end": found.edges[1:].tolist(), **parts}
 
 
-def scratchpad(result: RunResult) -> Columns:
+def scratchpad(charts: Charts) -> Columns:
     """A row per change: from this cycle on, so many bytes are in use."""
-    use = result.scratchpad_use()
+    use = charts.occupancy
     return {"cycle": use.cycles.tolist(), "bytes": use.sizes.tolist()}
 
 
-def buffers(result: RunResult) -> Columns:
+def buffers(charts: Charts) -> Columns:
     """A row per buffer of the scratchpad: where it lies, and when it is in use, in cycles."""
-    found = series.buffers(result)
+    found = charts.buffers
     return {
         "name": [use.buffer.name for use in found],
         "address": [use.buffer.address for use in found],
         "size_bytes": [use.buffer.size_bytes for use in found],
         "begin": [use.begin for use in found],
         "end": [use.end for use in found],
-        **_devices(result, [use.device for use in found]),
+        **_devices(charts.result, [use.device for use in found]),
     }
 
 
@@ -136,7 +143,7 @@ def _devices(result: RunResult, numbers: Sequence[int]) -> Columns:
     return {"device": [result.devices[number].name for number in numbers]}
 
 
-TABLES: Mapping[str, Callable[[RunResult], Columns]] = {
+TABLES: Mapping[str, Callable[[Charts], Columns]] = {
     "layers": layers,
     "pieces": pieces,
     "energy": energy,
@@ -148,6 +155,16 @@ TABLES: Mapping[str, Callable[[RunResult], Columns]] = {
     "buffers": buffers,
 }
 """Every table by the name of its file; the docstring says what a row is."""
+
+
+def render(result: RunResult) -> str:
+    """Return the layers as CSV, a row each; fields that a layer lacks are empty."""
+    return to_csv(of_layers(result))
+
+
+def render_runs(table: RunTable) -> str:
+    """Return a table of runs as CSV, a row each."""
+    return run_table.to_csv(table)
 
 
 def to_csv(columns: Columns) -> str:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from io import StringIO
-from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from npusim.base.console import console
 from npusim.isa.hardware.file import change
 from npusim.isa.hardware.voltage import supply_v
-from npusim.reports.run.terminal import WIDEST
 from npusim.reports.words import quantities as show
+from npusim.reports.words.grids import STYLES, WIDEST, grid, plain
 
 if TYPE_CHECKING:
     from npusim.numbers.variants import Parameters, Variant, WhatIf
@@ -29,9 +25,7 @@ LEAST_PERCENT = 0.05
 
 def render(found: WhatIf, width: int = 80) -> str:
     """Return the table as plain text, without colours."""
-    file = StringIO()
-    console(file, width=width, color_system=None, force_terminal=False).print(table(found, width))
-    return file.getvalue()
+    return plain(table(found, width), width)
 
 
 GROUPS: Mapping[bool, str] = {
@@ -141,32 +135,28 @@ def per_mm2(variant: Variant) -> str:
 
 def _rows(groups: Iterable[Parameters], width: int) -> RenderableType:
     """Return a line for each value that was tried; only a parameter's first line has its name and present value."""
-    grid = Table.grid(padding=(0, 2 if width >= 80 else 1))
-    grid.add_column(overflow="fold", min_width=14)
-    words = ["  parameter", "now", "then", "latency", "energy", "area", "per mm2"]
-    words = words if width >= 72 else words[:-1]
-    for _ in words[1:]:
-        grid.add_column(justify="right", no_wrap=True)
-    grid.add_row(*(Text(word, style="dim") for word in words))
+    words = ["  parameter", "now", "then", "latency", "energy", "area", "per mm2"][: 7 if width >= 72 else 6]
+    made = grid("~14", *(">" for _ in words[1:]), gap=2 if width >= 80 else 1)
+    made.add_row(*(Text(word, style="dim") for word in words))
     for group in groups:
-        for first, each in zip(chain([True], repeat(False)), group.ran, strict=False):
-            changes = [each.latency_percent, each.energy_percent, each.area_percent]
-            texts = [Text(percent(change), style=_style(change)) for change in changes]
+        for at, each in enumerate(group.ran):
+            changes = (each.latency_percent, each.energy_percent, each.area_percent)
             cells: list[str | Text] = [
-                f"  {group.path}" if first else "",
-                value(each.before) if first else "",
+                "" if at else f"  {group.path}",
+                "" if at else value(each.before),
                 Text(value(each.after), style="bold"),
-                *texts,
+                *(Text(percent(change), style=STYLES[judgement(change)]) for change in changes),
                 per_mm2(each),
             ]
-            grid.add_row(*cells[: len(words)])
-    return grid
+            made.add_row(*cells[: len(words)])
+    return made
 
 
-def _style(change: float | None) -> str:
+def judgement(change: float | None) -> str:
+    """Return whether a change is "better", "worse", or the "same" where a table rounds it to nothing."""
     if change is None or abs(change) < LEAST_PERCENT:
-        return "dim"
-    return "green" if change < 0 else "red"
+        return "same"
+    return "better" if change < 0 else "worse"
 
 
 def _quiet(found: WhatIf) -> Iterable[RenderableType]:

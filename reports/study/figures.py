@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from npusim.base.files import Writer
-from npusim.reports.run.figures import FAINT, FORMATS, GRID, INK, WIDTH_INCHES, metadata, styled
+from npusim.reports.run.figures import FAINT, FORMATS, GRID, INK, WIDTH_INCHES, save, styled
 from npusim.reports.study import columns as study_columns
 from npusim.reports.study.columns import Parameter, Value, level
 from npusim.reports.study.effects import words_of_share
@@ -131,16 +131,8 @@ def writers(study: Study) -> dict[str, Writer]:
         if draw is sensitivity and not study.sensitivities:
             continue
         drawn = cache(partial(draw, study))
-        found |= {f"{name}.{kind}": partial(_save, drawn, kind, made) for kind in FORMATS}
+        found |= {f"{name}.{kind}": partial(save, drawn, kind, made) for kind in FORMATS}
     return found
-
-
-def _save(drawn: Callable[[], Figure], kind: str, made: Mapping[str, Any], file: BinaryIO) -> None:
-    """Draw and lay out a figure once for all of its files."""
-    with styled():
-        figure = drawn()
-        figure.savefig(file, format=kind, metadata=metadata(kind, made))
-        figure.set_layout_engine("none")
 
 
 def listed(written: Mapping[str, Writer]) -> list[tuple[str, str]]:

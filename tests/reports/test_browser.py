@@ -17,6 +17,7 @@ from npusim.isa.hardware.units import Unit
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import html, series
+from npusim.reports.run.series import Charts
 
 from ..devices import measured
 from ..npusim.numbers.fake_run import LAYERS, execution, program
@@ -324,7 +325,7 @@ def test_the_mouse_asks_a_point_of_the_roofline(page: Page) -> None:
 
 
 def test_the_name_of_a_layer_leads_to_it(page: Page, result: RunResult) -> None:
-    turns = series.turns(result)
+    turns = Charts(result).turns
     page.emulate_media(reduced_motion="reduce")  # the page jumps; while it glides it shows no tooltip
     page.locator("#layer-table a", has_text=result.layers[-2].name).click()
     _settled(page)
@@ -392,7 +393,7 @@ def test_the_painted_share_of_every_cause_is_its_share_of_the_track(
     opened = Opened(browser, path, device_scale_factor=scale)
     opened.page.locator('[data-chart="units"]').scroll_into_view_if_needed()
     _settled(opened.page)
-    stalls = series.stalls(result)
+    stalls = Charts(result).stalls
     true = dict.fromkeys(stalls.cause, 0.0)
     for cause, cycles in zip(stalls.cause, (stalls.end - stalls.begin).tolist(), strict=True):
         true[cause] += cycles / int(result.cycles)

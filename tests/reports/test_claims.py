@@ -240,11 +240,10 @@ def test_the_cpu_of_performance_info_has_the_error_of_its_preset(
     assert claims.of_cpu(chip.host.model_copy(update={"core": "cortex-a53"})) == ""
     found = Capabilities(GENERIC, MappingProxyType({}), standing(chip), named.host)
     assert capabilities.side(found).endswith(f". {said}")
-    monkeypatch.setattr(terminal, "of_cpu", lambda host: said)
+    monkeypatch.setattr(claims, "of_cpu", lambda host: said)
     lines = terminal.render(runs[GENERIC], 110).splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith("  execTime"))
     assert lines[at + 1].strip() == said
-    monkeypatch.setattr(html.claims, "of_cpu", lambda host: said)
     assert f"<br>{said}</dd>" in flat(html.render(runs[GENERIC]))
 
 

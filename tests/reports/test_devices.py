@@ -19,8 +19,9 @@ from npusim.numbers.devices import DeviceRun
 from npusim.numbers.run import RunResult
 from npusim.reports import folder, report
 from npusim.reports.run import html, html_data, series, tables, terminal
-from npusim.reports.run import pieces as machines
+from npusim.reports.run import run_data as machines
 from npusim.reports.run.chrome_trace import PROCESS, SYSTEM
+from npusim.reports.run.series import Charts
 
 from ..devices import measured
 from .test_html import EVIL, Outline
@@ -83,7 +84,7 @@ def test_pieces_and_boundaries_in_the_terminal_are_the_run(result: RunResult) ->
 def test_one_machine_is_said_as_ever(alone: RunResult) -> None:
     assert machines.lines(alone) == ["128 MACs/cycle at 500 MHz, scratchpad 2 MiB, DRAM 0.5 GB/s, 22 nm"]
     assert "device" not in terminal.render(alone, 160)
-    assert "device" not in tables.layers(alone)
+    assert "device" not in tables.of_layers(alone)
 
 
 def test_a_device_alone_whose_clock_is_not_the_systems_says_so() -> None:
@@ -104,7 +105,7 @@ def test_a_cpu_is_no_npu() -> None:
     result = replace(with_cpu, devices=(first, replace(second, is_cpu=True)))
     assert machines.lines(result)[1] == "npu_b: cortex-m7 at 280 MHz, the host"
     assert [name for name, *_ in machines.scratchpads(result)] == ["npu_a"]
-    assert [roof.name for roof in series.roofline(result).roofs] == ["npu_a"]
+    assert [roof.name for roof in Charts(result).roofline.roofs] == ["npu_a"]
     alone = replace(with_cpu, devices=(replace(first, is_cpu=True),))
     assert machines.lines(alone) == [
         "cortex-m7 at 280 MHz; its machine stands by:",
@@ -116,7 +117,7 @@ def test_a_cpu_is_no_npu() -> None:
 
 
 def rows_of(result: RunResult, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(StringIO(tables.to_csv(tables.TABLES[name](result)))))
+    return list(csv.DictReader(StringIO(tables.to_csv(tables.TABLES[name](Charts(result))))))
 
 
 def test_every_table_can_be_written(result: RunResult) -> None:
@@ -156,7 +157,7 @@ def test_power_is_the_energy(result: RunResult) -> None:
 
 
 def test_turns_cover_the_run_without_gaps(result: RunResult) -> None:
-    turns = series.turns(result)
+    turns = Charts(result).turns
     assert turns.begin[0] == 0
     assert turns.end[-1] == result.cycles
     np.testing.assert_array_equal(turns.end[:-1], turns.begin[1:])
@@ -168,7 +169,7 @@ def test_turns_cover_the_run_without_gaps(result: RunResult) -> None:
 
 
 def test_stalls_are_the_cycles_in_which_nothing_computes(result: RunResult) -> None:
-    stalls = series.stalls(result)
+    stalls = Charts(result).stalls
     assert (stalls.end > stalls.begin).all()
     assert (stalls.begin[1:] >= stalls.end[:-1]).all()
     copies = sum(layer.cycles for layer in result.layers if layer.op == "transfer")
@@ -202,7 +203,7 @@ def test_merged_neighbours_are_of_one_device(result: RunResult) -> None:
 
 
 def test_roofs_are_those_of_the_devices_in_cycles_of_the_run(result: RunResult) -> None:
-    roof = series.roofline(result)
+    roof = Charts(result).roofline
     assert [(each.name, each.peak_macs_per_cycle) for each in roof.roofs] == [
         ("npu_a", 128.0), ("npu_b", 64 * 750 / 500), ("npu_c", 32 * 125.5 / 500),
     ]  # fmt: skip
@@ -217,7 +218,7 @@ def test_roofs_are_those_of_the_devices_in_cycles_of_the_run(result: RunResult) 
 
 def test_devices_of_one_peak_share_a_roof() -> None:
     result = measured("digits_cnn", ("edge-128", "edge-128"), (0, 0, 0, 1))
-    assert [roof.name for roof in series.roofline(result).roofs] == ["npu_a, npu_b"]
+    assert [roof.name for roof in Charts(result).roofline.roofs] == ["npu_a, npu_b"]
 
 
 def test_the_memory_map_covers_what_the_programs_use(result: RunResult) -> None:
@@ -343,5 +344,5 @@ def test_arrows_stay_on_their_device(events: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("entry", folder.files(), ids=lambda entry: entry.name)
 def test_every_file_of_the_folder_can_be_written(entry: folder.ReportFile, result: RunResult) -> None:
     file = BytesIO()
-    entry.write(result, file)
+    entry.write(Charts(result), file)
     assert file.tell() > 100

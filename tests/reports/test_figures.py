@@ -11,6 +11,7 @@ from npusim.isa.hardware.units import Unit
 from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports.run import figures, series
+from npusim.reports.run.series import Charts
 
 from ..npusim.numbers.fake_run import STEPS, Step, execution, program
 
@@ -65,7 +66,7 @@ def test_mathematical_signs_in_names_are_text(result: RunResult) -> None:
 
 
 def test_roofline_holds_the_layers_of_the_array(result: RunResult) -> None:
-    roof = series.roofline(result)
+    roof = Charts(result).roofline
     assert [(point.index, point.layer.name) for point in roof.points] == [(0, "conv")]
     # 6400 MACs, 320 bytes; 110 of the 200 cycles are the convolution's.
     assert roof.points[0].macs_per_byte == 20
@@ -74,7 +75,7 @@ def test_roofline_holds_the_layers_of_the_array(result: RunResult) -> None:
 
 
 def test_stalls_fill_the_cycles_in_which_nothing_computes(result: RunResult) -> None:
-    stalls = series.stalls(result)
+    stalls = Charts(result).stalls
     moves = 15  # the copy of the concatenation is its work
     assert int((stalls.end - stalls.begin).sum()) == result.cycles.stall - moves
     assert (stalls.begin[1:] >= stalls.end[:-1]).all()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import npusim
 from npusim.numbers.run import RunResult
-from npusim.reports.run import figures, series
-from npusim.reports.run.series import Items, cells, covered, patches
+from npusim.reports.run import figures
+from npusim.reports.run.series import Charts, Items, cells, covered, patches
 from npusim.reports.words.names import CAUSE_COLOURS
 
 
@@ -88,7 +88,7 @@ def test_the_figure_shows_every_cause_as_large_as_it_is(resnet50: RunResult) -> 
     box = axes.transData.transform([(0, row + figures.TRACK_HEIGHT / 2), (resnet50.latency_ms, row - 0.38)])
     (left, low), (right, high) = (box * 150.0 / figure.dpi).round().astype(int).tolist()
     track = pixels[len(pixels) - high : len(pixels) - low, left:right]
-    found = series.stalls(resnet50)
+    found = Charts(resnet50).stalls
     for cause in set(found.cause):
         mine = np.array([each == cause for each in found.cause])
         true = float((found.end - found.begin)[mine].sum()) / int(resnet50.cycles)

@@ -15,6 +15,7 @@ from npusim.numbers.measure import measure
 from npusim.numbers.run import RunResult
 from npusim.reports import folder, report
 from npusim.reports.run import tables
+from npusim.reports.run.series import Charts
 
 from ..npusim.numbers.fake_run import execution, program
 
@@ -47,7 +48,7 @@ def test_report_writes_every_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_csv_and_parquet_hold_the_same(name: str, result: RunResult) -> None:
-    columns = tables.TABLES[name](result)
+    columns = tables.TABLES[name](Charts(result))
     rows = list(csv.DictReader(StringIO(tables.to_csv(columns))))
     file = BytesIO()
     tables.write_parquet(columns, file)
@@ -59,7 +60,7 @@ def test_csv_and_parquet_hold_the_same(name: str, result: RunResult) -> None:
 
 
 def test_layers_are_those_of_the_option(result: RunResult) -> None:
-    assert tables.to_csv(tables.layers(result)) == report("--csv").render(result)
+    assert tables.to_csv(tables.layers(Charts(result))) == report("--csv").render(result)
 
 
 def test_the_page_lists_the_files_beside_it(result: RunResult) -> None:

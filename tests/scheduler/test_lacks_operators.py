@@ -14,7 +14,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.graph import call_of
 from npusim.kernels.graph.rewrite import expand
 from npusim.kernels.table import operator
-from npusim.reports.run import pieces
+from npusim.reports.run import run_data
 
 from ..graphs import Sketch
 from .test_lstm_parts import quantized_lstm
@@ -88,6 +88,6 @@ def test_a_machine_may_lack_all_of_them() -> None:
     assert {layer.unit for layer in alone.layers} == {"host"}
     assert lacking("all").is_host_alone
     assert not lacking("softmax").is_host_alone
-    assert pieces.lines(alone)[0] == "cortex-m7 at 280 MHz; its machine stands by:"
+    assert run_data.lines(alone)[0] == "cortex-m7 at 280 MHz; its machine stands by:"
     graph = quantized_lstm(lambda low, high: low)
     assert expand(graph, lacking("all")) is graph

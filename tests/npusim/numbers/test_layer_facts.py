@@ -15,7 +15,7 @@ from npusim.isa.instructions.table import decode_all
 from npusim.kernels.table import operator
 from npusim.numbers.layers import sizes_text
 from npusim.numbers.run import RunResult
-from npusim.reports.run import layers_csv
+from npusim.reports.run import tables
 
 from ...graphs import Sketch
 
@@ -72,7 +72,7 @@ def test_tile_and_dataflow_are_those_of_the_instructions(result: RunResult) -> N
 
 
 def test_they_are_the_first_columns_everywhere(result: RunResult) -> None:
-    rows = [*csv.DictReader(StringIO(layers_csv.render(result)))]
+    rows = [*csv.DictReader(StringIO(tables.render(result)))]
     assert [*rows[0]][: len(FIRST)] == FIRST
     plain = json.loads(json.dumps(result.to_dict()))["layers"]
     assert [*plain[0]][: len(FIRST)] == FIRST
