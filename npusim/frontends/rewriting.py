@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from npusim.frontends.inexpressible import Refusals, for_every_node
+from npusim.frontends.written_layers import there
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
@@ -77,14 +78,6 @@ def rewritten(graph: Graph, table: Mapping[str, Rewrite], refusals: Refusals) ->
 
     for_every_node(graph, rewrite, refusals)
     return to.graph(graph.outputs)
-
-
-def there(node: Node, position: int = 0) -> int:
-    """Return an operand of a node. Raises GraphError if it is left out."""
-    number = node.inputs[position] if position < len(node.inputs) else None
-    if number is None:
-        raise GraphError(f"its operand {position} is absent")
-    return number
 
 
 def changed(how: Parameters, **values: Any) -> Parameters:

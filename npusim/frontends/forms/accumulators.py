@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
+from npusim.frontends.bias_scales import bias_fault, products
+from npusim.frontends.forms.conversion import Conversion
 from npusim.frontends.forms.networks import Node
 from npusim.frontends.forms.qdq import Codes
-from npusim.frontends.sums import bias_fault, products
 from npusim.isa.base.tensor import Quantization, TensorType
-from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.layouts import SPATIAL
 from npusim.kernels.graph.taking import takes
 
@@ -84,28 +85,6 @@ SUMS = frozenset({"conv_2d", "depthwise_conv_2d", "transpose_conv", "fully_conne
 """Weighted sums, which are exact in integers."""
 
 
-class Adding(Protocol):
-    """The part of a conversion that adds the nodes of weighted sums."""
-
-    @property
-    def builder(self) -> GraphBuilder:
-        """The builder that nodes are added to."""
-
-    def nodes(
-        self, op: str, inputs: Sequence[int | None], results: Sequence[TensorType], **parameters: Any
-    ) -> tuple[int, ...]:
-        """Add a node and return its results."""
-
-    def as_real(self, tensor: int) -> int:
-        """Return a tensor dequantized."""
-
-    def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
-        """Return a tensor under another shape."""
-
-    def shape(self, tensor: str | int) -> tuple[int, ...]:
-        """Return the shape of a tensor."""
-
-
 def has_own_bias(kinds: Sequence[TensorType | None]) -> bool:
     """Return whether a bias cannot be added to the int32 accumulator: it is a float, or has another scale."""
     x, weights, bias = (*kinds, None)[:3]
@@ -116,7 +95,9 @@ def has_own_bias(kinds: Sequence[TensorType | None]) -> bool:
     return bias_fault(bias.dtype, bias.quantization, x.quantization, weights.quantization) is not None
 
 
-def real_sum(c: Adding, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]) -> int | None:
+def real_sum(
+    c: Conversion, op: str, inputs: Sequence[int | None], parameters: Mapping[str, Any]
+) -> int | None:
     """Add a weighted sum with a float result: f32(f32(sum) * f32(sx * sw)), then its bias in float32.
 
     Return None if the operator has no such sums.

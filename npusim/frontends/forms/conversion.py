@@ -70,6 +70,10 @@ class Conversion:
         """Return the tensor of an argument."""
         raise NotImplementedError
 
+    def said(self, name: str, default: Any) -> Any:
+        """Return a parameter of the operation, in the type of the default (bool, int, float or tuple)."""
+        raise NotImplementedError
+
     @property
     def outputs(self) -> Sequence[str]:
         """The names of the results, "" for one that is left out."""

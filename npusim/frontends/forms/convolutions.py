@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.image_axes import filters_by_group
 from npusim.frontends.forms.windows import NO_BORDER, Window
-from npusim.frontends.images import filters_by_group
 
-OPERATORS = ("conv_2d", "depthwise_conv_2d", "reshape", "transpose", "pad", "pack", "strided_slice")
-TRANSPOSED = ("transpose_conv", "reshape", "transpose")
+OPERATORS = "conv_2d depthwise_conv_2d reshape transpose pad pack strided_slice"
+TRANSPOSED = "transpose_conv reshape transpose"
 """The operators that convolutions become, the main one first."""
 
 _ONE = Window((1,), (1,), (1,), (NO_BORDER,), (NO_BORDER,))

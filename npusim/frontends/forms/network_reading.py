@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from npusim.frontends.forms import clipping, qdq_groups
 from npusim.frontends.forms.networks import Network, Node, Value, values_read
 from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.forms.qdq import DEQUANTIZE, Codes
-from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
@@ -200,20 +202,16 @@ class _Reading:
         if node.operation in self._words.missing:
             raise node.fault(self._words.missing[node.operation])
         inputs = [self.number(name) if name else None for name in node.inputs]
-        read = {
-            *self._network.outputs,
-            *(each for reader in self._network.nodes for each in values_read(reader)),
-        }
-        names = [name for name in node.outputs if name in read]
+        names = [name for name in node.outputs if name in self._read]
         types = [self._foreign_type(node, name, inputs) for name in names]
-        made = dict(
-            zip(
-                names,
-                self.builder.node(f'{self._words.name} "{node.kind}"', inputs, types, name=node.name),
-                strict=True,
-            )
-        )
-        return [made.get(name) for name in node.outputs]
+        made = self.builder.node(f'{self._words.name} "{node.kind}"', inputs, types, name=node.name)
+        return [dict(zip(names, made, strict=True)).get(name) for name in node.outputs]
+
+    @cached_property
+    def _read(self) -> set[str]:
+        """The values that some node reads, and the outputs."""
+        readers = self._network.nodes
+        return {*self._network.outputs, *chain.from_iterable(map(values_read, readers))}
 
     def _foreign_type(self, node: Node, name: str, inputs: Sequence[int | None]) -> TensorType:
         value, said = self._network.foreign.get(name), self._words.shapes.get(node.operation)

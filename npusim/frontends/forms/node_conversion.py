@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 from npusim.frontends.forms.accumulators import SUMS, has_own_bias, real_sum
-from npusim.frontends.forms.arguments import KINDS, dealt, is_kind, shown
 from npusim.frontends.forms.conversion import Conversion, Step
 from npusim.frontends.forms.networks import Network, Node
-from npusim.frontends.forms.surroundings import Surroundings
+from npusim.frontends.forms.node_inputs import KINDS, inputs_by_name, is_kind, shown
+from npusim.frontends.forms.reader_interface import Surroundings
 from npusim.frontends.forms.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -44,7 +44,7 @@ class NodeConversion(Conversion):
         self._bare: dict[int, int] = {}
         self._around = around
         self.builder = around.builder
-        self._names = dealt(node, inputs)
+        self._names = inputs_by_name(node, inputs)
 
     @property
     def name(self) -> str:
@@ -87,6 +87,12 @@ class NodeConversion(Conversion):
         value = self.attribute(name, int(default))
         self.require(value in (0, 1), f"{name} is {shown(value)}, must be 0 or 1")
         return bool(value)
+
+    def said(self, name: str, default: Any) -> Any:
+        """Return an attribute in the type of the default, which it has if the node does not state it."""
+        if isinstance(default, bool):
+            return self.flag(name, default)
+        return type(default)(self.attribute(name, default))
 
     def has(self, name: str) -> bool:
         """Return whether an input is given."""

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms.conversion import Conversion
+from npusim.frontends.forms.image_axes import by_pairs, on_images
 from npusim.frontends.forms.windows import NO_BORDER, Window
-from npusim.frontends.images import by_pairs, on_images
 from npusim.isa.base.tensor import Array, TensorType
 
-MOVES = ("pad", "transpose", "reshape", "strided_slice")
+MOVES = "pad transpose reshape strided_slice"
 """The operators that move elements before and behind pools."""
 
 _MOST_TAPS = 1024

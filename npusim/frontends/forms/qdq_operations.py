@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.forms.qdq import Codes, codes_of, held_type
-from npusim.frontends.forms.row import Row
 from npusim.isa.base.elements import element, is_element
 from npusim.isa.base.tensor import Quantization
 from npusim.kernels.graph.builder import unshaped
@@ -176,25 +176,15 @@ def dynamically(c: NodeConversion, x: int) -> tuple[int, ...]:
 
 
 ROWS: tuple[Row, ...] = (
-    Row(
-        "QuantizeLinear",
-        "x scale zero_point?",
-        _quantize,
-        ("quantize", "div", "round", "add", "cast"),
-        groups=False,
-    ),
+    Row("QuantizeLinear", "x scale zero_point?", _quantize, "quantize div round add cast", groups=False),
     Row(
         "DequantizeLinear",
         "x scale zero_point?",
         _dequantize,
-        ("dequantize", "cast", "sub", "mul", "tile", "slice"),
+        "dequantize cast sub mul tile slice",
         groups=False,
     ),
     Row(
-        "DynamicQuantizeLinear",
-        "x",
-        lambda c: dynamically(c, c.real("x")),
-        ("dynamic_quantize",),
-        groups=False,
+        "DynamicQuantizeLinear", "x", lambda c: dynamically(c, c.real("x")), "dynamic_quantize", groups=False
     ),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from npusim.frontends.forms.conversion import Conversion
 from npusim.kernels.operator.geometry import positions, same_padding
 from npusim.kernels.operator.parameters import Border
 
@@ -56,14 +57,7 @@ class Window(NamedTuple):
         return self._replace(padding=none, said=none)
 
 
-class Requiring(Protocol):
-    """The part of a conversion that windows need."""
-
-    def require(self, holds: bool, text: str) -> None:
-        """Raise the front end's error with a text unless something holds."""
-
-
-def fitted(c: Requiring, extents: Sequence[int], window: Window) -> Window:
+def fitted(c: Conversion, extents: Sequence[int], window: Window) -> Window:
     """Return a window after a check of its size and position. Raises the front end's error if it does not fit."""
     c.require(min(window.size, default=1) > 0, f"the window {list(window.size)} has an extent below 1")
     c.require(
@@ -97,7 +91,6 @@ def rounded_up(extents: Sequence[int], window: Window, *, within: bool = True) -
 
 
 def unwound(
-    c: Requiring,
     inputs: Sequence[int],
     window: Window,
     *,
@@ -116,9 +109,8 @@ def unwound(
     more:       elements behind the span, for extents that strides leave open.
     less_first: whether an odd element is cut behind the span.
     """
-    rank = len(inputs)
     result, padding = [], []
-    for axis in range(rank):
+    for axis in range(len(inputs)):
         reach = (window.size[axis] - 1) * window.dilation[axis] + 1
         span = (inputs[axis] - 1) * window.stride[axis] + reach + (more[axis] if more else 0)
         if extents:
@@ -127,9 +119,14 @@ def unwound(
             extent = span - sum(window.padding[axis])
         else:
             extent = inputs[axis] * window.stride[axis]
-        c.require(extent > 0, f"the output would have {extent} elements along axis {axis} of the window")
         over = max(span - extent, 0)
         half = (over // 2, over - over // 2)
         padding.append(window.padding[axis] if window.padding else half if less_first else half[::-1])
         result.append(extent)
     return result, window._replace(padding=tuple(padding), said=tuple(padding))
+
+
+def positive(c: Conversion, extents: Sequence[int]) -> None:
+    """Raise the front end's error if a transposed convolution's result would have no elements."""
+    for axis, extent in enumerate(extents):
+        c.require(extent > 0, f"the output would have {extent} elements along axis {axis} of the window")

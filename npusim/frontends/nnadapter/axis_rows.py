@@ -9,6 +9,8 @@ from npusim.frontends.nnadapter.nnadapter_codes import OperationType
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row, plain
 from npusim.kernels.graph.builder import unshaped
 
+_T = OperationType
+
 # Reductions and positions
 
 
@@ -24,7 +26,7 @@ def _reduction(type_: OperationType, op: str) -> Row:
         reduced = c.node(op, [c.tensor("input")], axes=axes)
         return c.one("reshape", reduced, unshaped(kind.dtype, kind.quantization), shape=(1,))
 
-    return Row(type_, "input axes:I keepdim:b=False > output=input", convert, (op,))
+    return Row(type_, "input axes:I keepdim:b=False > output=input", convert, op)
 
 
 def _one_element(c: Conversion) -> bool:
@@ -44,7 +46,7 @@ def _position(type_: OperationType) -> Row:
             return c.reshaped(position, (*shape[:axis], 1, *shape[axis + 1 :]))
         return position
 
-    return Row(type_, "input axis:i keepdim:b=False dtype:i=7 > output@dtype", convert, (op, "reshape"))
+    return Row(type_, "input axis:i keepdim:b=False dtype:i=7 > output@dtype", convert, f"{op} reshape")
 
 
 def _top(c: Conversion) -> Sequence[int]:
@@ -180,71 +182,71 @@ def _mat_mul(c: Conversion) -> int:
 
 
 ROWS: tuple[Row, ...] = (
-    _reduction(OperationType.REDUCE_MAX, "reduce_max"),
-    _reduction(OperationType.REDUCE_MEAN, "mean"),
-    _reduction(OperationType.REDUCE_SUM, "sum"),
-    _position(OperationType.ARG_MAX),
-    _position(OperationType.ARG_MIN),
-    plain(OperationType.SOFTMAX, "input axis:i=1 > output=input"),
-    plain(OperationType.LOG_SOFTMAX, "input axis:i=1 > output=input"),
+    _reduction(_T.REDUCE_MAX, "reduce_max"),
+    _reduction(_T.REDUCE_MEAN, "mean"),
+    _reduction(_T.REDUCE_SUM, "sum"),
+    _position(_T.ARG_MAX),
+    _position(_T.ARG_MIN),
+    plain(_T.SOFTMAX, "input axis:i=1 > output=input"),
+    plain(_T.LOG_SOFTMAX, "input axis:i=1 > output=input"),
     plain(
-        OperationType.CUM_SUM,
+        _T.CUM_SUM,
         "input axis:i=-1 exclusive:b=False reverse:b=False > output=input",
         "cumsum",
     ),
     Row(
-        OperationType.TOP_K,
+        _T.TOP_K,
         "input k:i axis:i=-1 largest:b=True sorted:b=True return_indices_dtype:i=7"
         " > values=input indices@return_indices_dtype",
         _top,
-        ("topk_v2",),
+        "topk_v2",
     ),
     Row(
-        OperationType.BATCH_NORMALIZATION,
+        _T.BATCH_NORMALIZATION,
         "input scale bias mean variance epsilon:f=1e-5 > output=input",
         _batch,
-        ("batch_normalization",),
+        "batch_normalization",
     ),
     Row(
-        OperationType.INSTANCE_NORMALIZATION,
+        _T.INSTANCE_NORMALIZATION,
         "input scale bias epsilon:f=1e-5 > output=input",
         _instance,
-        ("group_normalization",),
+        "group_normalization",
     ),
     Row(
-        OperationType.GROUP_NORMALIZATION,
+        _T.GROUP_NORMALIZATION,
         "input scale bias epsilon:f=1e-5 groups:i > output=input",
         _group,
-        ("group_normalization",),
+        "group_normalization",
     ),
     Row(
-        OperationType.LAYER_NORMALIZATION,
+        _T.LAYER_NORMALIZATION,
         "input scale bias begin_norm_axis:i epsilon:f=1e-5 > output=input",
         _layer,
-        ("layer_normalization",),
+        "layer_normalization",
     ),
     Row(
-        OperationType.LP_NORMALIZATION,
+        _T.LP_NORMALIZATION,
         "input axis:I=1 p:i=2 epsilon:f=1e-5 > output=input",
         _lp,
-        ("lp_normalization", "l2_normalization"),
+        "lp_normalization l2_normalization",
     ),
     Row(
-        OperationType.LRN,
+        _T.LRN,
         "input size:i=5 bias:f=1.0 alpha:f=1e-4 beta:f=0.75 > output=input",
         _lrn,
-        ("local_response_normalization",),
+        "local_response_normalization",
     ),
     Row(
-        OperationType.FULLY_CONNECTED,
+        _T.FULLY_CONNECTED,
         "input weight bias? fuse_code:i=0 > output=input",
         _fully_connected,
-        ("fully_connected",),
+        "fully_connected",
     ),
     Row(
-        OperationType.MAT_MUL,
+        _T.MAT_MUL,
         "x y transpose_x:b=False transpose_y:b=False > output=x",
         _mat_mul,
-        ("batch_matmul", "reshape"),
+        "batch_matmul reshape",
     ),
 )

@@ -114,7 +114,7 @@ def _of_operation(operation: Operation) -> _Operation:
     read = [-1 if operand is None else operand.index for operand in operation.input_operands]
     written = [operand.index for operand in operation.output_operands]
     inputs, outputs = (
-        _named([(end.name, end.repeats) for end in ends], numbers)
+        _named([(end.name, bool(end.repeats)) for end in ends], numbers)
         for ends, numbers in ((row.inputs, read), (row.outputs, written))
     )
     return _Operation(operation.index, operation.type.name, operation.name, inputs, outputs)
@@ -133,7 +133,7 @@ def _ends_of(node: Node) -> list[tuple[str, bool]]:
     """Return argument names for a node: those of an NNAdapter operation with its operator, or "input" for each."""
     for row in operation_table.OPERATIONS:
         if node.op in row.operators:
-            ends = [(end.name, end.repeats) for end in row.signature.inputs if not end.kind]
+            ends = [(end.name, bool(end.repeats)) for end in row.signature.inputs if not end.kind]
             if len(node.inputs) <= len(ends) or any(repeats for _, repeats in ends):
                 return ends
     return [("input", False)] * len(node.inputs)

@@ -16,6 +16,8 @@ from npusim.frontends.nnadapter.operation_conversion import Conversion, Row, pla
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.rescale import REAL_RANGES
 
+_T = OperationType
+
 # Functions of one tensor
 
 
@@ -69,7 +71,7 @@ def _arithmetic(type_: OperationType, op: str = "") -> Row:
     def convert(c: Conversion) -> int:
         return c.node(name, [c.tensor("input0"), c.tensor("input1")], activation=c.activation)
 
-    return Row(type_, _PAIR, convert, (name,))
+    return Row(type_, _PAIR, convert, name)
 
 
 def _extremum(type_: OperationType, op: str) -> Row:
@@ -78,7 +80,7 @@ def _extremum(type_: OperationType, op: str) -> Row:
     def convert(c: Conversion) -> int:
         return _activated(c, c.node(op, [c.tensor("input0"), c.tensor("input1")], by_value=True))
 
-    return Row(type_, _PAIR, convert, (op,))
+    return Row(type_, _PAIR, convert, op)
 
 
 def _unscaled(type_: OperationType) -> Row:
@@ -89,7 +91,7 @@ def _unscaled(type_: OperationType) -> Row:
         step = Step(op, [c.tensor("input0"), c.tensor("input1")], [c.result()], {})
         return _activated(c, (c.by_floats(step) if c.result().quantized else c.calculated(step))[0])
 
-    return Row(type_, _PAIR, convert, (op,))
+    return Row(type_, _PAIR, convert, op)
 
 
 def _activated(c: Conversion, x: int) -> int:
@@ -208,53 +210,53 @@ _PAIR = "input0 input1 fuse_code:i=0 > output=input0"
 _LINEAR = "input alpha:f=0.16666667 beta:f=0.5 > output=input"
 
 ROWS: tuple[Row, ...] = (
-    _unary(OperationType.ABS),
-    _unary(OperationType.COS),
-    _unary(OperationType.EXP),
-    _unary(OperationType.FLOOR),
-    _unary(OperationType.LOG),
-    _unary(OperationType.NOT, "logical_not"),
-    _unary(OperationType.RELU),
-    _unary(OperationType.RELU6),
-    _unary(OperationType.RSQRT),
-    _unary(OperationType.SIGMOID, "logistic"),
-    _unary(OperationType.SIN),
-    _unary(OperationType.SQUARE),
-    _unary(OperationType.SWISH),
-    _unary(OperationType.TANH),
-    plain(OperationType.HARD_SIGMOID, _LINEAR),
-    plain(OperationType.HARD_SWISH, _LINEAR),
-    plain(OperationType.LEAKY_RELU, "input alpha:f=0.01 > output=input"),
-    plain(OperationType.SOFTPLUS, "input beta:f=1.0 threshold:f=20.0 > output=input"),
-    plain(OperationType.GELU, "input approximate:b=False > output=input"),
-    Row(OperationType.PRELU, "input slope > output=input", _prelu, ("prelu",)),
-    Row(OperationType.CLIP, "input min max > output=input", _clip, ("clip", "maximum", "minimum")),
-    _arithmetic(OperationType.ADD),
-    _arithmetic(OperationType.SUB),
-    _arithmetic(OperationType.MUL),
-    _arithmetic(OperationType.DIV),
-    _extremum(OperationType.MAX, "maximum"),
-    _extremum(OperationType.MIN, "minimum"),
-    _unscaled(OperationType.POW),
-    _unscaled(OperationType.FLOOR_DIV),
-    _comparison(OperationType.EQUAL),
-    _comparison(OperationType.NOT_EQUAL),
-    _comparison(OperationType.GREATER),
-    _comparison(OperationType.GREATER_EQUAL),
-    _comparison(OperationType.LESS),
-    _comparison(OperationType.LESS_EQUAL),
-    _comparison(OperationType.AND, "logical_and"),
-    _comparison(OperationType.OR, "logical_or"),
-    _comparison(OperationType.XOR, "logical_xor"),
-    plain(OperationType.WHERE, "condition input0 input1 > output=input0", "select_v2", by_value=True),
-    Row(OperationType.SUM, "inputs+ > output=inputs", _sum, ("add",)),
-    Row(OperationType.CAST, "input dtype:i > output@dtype", _cast, ("cast",)),
+    _unary(_T.ABS),
+    _unary(_T.COS),
+    _unary(_T.EXP),
+    _unary(_T.FLOOR),
+    _unary(_T.LOG),
+    _unary(_T.NOT, "logical_not"),
+    _unary(_T.RELU),
+    _unary(_T.RELU6),
+    _unary(_T.RSQRT),
+    _unary(_T.SIGMOID, "logistic"),
+    _unary(_T.SIN),
+    _unary(_T.SQUARE),
+    _unary(_T.SWISH),
+    _unary(_T.TANH),
+    plain(_T.HARD_SIGMOID, _LINEAR),
+    plain(_T.HARD_SWISH, _LINEAR),
+    plain(_T.LEAKY_RELU, "input alpha:f=0.01 > output=input"),
+    plain(_T.SOFTPLUS, "input beta:f=1.0 threshold:f=20.0 > output=input"),
+    plain(_T.GELU, "input approximate:b=False > output=input"),
+    Row(_T.PRELU, "input slope > output=input", _prelu, "prelu"),
+    Row(_T.CLIP, "input min max > output=input", _clip, "clip maximum minimum"),
+    _arithmetic(_T.ADD),
+    _arithmetic(_T.SUB),
+    _arithmetic(_T.MUL),
+    _arithmetic(_T.DIV),
+    _extremum(_T.MAX, "maximum"),
+    _extremum(_T.MIN, "minimum"),
+    _unscaled(_T.POW),
+    _unscaled(_T.FLOOR_DIV),
+    _comparison(_T.EQUAL),
+    _comparison(_T.NOT_EQUAL),
+    _comparison(_T.GREATER),
+    _comparison(_T.GREATER_EQUAL),
+    _comparison(_T.LESS),
+    _comparison(_T.LESS_EQUAL),
+    _comparison(_T.AND, "logical_and"),
+    _comparison(_T.OR, "logical_or"),
+    _comparison(_T.XOR, "logical_xor"),
+    plain(_T.WHERE, "condition input0 input1 > output=input0", "select_v2", by_value=True),
+    Row(_T.SUM, "inputs+ > output=inputs", _sum, "add"),
+    Row(_T.CAST, "input dtype:i > output@dtype", _cast, "cast"),
     Row(
-        OperationType.QUANTIZE,
+        _T.QUANTIZE,
         "input axis:i=1 scale:F=1.0 zero_point:I=0 > output",
         _quantize,
-        ("quantize", "cast"),
+        "quantize cast",
         _quantized_type,
     ),
-    Row(OperationType.DEQUANTIZE, "input > output:FLOAT32", _dequantize, ("dequantize",)),
+    Row(_T.DEQUANTIZE, "input > output:FLOAT32", _dequantize, "dequantize"),
 )

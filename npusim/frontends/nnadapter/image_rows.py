@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.forms import detectors
 from npusim.frontends.nnadapter.nnadapter_codes import InterpolateMode, OperationType, PadMode
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row
 from npusim.frontends.nnadapter.window_rows import image_size, pair
 from npusim.kernels.graph.builder import unshaped
+
+_T = OperationType
 
 _CHANNELS = 1
 _HALF_PIXEL = 0
@@ -102,44 +105,15 @@ def _roi_align(c: Conversion) -> int:
 
 def _yolo_box(c: Conversion) -> Sequence[int]:
     image_size(c)
-    numbers = c.wholes("anchors")
-    c.require(
-        len(numbers) % 2 == 0 and min(numbers, default=0) > 0, f"anchors are {numbers}, must be pairs above 0"
-    )
-    return c.nodes(
-        "yolo_box",
-        [c.tensor("input"), c.tensor("imgsize")],
-        c.results(),
-        anchors=tuple(zip(numbers[::2], numbers[1::2], strict=True)),
-        classes=c.whole("class_num"),
-        threshold=c.real("conf_thresh"),
-        stride=c.whole("downsample_ratio"),
-        clip=c.flag("clip_bbox"),
-        scale=c.real("scale_x_y"),
-        overlap_share=c.real("iou_aware_factor") if c.flag("iou_aware") else None,
-    )
+    operands = [c.tensor("input"), c.tensor("imgsize")]
+    return c.nodes("yolo_box", operands, c.results(), **detectors.yolo_box(c, c.wholes("anchors")))
 
 
 def _prior_box(c: Conversion) -> Sequence[int]:
     image_size(c)
     image_size(c, "image")
-    variances, steps = c.reals("variances"), (c.real("step_h"), c.real("step_w"))
-    c.require(len(variances) == 4, f"variances are {variances}, must be 4")
-    return c.nodes(
-        "prior_box",
-        [c.tensor("input"), c.tensor("image")],
-        c.results(),
-        least=tuple(c.reals("min_sizes")),
-        most=tuple(c.reals("max_sizes")),
-        aspects=tuple(c.reals("aspect_ratios")),
-        variances=tuple(variances),
-        flip=c.flag("flip"),
-        clip=c.flag("clip"),
-        steps=None if 0 in steps else steps,
-        offset=c.real("offset"),
-        means_first=c.flag("min_max_aspect_ratios_order"),
-        spatial=(2, 3),
-    )
+    operands = [c.tensor("input"), c.tensor("image")]
+    return c.nodes("prior_box", operands, c.results(), **detectors.prior_box(c))
 
 
 def _non_max_suppression(c: Conversion) -> Sequence[int]:
@@ -152,13 +126,7 @@ def _non_max_suppression(c: Conversion) -> Sequence[int]:
         "multiclass_nms",
         [c.tensor("bboxes"), c.tensor("scores"), *counts],
         [c.result("box"), whole, c.result("out_rois_num"), whole],
-        score_threshold=c.real("score_threshold"),
-        iou_threshold=c.real("nms_threshold"),
-        background=c.whole("background_label"),
-        most_looked_at=c.whole("nms_top_k"),
-        most_kept=c.whole("keep_top_k"),
-        shrink=c.real("nms_eta"),
-        normalized=c.flag("normalized"),
+        **detectors.suppression(c),
     )
     results = {"box": detections, "out_rois_num": by_image, "index": numbers}
     return [tensor for name, tensor in results.items() if c.has(name)]
@@ -166,57 +134,57 @@ def _non_max_suppression(c: Conversion) -> Sequence[int]:
 
 ROWS: tuple[Row, ...] = (
     Row(
-        OperationType.RESIZE_LINEAR,
+        _T.RESIZE_LINEAR,
         "input shape:I? scales:F? align_corners:b=False align_mode:i?=1 > output=input",
         _linear,
-        ("resize_bilinear",),
+        "resize_bilinear",
     ),
     Row(
-        OperationType.RESIZE_NEAREST,
+        _T.RESIZE_NEAREST,
         "input shape:I? scales:F? align_corners:b=False > output=input",
         _nearest,
-        ("resize_nearest_neighbor", "quantize"),
+        "resize_nearest_neighbor quantize",
     ),
     Row(
-        OperationType.GRID_SAMPLE,
+        _T.GRID_SAMPLE,
         "input grid align_corners:b=True mode:i=1 pad_mode:i=1 > output=input",
         _grid_sample,
-        ("grid_sample",),
+        "grid_sample",
     ),
     Row(
-        OperationType.CHANNEL_SHUFFLE,
+        _T.CHANNEL_SHUFFLE,
         "input group:i > output=input",
         _channel_shuffle,
-        ("channel_shuffle", "quantize"),
+        "channel_shuffle quantize",
     ),
     Row(
-        OperationType.ROI_ALIGN,
+        _T.ROI_ALIGN,
         "input rois batch_indices output_height:i output_width:i sampling_ratio:i=-1 spatial_scale:f=1.0"
         " aligned:b=False > output=input",
         _roi_align,
-        ("roi_align",),
+        "roi_align",
     ),
     Row(
-        OperationType.YOLO_BOX,
+        _T.YOLO_BOX,
         "input imgsize anchors:I class_num:i conf_thresh:f downsample_ratio:i clip_bbox:b=True scale_x_y:f=1.0"
         " iou_aware:b=False iou_aware_factor:f=0.5 > boxes=input scores=input",
         _yolo_box,
-        ("yolo_box",),
+        "yolo_box",
     ),
     Row(
-        OperationType.PRIOR_BOX,
+        _T.PRIOR_BOX,
         "input image min_sizes:F max_sizes:F? aspect_ratios:F? variances:F flip:b=False clip:b=False step_w:f=0.0"
         " step_h:f=0.0 offset:f=0.5 min_max_aspect_ratios_order:b=False > boxes:FLOAT32 variances:FLOAT32",
         _prior_box,
-        ("prior_box",),
+        "prior_box",
     ),
     Row(
-        OperationType.NON_MAX_SUPPRESSION,
+        _T.NON_MAX_SUPPRESSION,
         "bboxes scores rois_num? background_label:i=-1 score_threshold:f nms_top_k:i nms_threshold:f nms_eta:f=1.0"
         " keep_top_k:i normalized:b=True return_index:b=False"
         " > box=bboxes out_rois_num:INT32 index?(return_index):INT32",
         _non_max_suppression,
-        ("multiclass_nms",),
+        "multiclass_nms",
         counted="out_rois_num",
     ),
 )

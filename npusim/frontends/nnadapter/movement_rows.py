@@ -14,6 +14,8 @@ from npusim.frontends.forms.moves import part
 from npusim.frontends.nnadapter.nnadapter_codes import OperationType, PadMode
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row, plain
 
+_T = OperationType
+
 MOST_BYTES = 1 << 28
 """Size of the largest result that becomes a constant of the program."""
 
@@ -276,35 +278,25 @@ def _fill_like(c: Conversion) -> int:
 
 
 ROWS: tuple[Row, ...] = (
-    Row(OperationType.ASSIGN, "input > output=input", _assign, ("reshape",)),
-    Row(OperationType.CONCAT, "inputs+ axis:i > output=inputs", _concat, ("concatenation",)),
-    Row(OperationType.EXPAND, "input shape:I > output=input", _expand, ("broadcast_to",)),
-    Row(OperationType.FLATTEN, "input start_axis:i=1 end_axis:i=-1 > output=input", _flatten, ("reshape",)),
-    plain(OperationType.GATHER, "input indices axis:i=0 > output=input"),
-    Row(OperationType.MESHGRID, "inputs+ > outputs+=inputs", _meshgrid, ("broadcast_to", "reshape")),
-    Row(
-        OperationType.PAD,
-        "input pads:I mode:i=1 value:v? > output=input",
-        _pad,
-        ("pad", "mirror_pad", "edge_pad"),
-    ),
-    Row(OperationType.RESHAPE, "input shape:I > output=input", _reshape, ("reshape",)),
-    Row(OperationType.ROLL, "input shifts:I axes:I? > output=input", _roll, ("roll", "reshape")),
-    Row(
-        OperationType.SLICE,
-        "input axes:I? starts:I ends:I steps:I? > output=input",
-        _slice,
-        ("strided_slice",),
-    ),
-    Row(OperationType.SPLIT, "input axis:i split:I > outputs+=input", _split, ("split",)),
-    Row(OperationType.SQUEEZE, "input axes:I? > output=input", _squeeze, ("reshape",)),
-    Row(OperationType.STACK, "inputs+ axis:i=0 > output=inputs", _stack, ("pack",)),
-    Row(OperationType.TILE, "input repeats:I > output=input", _tile, ("tile",)),
-    Row(OperationType.TRANSPOSE, "input perm:I > output=input", _transpose, ("transpose",)),
-    Row(OperationType.UNSQUEEZE, "input axes:I > output=input", _unsqueeze, ("reshape",)),
-    Row(OperationType.UNSTACK, "input axis:i num:i > outputs+=input", _unstack, ("unpack",)),
-    Row(OperationType.FILL, "shape:I value > output=value", _fill, ("fill",)),
-    Row(OperationType.FILL_LIKE, "input:s value > output=value", _fill_like, ("fill",)),
-    Row(OperationType.RANGE, "start:v end:v step:v > output=start", _range, ()),
-    Row(OperationType.SHAPE, "input:s dtype:i=5 > output@dtype", _shape, ()),
+    Row(_T.ASSIGN, "input > output=input", _assign, "reshape"),
+    Row(_T.CONCAT, "inputs+ axis:i > output=inputs", _concat, "concatenation"),
+    Row(_T.EXPAND, "input shape:I > output=input", _expand, "broadcast_to"),
+    Row(_T.FLATTEN, "input start_axis:i=1 end_axis:i=-1 > output=input", _flatten, "reshape"),
+    plain(_T.GATHER, "input indices axis:i=0 > output=input"),
+    Row(_T.MESHGRID, "inputs+ > outputs+=inputs", _meshgrid, "broadcast_to reshape"),
+    Row(_T.PAD, "input pads:I mode:i=1 value:v? > output=input", _pad, "pad mirror_pad edge_pad"),
+    Row(_T.RESHAPE, "input shape:I > output=input", _reshape, "reshape"),
+    Row(_T.ROLL, "input shifts:I axes:I? > output=input", _roll, "roll reshape"),
+    Row(_T.SLICE, "input axes:I? starts:I ends:I steps:I? > output=input", _slice, "strided_slice"),
+    Row(_T.SPLIT, "input axis:i split:I > outputs+=input", _split, "split"),
+    Row(_T.SQUEEZE, "input axes:I? > output=input", _squeeze, "reshape"),
+    Row(_T.STACK, "inputs+ axis:i=0 > output=inputs", _stack, "pack"),
+    Row(_T.TILE, "input repeats:I > output=input", _tile, "tile"),
+    Row(_T.TRANSPOSE, "input perm:I > output=input", _transpose, "transpose"),
+    Row(_T.UNSQUEEZE, "input axes:I > output=input", _unsqueeze, "reshape"),
+    Row(_T.UNSTACK, "input axis:i num:i > outputs+=input", _unstack, "unpack"),
+    Row(_T.FILL, "shape:I value > output=value", _fill, "fill"),
+    Row(_T.FILL_LIKE, "input:s value > output=value", _fill_like, "fill"),
+    Row(_T.RANGE, "start:v end:v step:v > output=start", _range, ""),
+    Row(_T.SHAPE, "input:s dtype:i=5 > output@dtype", _shape, ""),
 )

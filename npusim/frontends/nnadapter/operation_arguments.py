@@ -13,35 +13,21 @@ exists if that parameter is true.
 from __future__ import annotations
 
 import re
-from ast import literal_eval
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from npusim.frontends.forms.signatures import Argument, arguments, dealt
 from npusim.frontends.nnadapter.nnadapter_codes import Precision
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import member
 
-_ARGUMENT = re.compile(r"(?P<name>\w+?)(?::(?P<kind>[ifbvsIF]))?(?P<marks>[?+]*)(?:=(?P<default>\S+))?")
 _RESULT = re.compile(r"(?P<name>\w+?)(?P<marks>[?+]*)(?:\((?P<flag>\w+)\))?(?:(?P<how>[=:@])(?P<of>\w+))?")
-
-NOTHING: Any = object()
-"""The default of an argument that must be given."""
 
 _ELEMENT_KINDS = {"i": ("signed", "unsigned"), "f": ("real",), "b": ("truth",)}
 _KIND_WORDS = {"i": "a whole number", "f": "a real number", "b": "a BOOL8"}
 """Element kinds, and words for messages, of the parameters i, f and b; I and F are lists of these."""
-
-
-class Argument(NamedTuple):
-    """An input of an operation; `kind` is "" for a tensor, "s" for one of which only the sizes matter."""
-
-    name: str
-    kind: str = ""
-    optional: bool = False
-    repeats: bool = False
-    default: Any = NOTHING
 
 
 class Outcome(NamedTuple):
@@ -55,7 +41,7 @@ class Outcome(NamedTuple):
 
     name: str
     optional: bool = False
-    repeats: bool = False
+    repeats: str = ""
     like: str = ""
     precision: Precision | None = None
     named_by: str = ""
@@ -78,17 +64,7 @@ class Signature(NamedTuple):
 def signature(text: str) -> Signature:
     """Parse the signature of a row."""
     inputs, _, outputs = text.partition(">")
-    return Signature(tuple(map(_argument, inputs.split())), tuple(map(_outcome, outputs.split())))
-
-
-def _argument(word: str) -> Argument:
-    parts = _ARGUMENT.fullmatch(word)
-    if parts is None:
-        raise ValueError(f"{word!r} is no argument of a signature")
-    name, kind, marks, default = parts["name"], parts["kind"] or "", parts["marks"], parts["default"]
-    return Argument(
-        name, kind, "?" in marks, "+" in marks, NOTHING if default is None else literal_eval(default)
-    )
+    return Signature(arguments(inputs), tuple(map(_outcome, outputs.split())))
 
 
 def _outcome(word: str) -> Outcome:
@@ -99,7 +75,7 @@ def _outcome(word: str) -> Outcome:
     return Outcome(
         parts["name"],
         "?" in marks,
-        "+" in marks,
+        marks.strip("?"),
         of if how == "=" else "",
         Precision[of] if how == ":" else None,
         of if how == "@" else "",
@@ -115,30 +91,22 @@ class Bound:
         self.operation, self.signature = operation, signature
         self.inputs: dict[str, list[Operand | None]] = {}
         self.outputs: dict[str, list[Operand]] = {}
-        for argument, taken in _dealt(operation, signature.inputs, operation.input_operands, "inputs"):
+        results = signature.outputs
+        least = sum(not outcome.optional for outcome in results)
+        for argument, taken in self._dealt(signature.inputs, operation.input_operands, len(signature.inputs)):
             if not argument.optional and None in taken:
-                raise InvalidParameter(f"{operation.place}: {argument.name} is omitted, it must be there")
+                raise self._fault(f"{argument.name} is omitted, it must be there")
             self.inputs[argument.name] = list(taken)
-        for outcome, taken in _dealt(operation, signature.outputs, operation.output_operands, "outputs"):
-            self.outputs[outcome.name] = [operand for operand in taken if operand is not None]
+        for outcome, given in self._dealt(results, operation.output_operands, least, "outputs"):
+            self.outputs[outcome.name] = list(given)
 
+    def _dealt(
+        self, slots: Sequence[Any], operands: Sequence[Any], least: int, what: str = "inputs"
+    ) -> Iterator[tuple[Any, Sequence[Any]]]:
+        return dealt(slots, operands, least, self._fault, ", ".join(slot.name for slot in slots), what)
 
-def _dealt(
-    operation: Operation, slots: Sequence[Any], operands: Sequence[Operand | None], what: str
-) -> Iterator[tuple[Any, Sequence[Operand | None]]]:
-    """Yield each argument or outcome with its operands. Optional outputs may be left out at the end."""
-    repeats = any(slot.repeats for slot in slots)
-    least = len(slots) - (sum(slot.optional for slot in slots) if what == "outputs" else 0)
-    if len(operands) < least or (len(operands) > len(slots) and not repeats):
-        may = f"{least} or more" if repeats else f"{least} to {len(slots)}" if least < len(slots) else least
-        names = ", ".join(slot.name for slot in slots)
-        raise InvalidParameter(f"{operation.place}: has {len(operands)} {what}, must have {may}: {names}")
-    several = len(operands) - len(slots) + 1
-    rest = list(operands)
-    for slot in slots:
-        count = several if slot.repeats else min(1, len(rest))
-        yield slot, rest[:count]
-        del rest[:count]
+    def _fault(self, text: str) -> InvalidParameter:
+        return InvalidParameter(f"{self.operation.place}: {text}")
 
 
 def types_of_outputs(bound: Bound) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from npusim.frontends.bias_scales import bias_fault
 from npusim.frontends.forms import conversion as forms
 from npusim.frontends.forms.conversion import CONVERTERS, Step
 from npusim.frontends.nnadapter.nnadapter_codes import Custom, FuseCode, OperationType
@@ -19,7 +20,6 @@ from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import member
 from npusim.frontends.nnadapter.operation_arguments import Bound, Signature, signature, types_of_outputs
-from npusim.frontends.sums import bias_fault
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import UNRANKED
@@ -169,6 +169,12 @@ class Conversion(forms.Conversion):
     def reals(self, name: str) -> list[float]:
         """Return the elements of an argument as floats; none if it is omitted."""
         return [float(number) for number in self.numbers(name)]
+
+    def said(self, name: str, default: Any) -> Any:
+        """Return an argument in the type of the default; a list that is omitted is empty."""
+        if isinstance(default, tuple):
+            return tuple(self.reals(name))
+        return type(default)(self.number(name))
 
     def code(self, name: str, kind: Any) -> Any:
         """Return the member of an enumeration whose number an argument holds."""
@@ -349,7 +355,7 @@ class Row:
     type:      its code and name.
     text:      its signature (`npusim.frontends.nnadapter.operation_arguments`).
     convert:   the function that adds its nodes.
-    operators: the operators of these nodes, the main one first.
+    ops:       the operators of these nodes, the main one first.
     types:     sets precision and scale of outputs for which the signature does not say them.
     counted:   the output that holds, per image, the number of valid rows of all other outputs; these have room for the
                largest possible number.
@@ -358,9 +364,14 @@ class Row:
     type: OperationType | Custom
     text: str
     convert: Convert
-    operators: tuple[str, ...]
+    ops: str
     types: Callable[[Bound], None] = types_of_outputs
     counted: str = ""
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that its nodes may have, the main one first."""
+        return tuple(self.ops.split())
 
     @property
     def signature(self) -> Signature:
@@ -386,4 +397,4 @@ def plain(type_: OperationType, text: str, op: str = "", **fixed: Any) -> Row:
         }
         return c.nodes(name, inputs, c.results(), **fixed, **parameters)
 
-    return Row(type_, text, convert, (name,))
+    return Row(type_, text, convert, name)

@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from npusim.frontends.forms.signatures import Argument
 from npusim.frontends.nnadapter import operation_table
 from npusim.frontends.nnadapter.nnadapter_codes import Custom, OperationType, Precision
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, NNAdapterError, said
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import OperandType, array_of, converted
-from npusim.frontends.nnadapter.operation_arguments import NOTHING, Argument
 
 _PARAMETERS = {"i": Precision.INT32, "f": Precision.FLOAT32, "b": Precision.BOOL8}
 """The precision of a parameter of each kind that is given as a plain value."""
@@ -83,9 +83,7 @@ def _operand(model: Building, argument: Argument, value: Any, where: str) -> Ope
     """Return an argument of a method as an operand; a plain value becomes a constant."""
     if isinstance(value, Operand):
         return value
-    if value is None and argument.optional:
-        return None
-    if value is NOTHING or value is None:
+    if value is None:
         if argument.optional:
             return None
         raise InvalidParameter(f"{where}: {argument.name} is missing")

@@ -29,7 +29,7 @@ _BY_TYPE = {row.type: row for row in OPERATIONS}
 def row(type_: OperationType | Custom) -> Row:
     """Return the row of a standard or registered operation."""
     if isinstance(type_, Custom):
-        return Row(type_, "inputs+? > outputs+", _convert_custom, (custom(type_.name),))
+        return Row(type_, "inputs+? > outputs+", _convert_custom, custom(type_.name))
     return _BY_TYPE[type_]
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from npusim.frontends.forms import convolutions as forms
 from npusim.frontends.forms.pools import pooled
-from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same
+from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same, unwound
 from npusim.frontends.nnadapter.nnadapter_codes import AutoPad, OperationType
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row
 from npusim.kernels.operator.parameters import Border
+
+_T = OperationType
 
 Pair = tuple[int, int]
 
@@ -119,11 +121,7 @@ def _transposed_size(c: Conversion, window: Window) -> Sequence[int]:
     more = c.wholes("output_padding") or [0, 0]
     c.require(len(said) in (0, 2), f"output_shape is {said}, must be height and width")
     c.require(len(more) == 2 and min(more) >= 0, f"output_padding is {more}, must be of height and width")
-    axes = zip(image_size(c), more, *window[:4], strict=True)
-    height, width = said or (
-        (pixels - 1) * stride - sum(border) + dilation * (size - 1) + 1 + extra
-        for pixels, extra, size, stride, dilation, border in axes
-    )
+    (height, width), _ = unwound(image_size(c), window, extents=said, more=more)
     c.require(min(height, width) > 0, f"the output would be {height} high and {width} wide")
     return height, width
 
@@ -187,52 +185,46 @@ _INDICES = "return_indices:b=False return_indices_dtype:i=5"
 
 ROWS: tuple[Row, ...] = (
     Row(
-        OperationType.CONV_2D,
+        _T.CONV_2D,
         f"input filter bias? {_FILTER} fuse_code:i=0 > output=input",
         _conv_2d,
-        ("conv_2d", "depthwise_conv_2d"),
+        "conv_2d depthwise_conv_2d",
     ),
     Row(
-        OperationType.CONV_2D_TRANSPOSE,
+        _T.CONV_2D_TRANSPOSE,
         f"input filter bias? {_FILTER} output_padding:I? output_shape:I? fuse_code:i=0 > output=input",
         _transposed,
-        ("transpose_conv",),
+        "transpose_conv",
     ),
     Row(
-        OperationType.DEFORMABLE_CONV_2D,
+        _T.DEFORMABLE_CONV_2D,
         "input offset mask filter bias? pads:I?=(0,0,0,0) strides:I=(1,1) group:i=1 deformable_group:i=1"
         " dilations:I=(1,1) fuse_code:i=0 > output=input",
         _deformable,
-        ("deformable_conv_2d",),
+        "deformable_conv_2d",
     ),
     Row(
-        OperationType.AVERAGE_POOL_2D,
+        _T.AVERAGE_POOL_2D,
         f"input {_POOL} count_include_pad:b=False fuse_code:i=0 > output=input",
         _average_pool,
-        ("average_pool_2d",),
+        "average_pool_2d",
     ),
     Row(
-        OperationType.MAX_POOL_2D,
+        _T.MAX_POOL_2D,
         f"input {_POOL} {_INDICES} fuse_code:i=0 > output=input indices?(return_indices)@return_indices_dtype",
         _max_pool,
-        ("max_pool_2d", "max_pool_2d_with_positions", "quantize"),
+        "max_pool_2d max_pool_2d_with_positions quantize",
     ),
     Row(
-        OperationType.ADAPTIVE_AVERAGE_POOL_2D,
+        _T.ADAPTIVE_AVERAGE_POOL_2D,
         "input output_shape:I > output=input",
         _adaptive_average_pool,
-        ("adaptive_average_pool_2d", "average_pool_2d"),
+        "adaptive_average_pool_2d average_pool_2d",
     ),
     Row(
-        OperationType.ADAPTIVE_MAX_POOL_2D,
+        _T.ADAPTIVE_MAX_POOL_2D,
         f"input output_shape:I {_INDICES} > output=input indices?(return_indices)@return_indices_dtype",
         _adaptive_max_pool,
-        (
-            "adaptive_max_pool_2d",
-            "max_pool_2d",
-            "adaptive_max_pool_2d_with_positions",
-            "max_pool_2d_with_positions",
-            "quantize",
-        ),
+        "adaptive_max_pool_2d max_pool_2d adaptive_max_pool_2d_with_positions max_pool_2d_with_positions quantize",
     ),
 )

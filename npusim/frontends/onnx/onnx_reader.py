@@ -7,8 +7,8 @@ from pathlib import Path
 
 from npusim.frontends.forms.network_reading import Vocabulary, graph_of
 from npusim.frontends.forms.networks import MICROSOFT, Node
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.forms.qdq import DEQUANTIZE, QUANTIZE
-from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx import onnx_file
 from npusim.frontends.onnx.operations.onnx_table import row
 from npusim.isa.base.tensor import TensorType

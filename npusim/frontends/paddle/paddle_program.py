@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from npusim.frontends.forms.networks import PADDLE, STANDARD, Network, Node, Value
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
+from npusim.frontends.forms.signatures import arguments
 from npusim.frontends.paddle.operations.paddle_table import row
 from npusim.frontends.paddle.paddle_file import (
     ATTRIBUTES,
@@ -178,7 +179,7 @@ def _column(operation: Operation) -> int:
 
 def _node(operation: Operation, entry: Row | None) -> Node:
     """Return the node of an operator, with inputs and outputs in the order of its row."""
-    slots = [*operation.inputs] if entry is None else [name.rstrip("?*") for name in entry.inputs.split()]
+    slots = [*operation.inputs] if entry is None else [slot.name for slot in arguments(entry.inputs)]
     inputs = tuple([name for slot in slots for name in operation.inputs.get(slot, ())])
     outputs: list[str] = []
     every = [f"{slot}*" for slot in operation.outputs]

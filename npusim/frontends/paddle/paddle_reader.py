@@ -6,7 +6,7 @@ from pathlib import Path
 
 from npusim.frontends.forms.network_reading import Vocabulary, graph_of
 from npusim.frontends.forms.networks import PADDLE, Node
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.paddle.paddle_file import PARAMETERS, PROGRAM, SUFFIX
 from npusim.isa.base.errors import FormatError
 from npusim.kernels.graph import folding

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npusim.frontends.sums import bias_fault, products
+from npusim.frontends.bias_scales import bias_fault, products
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 

@@ -12,8 +12,8 @@ import pytest
 import npusim
 from npusim import hal
 from npusim import nnadapter as nna
+from npusim.frontends.bias_scales import bias_fault, products
 from npusim.frontends.nn_hal.reader import graph_of
-from npusim.frontends.sums import bias_fault, products
 from npusim.frontends.targets import target_of
 from npusim.frontends.tflite.reader import parse
 from npusim.isa.base.errors import GraphError

@@ -55,8 +55,8 @@ def test_operands_stand_in_the_order_of_the_definition(name: str) -> None:
     """Whatever order they are given in: one too few, one too many and one that is omitted are refused."""
     inputs, outputs = (side.split() for side in CASES[name].operands.split(">"))
     row = operation_table.row(nna.OperationType[name]).signature
-    assert [f"{one.name}{'?' * one.optional}{'+' * one.repeats}" for one in row.inputs] == inputs
-    assert [f"{one.name}{'?' * one.optional}{'+' * one.repeats}" for one in row.outputs] == outputs
+    assert [f"{one.name}{'?' * one.optional}{one.repeats}" for one in row.inputs] == inputs
+    assert [f"{one.name}{'?' * one.optional}{one.repeats}" for one in row.outputs] == outputs
     place = c.Ref()
     for count in (len(inputs) - 1, len(inputs) + 1):
         model = nna.Model()

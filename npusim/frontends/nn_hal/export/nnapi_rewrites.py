@@ -17,8 +17,8 @@ from npusim.frontends.rewriting import (
     reduction,
     resolved,
     strided_slice,
-    there,
 )
+from npusim.frontends.written_layers import there
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph, Node, Tensor

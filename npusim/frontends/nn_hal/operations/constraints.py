@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from npusim.frontends.bias_scales import same_scales
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
 from npusim.frontends.nn_hal.operations.named_arguments import Call, Shape, Size
 from npusim.frontends.nn_hal.operations.operation_row import Rule
-from npusim.frontends.sums import same_scales
 
 QUANTIZED = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 """Types of 8-bit values with one scale and a zero point."""

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from npusim.frontends.forms.signatures import Argument, arguments
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType
 
 TENSORS = {
@@ -66,18 +67,8 @@ Types = dict[str, OperandType]
 """Variables of a signature -> their types."""
 
 
-class Slot(NamedTuple):
-    """One argument of a form.
-
-    repeats: "" for one argument, "+" for one or more, "*" for any number.
-    default: its value in a call with fewer arguments.
-    """
-
-    name: str
-    kind: str
-    optional: bool = False
-    repeats: str = ""
-    default: float | None = None
+Slot = Argument
+"""One argument of a form."""
 
 
 class Slots(NamedTuple):
@@ -188,16 +179,8 @@ def _slots(text: str) -> Slots:
     groups = []
     for group in further:
         *words, since = group.split()
-        groups.append((_VERSIONS[since.removeprefix("@")], tuple(map(_slot, words))))
-    return Slots(tuple(map(_slot, first.split())), tuple(groups))
-
-
-def _slot(word: str) -> Slot:
-    name, _, kind = word.partition(":")
-    kind, _, default = kind.partition("=")
-    bare = kind.rstrip("?+*")
-    repeats = kind[-1] if kind[-1] in "+*" else ""
-    return Slot(name, bare, "?" in kind, repeats, float(default) if default else None)
+        groups.append((_VERSIONS[since.removeprefix("@")], arguments(" ".join(words))))
+    return Slots(arguments(first), tuple(groups))
 
 
 def _stretched(slots: Slots, version: HalVersion, count: int) -> Iterator[tuple[Slot, ...]]:

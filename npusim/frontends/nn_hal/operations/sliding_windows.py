@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from npusim.frontends.forms.parameter_words import Words
-from npusim.frontends.forms.windows import Window, same
+from npusim.frontends.forms.windows import Window, same, unwound
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import constraints
@@ -15,7 +15,7 @@ from npusim.frontends.nn_hal.operations.constraints import at_least, length_of, 
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
 from npusim.frontends.nn_hal.operations.signatures import OLD_TYPES
-from npusim.kernels.operator.parameters import Border, Borders
+from npusim.kernels.operator.parameters import Border
 
 _T = OperationType
 SIDES = ("padding_left", "padding_right", "padding_top", "padding_bottom")
@@ -201,34 +201,19 @@ def _convolution(
 
 def _transposed(c: Conversion) -> Sequence[int]:
     """Add a transposed convolution. Its padding is that of the convolution from the output back to the input."""
-    strides = c.whole("stride_height"), c.whole("stride_width")
-    kernel, image = c.shape("filter")[1:3], c.sizes()[1:3]
+    image, said = c.sizes()[1:3], list[int]()
+    window = _window(c, image, c.shape("filter")[1:3])
     if c.has("output_shape"):
         sizes = c.wholes("output_shape")
-        output = tuple(sizes[2:4] if c.flag("nchw") else sizes[1:3])
-        padding = _transposed_padding(c, image, output, kernel, strides)
-    else:
-        padding = _window(c, image, kernel).padding  # type: ignore[assignment]
-        extents = zip(image, strides, kernel, padding, strict=True)
-        output = tuple((size - 1) * step + length - sum(sides) for size, step, length, sides in extents)
-        if min(output) < 1:
-            text = f"padding leaves {output[0]} rows and {output[1]} columns of the output"
-            raise Refused(Fault(c.call["output"].place, text, "O6"))
+        said = sizes[2:4] if c.flag("nchw") else sizes[1:3]
+        if c.whole("padding") == _SAME:
+            window = window._replace(padding=())
+    output, window = unwound(image, window, extents=said)
+    if min(output) < 1:
+        text = f"padding leaves {output[0]} rows and {output[1]} columns of the output"
+        raise Refused(Fault(c.call["output"].place, text, "O6"))
     inputs = [c.image(), c.tensor("filter"), c.tensor("bias")]
-    return c.add(inputs=inputs, padding=padding, size=output)
-
-
-def _transposed_padding(
-    c: Conversion, image: Sequence[int], output: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
-) -> Borders:
-    """Return the padding of the scheme for an output of a stated size."""
-    if c.whole("padding") != _SAME:
-        return ((0, 0), (0, 0))
-    top, left = (
-        max(0, (size - 1) * step + length - out)
-        for size, out, length, step in zip(image, output, kernel, strides, strict=True)
-    )
-    return ((top // 2, top - top // 2), (left // 2, left - left // 2))
+    return c.add(inputs=inputs, padding=window.padding, size=tuple(output))
 
 
 def _output_shape(call: Call) -> str | None:

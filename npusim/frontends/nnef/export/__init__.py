@@ -8,8 +8,9 @@ from npusim.frontends.nnef import nnef_writer
 from npusim.frontends.nnef.call_network import Network
 from npusim.frontends.nnef.export.call_rows import CONVERT
 from npusim.frontends.nnef.export.nnef_export import Export
+from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
-from npusim.kernels.graph.graph import Graph, Node
+from npusim.kernels.graph.graph import Graph
 
 
 def write(path: str | Path, graph: Graph) -> None:
@@ -43,8 +44,8 @@ def network_of(graph: Graph) -> tuple[Network, dict[str, bytes]]:
     return Export(graph).network(_convert)
 
 
-def _convert(export: Export, node: Node) -> None:
-    convert = CONVERT.get(node.op)
+def _convert(export: Export, layer: Layer) -> None:
+    convert = CONVERT.get(layer.op)
     if convert is None:
-        raise GraphError(f"NNEF has no operation for {node.op}")
-    convert(export, node)
+        raise GraphError(f"NNEF has no operation for {layer.op}")
+    convert(export, layer)

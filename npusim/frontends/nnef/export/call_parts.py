@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from npusim.frontends.bias_scales import of_sums
 from npusim.frontends.nnef.call_network import Operand
 from npusim.frontends.nnef.export.nnef_export import Convert, Export
-from npusim.frontends.rewriting import there
-from npusim.frontends.sums import of_sums
+from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization as Scaling
 from npusim.isa.base.tensor import TensorType
-from npusim.kernels.graph.graph import Node, Tensor
+from npusim.kernels.graph.graph import Tensor
 from npusim.kernels.graph.layout import permuted_tensor
 
 
 def of_reals(convert: Convert) -> Convert:
     """Return the conversion of an operator that NNEF defines on floats only; quantized operands are refused."""
 
-    def checked(e: Export, node: Node) -> None:
-        if not e.kind(there(node)).real:
-            raise GraphError(f"npusim writes no {node.op} of quantized values as NNEF")
-        convert(e, node)
+    def checked(e: Export, n: Layer) -> None:
+        if not e.kind(n[0]).real:
+            raise GraphError(f"npusim writes no {n.op} of quantized values as NNEF")
+        convert(e, n)
 
     return checked
 
 
-def bias_of(e: Export, node: Node) -> Operand:
+def bias_of(e: Export, n: Layer) -> Operand:
     """Return the bias of a weighted sum as a row; quantized, it gets the scales of the sum instead of its own."""
-    number = node.inputs[2] if len(node.inputs) > 2 else None
+    number = n.inputs[2] if len(n.inputs) > 2 else None
     if number is None:
         return 0.0
-    kind, image, weights = (e.kind(there(node, place)) for place in (2, 0, 1))
+    kind, image, weights = (e.kind(n[place]) for place in (2, 0, 1))
     scaling = kind.quantization
     if not kind.real and image.quantization and weights.quantization:
         scaling = of_sums(image.quantization, weights.quantization)
@@ -54,208 +54,168 @@ def row_of_channels(e: Export, number: int, scaling: Scaling | None) -> str:
 # Windows
 
 
-def transposed(e: Export, node: Node) -> None:
+def transposed(e: Export, n: Layer) -> None:
     """Add deconv with the size of its result, which includes pixels that no window reaches."""
-    how: Any = node.parameters
-    image, weights = there(node), there(node, 1)
-    before, filter_, result = e.kind(image).shape, e.kind(weights).shape, e.kind(node.outputs[0]).shape
-    if before[3] != filter_[3]:
+    how, filter_, result = n.how, e.shape(n[1]), e.shape(n.result)
+    if n.shape[3] != filter_[3]:
         raise GraphError("npusim writes no transposed convolutions in groups as NNEF")
     padding = []
     for axis in range(2):
         first, step = how.padding[axis][0], how.strides[axis]
-        covered = (before[1 + axis] - 1) * step + (filter_[1 + axis] - 1) * how.dilations[axis] + 1
+        covered = (n.shape[1 + axis] - 1) * step + (filter_[1 + axis] - 1) * how.dilations[axis] + 1
         end = covered - first - result[1 + axis]
         if end <= -step:
             raise GraphError("NNEF's size of a result is what windows cover")
         padding.append((first, max(end, 0)))
-    e.result(
-        node,
-        "deconv",
-        e.first(image),
-        _filter(e, weights),
-        bias_of(e, node),
-        first=True,
-        border="constant",
-        padding=padding,
-        stride=list(how.strides),
-        dilation=list(how.dilations),
-        output_shape=[result[axis] for axis in (0, 3, 1, 2)],
-    )
+    steps: dict[str, Any] = {"border": "constant", "padding": padding, "stride": list(how.strides)}
+    steps |= {"dilation": list(how.dilations), "output_shape": [result[axis] for axis in (0, 3, 1, 2)]}
+    operands = (e.first(n[0]), filter_of(e, n[1], (3, 0, 1, 2)), bias_of(e, n))
+    e.result(n, "deconv", *operands, first=True, **steps)
 
 
-def _filter(e: Export, number: int) -> str:
-    order = (3, 0, 1, 2)
+def filter_of(e: Export, number: int, order: tuple[int, ...]) -> str:
+    """Return weights in another order of their axes."""
     tensor = permuted_tensor(e.graph.tensors[number], order)
     if tensor.array is None:
-        name = e.fresh(number, "_turned")
-        return e.call("transpose", name, tensor.type, e.last(number), axes=list(order))
+        return e.call("transpose", e.fresh(number, "_turned"), tensor.type, e.last(number), axes=list(order))
     return e.variable(number, tensor)
 
 
-def root_of_mean_squares(e: Export, node: Node) -> None:
+def root_of_mean_squares(e: Export, n: Layer) -> None:
     """Add rms_pool."""
-    how: Any = node.parameters
     e.result(
-        node,
+        n,
         "rms_pool",
-        e.first(there(node)),
+        e.first(n[0]),
         first=True,
-        size=[1, 1, *how.filter],
+        size=[1, 1, *n.how.filter],
         border="ignore",
-        padding=[(0, 0), (0, 0), *(tuple(pair) for pair in how.padding)],
-        stride=[1, 1, *how.strides],
+        padding=[(0, 0), (0, 0), *(tuple(pair) for pair in n.how.padding)],
+        stride=[1, 1, *n.how.strides],
     )
 
 
 # Norms
 
 
-def norm(e: Export, node: Node) -> None:
+def norm(e: Export, n: Layer) -> None:
     """Add l1_normalization or l2_normalization with a number added to the divisor."""
-    how: Any = node.parameters
-    name = e.last(there(node))
-    e.result(node, f"l{how.p}_normalization", name, axes=list(how.axes), bias=how.epsilon, epsilon=0.0)
+    name = e.last(n[0])
+    e.result(n, f"l{n.how.p}_normalization", name, axes=list(n.how.axes), bias=n.how.epsilon, epsilon=0.0)
 
 
 _LEAST_NORM = 1e-6
 
 
-def l2(e: Export, node: Node) -> None:
+def l2(e: Export, n: Layer) -> None:
     """Add l2_normalization, whose divisor is at least a millionth; for quantized values it has no such limit."""
-    how: Any = node.parameters
-    number = there(node)
-    axis = how.axis % len(e.kind(number).shape)
-    least = _LEAST_NORM if e.kind(number).real else 0.0
-    e.result(node, "l2_normalization", e.last(number), axes=[axis], bias=0.0, epsilon=least)
+    axis = n.axis
+    least = _LEAST_NORM if e.kind(n[0]).real else 0.0
+    e.result(n, "l2_normalization", e.last(n[0]), axes=[axis], bias=0.0, epsilon=least)
 
 
-def batch(e: Export, node: Node) -> None:
+def batch(e: Export, n: Layer) -> None:
     """Add batch_normalization, whose channels are the second axis."""
-    how: Any = node.parameters
-    number = there(node)
-    rank = len(e.kind(number).shape)
-    axis = how.axis % rank
+    rank = len(n.shape)
+    axis = n.how.axis % rank
     is_first = rank == 4 and axis == 3
     if axis != 1 and not is_first:
         raise GraphError("NNEF's channels are the second axis")
-    image = e.first(number) if is_first else e.last(number)
-    scale, offset, mean, variance = (row_of_channels(e, there(node, place), None) for place in range(1, 5))
+    image = e.first(n[0]) if is_first else e.last(n[0])
+    scale, offset, mean, variance = (row_of_channels(e, n[place], None) for place in range(1, 5))
     operands = (image, mean, variance, offset, scale)
-    e.result(node, "batch_normalization", *operands, first=is_first, epsilon=how.epsilon)
+    e.result(n, "batch_normalization", *operands, first=is_first, epsilon=n.how.epsilon)
 
 
-def local_response(e: Export, node: Node) -> None:
+def local_response(e: Export, n: Layer) -> None:
     """Add local_response_normalization over the channels of images, with centred windows."""
-    how: Any = node.parameters
-    number = there(node)
-    rank = len(e.kind(number).shape)
-    if how.last_left_out or how.one_more or rank != 4 or how.axis % rank != 3:
+    rank = len(n.shape)
+    if n.how.last_left_out or n.how.one_more or rank != 4 or n.how.axis % rank != 3:
         raise GraphError("NNEF's windows of channels are centred")
-    size = 2 * how.radius + 1
+    size = 2 * n.how.radius + 1
     e.result(
-        node,
+        n,
         "local_response_normalization",
-        e.first(number),
+        e.first(n[0]),
         first=True,
         size=[1, size, 1, 1],
-        alpha=how.alpha * size,
-        beta=how.beta,
-        bias=how.bias,
+        alpha=n.how.alpha * size,
+        beta=n.how.beta,
+        bias=n.how.bias,
     )
 
 
 # Elementwise operators
 
 
-def clipped(e: Export, node: Node) -> None:
+def clipped(e: Export, n: Layer) -> None:
     """Add clamp, or max or min for a single limit."""
-    how: Any = node.parameters
-    limits = [limit for limit in (how.least, how.most) if limit is not None]
+    limits = [limit for limit in (n.how.least, n.how.most) if limit is not None]
     if not limits:
         raise GraphError("has no limits")
-    operation = "clamp" if len(limits) == 2 else "max" if how.most is None else "min"
-    e.result(node, operation, e.last(there(node)), *(float(limit) for limit in limits))
+    operation = "clamp" if len(limits) == 2 else "max" if n.how.most is None else "min"
+    e.result(n, operation, e.last(n[0]), *(float(limit) for limit in limits))
 
 
-def selected(e: Export, node: Node) -> None:
+def selected(e: Export, n: Layer) -> None:
     """Add select, whose operands have one shape."""
-    shapes = {e.kind(number).shape for number in node.inputs if number is not None}
+    shapes = {e.shape(number) for number in n.given}
     if len(shapes) > 1:
         raise GraphError("npusim writes a choice by rows as no NNEF")
-    e.result(node, "select", *(e.last(there(node, place)) for place in range(3)))
+    e.result(n, "select", *(e.last(n[place]) for place in range(3)))
 
 
-def exclusive_or(e: Export, node: Node) -> None:
+def exclusive_or(e: Export, n: Layer) -> None:
     """Add exclusive or: one and not the other, or the reverse."""
-    result = node.outputs[0]
-    kind, names = e.kind(result), [e.last(there(node, place)) for place in range(2)]
-    parts = []
+    kind, names, parts = e.kind(n.result), [e.last(n[0]), e.last(n[1])], []
     for first, second in (names, reversed(names)):
-        other = e.call("not", e.fresh(result, "_not"), kind, second)
-        parts.append(e.call("and", e.fresh(result, "_and"), kind, first, other))
-    e.result(node, "or", *parts)
+        other = e.call("not", e.fresh(n.result, "_not"), kind, second)
+        parts.append(e.call("and", e.fresh(n.result, "_and"), kind, first, other))
+    e.result(n, "or", *parts)
 
 
-def summed(e: Export, node: Node) -> None:
+def summed(e: Export, n: Layer) -> None:
     """Add operands one after the other."""
-    numbers = [number for number in node.inputs if number is not None]
-    total, result = e.last(numbers[0]), node.outputs[0]
-    for number in numbers[1:-1]:
-        total = e.call("add", e.fresh(result, "_part"), e.kind(result), total, e.last(number))
-    if len(numbers) == 1:
+    total = e.last(n.given[0])
+    for number in n.given[1:-1]:
+        total = e.call("add", e.fresh(n.result, "_part"), e.kind(n.result), total, e.last(number))
+    if len(n.given) == 1:
         raise GraphError("NNEF has no sum of one operand")
-    e.result(node, "add", total, e.last(numbers[-1]))
+    e.result(n, "add", total, e.last(n.given[-1]))
 
 
-def squared_difference(e: Export, node: Node) -> None:
-    result = node.outputs[0]
-    operands = (e.last(there(node, place)) for place in range(2))
-    difference = e.call("sub", e.fresh(result, "_difference"), e.kind(result), *operands)
-    e.result(node, "sqr", difference)
+def squared_difference(e: Export, n: Layer) -> None:
+    """Add the square of a difference."""
+    operands = e.last(n[0]), e.last(n[1])
+    difference = e.call("sub", e.fresh(n.result, "_difference"), e.kind(n.result), *operands)
+    e.result(n, "sqr", difference)
 
 
 # Parts of tensors
 
 
-def unpacked(e: Export, node: Node) -> None:
-    """Add unstack."""
-    how: Any = node.parameters
-    number = there(node)
-    names = []
-    for output in node.outputs:
-        names.append(e.fresh(output))
-        e.note(names[-1], e.kind(output))
-        e.lasts[output] = names[-1]
-    kinds = [e.kind(output) for output in node.outputs]
-    axis = how.axis % len(e.kind(number).shape)
-    e.calls_of_several("unstack", names, kinds, e.last(number), axis=axis)
-
-
-def repeated(e: Export, node: Node) -> None:
+def repeated(e: Export, n: Layer) -> None:
     """Add tile of a tensor that gets as many axes."""
-    number, result = there(node), node.outputs[0]
-    own, wide = e.kind(number), e.kind(result).shape
-    shape, name = (1,) * (len(wide) - len(own.shape)) + own.shape, e.last(number)
+    own, wide = e.kind(n[0]), e.shape(n.result)
+    shape, name = (1,) * (len(wide) - len(own.shape)) + own.shape, e.last(n[0])
     if shape != own.shape:
         kind = TensorType(own.dtype, shape, own.quantization)
-        name = e.call("reshape", e.fresh(number, "_axes"), kind, name, shape=list(shape))
+        name = e.call("reshape", e.fresh(n[0], "_axes"), kind, name, shape=list(shape))
     repeats = [after if before == 1 else 1 for before, after in zip(shape, wide, strict=True)]
-    e.result(node, "tile", name, repeats=repeats)
+    e.result(n, "tile", name, repeats=repeats)
 
 
 def in_blocks(apart: Callable[[Any, tuple[int, ...]], list[int]]) -> Convert:
     """Return the conversion of blocks of images: a reshape into blocks, and a transpose."""
 
-    def convert(e: Export, node: Node) -> None:
-        number, result = there(node), node.outputs[0]
-        own, stem = e.kind(number), e.kind(result)
-        sizes, order = apart(node.parameters, own.shape), [0, 1, 3, 2, 4, 5]
+    def convert(e: Export, n: Layer) -> None:
+        own, stem = e.kind(n[0]), e.kind(n.result)
+        sizes, order = apart(n.how, own.shape), [0, 1, 3, 2, 4, 5]
         cut = TensorType(own.dtype, tuple(sizes), own.quantization)
         turned = TensorType(own.dtype, tuple(sizes[axis] for axis in order), own.quantization)
-        name = e.call("reshape", e.fresh(result, "_cut"), cut, e.last(number), shape=sizes)
-        name = e.call("transpose", e.fresh(result, "_turned"), turned, name, axes=order)
-        e.result(node, "reshape", name, shape=list(stem.shape))
+        name = e.call("reshape", e.fresh(n.result, "_cut"), cut, e.last(n[0]), shape=sizes)
+        name = e.call("transpose", e.fresh(n.result, "_turned"), turned, name, axes=order)
+        e.result(n, "reshape", name, shape=list(stem.shape))
 
     return convert
 
@@ -286,6 +246,6 @@ PARTS: dict[str, Convert] = {
     "space_to_depth": in_blocks(_wide),
     "squared_difference": of_reals(squared_difference),
     "transpose_conv": transposed,
-    "unpack": unpacked,
+    "unpack": lambda e, n: e.results(n, "unstack", axis=n.axis),
 }
 """The conversions of these operators."""

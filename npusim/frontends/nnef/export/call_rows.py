@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npusim.frontends.nnef.export.call_parts import PARTS, bias_of
-from npusim.frontends.nnef.export.nnef_export import LIMITS, TO_CHANNELS_FIRST, Export
+from npusim.frontends.nnef.export.call_parts import PARTS, bias_of, filter_of
+from npusim.frontends.nnef.export.nnef_export import LIMITS, TO_CHANNELS_FIRST, Convert, Export
+from npusim.frontends.nnef.operations import nnef_elementwise as reader
+from npusim.frontends.nnef.operations.nnef_axes import REDUCTIONS
+from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
-from npusim.kernels.graph.graph import Node
-from npusim.kernels.graph.layout import permuted_tensor
 
 _ELEMENTWISE = {
-    **{name: name for name in ("add", "sub", "mul", "div", "pow", "prelu")},
-    "maximum": "max",
-    "minimum": "min",
-    "equal": "eq",
-    "not_equal": "ne",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "less": "lt",
-    "less_equal": "le",
-    "logical_and": "and",
-    "logical_or": "or",
-    **{name: name for name in ("abs", "neg", "exp", "log", "sin", "cos", "sqrt", "rsqrt", "floor", "ceil")},
-    **{name: name for name in ("sign", "tanh", "relu", "softplus")},
-    "logistic": "sigmoid",
-    "square": "sqr",
-    "swish": "silu",
-    "logical_not": "not",
-    **{name: name for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")},
+    **reader.FUNCTIONS,
+    **reader.ARITHMETIC,
+    **reader.EXTREMA,
+    **reader.COMPARISONS,
+    **reader.LOGIC,
+    "pow": "pow",
+    "prelu": "prelu",
     "select_v2": "select",
     "quantize": "copy",
     "dequantize": "copy",
@@ -39,18 +29,12 @@ _ELEMENTWISE = {
 """NNEF's names of elementwise operators."""
 
 
-def _inputs(node: Node) -> list[int]:
-    return [number for number in node.inputs if number is not None]
-
-
-def _elements(e: Export, node: Node) -> None:
+def _elements(e: Export, n: Layer) -> None:
     """Add an elementwise call; operands of lower rank get leading axes, because NNEF would add trailing ones."""
-    numbers = _inputs(node)
-    rank = len(e.kind(node.outputs[0]).shape)
-    images = [number for number in numbers if len(e.kind(number).shape) == 4]
-    first = rank == 4 and bool(images) and any(e.is_first(number) for number in images)
+    rank = len(e.shape(n.result))
+    first = rank == 4 and any(len(e.shape(number)) == 4 and e.is_first(number) for number in n.given)
     operands = []
-    for number in numbers:
+    for number in n.given:
         own = e.kind(number)
         more = rank - len(own.shape)
         if first and not more:
@@ -65,12 +49,12 @@ def _elements(e: Export, node: Node) -> None:
                 turned = _shaped(own, [shape[axis] for axis in axes])
                 name = e.call("transpose", e.fresh(number, "_nchw"), turned, name, axes=axes)
         operands.append(name)
-    if node.op in ("relu6", "relu_n1_to_1", "relu_0_to_1"):
-        e.result(node, "clamp", *operands, *LIMITS[node.op], first=first)
-    elif node.op in ("leaky_relu", "elu"):
-        e.result(node, node.op, *operands, first=first, alpha=float(getattr(node.parameters, "alpha", 1.0)))
+    if n.op in ("relu6", "relu_n1_to_1", "relu_0_to_1"):
+        e.result(n, "clamp", *operands, *LIMITS[n.op], first=first)
+    elif n.op in ("leaky_relu", "elu"):
+        e.result(n, n.op, *operands, first=first, alpha=float(getattr(n.how, "alpha", 1.0)))
     else:
-        e.result(node, _ELEMENTWISE[node.op], *operands, first=first)
+        e.result(n, _ELEMENTWISE[n.op], *operands, first=first)
 
 
 def _shaped(kind: TensorType, shape: Sequence[int]) -> TensorType:
@@ -83,15 +67,6 @@ def _reshaped(e: Export, number: int, name: str, shape: Sequence[int]) -> str:
     )
 
 
-def _filter(e: Export, node: Node, order: tuple[int, ...]) -> str:
-    number = node.inputs[1]
-    assert number is not None
-    tensor = permuted_tensor(e.graph.tensors[number], order)
-    if tensor.array is None:
-        return e.call("transpose", e.fresh(number, "_turned"), tensor.type, e.last(number), axes=list(order))
-    return e.variable(number, tensor)
-
-
 def _steps(how: Any) -> dict[str, Any]:
     return {
         "padding": [tuple(pair) for pair in how.padding],
@@ -100,188 +75,144 @@ def _steps(how: Any) -> dict[str, Any]:
     }
 
 
-def _convolution(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    image, weights = node.inputs[0], node.inputs[1]
-    assert image is not None
-    assert weights is not None
-    if node.op == "depthwise_conv_2d":
+def _convolution(e: Export, n: Layer) -> None:
+    if n.op == "depthwise_conv_2d":
         groups, order = 0, (3, 0, 1, 2)
     else:
-        groups, order = e.kind(image).shape[3] // e.kind(weights).shape[3], TO_CHANNELS_FIRST
-    operands = (e.first(image), _filter(e, node, order), bias_of(e, node))
-    e.result(node, "conv", *operands, first=True, border="constant", **_steps(how), groups=groups)
+        groups, order = n.shape[3] // e.shape(n[1])[3], TO_CHANNELS_FIRST
+    operands = (e.first(n[0]), filter_of(e, n[1], order), bias_of(e, n))
+    e.result(n, "conv", *operands, first=True, border="constant", **_steps(n.how), groups=groups)
 
 
-def _vectors(e: Export, node: Node) -> None:
-    image, weights = node.inputs[0], node.inputs[1]
-    assert image is not None
-    assert weights is not None
-    units, length = e.kind(weights).shape
-    shape = (prod(e.kind(image).shape) // length, length)
-    name = e.last(image)
-    if e.kind(image).shape != shape:
-        name = _reshaped(e, image, name, shape)
-    operands = (name, e.last(weights), bias_of(e, node))
-    wanted = e.kind(node.outputs[0]).shape
+def _vectors(e: Export, n: Layer) -> None:
+    units, length = e.shape(n[1])
+    shape = (prod(n.shape) // length, length)
+    name = e.last(n[0])
+    if n.shape != shape:
+        name = _reshaped(e, n[0], name, shape)
+    operands = (name, e.last(n[1]), bias_of(e, n))
+    wanted = e.shape(n.result)
     if wanted != (shape[0], units):
         raise GraphError(f"NNEF's linear gives matrices, not shape {list(wanted)}")
-    e.result(node, "linear", *operands)
+    e.result(n, "linear", *operands)
 
 
-def _pool(e: Export, node: Node) -> None:
-    how: Any = node.parameters
+def _pool(e: Export, n: Layer) -> None:
     none = ((0, 0), (0, 0))
-    if getattr(how, "counted", none) not in (none, how.padding):
+    if getattr(n.how, "counted", none) not in (none, n.how.padding):
         raise GraphError("NNEF counts all of a padding or none")
-    counts = getattr(how, "counted", none) == how.padding != none
+    counts = getattr(n.how, "counted", none) == n.how.padding != none
     steps = {
-        "size": [1, 1, *how.filter],
+        "size": [1, 1, *n.how.filter],
         "border": "constant" if counts else "ignore",
-        "padding": [(0, 0), (0, 0), *(tuple(pair) for pair in how.padding)],
-        "stride": [1, 1, *how.strides],
+        "padding": [(0, 0), (0, 0), *(tuple(pair) for pair in n.how.padding)],
+        "stride": [1, 1, *n.how.strides],
     }
-    image = _inputs(node)[0]
-    operation = "max_pool" if node.op == "max_pool_2d" else "avg_pool"
-    e.result(node, operation, e.first(image), first=True, **steps)
+    operation = "max_pool" if n.op == "max_pool_2d" else "avg_pool"
+    e.result(n, operation, e.first(n[0]), first=True, **steps)
 
 
-def _reduction(operation: str) -> Callable[[Export, Node], None]:
-    def convert(e: Export, node: Node) -> None:
-        how: Any = node.parameters
-        axes = list(how.axes) if hasattr(how, "axes") else [how.axis % len(e.kind(_inputs(node)[0]).shape)]
-        number, result = _inputs(node)[0], node.outputs[0]
-        own = e.kind(number).shape
-        kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(own))
-        name = e.fresh(result, "" if kept == e.kind(result).shape else "_kept")
-        e.call(operation, name, _shaped(e.kind(result), kept), e.last(number), axes=axes)
-        if kept != e.kind(result).shape:
-            name = e.call("squeeze", e.fresh(result), e.kind(result), name, axes=axes)
-        e.lasts[result] = name
+def _reduction(operation: str) -> Convert:
+    def convert(e: Export, n: Layer) -> None:
+        axes = list(n.how.axes) if hasattr(n.how, "axes") else [n.axis]
+        kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(n.shape))
+        _then(e, n, kept, "squeeze", {"axes": axes}, operation, axes=axes)
 
     return convert
 
 
-def _shape_of_result(e: Export, node: Node) -> None:
-    e.result(node, "reshape", e.last(_inputs(node)[0]), shape=list(e.kind(node.outputs[0]).shape))
+def _then(
+    e: Export,
+    n: Layer,
+    kept: Sequence[int],
+    last: str,
+    how: dict[str, Any],
+    operation: str,
+    **attributes: Any,
+) -> None:
+    """Add a call whose result has the shape `kept`, and the call `last` if the result of the layer has another."""
+    wanted = e.kind(n.result)
+    name = e.fresh(n.result, "" if tuple(kept) == wanted.shape else "_kept")
+    e.call(operation, name, _shaped(wanted, kept), e.last(n[0]), **attributes)
+    if tuple(kept) != wanted.shape:
+        name = e.call(last, e.fresh(n.result), wanted, name, **how)
+    e.lasts[n.result] = name
 
 
-def _along_axis(operation: str) -> Callable[[Export, Node], None]:
-    def convert(e: Export, node: Node) -> None:
-        how: Any = node.parameters
-        numbers = _inputs(node)
-        rank = len(e.kind(node.outputs[0]).shape)
-        names = tuple(e.last(number) for number in numbers)
-        e.result(node, operation, names, axis=how.axis % rank)
+def _shape_of_result(e: Export, n: Layer) -> None:
+    e.result(n, "reshape", e.last(n[0]), shape=list(e.shape(n.result)))
+
+
+def _along_axis(operation: str) -> Convert:
+    def convert(e: Export, n: Layer) -> None:
+        names = tuple(e.last(number) for number in n.given)
+        e.result(n, operation, names, axis=n.how.axis % len(e.shape(n.result)))
 
     return convert
 
 
-def _softmax(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    if how.beta != 1.0:
+def _softmax(e: Export, n: Layer) -> None:
+    if n.how.beta != 1.0:
         raise GraphError("NNEF's softmax has no beta")
-    number = _inputs(node)[0]
-    e.result(node, "softmax", e.last(number), axes=[how.axis % len(e.kind(number).shape)])
+    e.result(n, "softmax", e.last(n[0]), axes=[n.axis])
 
 
-def _transpose(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    e.result(node, "transpose", e.last(_inputs(node)[0]), axes=list(how.perm))
+def _transpose(e: Export, n: Layer) -> None:
+    e.result(n, "transpose", e.last(n[0]), axes=list(n.how.perm))
 
 
-def _padding(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    if getattr(how, "pad_value", None) is not None:
+def _padding(e: Export, n: Layer) -> None:
+    if getattr(n.how, "pad_value", None) is not None:
         raise GraphError("has a padding that is not zero")
-    border = {"pad": "constant", "edge_pad": "replicate"}.get(node.op)
+    border = {"pad": "constant", "edge_pad": "replicate"}.get(n.op)
     if border is None:
-        border = "reflect" if how.mode == "reflect" else "reflect-even"
-    pairs = [tuple(pair) for pair in how.paddings]
-    e.result(node, "pad", e.last(_inputs(node)[0]), padding=pairs, border=border, value=0.0)
+        border = "reflect" if n.how.mode == "reflect" else "reflect-even"
+    pairs = [tuple(pair) for pair in n.how.paddings]
+    e.result(n, "pad", e.last(n[0]), padding=pairs, border=border, value=0.0)
 
 
-def _slices(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    number, result = _inputs(node)[0], node.outputs[0]
-    own = e.kind(number).shape
-    strides = how.strides or (1,) * len(own)
+def _slices(e: Export, n: Layer) -> None:
+    strides = n.how.strides or (1,) * len(n.shape)
     if min(strides) < 1:
         raise GraphError("has a slice that goes backwards")
-    ends = [
-        begin + (size - 1) * step + 1 for begin, size, step in zip(how.begin, how.size, strides, strict=True)
-    ]
-    name = e.fresh(result, "" if tuple(how.size) == e.kind(result).shape else "_kept")
-    axes = list(range(len(own)))
-    kind = _shaped(e.kind(result), how.size)
-    e.call(
-        "slice", name, kind, e.last(number), axes=axes, begin=list(how.begin), end=ends, stride=list(strides)
-    )
-    if tuple(how.size) != e.kind(result).shape:
-        shape = list(e.kind(result).shape)
-        name = e.call("reshape", e.fresh(result), e.kind(result), name, shape=shape)
-    e.lasts[result] = name
+    along = zip(n.how.begin, n.how.size, strides, strict=True)
+    how: dict[str, Any] = {"axes": list(range(len(n.shape))), "begin": list(n.how.begin)}
+    how |= {"end": [begin + (size - 1) * step + 1 for begin, size, step in along], "stride": list(strides)}
+    _then(e, n, n.how.size, "reshape", {"shape": list(e.shape(n.result))}, "slice", **how)
 
 
-def _split(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    number = _inputs(node)[0]
-    names = []
-    for output in node.outputs:
-        names.append(e.fresh(output))
-        e.note(names[-1], e.kind(output))
-        e.lasts[output] = names[-1]
-    axis = how.axis % len(e.kind(number).shape)
-    kinds = [e.kind(output) for output in node.outputs]
-    e.calls_of_several("split", names, kinds, e.last(number), axis=axis, ratios=list(how.sizes))
+def _product(e: Export, n: Layer) -> None:
+    names = [e.last(number) for number in n.given]
+    e.result(n, "matmul", *names, transposeA=n.how.adj_x, transposeB=n.how.adj_y)
 
 
-def _product(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    names = [e.last(number) for number in _inputs(node)]
-    e.result(node, "matmul", *names, transposeA=how.adj_x, transposeB=how.adj_y)
-
-
-def _gather(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    values, indices = _inputs(node)
-    if how.batch_dims:
+def _gather(e: Export, n: Layer) -> None:
+    if n.how.batch_dims:
         raise GraphError("NNEF's gather has no batch dimensions")
-    rank = len(e.kind(values).shape)
-    e.result(node, "gather", e.last(values), e.last(indices), axis=how.axis % rank)
+    e.result(n, "gather", e.last(n[0]), e.last(n[1]), axis=n.axis)
 
 
-def _tile(e: Export, node: Node) -> None:
-    how: Any = node.parameters
-    e.result(node, "tile", e.last(_inputs(node)[0]), repeats=list(how.multiples))
+def _tile(e: Export, n: Layer) -> None:
+    e.result(n, "tile", e.last(n[0]), repeats=list(n.how.multiples))
 
 
-def _resize(e: Export, node: Node) -> None:
+def _resize(e: Export, n: Layer) -> None:
     """Add an upsampling by whole factors, with the border of the image."""
-    how: Any = node.parameters
-    image = _inputs(node)[0]
-    old, new = e.kind(image).shape[1:3], how.size
+    how, old, new = n.how, n.shape[1:3], n.how.size
     if how.steps is not None or any(after % before for before, after in zip(old, new, strict=True)):
         raise GraphError(f"NNEF resizes by whole factors, not {list(old)} to {list(new)}")
-    factor = [after // before for before, after in zip(old, new, strict=True)]
-    if node.op == "resize_nearest_neighbor":
-        if how.align_corners:
-            raise GraphError("NNEF has no aligned corners of nearest pixels")
-        e.result(node, "nearest_upsample", e.first(image), first=True, factor=factor)
-        return
-    method = "aligned" if how.align_corners else "symmetric" if how.half_pixel_centers else "asymmetric"
-    e.result(
-        node,
-        "multilinear_upsample",
-        e.first(image),
-        first=True,
-        factor=factor,
-        method=method,
-        border="replicate",
-    )
+    steps: dict[str, Any] = {"factor": [after // before for before, after in zip(old, new, strict=True)]}
+    operation = "nearest_upsample"
+    if n.op == "resize_bilinear":
+        centers = "symmetric" if how.half_pixel_centers else "asymmetric"
+        operation = "multilinear_upsample"
+        steps |= {"method": "aligned" if how.align_corners else centers, "border": "replicate"}
+    elif how.align_corners:
+        raise GraphError("NNEF has no aligned corners of nearest pixels")
+    e.result(n, operation, e.first(n[0]), first=True, **steps)
 
 
-CONVERT: dict[str, Callable[[Export, Node], None]] = {
+CONVERT: dict[str, Convert] = {
     **PARTS,
     **dict.fromkeys((*_ELEMENTWISE, *LIMITS, "leaky_relu", "elu"), _elements),
     **dict.fromkeys(("conv_2d", "depthwise_conv_2d"), _convolution),
@@ -291,18 +222,11 @@ CONVERT: dict[str, Callable[[Export, Node], None]] = {
     **dict.fromkeys(("slice", "strided_slice"), _slices),
     **dict.fromkeys(("resize_nearest_neighbor", "resize_bilinear"), _resize),
     "fully_connected": _vectors,
-    "mean": _reduction("mean_reduce"),
-    "sum": _reduction("sum_reduce"),
-    "reduce_max": _reduction("max_reduce"),
-    "reduce_min": _reduction("min_reduce"),
-    "arg_max": _reduction("argmax_reduce"),
-    "arg_min": _reduction("argmin_reduce"),
-    "reduce_all": _reduction("all_reduce"),
-    "reduce_any": _reduction("any_reduce"),
+    **{op: _reduction(name) for op, name in REDUCTIONS.items()},
     "softmax": _softmax,
     "concatenation": _along_axis("concat"),
     "pack": _along_axis("stack"),
-    "split": _split,
+    "split": lambda e, n: e.results(n, "split", axis=n.axis, ratios=list(n.how.sizes)),
     "transpose": _transpose,
     "batch_matmul": _product,
     "gather": _gather,

@@ -6,20 +6,20 @@ through elementwise operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from npusim.frontends.inexpressible import for_every_node
 from npusim.frontends.nnef import tensor_file
 from npusim.frontends.nnef.call_network import Attribute, Call, Item, Network, Operand, Quantization, Variable
 from npusim.frontends.nnef.operations.call_conversion import DTYPES
 from npusim.frontends.nnef.places import Place, Source
+from npusim.frontends.written_layers import Layer, Writing
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.base.tensor import Quantization as Scaling
-from npusim.kernels.graph.graph import Graph, Node, Tensor
+from npusim.kernels.graph.graph import Graph, Tensor
 from npusim.kernels.graph.layout import permuted_tensor
 
 TO_CHANNELS_FIRST = (0, 3, 1, 2)
@@ -35,21 +35,19 @@ _ITEMS: Mapping[str, Item] = {
 LIMITS = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0), "relu_0_to_1": (0.0, 1.0)}
 
 
-Convert = Callable[["Export", Node], None]
+Convert = Callable[["Export", Layer], None]
 
 
-class Export:
-    """A graph on its way into calls; tensors are known by their numbers, and `firsts` has channels-first copies."""
+class Export(Writing):
+    """A graph on its way into calls."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.calls: list[Call] = []
         self._items: dict[str, Item] = {}
         self._entries: dict[str, Quantization] = {}
         self._variables: dict[str, Variable] = {}
         self._data: dict[str, bytes] = {}
-        self.lasts: dict[int, str] = {}
-        self.firsts: dict[int, str] = {}
 
     def network(self, convert: Convert) -> tuple[Network, dict[str, bytes]]:
         """Return the network and its data files by label; `convert` adds the calls of a node."""
@@ -59,16 +57,12 @@ class Export:
             kind = graph.tensors[number].type
             self.lasts[number] = self.call("external", self.fresh(number), kind, shape=list(kind.shape))
             inputs.append(self.lasts[number])
-        for_every_node(graph, lambda node: convert(self, node), refused=self._refused)
+        self.convert_all(lambda layer: convert(self, layer))
         outputs = tuple(self.last(number) for number in graph.outputs)
         whole = Network(
             graph.name, tuple(inputs), outputs, tuple(self.calls), self._items, self._variables, self._entries
         )
         return whole, self._data
-
-    def _refused(self, node: Node) -> None:
-        """Give a refused node results all the same, so that nodes behind it can be examined too."""
-        self.lasts |= dict.fromkeys(node.outputs, "")
 
     # Names and calls
 
@@ -80,10 +74,6 @@ class Export:
             count += 1
             name = f"{stem}_{count}"
         return name
-
-    def kind(self, number: int) -> TensorType:
-        """Return the type of a tensor of the graph."""
-        return self.graph.tensors[number].type
 
     def call(
         self,
@@ -98,18 +88,16 @@ class Export:
         self.note(name, kind)
         return name
 
-    def calls_of_several(
-        self,
-        operation: str,
-        names: Sequence[str],
-        kinds: Sequence[TensorType],
-        tensor: str,
-        **attributes: Any,
-    ) -> None:
-        """Add a call whose result is an array."""
-        self.calls.append(self._made(operation, (tuple(names),), kinds[0], (tensor,), attributes))
-        for name, kind in zip(names, kinds, strict=True):
-            self.note(name, kind)
+    def results(self, layer: Layer, operation: str, **attributes: Any) -> None:
+        """Set all results of a layer, by a call on its first operand whose result is an array."""
+        names = []
+        for output in layer.outputs:
+            names.append(self.fresh(output))
+            self.note(names[-1], self.kind(output))
+        tensor = self.last(layer[0])
+        self.lasts |= dict(zip(layer.outputs, names, strict=True))
+        kind = self.kind(layer.result)
+        self.calls.append(self._made(operation, (tuple(names),), kind, (tensor,), attributes))
 
     @staticmethod
     def _made(
@@ -173,18 +161,18 @@ class Export:
 
     def result(
         self,
-        node: Node,
+        layer: Layer,
         operation: str,
         *tensors: Operand | tuple[Operand, ...],
         first: bool = False,
         **attributes: Any,
     ) -> None:
-        """Set the only result of a node, channels-first if stated, followed by its fused activation."""
-        number = node.outputs[0]
+        """Set the only result of a layer, channels-first if stated, followed by its fused activation."""
+        number = layer.result
         kind = self.kind(number)
         if first:
             kind = permuted_tensor(Tensor("", kind), TO_CHANNELS_FIRST).type
-        activation = getattr(node.parameters, "activation", "none")
+        activation = getattr(layer.how, "activation", "none")
         suffix = "_nchw" if first else ""
         name = self.call(
             operation,
@@ -198,10 +186,6 @@ class Export:
         elif activation != "none":
             name = self.call("clamp", self.fresh(number, suffix), kind, name, *LIMITS[activation])
         (self.firsts if first else self.lasts)[number] = name
-
-    def is_first(self, number: int) -> bool:
-        """Return whether a tensor exists only channels-first."""
-        return number in self.firsts and number not in self.lasts
 
 
 def _entry(kind: TensorType, scaling: Scaling) -> Quantization:

@@ -219,11 +219,16 @@ class Row:
 
     name: the operation's name in documents.
     convert: the function that adds the nodes of a call.
-    operators: the operators that these nodes may have, the main one first.
+    ops: the operators that these nodes may have, the main one first.
     activated: whether the main operator can fuse an activation that follows.
     """
 
     name: str
     convert: Convert
-    operators: tuple[str, ...]
+    ops: str = ""
     activated: bool = False
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that its nodes may have, the main one first."""
+        return tuple(self.ops.split())

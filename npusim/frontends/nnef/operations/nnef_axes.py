@@ -9,6 +9,18 @@ from typing import Any
 from npusim.frontends.nnef.operations.call_conversion import CallConversion, Row
 from npusim.kernels.graph.builder import unshaped
 
+REDUCTIONS = {
+    "sum": "sum_reduce",
+    "mean": "mean_reduce",
+    "reduce_max": "max_reduce",
+    "reduce_min": "min_reduce",
+    "reduce_all": "all_reduce",
+    "reduce_any": "any_reduce",
+    "arg_max": "argmax_reduce",
+    "arg_min": "argmin_reduce",
+}
+"""NNEF's names by operator, for reader and writer."""
+
 
 def _reduced(c: CallConversion, op: str) -> Sequence[int]:
     x = c.tensor("input")
@@ -22,11 +34,7 @@ def _sum(c: CallConversion) -> Sequence[int]:
     return _reduced(c, "mean" if c.value("normalize") else "sum")
 
 
-def _reduction(name: str, op: str) -> Row:
-    return Row(name, lambda c: _reduced(c, op), (op,))
-
-
-def _extreme(name: str, op: str) -> Row:
+def _extreme(op: str) -> Row:
     """Return the row of a reduction whose result is one of the elements, in their quantization."""
 
     def convert(c: CallConversion) -> Sequence[int]:
@@ -34,10 +42,10 @@ def _extreme(name: str, op: str) -> Row:
         axes = c.axes("axes", len(c.shape(x)))
         return c.moved(op, [x], axes=tuple(axes), keep_dims=True) if axes else [x]
 
-    return Row(name, convert, (op,))
+    return Row(REDUCTIONS[op], convert, op)
 
 
-def _position(name: str, op: str) -> Row:
+def _position(op: str) -> Row:
     """Return the row of an arg-extremum; over several axes the position counts their elements row by row."""
 
     def convert(c: CallConversion) -> Sequence[int]:
@@ -52,7 +60,7 @@ def _position(name: str, op: str) -> Row:
             axes = [len(others)]
         return [c.reshaped(c.node(op, [x], unshaped("int32"), axis=axes[0]), kept)]
 
-    return Row(name, convert, (op, "reshape", "transpose"))
+    return Row(REDUCTIONS[op], convert, f"{op} reshape transpose")
 
 
 def _moments(c: CallConversion) -> Sequence[int]:
@@ -130,7 +138,7 @@ def _norm(p: int) -> Row:
         sums = c.apply("sum_reduce", terms, axes=axes)
         return [_divided(c, real, sums if p == 1 else c.apply("sqrt", sums))]
 
-    return Row(name, convert, ("lp_normalization", "l2_normalization", "abs", "square", "sum", "sqrt", "div"))
+    return Row(name, convert, "lp_normalization l2_normalization abs square sum sqrt div")
 
 
 def _batch(c: CallConversion) -> Sequence[int]:
@@ -155,24 +163,20 @@ def _batch(c: CallConversion) -> Sequence[int]:
     return [c.node("add", [c.apply("div", apart, spread), offset])]
 
 
-_BY_PARTS = ("square", "average_pool_2d", "sqrt", "add", "maximum", "div", "sub")
+_BY_PARTS = "square average_pool_2d sqrt add maximum div sub"
 
 
 ROWS: tuple[Row, ...] = (
-    Row("sum_reduce", _sum, ("sum", "mean")),
-    _reduction("mean_reduce", "mean"),
-    _extreme("max_reduce", "reduce_max"),
-    _extreme("min_reduce", "reduce_min"),
-    _extreme("any_reduce", "reduce_any"),
-    _extreme("all_reduce", "reduce_all"),
-    _position("argmax_reduce", "arg_max"),
-    _position("argmin_reduce", "arg_min"),
-    Row("moments", _moments, ("mean", "sub", "square")),
-    Row("local_response_normalization", _response, ("local_response_normalization", "pow", *_BY_PARTS)),
-    Row("local_mean_normalization", _local_mean, ("average_pool_2d", "sub")),
+    Row("sum_reduce", _sum, "sum mean"),
+    Row("mean_reduce", lambda c: _reduced(c, "mean"), "mean"),
+    *map(_extreme, ("reduce_max", "reduce_min", "reduce_any", "reduce_all")),
+    *map(_position, ("arg_max", "arg_min")),
+    Row("moments", _moments, "mean sub square"),
+    Row("local_response_normalization", _response, f"local_response_normalization pow {_BY_PARTS}"),
+    Row("local_mean_normalization", _local_mean, "average_pool_2d sub"),
     Row("local_variance_normalization", _local_variance, _BY_PARTS),
     Row("local_contrast_normalization", _local_contrast, _BY_PARTS),
     _norm(1),
     _norm(2),
-    Row("batch_normalization", _batch, ("batch_normalization", "sub", "mul", "sqrt", "div", "add")),
+    Row("batch_normalization", _batch, "batch_normalization sub mul sqrt div add"),
 )

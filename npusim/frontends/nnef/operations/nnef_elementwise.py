@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 from math import log
 
 import numpy as np
@@ -11,6 +12,30 @@ from npusim.frontends.nnef.call_network import Call
 from npusim.frontends.nnef.operations.call_conversion import DTYPES, CallConversion, Convert, Row
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.parameters import Activation
+
+FUNCTIONS = {
+    **{
+        name: name for name in ("relu", "softplus", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh")
+    },
+    **{name: name for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh", "abs", "sign", "neg")},
+    **{name: name for name in ("floor", "ceil", "sqrt", "rsqrt")},
+    "swish": "silu",
+    "logistic": "sigmoid",
+    "logical_not": "not",
+    "square": "sqr",
+}
+ARITHMETIC = {name: name for name in ("add", "sub", "mul", "div")}
+EXTREMA = {"minimum": "min", "maximum": "max"}
+COMPARISONS = {
+    "less": "lt",
+    "greater": "gt",
+    "less_equal": "le",
+    "greater_equal": "ge",
+    "equal": "eq",
+    "not_equal": "ne",
+}
+LOGIC = {"logical_and": "and", "logical_or": "or"}
+"""NNEF's names by operator, for reader and writer."""
 
 _BY_LIMITS: Mapping[tuple[float, float], Activation] = {(0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_to_1"}
 
@@ -42,7 +67,7 @@ def _with_alpha(name: str) -> Row:
     def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(name, [c.tensor("x")], alpha=float(c.value("alpha")))]
 
-    return Row(name, convert, (name,))
+    return Row(name, convert, name)
 
 
 def _prelu(c: CallConversion) -> Sequence[int]:
@@ -83,11 +108,8 @@ def _softmax(c: CallConversion) -> Sequence[int]:
     return [c.transposed(made, [order.index(axis) for axis in range(len(shape))])]
 
 
-def _function(name: str, op: str = "") -> Row:
-    def convert(c: CallConversion) -> Sequence[int]:
-        return [c.node(op or name, [c.tensor("x")])]
-
-    return Row(name, convert, (op or name,))
+def _function(op: str, name: str) -> Row:
+    return Row(name, lambda c: [c.node(op, [c.tensor("x")])], op)
 
 
 def _pair(c: CallConversion) -> list[int]:
@@ -100,19 +122,19 @@ def _sum(name: str) -> Row:
     def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(name, _pair(c), activation=c.activation)]
 
-    return Row(name, convert, (name,), activated=True)
+    return Row(name, convert, name, activated=True)
 
 
-def _choice(name: str, op: str) -> Row:
+def _choice(op: str, name: str) -> Row:
     """Return the row of a two-operand operator that compares dequantized values."""
 
     def convert(c: CallConversion) -> Sequence[int]:
         return [c.node(op, _pair(c), by_value=True)]
 
-    return Row(name, convert, (op,))
+    return Row(name, convert, op)
 
 
-def _comparison(name: str, op: str) -> Row:
+def _comparison(op: str, name: str) -> Row:
     def convert(c: CallConversion) -> Sequence[int]:
         pair = _pair(c)
         alike = {c.builder.type(tensor).dtype for tensor in pair}
@@ -120,14 +142,11 @@ def _comparison(name: str, op: str) -> Row:
             pair = [c.as_real(tensor) for tensor in pair]
         return [c.node(op, pair)]
 
-    return Row(name, convert, (op,))
+    return Row(name, convert, op)
 
 
-def _plain(name: str, op: str) -> Row:
-    def convert(c: CallConversion) -> Sequence[int]:
-        return [c.node(op, _pair(c))]
-
-    return Row(name, convert, (op,))
+def _plain(op: str, name: str) -> Row:
+    return Row(name, lambda c: [c.node(op, _pair(c))], op)
 
 
 def _power(c: CallConversion) -> Sequence[int]:
@@ -206,47 +225,27 @@ def _cast(c: CallConversion) -> Sequence[int]:
 
 
 ROWS: tuple[Row, ...] = (
-    _function("relu"),
-    Row("clamp", _clamp, ("clip", "relu6", "relu_n1_to_1", "relu_0_to_1", "maximum", "minimum")),
+    *starmap(_function, FUNCTIONS.items()),
+    *map(_sum, ARITHMETIC),
+    *starmap(_choice, EXTREMA.items()),
+    *starmap(_comparison, COMPARISONS.items()),
+    *starmap(_plain, LOGIC.items()),
+    Row("clamp", _clamp, "clip relu6 relu_n1_to_1 relu_0_to_1 maximum minimum"),
     _with_alpha("leaky_relu"),
     _with_alpha("elu"),
-    Row("prelu", _prelu, ("prelu",)),
-    Row("selu", _selu, ("elu", "mul")),
-    Row("gelu", _gelu, ("logistic", "mul")),
-    _function("silu", "swish"),
-    Row("softabs", _softabs, ("square", "add", "sqrt")),
-    _function("softplus"),
-    _function("sigmoid", "logistic"),
-    Row("softmax", _softmax, ("softmax", "transpose", "reshape")),
-    *(_sum(name) for name in ("add", "sub", "mul", "div")),
-    _choice("min", "minimum"),
-    _choice("max", "maximum"),
-    Row("pow", _power, ("pow", "square", "sqrt", "rsqrt")),
-    *(
-        _comparison(*names)
-        for names in (
-            ("lt", "less"),
-            ("gt", "greater"),
-            ("le", "less_equal"),
-            ("ge", "greater_equal"),
-            ("eq", "equal"),
-            ("ne", "not_equal"),
-        )
-    ),
-    _plain("and", "logical_and"),
-    _plain("or", "logical_or"),
-    _function("not", "logical_not"),
-    *(_function(name) for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh")),
-    *(_function(name) for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")),
-    *(_function(name) for name in ("abs", "sign", "neg", "floor", "ceil", "sqrt", "rsqrt")),
-    _function("sqr", "square"),
-    Row("rcp", _reciprocal(), ("div",)),
-    Row("rsqr", _reciprocal("square"), ("square", "div")),
-    Row("log2", _log2, ("log", "div")),
-    Row("round", _round, ("abs", "floor", "sub", "add", "sign", "mul")),
-    Row("copy", _copy, ("quantize",)),
-    Row("copy_n", _copies, ()),
-    Row("add_n", _added, ("add",)),
-    Row("select", _select, ("select_v2",)),
-    Row("cast", _cast, ("cast",)),
+    Row("prelu", _prelu, "prelu"),
+    Row("selu", _selu, "elu mul"),
+    Row("gelu", _gelu, "logistic mul"),
+    Row("softabs", _softabs, "square add sqrt"),
+    Row("softmax", _softmax, "softmax transpose reshape"),
+    Row("pow", _power, "pow square sqrt rsqrt"),
+    Row("rcp", _reciprocal(), "div"),
+    Row("rsqr", _reciprocal("square"), "square div"),
+    Row("log2", _log2, "log div"),
+    Row("round", _round, "abs floor sub add sign mul"),
+    Row("copy", _copy, "quantize"),
+    Row("copy_n", _copies, ""),
+    Row("add_n", _added, "add"),
+    Row("select", _select, "select_v2"),
+    Row("cast", _cast, "cast"),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from npusim.frontends.forms.image_axes import by_pairs, on_images
 from npusim.frontends.forms.windows import NO_BORDER
-from npusim.frontends.images import by_pairs, on_images
 from npusim.frontends.nnef.operations.call_conversion import CallConversion, Row
 from npusim.frontends.nnef.operations.nnef_windows import padded
 
@@ -128,12 +128,12 @@ def _aligned_mean(c: CallConversion) -> Sequence[int]:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("nearest_downsample", _nearest_down, ("strided_slice",)),
-    Row("area_downsample", _area_down, ("average_pool_2d",)),
-    Row("nearest_upsample", _nearest_up, ("resize_nearest_neighbor",)),
-    Row("multilinear_upsample", _multilinear_up, ("resize_bilinear", "pad", "strided_slice")),
-    Row("max_roi_pool", _pooled, ("roi_pooling",)),
-    Row("avg_roi_pool", lambda c: _pooled(c, mean=True), ("roi_pooling",)),
-    Row("roi_resample", _resampled, ("roi_align",)),
-    Row("avg_roi_align", _aligned_mean, ("roi_align",)),
+    Row("nearest_downsample", _nearest_down, "strided_slice"),
+    Row("area_downsample", _area_down, "average_pool_2d"),
+    Row("nearest_upsample", _nearest_up, "resize_nearest_neighbor"),
+    Row("multilinear_upsample", _multilinear_up, "resize_bilinear pad strided_slice"),
+    Row("max_roi_pool", _pooled, "roi_pooling"),
+    Row("avg_roi_pool", lambda c: _pooled(c, mean=True), "roi_pooling"),
+    Row("roi_resample", _resampled, "roi_align"),
+    Row("avg_roi_align", _aligned_mean, "roi_align"),
 )

@@ -29,7 +29,7 @@ _BY_NAME = {row.name: row for row in ROWS}
 def row(name: str) -> Row | None:
     """Return the row of an operation, or of a registered fragment without a body; None if there is none."""
     op = custom(name)
-    return _BY_NAME.get(name) or (Row(name, _registered, (op,)) if known(op) else None)
+    return _BY_NAME.get(name) or (Row(name, _registered, op) if known(op) else None)
 
 
 def _registered(c: CallConversion) -> Sequence[int]:

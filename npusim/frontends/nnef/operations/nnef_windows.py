@@ -8,13 +8,13 @@ from math import prod
 
 import numpy as np
 
+from npusim.frontends.bias_scales import bias_fault, of_sums
 from npusim.frontends.forms import convolutions as forms
 from npusim.frontends.forms import pools, windows
 from npusim.frontends.forms.conversion import MOST_MADE
+from npusim.frontends.forms.image_axes import by_pairs, on_images
 from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, same
-from npusim.frontends.images import by_pairs, on_images
 from npusim.frontends.nnef.operations.call_conversion import CallConversion, Row
-from npusim.frontends.sums import bias_fault, of_sums
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.parameters import Border
 
@@ -188,9 +188,9 @@ def unwound(
     rank = len(shape)
     c.require(len(said) in (0, rank), f"output_shape {list(said)} has not {rank} extents")
     stride, dilation = per_axis(c, "stride", rank), per_axis(c, "dilation", rank)
-    extents, window = windows.unwound(
-        c, shape, Window(tuple(size), tuple(stride), tuple(dilation), tuple(borders(c, rank))), extents=said
-    )
+    window = Window(tuple(size), tuple(stride), tuple(dilation), tuple(borders(c, rank)))
+    extents, window = windows.unwound(shape, window, extents=said)
+    windows.positive(c, extents)
     if said:
         found = window.positions(extents)
         c.require(found == list(shape), f"output_shape {list(said)} has windows {found}, not {list(shape)}")
@@ -240,7 +240,7 @@ def _separable_transposed(c: CallConversion) -> Sequence[int]:
     return [c.apply("deconv", points, filters[0], c.tensor("bias"), output_shape=said, groups=0, **steps)]
 
 
-_CONVOLUTIONS = ("conv_2d", "depthwise_conv_2d")
+_CONVOLUTIONS = "conv_2d depthwise_conv_2d"
 
 
 _REAL = unshaped("float32")
@@ -398,23 +398,23 @@ def _debox(c: CallConversion) -> Sequence[int]:
     return [x]
 
 
-_MEAN = ("average_pool_2d", "pad", "mul", "transpose", "reshape")
+_MEAN = "average_pool_2d pad mul transpose reshape"
 
 
 ROWS: tuple[Row, ...] = (
-    Row("linear", _linear, ("fully_connected",), activated=True),
-    Row("matmul", _matmul, ("batch_matmul",)),
-    Row("conv", _convolution, (*_CONVOLUTIONS, "pad", "pack", "transpose", "reshape"), activated=True),
-    Row("deconv", _transposed, ("transpose_conv",), activated=True),
+    Row("linear", _linear, "fully_connected", activated=True),
+    Row("matmul", _matmul, "batch_matmul"),
+    Row("conv", _convolution, f"{_CONVOLUTIONS} pad pack transpose reshape", activated=True),
+    Row("deconv", _transposed, "transpose_conv", activated=True),
     Row("separable_conv", _separable, _CONVOLUTIONS),
-    Row("separable_deconv", _separable_transposed, ("transpose_conv",)),
-    Row("avg_pool", _average, ("average_pool_2d", "pad", "transpose", "reshape"), activated=True),
-    Row("max_pool", _largest, ("max_pool_2d", "pad", "transpose", "reshape"), activated=True),
+    Row("separable_deconv", _separable_transposed, "transpose_conv"),
+    Row("avg_pool", _average, "average_pool_2d pad transpose reshape", activated=True),
+    Row("max_pool", _largest, "max_pool_2d pad transpose reshape", activated=True),
     Row("box", _box, _MEAN),
-    Row("rms_pool", _rms, ("square", "average_pool_2d", "sqrt")),
-    Row("max_pool_with_index", _with_positions, ("max_pool_2d_with_positions",)),
-    Row("argmax_pool", _positions, ("max_pool_2d_with_positions",)),
-    Row("sample", _sample, ("gather", "reshape")),
-    Row("desample", _desample, ("equal", "select_v2", "pack", "transpose_conv")),
-    Row("debox", _debox, ("transpose_conv",)),
+    Row("rms_pool", _rms, "square average_pool_2d sqrt"),
+    Row("max_pool_with_index", _with_positions, "max_pool_2d_with_positions"),
+    Row("argmax_pool", _positions, "max_pool_2d_with_positions"),
+    Row("sample", _sample, "gather reshape"),
+    Row("desample", _desample, "equal select_v2 pack transpose_conv"),
+    Row("debox", _debox, "transpose_conv"),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from npusim.base.extras import missing
 from npusim.frontends.onnx.export.export_table import CONVERT, EXACT, FUSED_OPERATORS, MOVES
 from npusim.frontends.onnx.export.onnx_export import Export
+from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.graph.graph import Graph, Node
 
@@ -58,12 +59,12 @@ def _is_rescaled(graph: Graph, node: Node) -> bool:
     return any(graph.tensors[number].type.quantized for number in numbers)
 
 
-def _convert(export: Export, node: Node) -> None:
-    convert = CONVERT.get(node.op)
+def _convert(export: Export, layer: Layer) -> None:
+    convert, how = CONVERT.get(layer.op), layer.how
     if convert is None:
-        raise GraphError(f"npusim writes no ONNX for {node.op}")
-    if node.parameters.rescale == "fused" and node.op not in FUSED_OPERATORS:
-        raise GraphError(f"ONNX Runtime has no fused {node.op}")
-    if node.parameters.rescale == "fused" and getattr(node.parameters, "activation", "none") != "none":
+        raise GraphError(f"npusim writes no ONNX for {layer.op}")
+    if how.rescale == "fused" and layer.op not in FUSED_OPERATORS:
+        raise GraphError(f"ONNX Runtime has no fused {layer.op}")
+    if how.rescale == "fused" and getattr(how, "activation", "none") != "none":
         raise GraphError("ONNX Runtime's own formulas have no activation")
-    convert(export, node)
+    convert(export, layer)

@@ -6,6 +6,7 @@ from npusim.frontends.onnx.export import elementwise_nodes as elements
 from npusim.frontends.onnx.export import move_nodes as moves
 from npusim.frontends.onnx.export import window_nodes as windows
 from npusim.frontends.onnx.export.onnx_export import Convert
+from npusim.frontends.onnx.operations.onnx_axes import POSITIONS, REDUCTIONS
 
 MOVES: dict[str, Convert] = {
     "batch_to_space_nd": moves.batch_to_space,
@@ -37,16 +38,18 @@ MOVES: dict[str, Convert] = {
 """Operators that move quantized values without a change."""
 
 EXACT = (
-    "arg_max",
-    "arg_min",
-    "cast",
-    "dequantize",
-    "maximum",
-    "minimum",
-    "neg",
-    "select",
-    "select_v2",
-    "topk_v2",
+    *(
+        "arg_max",
+        "arg_min",
+        "cast",
+        "dequantize",
+        "maximum",
+        "minimum",
+        "neg",
+        "select",
+        "select_v2",
+        "topk_v2",
+    ),
 )
 """Operators that compute on the integers of quantized values, or only select."""
 
@@ -56,8 +59,7 @@ FUSED_OPERATORS = ("add", "average_pool_2d", "mean", "mul", "softmax")
 CONVERT: dict[str, Convert] = {
     **elements.ELEMENTS,
     **MOVES,
-    "arg_max": elements.position("ArgMax"),
-    "arg_min": elements.position("ArgMin"),
+    **{op: elements.position(name) for op, name in POSITIONS.items()},
     "average_pool_2d": windows.pool,
     "batch_matmul": windows.matrices,
     "batch_normalization": windows.batch,
@@ -80,18 +82,15 @@ CONVERT: dict[str, Convert] = {
     "lp_normalization": windows.lp,
     "max_pool_2d": windows.pool,
     "add": elements.with_fused("QLinearAdd", elements.ELEMENTS["add"]),
+    **{op: elements.reduction(name) for op, name in REDUCTIONS.items()},
     "mean": elements.mean,
     "mul": elements.with_fused("QLinearMul", elements.ELEMENTS["mul"]),
     "softmax": elements.fused_softmax,
     "quantize": elements.requantised,
     "reduce_all": elements.reduction("ReduceMin"),
     "reduce_any": elements.reduction("ReduceMax"),
-    "reduce_max": elements.reduction("ReduceMax"),
-    "reduce_min": elements.reduction("ReduceMin"),
-    "reduce_prod": elements.reduction("ReduceProd"),
     "resize_bilinear": windows.resize,
     "resize_nearest_neighbor": windows.resize,
-    "sum": elements.reduction("ReduceSum"),
     "topk_v2": elements.top,
     "transpose_conv": windows.transposed,
 }

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.inexpressible import for_every_node
+from npusim.frontends.written_layers import Layer, Writing
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
-from npusim.kernels.graph.graph import Graph, Node, unique
+from npusim.kernels.graph.graph import Graph, unique
 
 OPSET = 21
 """The first version that has 16-bit quantized values."""
@@ -32,7 +32,7 @@ MICROSOFT = "com.microsoft"
 FUSED = ("QLinearAdd", "QLinearMul", "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax")
 """The domain of ONNX Runtime's operations on quantized values."""
 
-Convert = Callable[["Export", Node], None]
+Convert = Callable[["Export", Layer], None]
 
 
 @dataclass(slots=True)
@@ -50,15 +50,11 @@ class Operation:
         return MICROSOFT if self.kind in FUSED else ""
 
 
-class Export:
-    """A graph on its way into an ONNX model.
-
-    Tensors are known by their numbers. `lasts` has those in the graph's own order of axes, `firsts` the channels-first
-    images; both are quantized where the graph is.
-    """
+class Export(Writing):
+    """A graph on its way into an ONNX model. Its tensors are quantized where the graph is."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.operations: list[Operation] = []
         self.constants: dict[str, Array] = {}
         self._uses: dict[str, int] = {}
@@ -66,8 +62,6 @@ class Export:
             number: unique(graph.tensors[number].name.split(";")[0] or "tensor", self._uses)
             for number in dict.fromkeys((*graph.inputs, *graph.outputs, *range(len(graph.tensors))))
         }
-        self.lasts: dict[int, str] = {}
-        self.firsts: dict[int, str] = {}
         self._reals: dict[str, str] = {}
 
     def model(self, convert: Convert) -> Any:
@@ -77,7 +71,7 @@ class Export:
         graph = self.graph
         for number in graph.inputs:
             self.lasts[number] = self._names[number]
-        for_every_node(graph, lambda node: convert(self, node), refused=self._refused)
+        self.convert_all(lambda layer: convert(self, layer))
         outputs = [self._output(number, position) for position, number in enumerate(graph.outputs)]
         body = helper.make_graph(
             [
@@ -96,10 +90,6 @@ class Export:
         made.ir_version = _FORMAT
         return made
 
-    def _refused(self, node: Node) -> None:
-        """Give a refused node results all the same, so that nodes behind it can be examined too."""
-        self.lasts |= dict.fromkeys(node.outputs, "")
-
     def _output(self, number: int, position: int) -> str:
         """Return an output under the tensor's name, unless an input, a constant or another output has it."""
         name, own = self.last(number), self._names[number]
@@ -113,14 +103,6 @@ class Export:
         return made
 
     # Names, constants, operations
-
-    def kind(self, number: int) -> TensorType:
-        """Return the type of a tensor of the graph."""
-        return self.graph.tensors[number].type
-
-    def shape(self, number: int) -> tuple[int, ...]:
-        """Return the shape of a tensor of the graph."""
-        return self.kind(number).shape
 
     def op(self, kind: str, *inputs: str, label: str = "", **attributes: Any) -> str:
         """Add an operation with one result, and return its name."""
@@ -184,10 +166,6 @@ class Export:
                 self.firsts[number] = self.op("Transpose", self.last(number), label=name, perm=TO_FIRST)
         return self.firsts[number]
 
-    def is_first(self, number: int) -> bool:
-        """Return whether a tensor exists only channels-first."""
-        return number in self.firsts and number not in self.lasts
-
     def follows(self, *numbers: int) -> bool:
         """Return whether images may stay channels-first: one is so, and all have four axes."""
         return any(map(self.is_first, numbers)) and all(len(self.shape(number)) == 4 for number in numbers)
@@ -245,10 +223,10 @@ class Export:
             name = self._names[number]
         self.lasts[number] = name
 
-    def result(self, node: Node, name: str, first: bool = False, position: int = 0) -> None:
-        """Set the float result of a node, followed by its activation and quantization."""
-        number = node.outputs[position]
-        activation = getattr(node.parameters, "activation", "none")
+    def result(self, layer: Layer, name: str, first: bool = False) -> None:
+        """Set the float result of a layer, followed by its activation and quantization."""
+        number = layer.result
+        activation = getattr(layer.how, "activation", "none")
         if activation != "none" and self.real_type(number) not in ("float32", "float16"):
             name = self._limited(name, number, activation)
         elif activation == "relu":

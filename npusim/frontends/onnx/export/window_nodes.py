@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.bias_scales import of_sums
 from npusim.frontends.onnx.export.onnx_export import FIRST_AXIS, TO_FIRST, Export
-from npusim.frontends.rewriting import there
-from npusim.frontends.sums import of_sums
+from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
-from npusim.kernels.graph.graph import Node
 from npusim.kernels.operator.parameters import NO_BORDERS
 
 
-def _optional(node: Node, position: int) -> int | None:
-    return node.inputs[position] if position < len(node.inputs) else None
+def _optional(n: Layer, position: int) -> int | None:
+    return n.inputs[position] if position < len(n.inputs) else None
 
 
 def _pads(padding: Any) -> list[int]:
@@ -46,12 +45,12 @@ def _filter(e: Export, number: int, order: Sequence[int]) -> str:
     return e.reals(codes, kind.dtype, kind.quantization, None if axis is None else list(order).index(axis))
 
 
-def _bias(e: Export, node: Node) -> list[str]:
+def _bias(e: Export, n: Layer) -> list[str]:
     """Return the bias dequantized by input scale times weight scale, whatever scale the graph states for it."""
-    number = _optional(node, 2)
+    number = _optional(n, 2)
     if number is None:
         return []
-    kind, image, weights = e.kind(number), e.kind(there(node, 0)), e.kind(there(node, 1))
+    kind, image, weights = e.kind(number), e.kind(n[0]), e.kind(n[1])
     if kind.real or image.quantization is None or weights.quantization is None:
         return [e.last(number)]
     if kind.dtype != "int32":
@@ -63,24 +62,24 @@ def _bias(e: Export, node: Node) -> list[str]:
 # int32 accumulators
 
 
-def _are_integers(e: Export, node: Node) -> bool:
+def _are_integers(e: Export, n: Layer) -> bool:
     """Return whether the result is the int32 accumulator without a scale."""
-    codes = e.kind(there(node, 0)).quantization, e.kind(there(node, 1)).quantization
-    result = e.kind(node.outputs[0])
+    codes = e.kind(n[0]).quantization, e.kind(n[1]).quantization
+    result = e.kind(n.result)
     return None not in codes and result.dtype == "int32" and result.quantization is None
 
 
-def _integer_sum(e: Export, node: Node, operation: str, names: Sequence[str], **steps: Any) -> str:
+def _integer_sum(e: Export, n: Layer, operation: str, names: Sequence[str], **steps: Any) -> str:
     """Return ConvInteger or MatMulInteger, plus the bias."""
     zeros = []
     for position in range(2):
-        kind = e.kind(there(node, position))
+        kind = e.kind(n[position])
         assert kind.quantization is not None
         if len(set(kind.quantization.zero_points)) > 1:
             raise GraphError("npusim writes no weighted sums with several zero points as ONNX")
         zeros.append(e.constant(np.array(kind.quantization.zero_points[0]), kind.dtype, "zero_point"))
     name = e.op(operation, *names, *zeros, **steps)
-    number = _optional(node, 2)
+    number = _optional(n, 2)
     if number is None:
         return name
     shape = (-1, 1, 1) if operation == "ConvInteger" else (-1,)
@@ -90,167 +89,135 @@ def _integer_sum(e: Export, node: Node, operation: str, names: Sequence[str], **
 # Convolutions and products
 
 
-def convolution(e: Export, node: Node) -> None:
+def convolution(e: Export, n: Layer) -> None:
     """Add Conv; in a depthwise one each channel is a group."""
-    how: Any = node.parameters
-    image, weights = there(node, 0), there(node, 1)
-    depth = e.shape(image)[3]
-    if node.op == "depthwise_conv_2d":
+    how, image, weights, depth = n.how, n[0], n[1], n.shape[3]
+    if n.op == "depthwise_conv_2d":
         groups, order = depth, (3, 0, 1, 2)
     else:
         groups, order = depth // e.shape(weights)[3], TO_FIRST
     steps: dict[str, Any] = {"pads": _pads(how.padding), "strides": how.strides, "dilations": how.dilations}
-    if _are_integers(e, node):
+    if _are_integers(e, n):
         names = (e.first(image), _codes(e, weights, order))
-        e.result(node, _integer_sum(e, node, "ConvInteger", names, group=groups, **steps), first=True)
+        e.result(n, _integer_sum(e, n, "ConvInteger", names, group=groups, **steps), first=True)
         return
-    operands = [e.real(image, first=True), _filter(e, weights, order), *_bias(e, node)]
-    e.result(node, e.op("Conv", *operands, group=groups, **steps), first=True)
+    operands = [e.real(image, first=True), _filter(e, weights, order), *_bias(e, n)]
+    e.result(n, e.op("Conv", *operands, group=groups, **steps), first=True)
 
 
-def transposed(e: Export, node: Node) -> None:
+def transposed(e: Export, n: Layer) -> None:
     """Add ConvTranspose: rows that no window reaches are its output padding, those that are cut its pads."""
-    how: Any = node.parameters
-    image, weights = there(node, 0), there(node, 1)
+    how, image, weights = n.how, n[0], n[1]
     rows, kernel = e.shape(image)[1:3], e.shape(weights)[1:3]
     if e.shape(image)[3] != e.shape(weights)[3]:
         raise GraphError("npusim writes no transposed convolutions in groups as ONNX")
-    if _are_integers(e, node):
+    if _are_integers(e, n):
         raise GraphError("ONNX has no transposed convolutions of quantized values in int32")
     ends, more = [], []
     for axis in range(2):
         covered = (rows[axis] - 1) * how.strides[axis] + (kernel[axis] - 1) * how.dilations[axis] + 1
-        end = covered - how.padding[axis][0] - e.shape(node.outputs[0])[1 + axis]
+        end = covered - how.padding[axis][0] - e.shape(n.result)[1 + axis]
         ends.append(max(end, 0))
         more.append(max(-end, 0))
-    if any(
-        extra >= max(pair)
-        for extra, pair in zip(more, zip(how.strides, how.dilations, strict=True), strict=True)
-    ):
+    if any(extra >= max(pair) for extra, *pair in zip(more, how.strides, how.dilations, strict=True)):
         raise GraphError("its result is larger than ONNX's ConvTranspose can make it")
-    operands = [e.real(image, first=True), _filter(e, weights, (3, 0, 1, 2)), *_bias(e, node)]
-    pads = [how.padding[0][0], how.padding[1][0], *ends]
-    name = e.op(
-        "ConvTranspose",
-        *operands,
-        pads=pads,
-        output_padding=more,
-        strides=how.strides,
-        dilations=how.dilations,
-    )
-    e.result(node, name, first=True)
+    operands = [e.real(image, first=True), _filter(e, weights, (3, 0, 1, 2)), *_bias(e, n)]
+    steps: dict[str, Any] = {"pads": [how.padding[0][0], how.padding[1][0], *ends], "output_padding": more}
+    steps |= {"strides": how.strides, "dilations": how.dilations}
+    e.result(n, e.op("ConvTranspose", *operands, **steps), first=True)
 
 
-def vectors(e: Export, node: Node) -> None:
+def vectors(e: Export, n: Layer) -> None:
     """Add Gemm; other shapes are reshaped to rows."""
-    image, weights = there(node, 0), there(node, 1)
+    image, weights = n[0], n[1]
     units, length = e.shape(weights)
-    shape, wanted = (prod(e.shape(image)) // length, length), e.shape(node.outputs[0])
+    shape, wanted = (prod(e.shape(image)) // length, length), e.shape(n.result)
     name = e.at(image, e.is_first(image) and prod(e.shape(image)[1:3]) == 1)
     if e.shape(image) != shape:
         name = e.op("Reshape", name, e.whole(*shape))
-    if _are_integers(e, node):
-        product = _integer_sum(e, node, "MatMulInteger", (name, _codes(e, weights, (1, 0))))
+    if _are_integers(e, n):
+        product = _integer_sum(e, n, "MatMulInteger", (name, _codes(e, weights, (1, 0))))
     else:
         rows = e.dequantised(name, e.kind(image))
-        product = e.op("Gemm", rows, _filter(e, weights, (0, 1)), *_bias(e, node), transB=1)
+        product = e.op("Gemm", rows, _filter(e, weights, (0, 1)), *_bias(e, n), transB=1)
     if wanted != (shape[0], units):
         product = e.op("Reshape", product, e.whole(*wanted))
-    e.result(node, product)
+    e.result(n, product)
 
 
-def matrices(e: Export, node: Node) -> None:
+def matrices(e: Export, n: Layer) -> None:
     """Add MatMul; operands are transposed before it if stated."""
-    how: Any = node.parameters
-    names, are_integers = [], _are_integers(e, node)
-    for position, is_turned in enumerate((how.adj_x, how.adj_y)):
-        number = there(node, position)
+    names, are_integers = [], _are_integers(e, n)
+    for position, is_turned in enumerate((n.how.adj_x, n.how.adj_y)):
+        number = n[position]
         name = e.last(number) if are_integers else e.real(number)
         if is_turned:
             rank = len(e.shape(number))
             name = e.op("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
         names.append(name)
-    made = _integer_sum(e, node, "MatMulInteger", names) if are_integers else e.op("MatMul", *names)
-    e.result(node, made)
+    made = _integer_sum(e, n, "MatMulInteger", names) if are_integers else e.op("MatMul", *names)
+    e.result(n, made)
 
 
-def pool(e: Export, node: Node) -> None:
+def pool(e: Export, n: Layer) -> None:
     """Add MaxPool, AveragePool, or the root of the mean of squares."""
-    how: Any = node.parameters
-    image = there(node, 0)
-    counted = getattr(how, "counted", NO_BORDERS)
+    how, counted = n.how, getattr(n.how, "counted", NO_BORDERS)
     steps: dict[str, Any] = {"kernel_shape": how.filter, "strides": how.strides, "pads": _pads(how.padding)}
     if counted not in (NO_BORDERS, how.padding):
         raise GraphError("ONNX counts all of a padding or none")
+    if n.op != "max_pool_2d":
+        steps = {"count_include_pad": int(counted == how.padding != NO_BORDERS), **steps}
     if how.rescale == "fused":
-        fused = e.op(
-            "QLinearAveragePool",
-            *e.coded(image, first=True),
-            *e.scale_of(node.outputs[0]),
-            count_include_pad=int(counted == how.padding != NO_BORDERS),
-            **steps,
-        )
-        e.settle(node.outputs[0], fused, first=True)
+        operands = *e.coded(n[0], first=True), *e.scale_of(n.result)
+        e.settle(n.result, e.op("QLinearAveragePool", *operands, **steps), first=True)
         return
-    if node.op == "max_pool_2d":
-        e.result(node, e.op("MaxPool", e.real(image, first=True), **steps), first=True)
-        return
-    counts = int(counted == how.padding != NO_BORDERS)
-    x = e.real(image, first=True)
-    if node.op == "l2_pool_2d":
-        mean = e.op("AveragePool", e.op("Mul", x, x), count_include_pad=counts, **steps)
-        e.result(node, e.op("Sqrt", mean), first=True)
-        return
-    e.result(node, e.op("AveragePool", x, count_include_pad=counts, **steps), first=True)
+    x = e.real(n[0], first=True)
+    if n.op == "l2_pool_2d":
+        name = e.op("Sqrt", e.op("AveragePool", e.op("Mul", x, x), **steps))
+    else:
+        name = e.op("MaxPool" if n.op == "max_pool_2d" else "AveragePool", x, **steps)
+    e.result(n, name, first=True)
 
 
 _LARGEST_STEP = 1e-5
 
 
-def resize(e: Export, node: Node) -> None:
+def resize(e: Export, n: Layer) -> None:
     """Add Resize: TFLite's corner and centre rules are modes of ONNX, and nearest pixels are rounded as there."""
-    how: Any = node.parameters
-    image, result = there(node, 0), node.outputs[0]
-    old, new = e.shape(image)[1:3], e.shape(result)[1:3]
-    is_nearest = node.op == "resize_nearest_neighbor"
-    mode = "align_corners" if how.align_corners else "half_pixel" if how.half_pixel_centers else "asymmetric"
-    rounding = {
-        "align_corners": "round_prefer_ceil",
-        "half_pixel": "round_prefer_ceil",
-        "asymmetric": "floor",
-    }
+    old, new = n.shape[1:3], e.shape(n.result)[1:3]
+    is_nearest = n.op == "resize_nearest_neighbor"
+    centers = "half_pixel" if n.how.half_pixel_centers else "asymmetric"
+    mode = "align_corners" if n.how.align_corners else centers
     wanted = [before / after for before, after in zip(old, new, strict=True)]
-    if how.steps is not None and any(
-        abs(step / should - 1) > _LARGEST_STEP for step, should in zip(how.steps, wanted, strict=True)
+    if n.how.steps is not None and any(
+        abs(step / should - 1) > _LARGEST_STEP for step, should in zip(n.how.steps, wanted, strict=True)
     ):
-        raise GraphError(f"ONNX's steps of a resize follow from sizes, not {list(how.steps)}")
+        raise GraphError(f"ONNX's steps of a resize follow from sizes, not {list(n.how.steps)}")
     chosen: dict[str, Any] = {
         "coordinate_transformation_mode": mode,
         "mode": "nearest" if is_nearest else "linear",
     }
     if is_nearest:
-        chosen["nearest_mode"] = rounding[mode]
-    shape = [e.shape(result)[axis] for axis in TO_FIRST]
-    e.result(node, e.op("Resize", e.real(image, first=True), "", "", e.whole(*shape), **chosen), first=True)
+        chosen["nearest_mode"] = "floor" if mode == "asymmetric" else "round_prefer_ceil"
+    shape = [e.shape(n.result)[axis] for axis in TO_FIRST]
+    e.result(n, e.op("Resize", e.real(n[0], first=True), "", "", e.whole(*shape), **chosen), first=True)
 
 
-def interpolated(e: Export, node: Node) -> None:
+def interpolated(e: Export, n: Layer) -> None:
     """Return sums of gathered taps times their weights, axis by axis, or all at once."""
-    how: Any = node.parameters
-    number = there(node, 0)
-    if not e.kind(number).real and how.rescale != "float32":
+    if not e.kind(n[0]).real and n.how.rescale != "float32":
         raise GraphError("npusim writes no interpolations of whole numbers as ONNX")
-    taps = [_taps(e, node, turn) for turn in range(len(how.axes))]
-    steps = [how.axes] if how.together else [(axis,) for axis in reversed(how.axes)]
-    name = e.real(number)
+    taps = [_taps(e, n, turn) for turn in range(len(n.how.axes))]
+    steps = [n.how.axes] if n.how.together else [(axis,) for axis in reversed(n.how.axes)]
+    name = e.real(n[0])
     for axes in steps:
-        name = _interpolated(e, name, number, {axis: taps[how.axes.index(axis)] for axis in axes})
-    e.result(node, name)
+        name = _interpolated(e, name, n[0], {axis: taps[n.how.axes.index(axis)] for axis in axes})
+    e.result(n, name)
 
 
-def _taps(e: Export, node: Node, turn: int) -> list[tuple[Array, Array]]:
+def _taps(e: Export, n: Layer, turn: int) -> list[tuple[Array, Array]]:
     """Return the places and weights of each tap along an axis."""
-    places, weights = e.array(there(node, 1 + 2 * turn)), e.array(there(node, 2 + 2 * turn))
+    places, weights = e.array(n[1 + 2 * turn]), e.array(n[2 + 2 * turn])
     if places is None or weights is None:
         raise GraphError("npusim writes no interpolations at computed places as ONNX")
     return [(places[:, tap], weights[:, tap]) for tap in range(places.shape[1])]
@@ -269,117 +236,94 @@ def _interpolated(e: Export, name: str, number: int, taps: Mapping[int, list[tup
     return total
 
 
-def sampled(e: Export, node: Node) -> None:
+def sampled(e: Export, n: Layer) -> None:
     """Add GridSample, whose grid has (x, y) as in the graph."""
-    how: Any = node.parameters
-    outside = {"zeros": "zeros", "edge": "border", "reflection": "reflection"}[how.outside]
-    if how.nearest:
+    outside = {"zeros": "zeros", "edge": "border", "reflection": "reflection"}[n.how.outside]
+    if n.how.nearest:
         raise GraphError("ONNX rounds halves to even for the nearest pixel of a grid")
-    name = e.op(
-        "GridSample",
-        e.real(there(node, 0), first=True),
-        e.real(there(node, 1)),
-        mode="linear",
-        padding_mode=outside,
-        align_corners=int(how.align_corners),
-    )
-    e.result(node, name, first=True)
+    steps: dict[str, Any] = {"mode": "linear", "padding_mode": outside}
+    steps["align_corners"] = int(n.how.align_corners)
+    e.result(n, e.op("GridSample", e.real(n[0], first=True), e.real(n[1]), **steps), first=True)
 
 
 # Normalizations
 
 
-def instance(e: Export, node: Node) -> None:
+def instance(e: Export, n: Layer) -> None:
     """Add InstanceNormalization with one gamma and beta for all channels."""
-    how: Any = node.parameters
-    number = there(node, 0)
-    depth, dtype = e.shape(number)[3], e.real_type(number)
-    numbers = [e.constant(np.full(depth, value, np.float32), dtype) for value in (how.gamma, how.beta)]
-    name = e.op("InstanceNormalization", e.real(number, first=True), *numbers, epsilon=how.epsilon)
-    e.result(node, name, first=True)
+    depth, dtype = n.shape[3], e.real_type(n[0])
+    numbers = [e.constant(np.full(depth, value, np.float32), dtype) for value in (n.how.gamma, n.how.beta)]
+    name = e.op("InstanceNormalization", e.real(n[0], first=True), *numbers, epsilon=n.how.epsilon)
+    e.result(n, name, first=True)
 
 
-def _channels_second(e: Export, node: Node) -> tuple[str, bool, list[int]]:
+def _channels_second(e: Export, n: Layer) -> tuple[str, bool, list[int]]:
     """Return the image with its channels second, whether that is NCHW, and how to restore the order."""
-    how: Any = node.parameters
-    number = there(node, 0)
-    rank = len(e.shape(number))
-    axis = how.axis % rank
+    rank, axis = len(n.shape), n.axis
     if rank == 4 and axis == 3:
-        return e.real(number, first=True), True, []
+        return e.real(n[0], first=True), True, []
     if axis == 1:
-        return e.real(number), False, []
+        return e.real(n[0]), False, []
     if axis == 0:
         raise GraphError("ONNX's channels are not the first axis")
     order = [0, axis, *(other for other in range(1, rank) if other != axis)]
     back = [order.index(place) for place in range(rank)]
-    return e.op("Transpose", e.real(number), perm=order), False, back
+    return e.op("Transpose", e.real(n[0]), perm=order), False, back
 
 
-def batch(e: Export, node: Node) -> None:
+def batch(e: Export, n: Layer) -> None:
     """Add BatchNormalization of x, scale, bias, mean and variance."""
-    how: Any = node.parameters
-    x, is_first, back = _channels_second(e, node)
-    numbers = [e.real(there(node, position)) for position in range(1, 5)]
-    name = e.op("BatchNormalization", x, *numbers, epsilon=how.epsilon)
-    e.result(node, e.op("Transpose", name, perm=back) if back else name, first=is_first)
+    x, is_first, back = _channels_second(e, n)
+    numbers = [e.real(n[position]) for position in range(1, 5)]
+    name = e.op("BatchNormalization", x, *numbers, epsilon=n.how.epsilon)
+    e.result(n, e.op("Transpose", name, perm=back) if back else name, first=is_first)
 
 
-def group(e: Export, node: Node) -> None:
+def group(e: Export, n: Layer) -> None:
     """Add GroupNormalization with a scale and a bias per channel."""
-    how: Any = node.parameters
-    x, is_first, back = _channels_second(e, node)
-    numbers = [e.real(there(node, position)) for position in (1, 2)]
-    name = e.op("GroupNormalization", x, *numbers, epsilon=how.epsilon, num_groups=how.groups)
-    e.result(node, e.op("Transpose", name, perm=back) if back else name, first=is_first)
+    x, is_first, back = _channels_second(e, n)
+    numbers = [e.real(n[position]) for position in (1, 2)]
+    name = e.op("GroupNormalization", x, *numbers, epsilon=n.how.epsilon, num_groups=n.how.groups)
+    e.result(n, e.op("Transpose", name, perm=back) if back else name, first=is_first)
 
 
-def layer(e: Export, node: Node) -> None:
+def layer(e: Export, n: Layer) -> None:
     """Add LayerNormalization over the last axes."""
-    how: Any = node.parameters
-    numbers = [e.real(there(node, position)) for position in range(3)]
-    e.result(node, e.op("LayerNormalization", *numbers, axis=how.begin_axis, epsilon=how.epsilon))
+    numbers = [e.real(n[position]) for position in range(3)]
+    e.result(n, e.op("LayerNormalization", *numbers, axis=n.how.begin_axis, epsilon=n.how.epsilon))
 
 
-def local_response(e: Export, node: Node) -> None:
+def local_response(e: Export, n: Layer) -> None:
     """Add LRN along the channels; windows that are not centred become pools of squares along the axis."""
-    how: Any = node.parameters
-    number = there(node, 0)
-    shape, rank = e.shape(number), len(e.shape(number))
-    axis = how.axis % rank
-    size = 2 * how.radius + 1 - how.last_left_out + how.one_more
-    if rank == 4 and axis == 3 and size == 2 * how.radius + 1:
-        x = e.real(number, first=True)
-        chosen = {"size": size, "alpha": how.alpha * size, "beta": how.beta, "bias": how.bias}
-        e.result(node, e.op("LRN", x, **chosen), first=True)
+    shape, axis = n.shape, n.axis
+    size = 2 * n.how.radius + 1 - n.how.last_left_out + n.how.one_more
+    if len(shape) == 4 and axis == 3 and size == 2 * n.how.radius + 1:
+        x = e.real(n[0], first=True)
+        chosen = {"size": size, "alpha": n.how.alpha * size, "beta": n.how.beta, "bias": n.how.bias}
+        e.result(n, e.op("LRN", x, **chosen), first=True)
         return
     if size < 1:
         raise GraphError("ONNX has no windows of no element")
-    x = e.real(number)
+    x = e.real(n[0])
     sizes = (prod(shape[:axis]), 1, shape[axis], prod(shape[axis + 1 :]))
     squares = e.op("Reshape", e.op("Mul", x, x), e.whole(*sizes))
-    pads = [how.radius, 0, size - 1 - how.radius, 0]
+    pads = [n.how.radius, 0, size - 1 - n.how.radius, 0]
     mean = e.op("AveragePool", squares, kernel_shape=[size, 1], pads=pads, count_include_pad=1)
-    factors = e.op("Mul", e.op("Reshape", mean, e.whole(*shape)), e.number(how.alpha * size, number))
-    divisor = e.op("Pow", e.op("Add", factors, e.number(how.bias, number)), e.number(how.beta, number))
-    e.result(node, e.op("Div", x, divisor))
+    factors = e.op("Mul", e.op("Reshape", mean, e.whole(*shape)), e.number(n.how.alpha * size, n[0]))
+    divisor = e.op("Pow", e.op("Add", factors, e.number(n.how.bias, n[0])), e.number(n.how.beta, n[0]))
+    e.result(n, e.op("Div", x, divisor))
 
 
-def l2(e: Export, node: Node) -> None:
+def l2(e: Export, n: Layer) -> None:
     """Divide by the root of the sum of squares, which is at least a millionth."""
-    how: Any = node.parameters
-    number = there(node, 0)
-    axis = how.axis % len(e.shape(number))
-    is_first = e.follows(number)
-    x = e.real(number, is_first)
-    norm = e.op("ReduceL2", x, e.whole(FIRST_AXIS[axis] if is_first else axis), keepdims=1)
-    e.result(node, e.op("Div", x, e.op("Max", norm, e.number(1e-6, number))), is_first)
+    is_first = e.follows(n[0])
+    x = e.real(n[0], is_first)
+    norm = e.op("ReduceL2", x, e.whole(FIRST_AXIS[n.axis] if is_first else n.axis), keepdims=1)
+    e.result(n, e.op("Div", x, e.op("Max", norm, e.number(1e-6, n[0]))), is_first)
 
 
-def lp(e: Export, node: Node) -> None:
+def lp(e: Export, n: Layer) -> None:
     """Divide by a norm plus epsilon."""
-    how: Any = node.parameters
-    number = there(node, 0)
-    x = e.real(number)
-    norm = e.op(f"ReduceL{how.p}", x, e.whole(*how.axes), keepdims=1)
-    e.result(node, e.op("Div", x, e.op("Add", norm, e.number(how.epsilon, number))))
+    x = e.real(n[0])
+    norm = e.op(f"ReduceL{n.how.p}", x, e.whole(*n.how.axes), keepdims=1)
+    e.result(n, e.op("Div", x, e.op("Add", norm, e.number(n.how.epsilon, n[0]))))

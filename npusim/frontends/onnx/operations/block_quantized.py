@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row, microsoft
 from npusim.frontends.onnx.operations.onnx_moves import from_front
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
@@ -171,20 +170,6 @@ def _spread(c: NodeConversion, values: Any, shape: Sequence[int], axis: int, siz
 
 
 ROWS: tuple[Row, ...] = (
-    Row(
-        "MatMulNBits",
-        "A B scales zero_points? g_idx? bias?",
-        _matmul_bits,
-        ("fully_connected",),
-        domain=MICROSOFT,
-        groups=False,
-    ),
-    Row(
-        "GatherBlockQuantized",
-        "data indices scales zero_points?",
-        _gathered,
-        ("gather",),
-        domain=MICROSOFT,
-        groups=False,
-    ),
+    microsoft("MatMulNBits", "A B scales zero_points? g_idx? bias?", _matmul_bits, "fully_connected"),
+    microsoft("GatherBlockQuantized", "data indices scales zero_points?", _gathered, "gather"),
 )

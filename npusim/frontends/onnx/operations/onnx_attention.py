@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.moves import surrounded_by
 from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row, microsoft
 from npusim.frontends.onnx.operations.onnx_moves import from_front
 from npusim.frontends.onnx.operations.quantized_products import product_in_reals
 
@@ -190,18 +189,10 @@ def _at_positions(c: NodeConversion, cache: int, batch: int, rows: int, half: in
 
 
 _PARTS = (
-    "batch_matmul",
-    "softmax",
-    "mul",
-    "div",
-    "add",
-    "tanh",
-    "select_v2",
-    "concatenation",
-    "transpose",
-    "reshape",
+    "batch_matmul softmax mul div add tanh select_v2 concatenation transpose reshape pad reduce_max equal greater sub "
+    "less_equal greater_equal logical_and"
 )
-_ROTARY = ("mul", "add", "sub", "gather", "split", "unpack", "pack", "concatenation", "transpose", "reshape")
+_ROTARY = "mul add sub gather split unpack pack concatenation transpose reshape"
 
 
 def _fused(c: NodeConversion) -> Sequence[int | None]:
@@ -345,11 +336,7 @@ def _chosen(c: NodeConversion, table: int, indices: int) -> int:
     return c.nodes("gather", [table, places], [c.like(table)], axis=0)[0]
 
 
-_SCORES = ("batch_matmul", "mul", "add", "softmax", "greater", "select_v2", "reshape", "transpose")
-
-
-def _row(name: str, inputs: str, convert: Any, *operators: str) -> Row:
-    return Row(name, inputs, convert, operators, domain=MICROSOFT, groups=False)
+_SCORES = "batch_matmul mul add softmax greater select_v2 reshape transpose"
 
 
 ROWS: tuple[Row, ...] = (
@@ -357,66 +344,34 @@ ROWS: tuple[Row, ...] = (
         "Attention",
         "Q K V attn_mask? past_key? past_value? nonpad_kv_seqlen?",
         _attention,
-        (
-            *_PARTS,
-            "pad",
-            "reduce_max",
-            "equal",
-            "greater",
-            "sub",
-            "less_equal",
-            "greater_equal",
-            "logical_and",
-        ),
+        _PARTS,
         groups=False,
     ),
     Row("RotaryEmbedding", "X cos_cache sin_cache position_ids?", _rotary, _ROTARY, groups=False),
-    Row(
-        "RotaryEmbedding",
-        "input position_ids cos_cache sin_cache",
-        _microsoft_rotary,
-        _ROTARY,
-        domain=MICROSOFT,
-        groups=False,
-    ),
-    _row(
+    microsoft("RotaryEmbedding", "input position_ids cos_cache sin_cache", _microsoft_rotary, _ROTARY),
+    microsoft(
         "Attention",
         "input weights bias? mask_index? past? attention_bias? past_sequence_length?",
         _fused,
-        "fully_connected",
-        "split",
-        "pack",
-        *_SCORES,
+        f"fully_connected split pack {_SCORES}",
     ),
-    _row(
+    microsoft(
         "QAttention",
         "input weight bias input_scale weight_scale mask_index? input_zero_point? weight_zero_point? past?",
         _attention_on_codes,
-        "fully_connected",
-        "cast",
-        "sum",
-        "sub",
-        "split",
-        "pack",
-        *_SCORES,
+        f"fully_connected cast sum sub split pack {_SCORES}",
     ),
-    _row(
+    microsoft(
         "MultiHeadAttention",
         "query key value bias? key_padding_mask? attention_bias? past_key? past_value? past_sequence_length? "
         "cache_indirection?",
         _multi_head,
-        *_SCORES,
-        "split",
-        "concatenation",
+        f"{_SCORES} split concatenation",
     ),
-    _row(
+    microsoft(
         "EmbedLayerNormalization",
         "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
         _embedded,
-        "gather",
-        "add",
-        "layer_normalization",
-        "sum",
-        "cast",
+        "gather add layer_normalization sum cast",
     ),
 )

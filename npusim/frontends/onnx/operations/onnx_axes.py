@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import starmap
 from math import prod
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Convert, Row
+from npusim.frontends.forms.node_rows import Convert, Row
 from npusim.kernels.graph.builder import unshaped
 
 
@@ -32,7 +33,18 @@ def _combined(c: NodeConversion, rank: int) -> list[int] | None:
     return axes or list(range(rank))
 
 
-def _reduction(name: str, op: str) -> Row:
+REDUCTIONS = {
+    "sum": "ReduceSum",
+    "mean": "ReduceMean",
+    "reduce_prod": "ReduceProd",
+    "reduce_max": "ReduceMax",
+    "reduce_min": "ReduceMin",
+}
+POSITIONS = {"arg_max": "ArgMax", "arg_min": "ArgMin"}
+"""ONNX's names by operator, for reader and writer."""
+
+
+def _reduction(op: str, name: str) -> Row:
     def convert(c: NodeConversion) -> Sequence[int]:
         x = c.tensor("data")
         axes = _combined(c, len(c.shape(x)))
@@ -40,7 +52,7 @@ def _reduction(name: str, op: str) -> Row:
             return [c.node("reshape", [x], shape=c.shape(x))]
         return [c.node(op, [x], axes=tuple(axes), keep_dims=c.flag("keepdims", True))]
 
-    return Row(name, "data axes?", convert, (op, "cast", "reshape"))
+    return Row(name, "data axes?", convert, f"{op} cast reshape")
 
 
 def _composed(name: str, before: str, after: str) -> Row:
@@ -54,7 +66,7 @@ def _composed(name: str, before: str, after: str) -> Row:
             terms = c.step("sum", [terms], axes=tuple(axes), keep_dims=c.flag("keepdims", True))
         return [c.node(after, [terms]) if after else c.node("reshape", [terms], shape=c.shape(terms))]
 
-    return Row(name, "data axes?", convert, tuple(filter(None, ("sum", before, after, "reshape"))))
+    return Row(name, "data axes?", convert, " ".join(filter(None, ("sum", before, after, "reshape"))))
 
 
 def _log_sum_exp(c: NodeConversion) -> Sequence[int]:
@@ -73,7 +85,7 @@ def _log_sum_exp(c: NodeConversion) -> Sequence[int]:
     return [c.node("reshape", [made], shape=kept)]
 
 
-def _position(name: str, op: str) -> Row:
+def _position(op: str, name: str) -> Row:
     """Return the row of an arg-extremum: the first of equal elements, or the last by reversing the axis."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
@@ -89,7 +101,7 @@ def _position(name: str, op: str) -> Row:
             made = c.reshaped(made, (*shape[:axis], 1, *shape[axis + 1 :]))
         return [made]
 
-    return Row(name, "data", convert, (op, "reverse_v2", "sub", "reshape"), groups=False)
+    return Row(name, "data", convert, f"{op} reverse_v2 sub reshape", groups=False)
 
 
 def _top(c: NodeConversion) -> Sequence[int]:
@@ -282,42 +294,32 @@ def _mean_variance(c: NodeConversion) -> Sequence[int]:
     return [c.node("div", [centred, c.step("add", [deviation, c.scalar(1e-9, deviation)])])]
 
 
-_ROOT = ("square", "mean", "sqrt", "div", "mul", "add")
+_ROOT = "square mean sqrt div mul add"
 _SKIP = "input skip gamma beta? bias?"
 
 
 ROWS: tuple[Row, ...] = (
-    _reduction("ReduceSum", "sum"),
-    _reduction("ReduceMean", "mean"),
-    _reduction("ReduceMax", "reduce_max"),
-    _reduction("ReduceMin", "reduce_min"),
-    _reduction("ReduceProd", "reduce_prod"),
+    *starmap(_reduction, REDUCTIONS.items()),
     _composed("ReduceL1", "abs", ""),
     _composed("ReduceL2", "square", "sqrt"),
     _composed("ReduceSumSquare", "square", ""),
     _composed("ReduceLogSum", "", "log"),
-    Row("ReduceLogSumExp", "data axes?", _log_sum_exp, ("sum", "reduce_max", "sub", "exp", "log", "add")),
-    _position("ArgMax", "arg_max"),
-    _position("ArgMin", "arg_min"),
-    Row("TopK", "X K", _top, ("topk_v2",), groups=False),
-    Row("CumSum", "x axis", _running, ("cumsum",), groups=False),
-    Row("Softmax", "input", _along("softmax"), ("softmax", "reshape")),
-    Row("LogSoftmax", "input", _along("log_softmax"), ("log_softmax", "reshape")),
-    Row("Hardmax", "input", _hardmax, ("arg_max", "equal", "cast", "reshape"), groups=False),
-    Row("BatchNormalization", "X scale B input_mean input_var", _batch, ("batch_normalization",)),
-    Row(
-        "LayerNormalization",
-        "X Scale B?",
-        _layer,
-        ("layer_normalization", "broadcast_to", "mean", "sub", "square", "rsqrt"),
-    ),
+    Row("ReduceLogSumExp", "data axes?", _log_sum_exp, "sum reduce_max sub exp log add"),
+    *starmap(_position, POSITIONS.items()),
+    Row("TopK", "X K", _top, "topk_v2", groups=False),
+    Row("CumSum", "x axis", _running, "cumsum", groups=False),
+    Row("Softmax", "input", _along("softmax"), "softmax reshape"),
+    Row("LogSoftmax", "input", _along("log_softmax"), "log_softmax reshape"),
+    Row("Hardmax", "input", _hardmax, "arg_max equal cast reshape", groups=False),
+    Row("BatchNormalization", "X scale B input_mean input_var", _batch, "batch_normalization"),
+    Row("LayerNormalization", "X Scale B?", _layer, "layer_normalization broadcast_to mean sub square rsqrt"),
     Row("RMSNormalization", "X scale", _root_mean_square, _ROOT),
     Row("SimplifiedLayerNormalization", "X scale", _root_mean_square, _ROOT),
-    Row("SkipLayerNormalization", _SKIP, _skip, ("layer_normalization", "add"), domain=MICROSOFT),
+    Row("SkipLayerNormalization", _SKIP, _skip, "layer_normalization add", domain=MICROSOFT),
     Row("SkipSimplifiedLayerNormalization", "input skip gamma bias?", _skip, _ROOT, domain=MICROSOFT),
-    Row("InstanceNormalization", "input scale B", _instance, ("group_normalization",)),
-    Row("GroupNormalization", "X scale bias", _group, ("group_normalization", "broadcast_to", "reshape")),
-    Row("LpNormalization", "input", _length, ("lp_normalization",)),
-    Row("LRN", "X", _response, ("local_response_normalization",)),
-    Row("MeanVarianceNormalization", "X", _mean_variance, ("mean", "sub", "square", "sqrt", "add", "div")),
+    Row("InstanceNormalization", "input scale B", _instance, "group_normalization"),
+    Row("GroupNormalization", "X scale bias", _group, "group_normalization broadcast_to reshape"),
+    Row("LpNormalization", "input", _length, "lp_normalization"),
+    Row("LRN", "X", _response, "local_response_normalization"),
+    Row("MeanVarianceNormalization", "X", _mean_variance, "mean sub square sqrt add div"),
 )

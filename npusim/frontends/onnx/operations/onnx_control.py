@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.frontends.forms.networks import Network
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 
 MOST_ROUNDS = 1024
 
@@ -134,7 +134,7 @@ def _slices(c: NodeConversion, tensor: int, axis: int, backwards: int) -> list[i
 
 
 ROWS: tuple[Row, ...] = (
-    Row("If", "cond", _branch, ("select_v2",), groups=False),
-    Row("Loop", "M? cond? v_initial*", _loop, ("pack",), groups=False),
-    Row("Scan", "initial_state_and_scan_inputs*", _scan, ("pack", "unpack"), groups=False),
+    Row("If", "cond", _branch, "select_v2", groups=False),
+    Row("Loop", "M? cond? v_initial*", _loop, "pack", groups=False),
+    Row("Scan", "initial_state_and_scan_inputs*", _scan, "pack unpack", groups=False),
 )

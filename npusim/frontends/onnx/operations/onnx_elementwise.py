@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -10,27 +11,49 @@ import numpy as np
 from npusim.frontends.forms.arithmetic import converted, limited
 from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.node_rows import Row, unary
 from npusim.frontends.forms.qdq import held_type
-from npusim.frontends.forms.row import Row, unary
 from npusim.isa.base.elements import is_element
 
-_SAME_NAMES = (
-    *("Abs", "Neg", "Sign", "Floor", "Ceil", "Sqrt", "Exp", "Log", "Tanh", "Softplus"),
-    *("Erf", "Mish", "Reciprocal", "Round"),
-    *("Sin", "Cos", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh", "Acosh", "Atanh"),
-)
+FUNCTIONS = {
+    **{
+        name.lower(): name
+        for name in ("Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Sqrt", "Exp", "Log", "Erf")
+    },
+    **{name.lower(): name for name in ("Sin", "Cos", "Tan", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh")},
+    **{name.lower(): name for name in ("Acosh", "Atanh", "Tanh", "Softplus", "Mish", "Reciprocal")},
+    "logistic": "Sigmoid",
+}
+ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"}
+EXTREMA = {"minimum": "Min", "maximum": "Max"}
+COMPARISONS = {
+    "equal": "Equal",
+    "less": "Less",
+    "less_equal": "LessOrEqual",
+    "greater": "Greater",
+    "greater_equal": "GreaterOrEqual",
+}
+LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+OTHERS = {"relu": "Relu", "prelu": "PRelu", "pow": "Pow", "logical_not": "Not"}
+"""ONNX's names by operator, for reader and writer."""
+
+PARAMETERS: Mapping[str, tuple[str, Mapping[str, float]]] = {
+    "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
+    "elu": ("Elu", {"alpha": 1.0}),
+    "celu": ("Celu", {"alpha": 1.0}),
+    "selu": ("Selu", {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    "thresholded_relu": ("ThresholdedRelu", {"alpha": 1.0}),
+    "hard_sigmoid": ("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+}
+"""ONNX's names of operators whose parameters are attributes of the same names, with the attributes' defaults."""
 
 
-def _with(name: str, op: str, domain: str = "", **attributes: float) -> Row:
-    """Return the row of a function whose parameters are attributes of the same names, with their defaults."""
-
+def _with(op: str, name: str, attributes: Mapping[str, float]) -> Row:
     def convert(c: NodeConversion) -> Sequence[int]:
-        values: dict[str, Any] = {
-            key: float(c.attribute(key, default)) for key, default in attributes.items()
-        }
+        values: dict[str, Any] = {key: c.said(key, default) for key, default in attributes.items()}
         return [c.node(op, [c.tensor("X")], **values)]
 
-    return Row(name, "X", convert, (op,), domain=domain)
+    return Row(name, "X", convert, op)
 
 
 def _relu(c: NodeConversion) -> Sequence[int]:
@@ -95,23 +118,23 @@ def _dropped(c: NodeConversion) -> Sequence[int | None]:
     return made
 
 
-def binary(name: str, op: str) -> Row:
+def binary(op: str, name: str) -> Row:
     """Return the row of a function of two tensors."""
-    return Row(name, "A B", lambda c: [c.node(op, [c.tensor("A"), c.tensor("B")])], (op, "cast"))
+    return Row(name, "A B", lambda c: [c.node(op, [c.tensor("A"), c.tensor("B")])], f"{op} cast")
 
 
-def _comparison(name: str, op: str) -> Row:
+def _comparison(op: str, name: str) -> Row:
     def convert(c: NodeConversion) -> Sequence[int]:
         return [c.step(op, [c.real("A"), c.real("B")], "bool")]
 
-    return Row(name, "A B", convert, (op, "cast"), groups=False)
+    return Row(name, "A B", convert, f"{op} cast", groups=False)
 
 
-def _logic(name: str, op: str) -> Row:
-    return Row(name, "A B", lambda c: [c.node(op, [c.real("A"), c.real("B")])], (op,), groups=False)
+def _logic(op: str, name: str) -> Row:
+    return Row(name, "A B", lambda c: [c.node(op, [c.real("A"), c.real("B")])], op, groups=False)
 
 
-def _several(name: str, op: str) -> Row:
+def _several(op: str, name: str) -> Row:
     """Return the row of a function of several tensors, computed two by two."""
 
     def convert(c: NodeConversion) -> Sequence[int]:
@@ -126,7 +149,7 @@ def _several(name: str, op: str) -> Row:
             total = c.step(op, [total, tensor])
         return [c.node(op, [total, tensors[-1]])]
 
-    return Row(name, "data_0*", convert, (op, "cast", "reshape"))
+    return Row(name, "data_0*", convert, f"{op} cast reshape")
 
 
 def _mean(c: NodeConversion) -> Sequence[int]:
@@ -236,46 +259,32 @@ def _is_infinite(c: NodeConversion) -> Sequence[int]:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("Relu", "X", _relu, ("relu", "maximum")),
-    *(unary(name) for name in _SAME_NAMES),
-    unary("Sigmoid", "logistic"),
-    _with("LeakyRelu", "leaky_relu", alpha=0.01),
-    _with("Elu", "elu", alpha=1.0),
-    _with("HardSigmoid", "hard_sigmoid", alpha=0.2, beta=0.5),
+    Row("Relu", "X", _relu, "relu maximum"),
+    *(unary(name, op) for op, name in FUNCTIONS.items()),
+    *(_with(op, *said) for op, said in PARAMETERS.items()),
     unary("HardSwish", "hard_swish"),
-    _with("Celu", "celu", alpha=1.0),
-    _with("Selu", "selu", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
-    _with("ThresholdedRelu", "thresholded_relu", alpha=1.0),
-    Row("Swish", "X", _swish, ("swish",)),
-    Row("QuickGelu", "X", _quick_gelu, ("swish",), domain=MICROSOFT),
-    Row("Gelu", "X", _gelu, ("gelu",)),
-    Row("Gelu", "X", _gelu, ("gelu",), domain=MICROSOFT),
-    Row("FastGelu", "X bias?", _fast_gelu, ("gelu", "add"), domain=MICROSOFT),
-    Row("BiasGelu", "A B", _bias_gelu, ("gelu", "add"), domain=MICROSOFT),
-    Row("Softsign", "X", _softsign, ("abs", "add", "div")),
-    Row("Shrink", "input", _shrunk, ("greater", "less", "cast", "add", "mul")),
-    Row("Dropout", "data ratio? training_mode?", _dropped, ("reshape",)),
-    *(binary(op.capitalize(), op) for op in ("add", "sub", "mul", "div")),
-    Row("PRelu", "X slope", lambda c: [c.node("prelu", [c.tensor("X"), c.tensor("slope")])], ("prelu",)),
-    Row("Pow", "X Y", _power, ("pow", "square", "sqrt", "cast"), groups=False),
-    Row("Mod", "A B", _remainder, ("floor_mod", "abs", "sign", "mul", "cast"), groups=False),
-    _several("Min", "minimum"),
-    _several("Max", "maximum"),
-    _several("Sum", "add"),
-    Row("Mean", "data_0*", _mean, ("add", "div")),
-    _comparison("Equal", "equal"),
-    _comparison("Less", "less"),
-    _comparison("LessOrEqual", "less_equal"),
-    _comparison("Greater", "greater"),
-    _comparison("GreaterOrEqual", "greater_equal"),
-    _logic("And", "logical_and"),
-    _logic("Or", "logical_or"),
-    _logic("Xor", "logical_xor"),
-    Row("Not", "X", lambda c: [c.node("logical_not", [c.real("X")])], ("logical_not",), groups=False),
-    Row("Where", "condition X Y", _where, ("select_v2", "quantize")),
-    Row("Cast", "input", _cast, ("cast", "not_equal", "reshape"), groups=False),
-    Row("CastLike", "input target_type", _cast_like, ("cast", "not_equal", "reshape"), groups=False),
-    Row("Clip", "input min? max?", _clip, ("clip", "relu", "relu6", "maximum", "minimum", "reshape")),
-    Row("IsNaN", "X", _is_nan, ("not_equal",), groups=False),
-    Row("IsInf", "X", _is_infinite, ("equal", "abs"), groups=False),
+    Row("Swish", "X", _swish, "swish"),
+    Row("QuickGelu", "X", _quick_gelu, "swish", domain=MICROSOFT),
+    Row("Gelu", "X", _gelu, "gelu"),
+    Row("Gelu", "X", _gelu, "gelu", domain=MICROSOFT),
+    Row("FastGelu", "X bias?", _fast_gelu, "gelu add", domain=MICROSOFT),
+    Row("BiasGelu", "A B", _bias_gelu, "gelu add", domain=MICROSOFT),
+    Row("Softsign", "X", _softsign, "abs add div"),
+    Row("Shrink", "input", _shrunk, "greater less cast add mul"),
+    Row("Dropout", "data ratio? training_mode?", _dropped, "reshape"),
+    *starmap(binary, ARITHMETIC.items()),
+    Row("PRelu", "X slope", lambda c: [c.node("prelu", [c.tensor("X"), c.tensor("slope")])], "prelu"),
+    Row("Pow", "X Y", _power, "pow square sqrt cast", groups=False),
+    Row("Mod", "A B", _remainder, "floor_mod abs sign mul cast", groups=False),
+    *starmap(_several, (*EXTREMA.items(), ("add", "Sum"))),
+    Row("Mean", "data_0*", _mean, "add div"),
+    *starmap(_comparison, COMPARISONS.items()),
+    *starmap(_logic, LOGIC.items()),
+    Row("Not", "X", lambda c: [c.node("logical_not", [c.real("X")])], "logical_not", groups=False),
+    Row("Where", "condition X Y", _where, "select_v2 quantize"),
+    Row("Cast", "input", _cast, "cast not_equal reshape", groups=False),
+    Row("CastLike", "input target_type", _cast_like, "cast not_equal reshape", groups=False),
+    Row("Clip", "input min? max?", _clip, "clip relu relu6 maximum minimum reshape"),
+    Row("IsNaN", "X", _is_nan, "not_equal", groups=False),
+    Row("IsInf", "X", _is_infinite, "equal abs", groups=False),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from npusim.frontends.forms import interpolation
 from npusim.frontends.forms.interpolation import MOST_SIDE, NEAREST, Axis, nearest, weighted
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.onnx.operations.onnx_axes import axes_of
 
 
@@ -181,13 +181,8 @@ def _grid_sample(c: NodeConversion) -> Sequence[int]:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("RoiAlign", "X rois batch_indices", _roi_align, ("roi_align", "cast"), groups=False),
-    Row(
-        "Resize",
-        "X roi? scales? sizes?",
-        _resize,
-        (NEAREST, "interpolate", "gather", "select_v2", "reshape"),
-    ),
-    Row("Upsample", "X scales", _resize, (NEAREST, "interpolate", "gather", "reshape")),
-    Row("GridSample", "X grid", _grid_sample, ("grid_sample",), groups=False),
+    Row("RoiAlign", "X rois batch_indices", _roi_align, "roi_align cast", groups=False),
+    Row("Resize", "X roi? scales? sizes?", _resize, f"{NEAREST} interpolate gather select_v2 reshape"),
+    Row("Upsample", "X scales", _resize, f"{NEAREST} interpolate gather reshape"),
+    Row("GridSample", "X grid", _grid_sample, "grid_sample", groups=False),
 )

@@ -8,9 +8,8 @@ from math import prod
 import numpy as np
 
 from npusim.frontends.forms.arithmetic import product
-from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row, microsoft
 
 _DOTS = "..."
 
@@ -198,20 +197,12 @@ def _bias(c: NodeConversion, third: int, columns: int) -> int | None:
     return None
 
 
-_PRODUCTS = ("fully_connected", "batch_matmul")
+_PRODUCTS = "fully_connected batch_matmul"
 
 
 ROWS: tuple[Row, ...] = (
-    Row(
-        "Einsum",
-        "Inputs*",
-        _einsum,
-        ("batch_matmul", "sum", "transpose", "reshape", "broadcast_to"),
-        groups=False,
-    ),
-    Row("MatMul", "A B", _matmul, (*_PRODUCTS, "reshape", "cast")),
-    Row("Gemm", "A B C?", _gemm, (*_PRODUCTS, "mul", "add", "transpose", "cast")),
-    Row(
-        "FusedMatMul", "A B", _fused_matmul, (*_PRODUCTS, "mul", "transpose"), domain=MICROSOFT, groups=False
-    ),
+    Row("Einsum", "Inputs*", _einsum, "batch_matmul sum transpose reshape broadcast_to", groups=False),
+    Row("MatMul", "A B", _matmul, f"{_PRODUCTS} reshape cast"),
+    Row("Gemm", "A B C?", _gemm, f"{_PRODUCTS} mul add transpose cast"),
+    microsoft("FusedMatMul", "A B", _fused_matmul, f"{_PRODUCTS} mul transpose"),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from npusim.frontends.forms import moves
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.onnx.operations.onnx_axes import axes_of
 from npusim.kernels.operator.parameters import MOST
 
@@ -261,40 +261,40 @@ def _scatter_elements(c: NodeConversion) -> Sequence[int]:
     return [c.reshaped(c.node("scatter_nd", flat, reduction=_reduction(c)), shape)]
 
 
-_WRAPPED = ("less", "add", "select_v2")
+_WRAPPED = "less add select_v2"
 
 
 ROWS: tuple[Row, ...] = (
-    Row("Reshape", "data shape", _reshape, ("reshape",)),
-    Row("Flatten", "input", _flatten, ("reshape",)),
-    Row("Transpose", "data", _transpose, ("transpose",)),
-    Row("Identity", "input", _identity, ("reshape",)),
-    Row("Squeeze", "data axes?", _squeeze, ("reshape",)),
-    Row("Unsqueeze", "data axes?", _unsqueeze, ("reshape",)),
-    Row("Concat", "inputs*", _concat, ("concatenation", "reshape")),
-    Row("Split", "input split?", _split, ("split", "reshape")),
-    Row("Slice", "data starts ends axes? steps?", _slice, ("strided_slice",)),
-    Row("Tile", "input repeats", _tile, ("tile",)),
-    Row("Expand", "input shape", _expand, ("broadcast_to",)),
+    Row("Reshape", "data shape", _reshape, "reshape"),
+    Row("Flatten", "input", _flatten, "reshape"),
+    Row("Transpose", "data", _transpose, "transpose"),
+    Row("Identity", "input", _identity, "reshape"),
+    Row("Squeeze", "data axes?", _squeeze, "reshape"),
+    Row("Unsqueeze", "data axes?", _unsqueeze, "reshape"),
+    Row("Concat", "inputs*", _concat, "concatenation reshape"),
+    Row("Split", "input split?", _split, "split reshape"),
+    Row("Slice", "data starts ends axes? steps?", _slice, "strided_slice"),
+    Row("Tile", "input repeats", _tile, "tile"),
+    Row("Expand", "input shape", _expand, "broadcast_to"),
     Row(
         "Pad",
         "data pads constant_value? axes?",
         _pad,
-        ("pad", "mirror_pad", "edge_pad", "gather", "strided_slice", "quantize"),
+        "pad mirror_pad edge_pad gather strided_slice quantize",
     ),
-    Row("DepthToSpace", "input", _blocks("depth_to_space"), ("depth_to_space", "transpose", "reshape")),
-    Row("SpaceToDepth", "input", _blocks("space_to_depth"), ("space_to_depth",)),
-    Row("ReverseSequence", "input sequence_lens", _reversed, ("gather", "transpose"), groups=False),
-    Row("Gather", "data indices", _gather, ("gather", *_WRAPPED)),
-    Row("GatherND", "data indices", _gather_nd, ("gather_nd", "concatenation", *_WRAPPED)),
-    Row("GatherElements", "data indices", _gather_elements, ("gather", "mul", "reshape", *_WRAPPED)),
-    Row("ScatterND", "data indices updates", _scatter_nd, ("scatter_nd", *_WRAPPED), groups=False),
+    Row("DepthToSpace", "input", _blocks("depth_to_space"), "depth_to_space transpose reshape"),
+    Row("SpaceToDepth", "input", _blocks("space_to_depth"), "space_to_depth"),
+    Row("ReverseSequence", "input sequence_lens", _reversed, "gather transpose", groups=False),
+    Row("Gather", "data indices", _gather, f"gather {_WRAPPED}"),
+    Row("GatherND", "data indices", _gather_nd, f"gather_nd concatenation {_WRAPPED}"),
+    Row("GatherElements", "data indices", _gather_elements, f"gather mul reshape {_WRAPPED}"),
+    Row("ScatterND", "data indices updates", _scatter_nd, f"scatter_nd {_WRAPPED}", groups=False),
     Row(
         "ScatterElements",
         "data indices updates",
         _scatter_elements,
-        ("scatter_nd", "mul", *_WRAPPED),
+        f"scatter_nd mul {_WRAPPED}",
         groups=False,
     ),
-    Row("Scatter", "data indices updates", _scatter_elements, ("scatter_nd", "mul", *_WRAPPED), groups=False),
+    Row("Scatter", "data indices updates", _scatter_elements, f"scatter_nd mul {_WRAPPED}", groups=False),
 )

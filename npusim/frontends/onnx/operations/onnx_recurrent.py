@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Convert, Row
+from npusim.frontends.forms.node_rows import Convert, Row, microsoft
 from npusim.frontends.onnx.operations.quantized_products import DynamicWeights, dynamic_product
 
 MOST_STEPS = 1024
@@ -347,18 +346,7 @@ def _goes_on(c: NodeConversion, at: int, batch: int) -> int | None:
     return c.reshaped(c.step("greater", [lengths, c.scalar(at, lengths)], "bool"), (batch, 1))
 
 
-_PARTS = (
-    "fully_connected",
-    "add",
-    "mul",
-    "logistic",
-    "tanh",
-    "select_v2",
-    "split",
-    "pack",
-    "unpack",
-    "reshape",
-)
+_PARTS = "fully_connected add mul logistic tanh select_v2 split pack unpack reshape"
 _INPUTS = "X W R B? sequence_lens? initial_h?"
 
 ROWS: tuple[Row, ...] = (
@@ -369,14 +357,12 @@ ROWS: tuple[Row, ...] = (
         _PARTS,
         groups=False,
     ),
-    Row(
+    microsoft(
         _DYNAMIC,
         f"{_INPUTS} initial_c? P? W_scale W_zero_point R_scale R_zero_point",
         _layer(_lstm, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
-        ("dynamic_quantize", *_PARTS, "cast", "sum", "sub"),
-        domain=MICROSOFT,
-        groups=False,
+        f"dynamic_quantize {_PARTS} cast sum sub",
     ),
-    Row("GRU", _INPUTS, _layer(_gru, 3, 1, ("Sigmoid", "Tanh")), (*_PARTS, "sub"), groups=False),
+    Row("GRU", _INPUTS, _layer(_gru, 3, 1, ("Sigmoid", "Tanh")), f"{_PARTS} sub", groups=False),
     Row("RNN", _INPUTS, _layer(_rnn, 1, 1, ("Tanh",)), _PARTS, groups=False),
 )

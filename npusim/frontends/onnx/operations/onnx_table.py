@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npusim.frontends.forms import qdq_operations
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.onnx.operations import (
     block_quantized,
     onnx_attention,
@@ -50,6 +50,6 @@ def row(domain: str, name: str) -> Row | None:
     if found is None and known(op := custom(kind)):
         types = result_types(kind)
         return Row(
-            name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), (), domain, groups=False
+            name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), "", domain, groups=False
         )
     return found

@@ -11,9 +11,9 @@ import numpy as np
 from npusim.frontends.forms import convolutions as forms
 from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.forms.pools import MOVES, pooled
-from npusim.frontends.forms.row import Row
-from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same, unwound
+from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, positive, rounded_up, same, unwound
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.operator.parameters import Border
 
@@ -90,6 +90,7 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
     forms.check_transposed_filter(c, image, weights, groups)
     _check_kernel(c, weights)
     extents, window = _unwound(c, c.shape(image)[2:], c.shape(weights)[2:])
+    positive(c, extents)
     c.small([*c.shape(image)[:1], *extents])
     return [forms.transposed(c, image, weights, bias, window, extents, groups)]
 
@@ -108,7 +109,7 @@ def _unwound(c: NodeConversion, shape: Sequence[int], size: Sequence[int]) -> tu
     explicit = not said and automatic in ("NOTSET", "", "VALID")
     padding = paddings(c, shape, size, stride, dilation) if explicit else ()
     window, less_first = Window(tuple(size), stride, dilation, padding), automatic == "SAME_UPPER"
-    return unwound(c, shape, window, extents=said, more=more, less_first=less_first)
+    return unwound(shape, window, extents=said, more=more, less_first=less_first)
 
 
 def _deformable(c: NodeConversion) -> Sequence[int]:
@@ -230,17 +231,17 @@ def _whole_norm(c: NodeConversion) -> Sequence[int]:
     return [_root(c, c.step("sum", [_power(c, x, p)], axes=axes, keep_dims=True), p)]
 
 
-_POWERS = ("square", "abs", "pow", "sqrt")
+_POWERS = "square abs pow sqrt"
 
 
 ROWS: tuple[Row, ...] = (
     Row("Conv", "X W B?", _conv, forms.OPERATORS),
     Row("ConvTranspose", "X W B?", _transposed, forms.TRANSPOSED),
-    Row("DeformConv", "X W offset B? mask?", _deformable, ("deformable_conv_2d",), groups=False),
-    Row("AveragePool", "X", _average, ("average_pool_2d", "add", "div", *MOVES)),
-    Row("MaxPool", "X", _largest, ("max_pool_2d", "max_pool_2d_with_positions", "maximum", "add", *MOVES)),
-    Row("LpPool", "X", _norm, ("average_pool_2d", "mul", *_POWERS, *MOVES)),
-    Row("GlobalAveragePool", "X", _whole("mean"), ("mean",)),
-    Row("GlobalMaxPool", "X", _whole("reduce_max"), ("reduce_max",)),
-    Row("GlobalLpPool", "X", _whole_norm, ("sum", *_POWERS)),
+    Row("DeformConv", "X W offset B? mask?", _deformable, "deformable_conv_2d", groups=False),
+    Row("AveragePool", "X", _average, f"average_pool_2d add div {MOVES}"),
+    Row("MaxPool", "X", _largest, f"max_pool_2d max_pool_2d_with_positions maximum add {MOVES}"),
+    Row("LpPool", "X", _norm, f"average_pool_2d mul {_POWERS} {MOVES}"),
+    Row("GlobalAveragePool", "X", _whole("mean"), "mean"),
+    Row("GlobalMaxPool", "X", _whole("reduce_max"), "reduce_max"),
+    Row("GlobalLpPool", "X", _whole_norm, f"sum {_POWERS}"),
 )

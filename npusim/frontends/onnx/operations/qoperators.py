@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import ITSELF, NodeConversion
+from npusim.frontends.forms.node_rows import Row, microsoft
 from npusim.frontends.forms.pools import elements_seen, sums_by_taps
-from npusim.frontends.forms.row import Row
 from npusim.frontends.forms.windows import Window
 from npusim.frontends.onnx.operations.block_quantized import (
     channels_as_they_were,
@@ -169,30 +168,25 @@ def _softmax(c: NodeConversion) -> Sequence[int]:
     return [c.reshaped(c.node("softmax", [flat], kind, axis=1, rescale="fused"), shape)]
 
 
-def _row(name: str, inputs: str, convert: Callable[[NodeConversion], Sequence[int]], *operators: str) -> Row:
-    return Row(name, inputs, convert, operators, domain=MICROSOFT, groups=False)
-
-
-_STEPS = ("dequantize", "pad", "strided_slice", "add", "div", "quantize")
+_STEPS = "dequantize pad strided_slice add div quantize"
 _TWO = "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point?"
 _ONE = "X X_scale X_zero_point Y_scale Y_zero_point?"
 _POOL = "X x_scale x_zero_point y_scale y_zero_point?"
 
 ROWS: tuple[Row, ...] = (
-    _row("QLinearAdd", _TWO, _added, "add"),
-    _row("QLinearMul", _TWO, _multiplied, "mul"),
-    _row(
+    microsoft("QLinearAdd", _TWO, _added, "add"),
+    microsoft("QLinearMul", _TWO, _multiplied, "mul"),
+    microsoft(
         "QLinearWhere",
         "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point",
         _where,
-        "select_v2",
-        "quantize",
+        "select_v2 quantize",
     ),
-    _row("QLinearConcat", "Y_scale Y_zero_point inputs*", _concatenated, "concatenation", "quantize"),
-    _row("QLinearLeakyRelu", _ONE, _function("leaky_relu", alpha=0.01), "leaky_relu"),
-    _row("QLinearSigmoid", _ONE, _function("logistic"), "logistic"),
-    _row("QLinearAveragePool", _POOL, _averaged, "average_pool_2d", *_STEPS, "transpose"),
-    _row("QLinearGlobalAveragePool", _POOL, _averaged_wholly, "mean", "transpose"),
-    _row("NhwcMaxPool", "x", _largest, "max_pool_2d", "transpose"),
-    _row("QLinearSoftmax", "X X_scale x_zero_point y_scale y_zero_point", _softmax, "softmax"),
+    microsoft("QLinearConcat", "Y_scale Y_zero_point inputs*", _concatenated, "concatenation quantize"),
+    microsoft("QLinearLeakyRelu", _ONE, _function("leaky_relu", alpha=0.01), "leaky_relu"),
+    microsoft("QLinearSigmoid", _ONE, _function("logistic"), "logistic"),
+    microsoft("QLinearAveragePool", _POOL, _averaged, f"average_pool_2d {_STEPS} transpose"),
+    microsoft("QLinearGlobalAveragePool", _POOL, _averaged_wholly, "mean transpose"),
+    microsoft("NhwcMaxPool", "x", _largest, "max_pool_2d transpose"),
+    microsoft("QLinearSoftmax", "X X_scale x_zero_point y_scale y_zero_point", _softmax, "softmax"),
 )

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.frontends.forms.networks import MICROSOFT
+from npusim.frontends.bias_scales import of_sums
 from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.node_rows import Row, microsoft
 from npusim.frontends.forms.qdq_operations import dynamically, steps_of
-from npusim.frontends.forms.row import Row
 from npusim.frontends.onnx.operations.block_quantized import (
     channels_as_they_were,
     channels_first,
@@ -21,7 +21,6 @@ from npusim.frontends.onnx.operations.block_quantized import (
     result,
 )
 from npusim.frontends.onnx.operations.onnx_windows import convolved, window_of
-from npusim.frontends.sums import of_sums
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.builder import unshaped
 
@@ -327,66 +326,49 @@ def dynamic_product(c: NodeConversion, x: int, weights: DynamicWeights) -> int:
     return c.reshaped(_scaled_sums(c, sums, scale, weights.scale), shape)
 
 
-_PRODUCTS = ("fully_connected", "batch_matmul")
-_CORRECTIONS = ("sum", "cast", "mul", "sub")
+_PRODUCTS = "fully_connected batch_matmul"
+_CORRECTIONS = "sum cast mul sub"
 
 
-def _microsoft(name: str, inputs: str, convert: Any, operators: tuple[str, ...]) -> Row:
-    return Row(name, inputs, convert, operators, domain=MICROSOFT, groups=False)
-
+_CONVOLUTION = "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?"
 
 ROWS: tuple[Row, ...] = (
+    Row("QLinearConv", _CONVOLUTION, _qlinear_conv, "conv_2d depthwise_conv_2d", groups=False),
     Row(
-        "QLinearConv",
-        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?",
-        _qlinear_conv,
-        ("conv_2d", "depthwise_conv_2d"),
-        groups=False,
-    ),
-    Row(
-        "ConvInteger",
-        "x w x_zero_point? w_zero_point?",
-        _conv_integer,
-        ("conv_2d", "cast", "mul", "sub"),
-        groups=False,
+        "ConvInteger", "x w x_zero_point? w_zero_point?", _conv_integer, "conv_2d cast mul sub", groups=False
     ),
     Row(
         "MatMulInteger",
         "A B a_zero_point? b_zero_point?",
         _matmul_integer,
-        (*_PRODUCTS, *_CORRECTIONS),
+        f"{_PRODUCTS} {_CORRECTIONS}",
         groups=False,
     ),
     Row(
         "QLinearMatMul",
         "a a_scale a_zero_point b b_scale b_zero_point y_scale y_zero_point",
         _qlinear_matmul,
-        (*_PRODUCTS, *_CORRECTIONS, "div", "quantize"),
+        f"{_PRODUCTS} {_CORRECTIONS} div quantize",
         groups=False,
     ),
-    _microsoft(
+    microsoft(
         "QGemm",
         "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?",
         _qgemm,
-        (*_PRODUCTS, *_CORRECTIONS, "add", "quantize"),
+        f"{_PRODUCTS} {_CORRECTIONS} add quantize",
     ),
-    _microsoft(
+    microsoft(
         "MatMulIntegerToFloat",
         "A B a_scale b_scale a_zero_point? b_zero_point? bias?",
         _matmul_to_float,
-        (*_PRODUCTS, *_CORRECTIONS, "add"),
+        f"{_PRODUCTS} {_CORRECTIONS} add",
     ),
-    _microsoft(
+    microsoft(
         "DynamicQuantizeMatMul",
         "A B b_scale b_zero_point? bias?",
         _dynamic_matmul,
-        (*_PRODUCTS, *_CORRECTIONS, "dynamic_quantize", "add"),
+        f"{_PRODUCTS} {_CORRECTIONS} dynamic_quantize add",
     ),
-    _microsoft("MatMulInteger16", "A B", _matmul_integer, _PRODUCTS),
-    _microsoft(
-        "QLinearConv",
-        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?",
-        _qlinear_conv,
-        ("conv_2d", "depthwise_conv_2d", "transpose"),
-    ),
+    microsoft("MatMulInteger16", "A B", _matmul_integer, _PRODUCTS),
+    microsoft("QLinearConv", _CONVOLUTION, _qlinear_conv, "conv_2d depthwise_conv_2d transpose"),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.tensor import Array
 
@@ -148,7 +148,7 @@ def _unique(c: NodeConversion) -> Sequence[int]:
     return [c.constant(values), *map(c.constant, positions)]
 
 
-def _rows(name: str, inputs: str, convert, operators: tuple[str, ...] = ()) -> Row:  # type: ignore[no-untyped-def]
+def _rows(name: str, inputs: str, convert, operators: str = "") -> Row:  # type: ignore[no-untyped-def]
     return Row(name, inputs, convert, operators, groups=False)
 
 
@@ -160,8 +160,8 @@ ROWS: tuple[Row, ...] = (
     _rows("Range", "start limit delta", _range),
     _rows("EyeLike", "input", _eye),
     _rows("NonZero", "X", _not_zero),
-    _rows("Compress", "input condition", _compressed, ("gather",)),
+    _rows("Compress", "input condition", _compressed, "gather"),
     _rows("Unique", "X", _unique),
-    _rows("Trilu", "input k?", _triangle, ("select_v2",)),
-    _rows("OneHot", "indices depth values", _one_hot, ("equal", "logical_or", "select_v2", "split")),
+    _rows("Trilu", "input k?", _triangle, "select_v2"),
+    _rows("OneHot", "indices depth values", _one_hot, "equal logical_or select_v2 split"),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from npusim.frontends.forms.networks import PADDLE
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Convert, Role, Row
+from npusim.frontends.forms.node_rows import Convert, Role, Row
 from npusim.frontends.onnx.operations.onnx_table import row as of_onnx
 from npusim.frontends.paddle.paddle_file import ELEMENTS
 from npusim.isa.base.elements import is_element
@@ -27,8 +27,7 @@ def op(
     groups: bool = True,
 ) -> list[Row]:
     """Return rows of Paddle operators that differ in name only; `operators` are npusim's."""
-    parts = tuple(operators.split())
-    return [Row(name, inputs, convert, parts, PADDLE, groups, out, role) for name in names.split()]
+    return [Row(name, inputs, convert, operators, PADDLE, groups, out, role) for name in names.split()]
 
 
 def renamed(
@@ -61,7 +60,7 @@ def renamed(
         return operation, in_words(said)
 
     shown = " ".join(pair.split("=")[1] for pair in inputs.split())
-    return op(names, shown, convert, " ".join(entry.operators), out, role, entry.groups)
+    return op(names, shown, convert, entry.ops, out, role, entry.groups)
 
 
 def numbers(c: NodeConversion, attribute: str, tensor: str = "", tensors: str = "") -> list[int]:

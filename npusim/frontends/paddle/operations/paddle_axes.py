@@ -9,7 +9,7 @@ from typing import Any
 
 from npusim.frontends.forms.arithmetic import converted, limited, product
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.paddle.operations.paddle_arguments import (
     axis_of,
     channels_first,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms import convolutions as forms
-from npusim.frontends.forms import interpolation
+from npusim.frontends.forms import detectors, interpolation
 from npusim.frontends.forms.interpolation import MOST_SIDE, NEAREST, Axis, Places, nearest, weighted
 from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.forms.pools import MOVES, pooled
-from npusim.frontends.forms.row import Row
-from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same
+from npusim.frontends.forms.windows import NO_BORDER, Window, fitted, rounded_up, same, unwound
 from npusim.frontends.onnx.operations.onnx_windows import per_axis
 from npusim.frontends.paddle.operations.paddle_arguments import channels_first, numbers, op, renamed
 from npusim.kernels.graph.builder import unshaped
@@ -62,16 +62,11 @@ def _transposed(c: NodeConversion) -> Sequence[int]:
     said = numbers(c, "output_size", "OutputSizeTensor")
     c.require(len(more) == rank and min(more) >= 0, f"output_padding {more} is not {rank} numbers, 0 or more")
     c.require(len(said) in (0, rank), f"output_size {said} is not {rank} numbers")
-    sizes = []
-    for axis, extent in enumerate(extents):
-        step, reach = window.stride[axis], (size[axis] - 1) * window.dilation[axis] + 1
-        least = (extent - 1) * step + reach - sum(window.padding[axis])
-        chosen = said[axis] if said else least + more[axis]
-        fits = chosen > 0 and (not said or least <= chosen < least + step)
-        c.require(
-            fits, f"axis {axis + 2} would have {chosen} elements, may have {least} to {least + step - 1}"
-        )
-        sizes.append(chosen)
+    sizes, _ = unwound(extents, window, extents=said, more=more)
+    for axis, (chosen, least) in enumerate(zip(sizes, unwound(extents, window)[0], strict=True)):
+        most = least + window.stride[axis] - 1
+        fits = chosen > 0 and (not said or least <= chosen <= most)
+        c.require(fits, f"axis {axis + 2} would have {chosen} elements, may have {least} to {most}")
     c.small([*c.shape(image)[:1], *sizes])
     return [forms.transposed(c, image, weights, c.optional("Bias"), window, sizes, groups)]
 
@@ -126,7 +121,7 @@ def _pool_role(said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 _CONV = "Input Filter Bias? ResidualData?"
 _TRANSPOSED = "Input Filter Bias? OutputSizeTensor?"
-_POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d adaptive_max_pool_2d {' '.join(MOVES)}"
+_POOLS = f"average_pool_2d max_pool_2d mean reduce_max adaptive_average_pool_2d adaptive_max_pool_2d {MOVES}"
 
 
 def _sides(c: NodeConversion) -> dict[int, Axis]:
@@ -185,49 +180,16 @@ _SAID = "X OutSize? Scale? SizeTensor*"
 _GRID = {"mode": ("mode", "bilinear"), "padding_mode": ("padding_mode", "zeros")}
 
 
-def _attributes(c: NodeConversion, **said: tuple[str, Any]) -> dict[str, Any]:
-    """Return parameters from attributes, given as attribute name and default, which determines the type."""
-    return {ours: type(default)(c.attribute(name, default)) for ours, (name, default) in said.items()}
-
-
 def _yolo_box(c: NodeConversion) -> Sequence[int]:
-    x, sides = c.real("X"), numbers(c, "anchors")
-    c.require(
-        len(sides) % 2 == 0 and min(sides, default=0) > 0, f"anchors are {sides}, must be pairs above 0"
-    )
+    x, how = c.real("X"), detectors.yolo_box(c, numbers(c, "anchors"))
     c.require(len(c.shape(x)) == 4, f"X has shape {list(c.shape(x))}, must be [N, C, H, W]")
-    how = _attributes(
-        c,
-        classes=("class_num", 1),
-        threshold=("conf_thresh", 0.01),
-        stride=("downsample_ratio", 32),
-        scale=("scale_x_y", 1.0),
-    )
-    how |= {"clip": c.flag("clip_bbox", True), "anchors": tuple(zip(sides[::2], sides[1::2], strict=True))}
-    how |= {"overlap_share": float(c.attribute("iou_aware_factor", 0.5)) if c.flag("iou_aware") else None}
     return c.nodes("yolo_box", [x, c.real("ImgSize")], [c.like(x), c.like(x)], **how)
 
 
 def _prior_box(c: NodeConversion) -> Sequence[int]:
     images = [c.real("Input"), c.real("Image")]
     c.require(all(len(c.shape(each)) == 4 for each in images), "Input and Image must be [N, C, H, W]")
-    how = _attributes(
-        c,
-        least=("min_sizes", ()),
-        most=("max_sizes", ()),
-        aspects=("aspect_ratios", (1.0,)),
-        variances=("variances", (0.1, 0.1, 0.2, 0.2)),
-        offset=("offset", 0.5),
-    )
-    c.require(len(how["variances"]) == 4, f"variances are {list(how['variances'])}, must be 4")
-    steps = (float(c.attribute("step_h", 0.0)), float(c.attribute("step_w", 0.0)))
-    how |= {
-        "flip": c.flag("flip", True),
-        "clip": c.flag("clip", True),
-        "steps": None if 0 in steps else steps,
-    }
-    how |= {"means_first": c.flag("min_max_aspect_ratios_order"), "spatial": (2, 3)}
-    return c.nodes("prior_box", images, [unshaped("float32")] * 2, **how)
+    return c.nodes("prior_box", images, [unshaped("float32")] * 2, **detectors.prior_box(c))
 
 
 def _decoded(c: NodeConversion) -> Sequence[int]:
@@ -277,17 +239,8 @@ def _decoded(c: NodeConversion) -> Sequence[int]:
 def _suppressed(c: NodeConversion) -> Sequence[int]:
     """Add non-maximum suppression with as many rows as possible; the last output counts the valid ones."""
     c.require(not c.has("RoisNum"), "npusim has boxes of all classes together, without RoisNum")
-    how = _attributes(
-        c,
-        score_threshold=("score_threshold", 0.0),
-        iou_threshold=("nms_threshold", 0.3),
-        background=("background_label", 0),
-        most_looked_at=("nms_top_k", -1),
-        most_kept=("keep_top_k", -1),
-        shrink=("nms_eta", 1.0),
-    )
     boxes, whole = c.real("BBoxes"), unshaped("int32")
-    kinds, how["normalized"] = [c.like(boxes), whole, whole, whole], c.flag("normalized", True)
+    kinds, how = [c.like(boxes), whole, whole, whole], detectors.suppression(c)
     kept, places, counts, _ = c.nodes("multiclass_nms", [boxes, c.real("Scores")], kinds, **how)
     return [kept, c.reshaped(places, (*c.shape(places), 1)), counts]
 
@@ -298,12 +251,12 @@ _DECODED = "concatenation split mul add sub exp"
 
 ROWS: tuple[Row, ...] = tuple(
     chain(
-        op("conv2d depthwise_conv2d conv3d", _CONV, _conv, " ".join(forms.OPERATORS), "Output", "Conv"),
+        op("conv2d depthwise_conv2d conv3d", _CONV, _conv, forms.OPERATORS, "Output", "Conv"),
         op(
             "conv2d_transpose depthwise_conv2d_transpose",
             _TRANSPOSED,
             _transposed,
-            " ".join(forms.TRANSPOSED),
+            forms.TRANSPOSED,
             "Output",
             _transposed_role,
         ),

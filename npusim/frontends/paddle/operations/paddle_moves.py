@@ -12,7 +12,7 @@ import numpy as np
 from npusim.frontends.forms import moves
 from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.node_conversion import NodeConversion
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.paddle.operations.paddle_arguments import (
     axis_of,
     channels_first,

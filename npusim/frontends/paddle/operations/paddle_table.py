@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npusim.frontends.forms.networks import PADDLE
-from npusim.frontends.forms.row import Row
+from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.paddle.operations import paddle_axes, paddle_images, paddle_moves
 from npusim.kernels.operator.registered import custom, plain, result_types
 from npusim.kernels.table import known
@@ -24,6 +24,6 @@ def row(name: str) -> Row | None:
     if found is None and known(op := custom(kind)):
         types = result_types(kind)
         return Row(
-            name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), (), PADDLE, groups=False
+            name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), "", PADDLE, groups=False
         )
     return found

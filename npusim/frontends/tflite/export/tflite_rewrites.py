@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.bias_scales import of_sums
 from npusim.frontends.inexpressible import Refusals
 from npusim.frontends.rewriting import (
     COMPARING,
@@ -22,9 +23,8 @@ from npusim.frontends.rewriting import (
     rewritten,
     squeeze,
     strided_slice,
-    there,
 )
-from npusim.frontends.sums import of_sums
+from npusim.frontends.written_layers import there
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import Graph, Node

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from npusim.frontends.forms.networks import Node
+from npusim.frontends.forms.signatures import arguments, dealt
 
 KINDS: Mapping[type, str] = {
     int: "a whole number",
@@ -29,26 +30,10 @@ def shown(value: Any) -> str:
     return text if len(text) < 60 else f"{text[:57]}..."
 
 
-def dealt(node: Node, inputs: str) -> dict[str, tuple[str, ...]]:
+def inputs_by_name(node: Node, text: str) -> dict[str, Sequence[str]]:
     """Return the values of a node by the names of its row. Raises GraphError if there are too many or too few."""
-    names = inputs.split()
+    slots = arguments(text)
     if node.slots:
-        return {name.rstrip("?*"): node.slots.get(name.rstrip("?*"), ()) for name in names}
-    least = sum(not name.endswith(("?", "*")) for name in names)
-    several = bool(names) and names[-1].endswith("*")
-    count = len(node.inputs)
-    if count < least or (count > len(names) and not several):
-        may = (
-            f"{least} or more"
-            if several
-            else f"{least} to {len(names)}"
-            if least < len(names)
-            else str(least)
-        )
-        raise node.fault(f"has {count} inputs, must have {may}: {' '.join(names)}")
-    found = {}
-    for place, name in enumerate(names):
-        found[name.rstrip("?*")] = (
-            node.inputs[place:] if name.endswith("*") else node.inputs[place : place + 1]
-        )
-    return found
+        return {slot.name: node.slots.get(slot.name, ()) for slot in slots}
+    least = sum(not slot.optional and slot.repeats != "*" for slot in slots)
+    return {slot.name: names for slot, names in dealt(slots, node.inputs, least, node.fault, text)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npusim.frontends.forms.networks import STANDARD
+from npusim.frontends.forms.networks import MICROSOFT, STANDARD
 from npusim.frontends.forms.node_conversion import NodeConversion
 
 Convert = Callable[[NodeConversion], Sequence[int | None]]
@@ -24,7 +24,7 @@ class Row:
     name: the operation's name in models.
     inputs: names of its inputs; "?" marks an optional one, "*" a repeated one.
     convert: the function that adds its nodes.
-    operators: the operators that these nodes may have, the main one first.
+    ops: the operators that these nodes may have, the main one first.
     domain: its domain, unless it is ONNX's own.
     groups: whether it may compute on quantized values, between DequantizeLinear and QuantizeLinear.
     outputs: names of its outputs, in formats that name them.
@@ -34,11 +34,16 @@ class Row:
     name: str
     inputs: str
     convert: Convert
-    operators: tuple[str, ...]
+    ops: str
     domain: str = STANDARD
     groups: bool = True
     outputs: str = ""
     role: str | Role = ""
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that its nodes may have, the main one first."""
+        return tuple(self.ops.split())
 
     @property
     def kind(self) -> str:
@@ -49,4 +54,9 @@ class Row:
 def unary(name: str, op: str = "") -> Row:
     """Return the row of a function of single elements."""
     op = op or name.lower()
-    return Row(name, "X", lambda c: [c.node(op, [c.tensor("X")])], (op,))
+    return Row(name, "X", lambda c: [c.node(op, [c.tensor("X")])], op)
+
+
+def microsoft(name: str, inputs: str, convert: Convert, ops: str) -> Row:
+    """Return the row of an operation of com.microsoft that computes on floats or has its own quantized values."""
+    return Row(name, inputs, convert, ops, MICROSOFT, groups=False)
