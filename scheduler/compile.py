@@ -29,7 +29,7 @@ from npusim.scheduler.network.network import Network, prepare
 from npusim.scheduler.network.storage import HostStep
 from npusim.scheduler.place.chains import Chain, plan_chains
 from npusim.scheduler.place.layout import MemoryLayout, host_placements
-from npusim.scheduler.place.residency import Residents, fit
+from npusim.scheduler.place.residency import Residents, fit, most_attempts, shrink
 from npusim.scheduler.place.weaves import Weave, plan_weaves
 
 _LARGE = (2, 4)
@@ -39,45 +39,40 @@ _LEAST_GAIN = 0.01
 """Least share of the estimated cycles that another policy must save; the estimates are not more accurate."""
 
 
-def estimated(network: Network) -> Choices:
-    """Return the choices of effort "fast": evict storages item by item, unless another policy is faster by estimate.
+def estimated(network: Network) -> Residents:
+    """Return the residents of effort "fast": evict storages item by item, unless another policy is faster by estimate.
 
     Raises CompileError for a network that does not fit.
     """
-    residents = fit(network, FAST)
-    if not residents.evicted:
-        return FAST
-    best, least = FAST, _cycles(residents) * (1 - _LEAST_GAIN)
-    for choices in _policies(residents):
+    best = plain = fit(network, FAST)
+    if not plain.evicted:
+        return plain
+    least = _cycles(plain) * (1 - _LEAST_GAIN)
+    for choices in _policies(plain):
         try:
-            cycles = _cycles(fit(network, choices))
+            residents = fit(network, choices)
         except CompileError:
             continue
+        cycles = _cycles(residents)
         if cycles < least:
-            best, least = choices, cycles
+            best, least = residents, cycles
     return best
 
 
 def _policies(residents: Residents) -> Iterator[Choices]:
     for part in _LARGE:
-        yield replace(FAST, evicted=residents.larger_than(residents.capacity_bytes // part))
+        yield replace(FAST, evicted=residents.sharing.larger_than(residents.capacity_bytes // part))
     yield replace(FAST, readmit=True)
 
 
 def _cycles(residents: Residents) -> float:
     """Return the estimated cycles of all layers, fused into stripes where that is planned."""
-    chains = plan_chains(residents, residents.hardware)
+    chains = plan_chains(residents)
     inside = {index for chain in chains.values() for index in chain.items}
-    alone = sum(residents.cycles(index) for index in range(len(residents.items)) if index not in inside)
+    alone = sum(
+        residents.cycles(index) for index in range(len(residents.network.items)) if index not in inside
+    )
     return alone + sum(chain.cycles for chain in chains.values())
-
-
-_ATTEMPTS = 200
-"""Most attempts to place a schedule: a guard for compile time.
-
-A failed attempt takes one step of a finite list (`Residents.shrink`), so the attempts would end without it. digits_cnn,
-ds_cnn, mobilenet_v2 and resnet18 need at most 10 on any preset.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ def compile_graph(graph: Graph, hardware: Hardware) -> Program:
 
 def _by_estimates(network: Network) -> Program:
     """Return the program of effort "fast". All intermediate values are freed when this function returns."""
-    return schedule(network, estimated(network)).program
+    return _schedule(estimated(network)).program
 
 
 @contextmanager
@@ -121,13 +116,20 @@ def _no_collections() -> Iterator[None]:
 def schedule(network: Network, choices: Choices) -> Schedule:
     """Compile a network with some decisions prescribed. Raises CompileError if it does not fit."""
     with _no_collections():
-        return _schedule(network, choices)
+        return _schedule(fit(network, choices))
 
 
-def _schedule(network: Network, choices: Choices) -> Schedule:
+def estimated_schedule(network: Network) -> Schedule:
+    """Compile a network with all decisions by estimates. Raises CompileError if it does not fit."""
+    with _no_collections():
+        return _schedule(estimated(network))
+
+
+def _schedule(residents: Residents) -> Schedule:
+    """Place, order, synchronize and encode the instructions of a network."""
+    network, choices = residents.network, residents.choices
     graph, uses = network.graph, network.uses
-    residents = fit(network, choices)
-    placed = _arranged(network, residents)
+    placed = _arranged(residents)
     layout, host_calls, timeline = placed.layout, placed.host_calls, placed.timeline
     order = ordered(timeline, Context(network.hardware, host_calls))
     inputs, outputs = (
@@ -164,13 +166,14 @@ def _schedule(network: Network, choices: Choices) -> Schedule:
         states=tuple(layout.placement(tensor) for tensor, _ in graph.states),
         notes=graph.notes,
     )
-    return Schedule(program, choices, residents, placed.chains, placed.weaves)
+    return Schedule(program, choices, placed.residents, placed.chains, placed.weaves)
 
 
 @dataclass(frozen=True, slots=True)
 class _Arranged:
     """A schedule before encoding: the placement of every tensor and buffer, and the instructions in order."""
 
+    residents: Residents
     layout: MemoryLayout
     host_calls: tuple[HostCall, ...]
     chains: Mapping[int, Chain]
@@ -179,46 +182,51 @@ class _Arranged:
     timeline: Timeline
 
 
-def _arranged(network: Network, residents: Residents) -> _Arranged:
-    """Cut, place and order all items. If the buffers of one find no place, shrink that item and start again."""
-    hardware, choices = network.hardware, residents.choices
-    spare_results = choices.depth.results > 1
-    for _ in range(_ATTEMPTS):
-        chains = plan_chains(residents, hardware)
-        inside = residents.roots.union(*(chain.links for chain in chains.values()))
-        weaves = plan_weaves(residents, chains) if hardware.overlap == "all" else {}
-        residents.woven = {index for weave in weaves.values() for index in weave.items}
-        together = [chain.items for chain in chains.values()] + [weave.items for weave in weaves.values()]
-        layout = MemoryLayout(
-            residents.graph, residents.storages, residents.forest, inside, together, hardware
-        )
-        host_calls = _host_calls(network.uses, residents, layout)
-        builder = SlotBuilder(residents, layout, host_calls, chains, weaves, hardware)
+def _arranged(residents: Residents) -> _Arranged:
+    """Cut, place and order all items. If the buffers of one find no place, shrink that item and start again.
+
+    Whether buffers find a place depends on all items together, so only an attempt can tell. `shrink` takes a step that
+    is never undone, and raises CompileError after the last one, so the attempts end.
+    """
+    for _ in range(most_attempts(residents)):
+        chains = plan_chains(residents)
+        weaves = plan_weaves(residents, chains) if residents.network.hardware.overlap == "all" else {}
         try:
-            slots = builder.build()
-            timeline = arrange(
-                slots, builder.loads, builder.memory, hardware, spare_results, choices.queue_share
-            )
+            return _attempt(residents, chains, weaves)
         except DoesNotFit as failure:
-            residents.shrink(failure.item)
-            continue
-        return _Arranged(layout, tuple(host_calls.values()), chains, weaves, builder.buffers, timeline)
-    raise CompileError(
-        f"{residents.graph.name}: no schedule found for {hardware.name} with {residents.capacity_bytes} bytes of "
-        f"scratchpad; enlarge scratchpad.size_kib"
+            fused = any(failure.item in weave.items for weave in weaves.values())
+            residents = shrink(residents, failure.item, fused)
+    raise AssertionError("more attempts than steps")
+
+
+def _attempt(residents: Residents, chains: Mapping[int, Chain], weaves: Mapping[int, Weave]) -> _Arranged:
+    """Cut, place and order all items. Raises DoesNotFit for an item whose buffers find no place."""
+    network, choices, sharing = residents.network, residents.choices, residents.sharing
+    inside = residents.roots.union(*(chain.links for chain in chains.values()))
+    together = [chain.items for chain in chains.values()] + [weave.items for weave in weaves.values()]
+    layout = MemoryLayout(sharing, inside, together)
+    host_calls = _host_calls(network, layout)
+    builder = SlotBuilder(residents, layout, host_calls, chains, weaves)
+    slots = builder.build()
+    timeline = arrange(
+        slots,
+        builder.loads,
+        builder.memory,
+        network.hardware,
+        spare_results=choices.depth.results > 1,
+        queue_share=choices.queue_share,
     )
+    calls = tuple(host_calls.values())
+    return _Arranged(residents, layout, calls, chains, weaves, builder.buffers, timeline)
 
 
-def _host_calls(
-    uses: Sequence[tuple[Operator, Call]], residents: Residents, layout: MemoryLayout
-) -> dict[int, HostCall]:
+def _host_calls(network: Network, layout: MemoryLayout) -> dict[int, HostCall]:
     """Return the calls of host operators by node, in the order of execution."""
-    graph = residents.graph
     found = {}
-    for item in residents.items:
+    for item in network.items:
         if isinstance(item.body, HostStep):
-            node = graph.nodes[item.node]
-            each, call = uses[item.node]
+            node = network.graph.nodes[item.node]
+            each, call = network.uses[item.node]
             outputs = [layout.placement(tensor) for tensor in node.outputs]
             found[item.node] = HostCall(
                 node.name,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Piece
 from npusim.kernels.lowering.work import Constants, Move, OperandRef, Rows, Tile, Work
@@ -17,7 +16,8 @@ from npusim.scheduler.network.network import pieces
 from npusim.scheduler.network.storage import Item, Storage, operand_tensor
 from npusim.scheduler.place.chains import Chain
 from npusim.scheduler.place.layout import MemoryLayout
-from npusim.scheduler.place.residency import Part, Residents
+from npusim.scheduler.place.residency import Residents
+from npusim.scheduler.place.sharing import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +88,17 @@ class Operands:
     links:    the buffers between the stages of chains, stripe by stripe.
     """
 
-    def __init__(
-        self, residents: Residents, layout: MemoryLayout, chains: dict[int, Chain], hardware: Hardware
-    ) -> None:
+    def __init__(self, residents: Residents, layout: MemoryLayout, chains: Mapping[int, Chain]) -> None:
         self.loads: list[Load] = []
         self.buffers: list[Buffer] = []
         self.plans: list[Plan] = []
         self.resident: dict[int, Buffer] = {}
         self.links: dict[int, list[Buffer]] = {root: [] for chain in chains.values() for root in chain.links}
         self._residents = residents
-        self._graph = residents.graph
+        self._sharing = residents.sharing
+        self._graph = residents.network.graph
         self._layout = layout
-        self._hardware = hardware
+        self._hardware = residents.network.hardware
         self._loaded: dict[int, int] = {}
 
     def written(self, storage: Storage, reader: int) -> int:
@@ -109,13 +108,13 @@ class Operands:
 
     def place(self, item: Item, operand: OperandRef) -> Place:
         """Return the placement of an operand of an item."""
-        return self.part(self._residents.forest.root(operand_tensor(self._graph, item.node, operand)))
+        return self.part(self._sharing.forest.root(operand_tensor(self._graph, item.node, operand)))
 
     def part(self, part: Part) -> Place:
         """Return the placement of a part of a storage."""
         root, offset = part
         buffer = self.resident.get(root)
-        storage = self._residents.storages[root]
+        storage = self._sharing.storages[root]
         if buffer is not None and not (storage.from_dram or storage.to_dram):
             return Place(buffer, offset, None)
         return Place(buffer, offset, (self._layout.space(root), self._layout.address(root) + offset))
@@ -184,8 +183,8 @@ class Operands:
         """Add the loads of those constants of a tile that other operands hold."""
         for move in [piece for whole in moves for piece in pieces(whole)]:
             assert move.source is not None
-            root, offset = self._residents.forest.root(operand_tensor(self._graph, item.node, move.source))
-            place, earliest = self.part((root, offset)), self.written(self._residents.storages[root], index)
+            root, offset = self._sharing.forest.root(operand_tensor(self._graph, item.node, move.source))
+            place, earliest = self.part((root, offset)), self.written(self._sharing.storages[root], index)
             if place.outside is not None:
                 space, start = place.outside
             else:
@@ -203,7 +202,7 @@ class Operands:
         plan = self.plans[index]
         if work.weights is None:
             return [_NOTHING] * len(plan.tiles)
-        rows, part = work.weights, self._residents.inputs(index)[-1]
+        rows, part = work.weights, self._sharing.inputs[index][-1]
         place = self.part(part)
         if place.buffer is not None:
             self._load_weights_that_stay(index, item, rows, place)
@@ -228,11 +227,11 @@ class Operands:
 
         If an input reads the same storage, all weights are loaded before the first tile.
         """
-        root, _ = self._residents.inputs(index)[-1]
-        if not self._residents.storages[root].from_dram:
+        root, _ = self._sharing.inputs[index][-1]
+        if not self._sharing.storages[root].from_dram:
             return
         plan = self.plans[index]
-        shared = root in [other for other, _ in self._residents.inputs(index)[:-1]]
+        shared = root in [other for other, _ in self._sharing.inputs[index][:-1]]
         ends = [rows.end(tile.entry, tile.last_channel) for tile in plan.tiles]
         for end, slot in zip([max(ends)] if shared else ends, plan.slots, strict=False):
             self._load_up_to(root, item, place, place.offset_bytes + end, slot)
@@ -241,7 +240,7 @@ class Operands:
         """Return the rows of an input that each tile needs, and add their buffers and loads."""
         plan = self.plans[index]
         rows, needed = work.inputs[position]
-        part = self._residents.inputs(index)[position]
+        part = self._sharing.inputs[index][position]
         if part[0] in self.links:
             return [Held(buffer, 0, rows.row_bytes) for buffer in self.links[part[0]]]
         place = self.part(part)
@@ -276,7 +275,7 @@ class Operands:
         return parts
 
     def _wanted(self, index: int, item: Item, rows: Rows, what: str, part: Part, place: Place) -> _Wanted:
-        earliest = self.written(self._residents.storages[part[0]], index)
+        earliest = self.written(self._sharing.storages[part[0]], index)
         return _Wanted(f"{self._graph.nodes[item.node].name}: {what}", item, rows, place, earliest)
 
     def _load_rows(self, wanted: _Wanted, entry: int, span: tuple[int, int], slot: int) -> Held:
@@ -313,7 +312,7 @@ class Operands:
         self, root: int, item: Item, rows: Rows, place: Place, span: tuple[int, int], tile: Tile, slot: int
     ) -> Held:
         """Return rows of a resident storage. If it comes from another memory, load it up to the last of them."""
-        if self._residents.storages[root].from_dram:
+        if self._sharing.storages[root].from_dram:
             self._load_up_to(root, item, place, place.offset_bytes + rows.end(tile.entry, span[1]), slot)
         start = place.offset_bytes + rows.begin(tile.entry, max(span[0], 0))
         return Held(place.buffer, start, rows.row_bytes)

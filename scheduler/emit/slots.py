@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import NamedTuple
 
 from npusim.isa.base.tensor import HostCall
-from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.instructions.region import Space
@@ -23,6 +22,7 @@ from npusim.scheduler.network.storage import Item, operand_tensor
 from npusim.scheduler.place.chains import Chain
 from npusim.scheduler.place.layout import MemoryLayout
 from npusim.scheduler.place.residency import Residents
+from npusim.scheduler.place.sharing import item_before, loads_alone
 from npusim.scheduler.place.weaves import Weave
 
 
@@ -60,17 +60,18 @@ class SlotBuilder:
         residents: Residents,
         layout: MemoryLayout,
         host_calls: dict[int, HostCall],
-        chains: dict[int, Chain],
-        weaves: dict[int, Weave],
-        hardware: Hardware,
+        chains: Mapping[int, Chain],
+        weaves: Mapping[int, Weave],
     ) -> None:
+        hardware = residents.network.hardware
         self.residents = residents
-        self.graph = residents.graph
+        self._sharing = residents.sharing
+        self.graph = residents.network.graph
         self.layout = layout
         self._context = Context(hardware, tuple(host_calls.values()))
         self._call_numbers = {node: number for number, node in enumerate(host_calls)}
         self.hardware = hardware
-        self._operands = Operands(residents, layout, chains, hardware)
+        self._operands = Operands(residents, layout, chains)
         self._plans = self._operands.plans
         self.loads, self.buffers = self._operands.loads, self._operands.buffers
         self.item_of_slot: list[int] = []
@@ -85,7 +86,7 @@ class SlotBuilder:
 
         The builder keeps no slots. They refer to it, so without a cycle a failed attempt is freed at once.
         """
-        items = self.residents.items
+        items = self._sharing.items
         while len(self._plans) < len(items):
             index = len(self._plans)
             if index in self._chains:
@@ -116,7 +117,8 @@ class SlotBuilder:
         It is the first slot of the item that needs the load, or of the nearest item before that takes time.
         """
         index = self.item_of_slot[slot]
-        return self._plans[index if self.residents.loads_alone(index) else self.residents.before(index)].first
+        network, packs = self.residents.network, self.residents.packs(index)
+        return self._plans[index if loads_alone(network, index, packs) else item_before(network, index)].first
 
     def _plan_alone(self, index: int, item: Item) -> None:
         first = len(self.item_of_slot)
@@ -131,7 +133,7 @@ class SlotBuilder:
         self._plans.append(Plan(tiles, slots, share, first, slots[-1]))
 
     def _plan_chain(self, chain: Chain) -> None:
-        works = [self.residents.items[index].body for index in chain.items]
+        works = [self._sharing.items[index].body for index in chain.items]
         bands = chain.bands([work for work in works if isinstance(work, Work)])
         first, stages = len(self.item_of_slot), len(chain.items)
         last = first + stages * len(bands) - 1
@@ -157,7 +159,7 @@ class SlotBuilder:
 
     def _place_residents(self) -> None:
         """Give the resident storages their addresses, largest first. Pinned storages have theirs already."""
-        storages, plans = self.residents.storages, self._plans
+        storages, plans = self._sharing.storages, self._plans
         for root in self.residents.roots:
             if storages[root].pinned:
                 self.memory.take(self.layout.address(root), storages[root].size_bytes, 0, plans[-1].last)
@@ -165,9 +167,7 @@ class SlotBuilder:
             each = storages[root]
             first = plans[max(each.first, 0)].first
             if each.from_dram:
-                reader = self.residents.first_use(root)
-                if reader is None:
-                    reader = max(each.first, 0)
+                reader = self._sharing.first_uses.get(root, max(each.first, 0))
                 first = max(self._operands.written(each, reader), plans[reader].first - self._lead_slots)
             last = plans[min(each.last, len(plans) - 1)].last
             address = (
@@ -187,7 +187,7 @@ class SlotBuilder:
         """Return the slots of a work. If the work may not prefetch, issue each load with the tile that needs it."""
         before = len(self.loads)
         slots = self._work_slots(index, item, work, plan)
-        if index in self.residents.unhurried:
+        if not self.residents.prefetches(index):
             for load in self.loads[before:]:
                 load.earliest_slot = load.needed_slot
         return slots
@@ -198,10 +198,10 @@ class SlotBuilder:
         constants = operands.constants(index, item, work)
         weights = operands.weights(index, item, work)
         inputs = [operands.inputs(index, item, work, position) for position in range(len(work.inputs))]
-        parts = self.residents.outputs(index)
+        parts = self._sharing.outputs[index]
         linked = parts[0][0] in operands.links
         places = [Place(None, 0, None) if linked else operands.part(part) for part in parts]
-        search = self.residents.search(index)
+        search = self.residents.searches[index]
         slots = []
         for number, (tile, slot) in enumerate(zip(plan.tiles, plan.slots, strict=True)):
             targets = []
@@ -304,8 +304,8 @@ class SlotBuilder:
         An operand that comes from another memory is read there, because its copy in the scratchpad may be incomplete.
         """
         assert place is not None
-        root = self.residents.forest.root(operand_tensor(self.graph, item.node, operand))[0]
-        if place.outside is not None and (place.buffer is None or self.residents.storages[root].from_dram):
+        root = self._sharing.forest.root(operand_tensor(self.graph, item.node, operand))[0]
+        if place.outside is not None and (place.buffer is None or self._sharing.storages[root].from_dram):
             return place.outside[0]
         return Space.SCRATCHPAD
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Self, TypeVar
 
 from npusim.isa.hardware.hardware import Hardware
@@ -229,13 +229,13 @@ _PART = 128
 
 
 class Sums:
-    """An array of sums, zero at first. Adding to a long interval changes whole parts of the array at once."""
+    """An array of sums. Adding to a long interval changes whole parts of the array at once."""
 
     __slots__ = ("_parts", "_single")
 
-    def __init__(self, count: int) -> None:
-        self._single = [0] * count
-        self._parts = [0] * (count // _PART + 1)
+    def __init__(self, values: Iterable[int]) -> None:
+        self._single = list(values)
+        self._parts = [0] * (len(self._single) // _PART + 1)
 
     def __getitem__(self, position: int) -> int:
         return self._single[position] + self._parts[position // _PART]

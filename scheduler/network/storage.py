@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.grid import Grid
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.mac import MacInstruction
@@ -36,7 +38,7 @@ class Item:
     body: Work | Move | Pick | HostStep
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Storage:
     """Memory that one or more tensors share.
 
@@ -61,7 +63,7 @@ class Storage:
     in_npu: bool = False
     pinned: bool = False
     constant: bool = False
-    writes: list[int] = field(default_factory=list)
+    writes: tuple[int, ...] = ()
     first_read: int | None = None
 
     @property
@@ -77,17 +79,14 @@ class Storage:
         return self.in_npu and not (self.from_dram and (self.from_npu or late))
 
 
+@dataclass(frozen=True, slots=True)
 class Aliases:
-    """A forest over tensors: each tensor is a root or lies at an offset inside its parent."""
+    """A forest over tensors: each tensor is a root or lies at an offset inside its parent.
 
-    def __init__(self) -> None:
-        self.parent: dict[int, tuple[int, int]] = {}
+    parent: the parent of each tensor that is no root, and the tensor's offset in it in bytes.
+    """
 
-    def copy(self) -> Aliases:
-        """Return an independent copy."""
-        other = Aliases()
-        other.parent = dict(self.parent)
-        return other
+    parent: Mapping[int, tuple[int, int]]
 
     def root(self, tensor: int) -> tuple[int, int]:
         """Return the root tensor of a tensor's storage, and the tensor's offset in it in bytes."""
@@ -96,21 +95,6 @@ class Aliases:
             tensor, step = self.parent[tensor]
             offset += step
         return tensor, offset
-
-    def join(self, parts: Sequence[tuple[int, int, int]], fixed: frozenset[int]) -> bool:
-        """Let each `part` lie in its `whole` at an offset, all or none; return whether they do.
-
-        `fixed` tensors cannot become parts.
-        """
-        joined: list[int] = []
-        for part, whole, offset in parts:
-            if part in self.parent or part in fixed or self.root(whole)[0] == part:
-                for each in joined:
-                    del self.parent[each]
-                return False
-            self.parent[part] = (whole, offset)
-            joined.append(part)
-        return True
 
 
 def operand_tensor(graph: Graph, node: int, ref: OperandRef) -> int:
@@ -129,9 +113,8 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
     The next value of a state shares the memory of the state. A model output never shares memory with a model input or
     a constant, because the output's memory belongs to the caller: such a node remains a copy.
     """
-    forest = Aliases()
-    befores = {state.before for state in graph.states}
-    forest.parent.update((state.after, (state.before, 0)) for state in graph.states)
+    parent = {state.after: (state.before, 0) for state in graph.states}
+    forest = Aliases(parent)
     free: set[int] = set()
     fixed = frozenset(graph.inputs) | frozenset(
         index for index, tensor in enumerate(graph.tensors) if tensor.constant
@@ -148,36 +131,51 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
         ]
         if any(part in results and forest.root(whole)[0] in fixed for part, whole, _ in triples):
             continue
-        if forest.join(triples, fixed | befores):
+        joined = _joined(parent, triples, fixed | {state.before for state in graph.states})
+        if joined is not None:
+            parent.update(joined)
             free.add(node)
     return forest, free
 
 
+def _joined(
+    parent: dict[int, tuple[int, int]], parts: Sequence[tuple[int, int, int]], fixed: frozenset[int]
+) -> dict[int, tuple[int, int]] | None:
+    """Return the parents with which each `part` lies in its `whole` at an offset; None if one of them cannot.
+
+    `fixed` tensors cannot become parts.
+    """
+    joined: dict[int, tuple[int, int]] = {}
+    wider = Aliases(ChainMap(joined, parent))
+    for part, whole, offset in parts:
+        if part in wider.parent or part in fixed or wider.root(whole)[0] == part:
+            return None
+        joined[part] = whole, offset
+    return joined
+
+
 def share_in_place(
-    graph: Graph, forest: Aliases, items: Sequence[Item], apart: frozenset[int] = frozenset()
-) -> list[int]:
-    """Let outputs reuse the memory of an input that no later item reads; return these outputs.
+    graph: Graph, aliases: Aliases, items: Sequence[Item], apart: frozenset[int] = frozenset()
+) -> Aliases:
+    """Return the aliases with which outputs reuse the memory of an input that no later item reads.
 
     This holds only for tensors that works alone read and write, which may be in the scratchpad. Outputs in `apart`
     keep memory of their own.
     """
-    shared: list[int] = []
+    parent = dict(aliases.parent)
+    forest = Aliases(parent)
     fixed = {*graph.inputs, *graph.outputs, *(state.before for state in graph.states)}
     fixed |= {index for index, tensor in enumerate(graph.tensors) if tensor.constant}
     last_read: dict[int, int] = {}
+    writers: Counter[int] = Counter()
     for index, item in enumerate(items):
         reads, writes = operands(graph, item)
         fixed.update(fetched(graph, item))
-        for tensor in reads:
-            last_read[forest.root(tensor)[0]] = index
+        last_read.update(dict.fromkeys([forest.root(tensor)[0] for tensor in reads], index))
+        writers.update([forest.root(tensor)[0] for tensor in writes])
         if isinstance(item.body, HostStep):
             fixed |= {*reads, *writes}
     kept = {forest.root(tensor)[0] for tensor in fixed}
-    writers: dict[int, int] = {}
-    for item in items:
-        for tensor in operands(graph, item)[1]:
-            root = forest.root(tensor)[0]
-            writers[root] = writers.get(root, 0) + 1
     for index, item in enumerate(items):
         if not isinstance(item.body, Work):
             continue
@@ -189,7 +187,7 @@ def share_in_place(
         for position in sorted(item.body.overwrites, key=lambda each: roots[each] in before):
             root, offset = forest.root(sources[position])
             same_size = graph.tensors[root].type.size_bytes == graph.tensors[output].type.size_bytes
-            alone = output not in forest.parent and writers.get(output) == 1 and output not in apart
+            alone = output not in parent and writers.get(output) == 1 and output not in apart
             if (
                 root in kept
                 or output in kept
@@ -200,11 +198,10 @@ def share_in_place(
                 or not alone
             ):
                 continue
-            forest.parent[output] = (root, 0)
+            parent[output] = (root, 0)
             last_read[root] = max(last_read[root], last_read.get(output, index))
-            shared.append(output)
             break
-    return shared
+    return forest
 
 
 def operands(graph: Graph, item: Item) -> tuple[list[int], list[int]]:
@@ -232,58 +229,88 @@ def fetched(graph: Graph, item: Item) -> list[int]:
 
 
 def find_storages(
-    graph: Graph, forest: Aliases, items: Sequence[Item], copied: bool = False
+    graph: Graph, forest: Aliases, items: Sequence[Item], hardware: Hardware
 ) -> dict[int, Storage]:
     """Return the storages by root tensor, with lifetimes over `items`.
 
-    copied: storages that only copies access may be in the scratchpad too.
+    On hardware with `dma.views`, storages that only copies access may be in the scratchpad, too. If the scratchpad
+    holds the inputs and outputs of the network (`memory.io`), the host reads and writes them there: they are pinned.
     """
-    storages: dict[int, Storage] = {}
     end = len(items)
+    states = [state.before for state in graph.states]
+    from_dram: set[int] = set()
+    to_dram: set[int] = set()
+    from_npu: set[int] = set()
+    in_npu: set[int] = set()
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    writes: dict[int, list[int]] = {}
+    first_reads: dict[int, int] = {}
 
-    def storage(tensor: int) -> Storage:
+    def found(tensor: int) -> int:
+        """Return the storage of a tensor, which has no life yet if it is new."""
         root, _ = forest.root(tensor)
-        if root not in storages:
-            each = graph.tensors[root]
-            storages[root] = Storage(each.name, each.type.size_bytes, end, -1, constant=each.constant)
-            if each.constant:
-                storages[root].first = -1
-                storages[root].from_dram = True
-        return storages[root]
+        if root not in first:
+            first[root], last[root] = end, -1
+            if graph.tensors[root].constant:
+                first[root] = -1
+                from_dram.add(root)
+        return root
 
-    def used(tensor: int, index: int) -> Storage:
+    def used(tensor: int, index: int) -> int:
         """Return the storage of a tensor, which is then live at an item."""
-        found = storage(tensor)
-        found.first, found.last = min(found.first, index), max(found.last, index)
-        return found
+        root = found(tensor)
+        first[root], last[root] = min(first[root], index), max(last[root], index)
+        return root
 
-    befores = [state.before for state in graph.states]
-    for tensor in (*graph.inputs, *befores):
-        storage(tensor).first = -1
-        storage(tensor).from_dram = True
+    for tensor in (*graph.inputs, *states):
+        root = found(tensor)
+        first[root] = -1
+        from_dram.add(root)
     for index, item in enumerate(items):
-        reads, writes = operands(graph, item)
+        reads, writes_of_item = operands(graph, item)
         work = isinstance(item.body, Work)
         host = isinstance(item.body, HostStep)
-        inside = work or (copied and isinstance(item.body, Move))
-        for tensor in reads:
-            found = used(tensor, index)
-            found.in_npu |= inside
-            found.to_dram |= host
-            if work and found.first_read is None:
-                found.first_read = index
-        for tensor in fetched(graph, item):
-            used(tensor, index).to_dram = True
-        for tensor in writes:
-            found = used(tensor, index)
-            found.in_npu |= inside
-            found.from_npu |= not host
-            found.from_dram |= host
-            found.writes.append(index)
-    for tensor in (*graph.outputs, *befores):
-        storage(tensor).to_dram = True
-        storage(tensor).last = end
-    return storages
+        inside = work or (hardware.dma.views and isinstance(item.body, Move))
+        read = [used(tensor, index) for tensor in reads]
+        to_dram.update([used(tensor, index) for tensor in fetched(graph, item)])
+        written = [used(tensor, index) for tensor in writes_of_item]
+        for root in written:
+            writes.setdefault(root, []).append(index)
+        if inside:
+            in_npu.update(read, written)
+        if work:
+            for root in read:
+                first_reads.setdefault(root, index)
+        if host:
+            to_dram.update(read)
+            from_dram.update(written)
+        else:
+            from_npu.update(written)
+    for tensor in (*graph.outputs, *states):
+        root = found(tensor)
+        last[root] = end
+        to_dram.add(root)
+    ends = (*graph.inputs, *graph.outputs) if hardware.holder("io") == Space.SCRATCHPAD else ()
+    pinned = {forest.root(tensor)[0] for tensor in ends}.difference(states)
+    pinned = {root for root in pinned if not graph.tensors[root].constant}
+    return {
+        root: Storage(
+            graph.tensors[root].name,
+            graph.tensors[root].type.size_bytes,
+            first=-1 if root in pinned else first[root],
+            last=end if root in pinned else last[root],
+            from_dram=root in from_dram and root not in pinned,
+            to_dram=root in to_dram and root not in pinned,
+            from_npu=root in from_npu,
+            in_npu=root in in_npu,
+            pinned=root in pinned,
+            constant=graph.tensors[root].constant,
+            writes=tuple(writes.get(root, ())),
+            first_read=first_reads.get(root),
+        )
+        for root in first
+    }
 
 
 _IMAGE_AXES = 4

@@ -13,7 +13,6 @@ from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
-from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.lowering.work import Tile, Work
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.costs import Transfers
@@ -71,33 +70,33 @@ def _band(
     return spans[::-1]
 
 
-def plan_chains(residents: Residents, hardware: Hardware) -> dict[int, Chain]:
+def plan_chains(residents: Residents) -> dict[int, Chain]:
     """Return the chains, by first item: those that the choices ask for, and those faster than their works alone."""
     chains: dict[int, Chain] = {}
     chosen = residents.choices.chains
     index = 0
-    while index < len(residents.items):
+    while index < len(residents.sharing.items):
         band = chosen.get(index)
-        if band is None or residents.refused.intersection(range(index, index + band.length)):
-            chain = _best_from(residents, index, hardware)
+        if band is None or any(residents.allowance(each).plain for each in range(index, index + band.length)):
+            chain = _best_from(residents, index)
         else:
-            chain = _chosen(residents, index, band, hardware)
+            chain = _chosen(residents, index, band)
         if chain is not None:
             chains[index] = chain
         index += 1 if chain is None else len(chain.items)
     return chains
 
 
-def _chosen(residents: Residents, first: int, band: Band, hardware: Hardware) -> Chain | None:
+def _chosen(residents: Residents, first: int, band: Band) -> Chain | None:
     """Return the chain that the choices ask for; None if none of this length fits."""
     links = tuple(links_from(residents, first))[: band.length - 1]
     if band.length < 2 or len(links) < band.length - 1:
         return None
     items = tuple(range(first, first + band.length))
-    return _fused(residents, items, links, hardware, band.row_step)
+    return _fused(residents, items, links, band.row_step)
 
 
-def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | None:
+def _best_from(residents: Residents, first: int) -> Chain | None:
     """Return the chain from an item that saves most cycles by estimate; None if none saves any."""
     links = list(links_from(residents, first))[: LONGEST - 1]
     if not links:
@@ -106,7 +105,7 @@ def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | 
     alone = [residents.cycles(index) for index in range(first, first + len(links) + 1)]
     for length in range(len(links), 0, -1):
         items = tuple(range(first, first + length + 1))
-        fused = _fused(residents, items, tuple(links[:length]), hardware)
+        fused = _fused(residents, items, tuple(links[:length]))
         if fused is None:
             continue
         gain = sum(alone[: length + 1]) - fused.cycles
@@ -117,9 +116,10 @@ def _best_from(residents: Residents, first: int, hardware: Hardware) -> Chain | 
 
 def links_from(residents: Residents, first: int) -> Iterator[Link]:
     """Yield the links of the longest chain that may begin at an item."""
+    sharing = residents.sharing
     read: set[int] = set()
-    for index in range(first, len(residents.items) - 1):
-        item, following = residents.items[index], residents.items[index + 1]
+    for index in range(first, len(residents.sharing.items) - 1):
+        item, following = sharing.items[index], sharing.items[index + 1]
         if not isinstance(item.body, Work) or not isinstance(following.body, Work):
             return
         if not (item.body.by_rows and following.body.by_rows):
@@ -129,8 +129,8 @@ def links_from(residents: Residents, first: int) -> Iterator[Link]:
             return
         # A result may overwrite an input of its own stage, row by row. It must not overwrite what an earlier stage
         # reads, because later stripes read those rows again.
-        read.update(root for root, _ in residents.inputs(index))
-        if residents.outputs(index + 1)[0][0] in read:
+        read.update(root for root, _ in sharing.inputs[index])
+        if sharing.outputs[index + 1][0][0] in read:
             return
         yield link
 
@@ -141,12 +141,14 @@ def _link(residents: Residents, index: int, work: Work, following: Work) -> Link
     They can be if no other item touches the map, it is not resident in the scratchpad, and both divide it into the
     same rows.
     """
-    root, offset = residents.outputs(index)[0]
-    storage = residents.storages[root]
-    private = (storage.first, storage.last, storage.writes) == (index, index + 1, [index])
+    root, offset = residents.sharing.outputs[index][0]
+    storage = residents.sharing.storages[root]
+    private = (storage.first, storage.last, storage.writes) == (index, index + 1, (index,))
     if root in residents.roots or not private or storage.from_dram or storage.to_dram or offset:
         return None
-    positions = [position for position, part in enumerate(residents.inputs(index + 1)) if part == (root, 0)]
+    positions = [
+        position for position, part in enumerate(residents.sharing.inputs[index + 1]) if part == (root, 0)
+    ]
     if len(positions) != 1 or work.output.offset_bytes:
         return None
     taken, made = following.inputs[positions[0]][0], work.output
@@ -159,11 +161,10 @@ def _fused(
     residents: Residents,
     items: tuple[int, ...],
     links: tuple[Link, ...],
-    hardware: Hardware,
     row_step: int | None = None,
 ) -> Chain | None:
     """Return the chain with the best stripe height, or the given one; None if no stripe fits."""
-    searches = tuple([residents.search(index) for index in items])
+    searches = tuple([residents.searches[index] for index in items])
     budget = min([residents.budget(index) for index in items])
     positions, depth = tuple([link.position for link in links]), residents.choices.depth
     # Cached, because consecutive attempts to place a schedule ask for the same chains.
@@ -174,7 +175,7 @@ def _fused(
         key = (searches, positions, depth, step)
         bands = known.get(key)
         if bands is None:
-            bands = known[key] = Bands(searches, positions, step, depth, hardware)
+            bands = known[key] = Bands(searches, positions, step, depth)
         if bands.size_bytes > budget:
             continue
         if best is None or bands.cycles < best.cycles:
@@ -199,12 +200,11 @@ class Bands:
         positions: Sequence[int],
         row_step: int,
         depth: Depth,
-        hardware: Hardware,
     ) -> None:
         self._searches = searches
         self._works = [search.work for search in searches]
         self._links = (-1, *positions)
-        self._hardware = hardware
+        self._hardware = searches[0].hardware
         rows = self._works[-1].rows
         self._count = -(-rows // row_step)
         # The number of stripes that each computed stripe stands for. The needed rows never move back from stripe to

@@ -6,7 +6,7 @@ of constants, "activations" all other feature maps, operands of the host, and st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Area, Blank, Image, MemoryImage, Piece
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler.fit.allocate import ALIGNMENT_BYTES, Allocator, aligned
-from npusim.scheduler.network.storage import Aliases, Storage
+from npusim.scheduler.place.sharing import Sharing
 
 _UNLIMITED = 1 << 60
 
@@ -76,13 +76,12 @@ class MemoryLayout:
 
     def __init__(
         self,
-        graph: Graph,
-        storages: Mapping[int, Storage],
-        forest: Aliases,
-        resident: set[int],
+        sharing: Sharing,
+        resident: Collection[int],
         together: Sequence[tuple[int, ...]],
-        hardware: Hardware,
     ) -> None:
+        graph, hardware = sharing.network.graph, sharing.network.hardware
+        storages, forest = sharing.storages, sharing.forest
         self._graph = graph
         self._forest = forest
         self._hardware = hardware

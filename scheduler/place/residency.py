@@ -1,421 +1,344 @@
 """Residency: which feature maps stay in the scratchpad from the layer that writes them to the last that reads them.
 
-A storage is one or several tensors that share memory. A work is a layer that is cut into tiles; an item is a work, a
-move, or a step of the host, in the order of execution.
+`fit` lists the passes. Each takes values and returns a new one: the storages, those of them that are resident, and what
+is left to works for which the scratchpad is short of room. If the buffers of an item find no place afterwards, `shrink`
+returns the residents for the next attempt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
 
 from npusim.isa.base.errors import CompileError
-from npusim.isa.hardware.memories import Space
-from npusim.kernels.lowering.work import Move, Work
-from npusim.scheduler.fit.allocate import Spans, Sums, aligned
-from npusim.scheduler.fit.costs import TileCosts
-from npusim.scheduler.fit.cuts import SINGLE, Choices, Cut, Depth, End, Residency, slices
+from npusim.scheduler.fit.allocate import Sums
+from npusim.scheduler.fit.cuts import SINGLE, Choices, Cut, slices
 from npusim.scheduler.fit.tiling import TileSearch
 from npusim.scheduler.network.network import Network
-from npusim.scheduler.network.storage import Aliases, Storage, find_storages, operands, share_in_place
-
-Part = tuple[int, int]
-"""A place in a storage: the root tensor of the storage, and the offset in bytes."""
+from npusim.scheduler.network.storage import Aliases, share_in_place
+from npusim.scheduler.place.sharing import Buffering, Sharing, share, tile_search
 
 
-class Residents:
-    """The storages that are resident in the scratchpad, and the bytes that each item has beside them.
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What an item may still do after its buffers found no place.
 
-    roots:     root tensors of the resident storages. They change one by one; only the sums of the items that use the
-               changed one are updated.
-    unhurried: items that may not prefetch, because prefetched data would fragment the space of a larger buffer.
-    refused:   items that are no longer fused or cut as the choices ask, because that did not fit.
-    woven:     items that are part of a fused pair in the current schedule.
+    plain:       it is neither fused nor cut as the choices ask, because that did not fit.
+    limit_bytes: most bytes of its tile buffers; None for all that is free.
+    prefetches:  it may prefetch. Prefetched data would fragment the space of a larger buffer.
+    single:      it has one buffer per operand.
+    finest:      its cuts may have fewer channels than the hardware computes at once.
     """
 
-    def __init__(
-        self, network: Network, forest: Aliases, storages: Mapping[int, Storage], choices: Choices
-    ) -> None:
-        self.network = network
-        self.graph = network.graph
-        self.items = network.items
-        self.hardware = network.hardware
-        self.storages = storages
-        self.forest = forest
-        self.choices = choices
-        self.capacity_bytes = network.hardware.scratchpad.size_kib * 1024
-        evicted = {forest.root(tensor)[0] for tensor in choices.evicted}
-        self._kept = {forest.root(tensor)[0] for tensor in choices.kept}
-        pinned = {root for root, storage in storages.items() if storage.pinned}
-        self.roots = {
-            root for root, storage in storages.items() if storage.may_be_resident
-        } - evicted | pinned
-        self.unhurried: set[int] = set(choices.unhurried)
-        self.refused: set[int] = set()
-        self.woven: set[int] = set()
-        self._limits: list[int | None] = [None] * len(self.items)
-        self._narrow: set[int] = set()
-        self._last_resort: set[int] = set()
-        self._works = [index for index, item in enumerate(self.items) if isinstance(item.body, Work)]
-        self._inputs, self._outputs = self._find_operands()
-        self._first_uses: dict[int, int] = {}
-        self._users: dict[int, list[int]] = {}
-        for index in self._works:
-            for root, _ in self._inputs[index]:
-                self._first_uses.setdefault(root, index)
-            for root, _ in (*self._inputs[index], *self._outputs[index]):
-                self._users.setdefault(root, []).append(index)
-        self._searches: dict[int, TileSearch] = {}
-        self._known_searches, self._known_costs = network.memo.of(TileSearch), network.memo.of(TileCosts)
-        self._spans = {root: self._span(root) for root in storages}
-        self._passing: Spans[int, tuple[int, int]] | None = None
-        self._live_bytes = Sums(len(self.items))
-        self._arriving_bytes = [0] * len(self.items)
-        for root in self.roots:
-            self._place(root, there=True)
+    plain: bool = False
+    limit_bytes: int | None = None
+    prefetches: bool = True
+    single: bool = False
+    finest: bool = False
 
-    def inputs(self, index: int) -> tuple[Part, ...]:
-        """Return the storage and the offset of each input of a work."""
-        return self._inputs[index]
 
-    def outputs(self, index: int) -> tuple[Part, ...]:
-        """Return the storage and the offset of each output of a work."""
-        return self._outputs[index]
+_EVERYTHING = Allowance()
 
-    def first_use(self, root: int) -> int | None:
-        """Return the first work that reads a storage; None if none does."""
-        return self._first_uses.get(root)
 
-    def residency(self, index: int) -> Residency:
-        """Return which operands of a work are in the scratchpad, and which of them the work loads there itself."""
-        inside = tuple([root in self.roots for root, _ in self._inputs[index]])
-        loaded = tuple(
-            [
-                there and self.storages[root].from_dram and self._first_uses[root] == index
-                for there, (root, _) in zip(inside, self._inputs[index], strict=True)
-            ]
-        )
-        outputs = tuple([root in self.roots for root, _ in self._outputs[index]])
-        return Residency(inside, outputs, loaded)
+@dataclass(frozen=True)
+class Residents:
+    """The storages that are resident in the scratchpad, and the room that each item has beside them.
+
+    roots:      root tensors of the resident storages.
+    allowances: of the items whose buffers found no place in an attempt; all others may do everything.
+    """
+
+    sharing: Sharing
+    choices: Choices
+    roots: frozenset[int]
+    allowances: Mapping[int, Allowance] = field(default_factory=dict)
+
+    @property
+    def network(self) -> Network:
+        """The network whose storages these are."""
+        return self.sharing.network
+
+    @property
+    def capacity_bytes(self) -> int:
+        """The bytes of the scratchpad."""
+        return self.network.hardware.scratchpad_bytes
 
     @property
     def evicted(self) -> set[int]:
-        """Return the storages that could be resident but were evicted to DRAM."""
-        return {root for root, each in self.storages.items() if each.may_be_resident} - self.roots
+        """The storages that could be resident but were evicted to DRAM."""
+        return {root for root, each in self.sharing.storages.items() if each.may_be_resident} - self.roots
 
-    def larger_than(self, size_bytes: int) -> frozenset[int]:
-        """Return the storages that have more than `size_bytes`."""
-        return frozenset(root for root, each in self.storages.items() if each.size_bytes > size_bytes)
+    @cached_property
+    def arriving_bytes(self) -> list[int]:
+        """The bytes of the resident storages whose life begins at each item."""
+        arriving = [0] * (len(self.network.items) + 1)
+        for root in self.roots:
+            if span := self.sharing.spans[root]:
+                arriving[span.start] += self.sharing.size_bytes[root]
+        return arriving
 
-    def _find_operands(self) -> tuple[dict[int, tuple[Part, ...]], dict[int, tuple[Part, ...]]]:
-        """Return the places of inputs and of outputs, by work."""
-        inputs: dict[int, tuple[Part, ...]] = {}
-        outputs: dict[int, tuple[Part, ...]] = {}
-        for index in self._works:
-            reads, writes = operands(self.graph, self.items[index])
-            inputs[index] = tuple([self.forest.root(tensor) for tensor in reads])
-            outputs[index] = tuple([self.forest.root(tensor) for tensor in writes])
-        return inputs, outputs
+    @cached_property
+    def live_bytes(self) -> list[int]:
+        """The bytes of the resident storages that are live at each item."""
+        changes = list(self.arriving_bytes)
+        for root in self.roots:
+            if span := self.sharing.spans[root]:
+                changes[span.stop] -= self.sharing.size_bytes[root]
+        return list(accumulate(changes))
 
-    def _admit(self, root: int) -> None:
-        """Take a storage into the scratchpad."""
-        self.roots.add(root)
-        self._place(root, there=True)
-
-    def _dismiss(self, root: int) -> None:
-        """Send a storage to DRAM."""
-        self.roots.discard(root)
-        self._place(root, there=False)
-
-    def _place(self, root: int, *, there: bool) -> None:
-        """Update the bytes in use during the life of a storage, and forget the tile searches of works that use it."""
-        size_bytes = self.bytes_of((root,))
-        span = self._spans[root]
-        if span:
-            self._live_bytes.add(span, size_bytes if there else -size_bytes)
-            self._arriving_bytes[span[0]] += size_bytes if there else -size_bytes
-        for index in self._users.get(root, ()):
-            self._searches.pop(index, None)
-
-    def _span(self, root: int) -> range:
-        """Return the items during which a storage is live."""
-        storage = self.storages[root]
-        return range(max(storage.first, 0), min(storage.last + 1, len(self.items)))
-
-    def search(self, index: int, depth: Depth | None = None) -> TileSearch:
-        """Return the tile search of a work for the current placement of its operands. Searches are cached.
-
-        depth: buffers per operand; those that the item may have if None.
-        """
-        if depth is not None:
-            return self._search(index, depth)
-        if index not in self._searches:
-            self._searches[index] = self._search(index, self.depth(index))
-        return self._searches[index]
-
-    def _search(self, index: int, depth: Depth) -> TileSearch:
-        work = self.items[index].body
-        if not isinstance(work, Work):
-            raise ValueError(f"item {index} is no work")
-        packs, residency = self.packs(index), self.residency(index)
-        like = index if work.alike is None else work.alike
-        alone = self.loads_alone(index)
-        end = End(alone or index == self._works[0], alone or index == self._works[-1], self._ahead(index))
-        key = (like, residency, depth, packs, index in self._last_resort, end)
-        search = self._known_searches.get(key)
-        if search is None:
-            costs = self._costs(index, work)
-            search = self._known_searches[key] = TileSearch(
-                work, residency, self.hardware, depth, packs, end, costs, index in self._last_resort
+    @cached_property
+    def searches(self) -> Mapping[int, TileSearch]:
+        """The tile search of each work."""
+        return {
+            index: tile_search(
+                self.sharing, index, self.roots, buffering(self.choices, index, self.allowance(index))
             )
-        return search
+            for index in self.sharing.works
+        }
 
-    def _costs(self, index: int, work: Work) -> TileCosts:
-        """Return the tile costs of a work. Equal works share them."""
-        like = index if work.alike is None else work.alike
-        costs = self._known_costs.get(like)
-        if costs is None:
-            costs = self._known_costs[like] = TileCosts(work, self.hardware)
-        return costs
+    def allowance(self, index: int) -> Allowance:
+        """Return what an item may do."""
+        return self.allowances.get(index, _EVERYTHING)
 
-    def loads_alone(self, index: int) -> bool:
-        """Return whether the loads of an item wait for the items before it, as `overlap` of the hardware has it."""
-        work = self.items[index].body
-        if self.hardware.overlap != "reloads" or not isinstance(work, Work):
-            return self.hardware.overlap == "none"
-        return self._costs(index, work).streams_constants(self.packs(index))
+    def allowing(self, index: int, allowance: Allowance, roots: frozenset[int] | None = None) -> Residents:
+        """Return the residents with another allowance of one item, and other resident storages if any are given."""
+        allowances = {**self.allowances, index: allowance}
+        return replace(self, allowances=allowances, roots=self.roots if roots is None else roots)
 
-    def before(self, index: int) -> int:
-        """Return the nearest item before `index` that takes time; the first item if there is none."""
-        nearest = index - 1
-        while nearest > 0 and self._takes_no_time(nearest):
-            nearest -= 1
-        return max(nearest, 0)
-
-    def _takes_no_time(self, index: int) -> bool:
-        """Return whether an item is fused in the DMA or in another layer, so that it takes no cycles."""
-        body = self.items[index].body
-        if isinstance(body, Work):
-            return not self._costs(index, body).cycles(body.rows, body.channels)
-        return isinstance(body, Move) and self.hardware.dma.views and bool(body.view)
-
-    def _ahead(self, index: int) -> int | None:
-        """Return the cycles of the item before, during which only loads for this item run; None if others run, too."""
-        if self.hardware.overlap != "reloads" or self.loads_alone(index) or not index:
-            return None
-        before = self.before(index)
-        body = self.items[before].body
-        if not isinstance(body, Work):
-            return 0
-        return self._costs(before, body).cycles(body.rows, body.channels) * body.entries
-
-    def depth(self, index: int) -> Depth:
-        """Return how many buffers per operand the tiles of an item are sized for."""
-        return SINGLE if index in self._narrow else self.choices.depth
+    def prefetches(self, index: int) -> bool:
+        """Return whether an item may prefetch."""
+        return index not in self.choices.unhurried and self.allowance(index).prefetches
 
     def packs(self, index: int) -> bool:
         """Return whether the weights of an item are packed, if the hardware can unpack them and it saves bytes."""
         return index not in self.choices.unpacked
 
-    def cut(self, index: int) -> Cut | None:
-        """Return how a work is cut: as the choices ask, else the fastest cut by estimate. None if no cut fits."""
-        chosen = self.choices.cuts.get(index)
-        if chosen is not None and index not in self.refused and self._can_cut(index, chosen):
-            return chosen
-        best = self.search(index).best(self.budget(index))
-        return None if best is None else best[1]
-
-    def _can_cut(self, index: int, cut: Cut) -> bool:
-        """Return whether a cut is possible: cuts into slices load their inputs, which must then be in DRAM."""
-        work = self.items[index].body
-        return isinstance(work, Work) and not (slices(work, cut) and any(self.residency(index).inputs))
-
-    def live(self, index: int) -> frozenset[int]:
-        """Return the resident storages that are live at an item."""
-        if self._passing is None:
-            self._passing = Spans()
-            for root, span in self._spans.items():
-                if span:
-                    self._passing.add(span[0], span[-1], root, (span[0], span[-1]))
-        return frozenset(
-            [
-                root
-                for block in self._passing.near(index, index)
-                for root, (first, last) in block.items()
-                if first <= index <= last and root in self.roots
-            ]
-        )
-
-    def live_bytes(self, index: int) -> int:
-        """Return the bytes of the resident storages that are live at an item."""
-        return self._live_bytes[index]
-
     def live_bytes_of_pair(self, first: int) -> int:
         """Return the bytes of the resident storages that are live at an item or at the next one."""
-        return self._live_bytes[first] + self._arriving_bytes[first + 1]
-
-    def bytes_of(self, roots: Iterable[int]) -> int:
-        """Return the bytes that storages take in the scratchpad."""
-        return sum(aligned(self.storages[root].size_bytes) for root in roots)
+        return self.live_bytes[first] + self.arriving_bytes[first + 1]
 
     def budget(self, index: int) -> int:
-        """Return the bytes that the tile buffers of an item may take."""
-        room, limit = self.capacity_bytes - self.live_bytes(index), self._limits[index]
-        if self.choices.room < 1:
-            room = min(room, max(int(room * self.choices.room), self._smallest(index)))
+        """Return the bytes that the tile buffers of a work may take."""
+        free, limit = self.capacity_bytes - self.live_bytes[index], self.allowance(index).limit_bytes
+        room = _share_of_room(self.searches[index], free, self.choices)
         return room if limit is None else min(room, limit)
 
-    def fit(self) -> None:
-        """Evict storages until every item has room for its smallest buffers.
-
-        An item that still has no room when nothing is left to evict gets one buffer per operand. Raises CompileError
-        if that does not help either. With `Choices.readmit`, a storage comes back if the one that it made room for
-        was evicted later.
-        """
-        before = set(self.roots)
-        for index in range(len(self.items)):
-            if not self._has_room(index):
-                self._make_room(index)
-        if self.choices.readmit:
-            for root in sorted(before - self.roots, key=lambda root: (self.storages[root].size_bytes, root)):
-                self._readmit(root)
-
-    def _has_room(self, index: int) -> bool:
-        """Return whether the smallest buffers of an item fit beside the resident storages."""
-        return self._smallest(index) <= self.capacity_bytes - self.live_bytes(index)
-
-    def _make_room(self, index: int) -> None:
-        """Evict storages until the smallest buffers of an item fit; if that is not enough, cut the item finer."""
-        for root in self._order_of_eviction(index):
-            self._dismiss(root)
-            if self._has_room(index):
-                return
-        while not self._has_room(index):
-            self._give_way(index)
-
-    def _readmit(self, root: int) -> None:
-        """Take a storage back into the scratchpad if all items of its life still fit and are faster by estimate."""
-        span = self._spans[root]
-        self._admit(root)
-        if all(self._has_room(index) for index in reversed(span)):
-            faster = sum(self.cycles(index) for index in span)
-            self._dismiss(root)
-            if faster >= sum(self.cycles(index) for index in span):
-                return
-            self._admit(root)
-        else:
-            self._dismiss(root)
+    def cut(self, index: int) -> Cut | None:
+        """Return how a work is cut: as the choices ask, else the fastest cut by estimate. None if no cut fits."""
+        search = self.searches[index]
+        chosen = None if self.allowance(index).plain else self.choices.cuts.get(index)
+        # Cuts into slices load their inputs, which must then be in DRAM.
+        if chosen is not None and not (slices(search.work, chosen) and any(search.residency.inputs)):
+            return chosen
+        best = search.best(self.budget(index))
+        return None if best is None else best[1]
 
     def cycles(self, index: int) -> float:
         """Return the estimated cycles of a work by itself: infinite if no cut fits, 0 for moves and host calls."""
-        if not isinstance(self.items[index].body, Work):
+        if index not in self.searches:
             return 0.0
-        best = self.search(index).best(self.budget(index))
+        best = self.searches[index].best(self.budget(index))
         return float("inf") if best is None else best[0]
 
     def computing_cycles(self, index: int) -> int:
         """Return the computing cycles of a work by itself, without transfers; 0 for moves and host calls."""
-        cut = self.cut(index) if isinstance(self.items[index].body, Work) else None
-        return 0 if cut is None else self.search(index).computing_cycles(cut)
+        cut = self.cut(index) if index in self.searches else None
+        return 0 if cut is None else self.searches[index].computing_cycles(cut)
 
-    def _give_way(self, index: int) -> None:
-        """Evict a storage for an item; if none is left, give the item one buffer per operand, then the finest cuts.
 
-        Raises CompileError if the item has the finest cuts already.
-        """
-        if self._order_of_eviction(index) or index in self._last_resort:
-            self.evict(index)
-            return
-        (self._last_resort if index in self._narrow else self._narrow).add(index)
-        self._searches.pop(index, None)
+def buffering(choices: Choices, index: int, allowance: Allowance) -> Buffering:
+    """Return how the tiles of a work may be buffered."""
+    depth = SINGLE if allowance.single else choices.depth
+    return Buffering(depth, index not in choices.unpacked, allowance.finest)
 
-    def _smallest(self, index: int) -> int:
-        """Return the least bytes that the tile buffers of an item need; 0 for moves and host calls."""
-        return self.search(index).smallest_buffers() if isinstance(self.items[index].body, Work) else 0
 
-    def shrink(self, index: int) -> None:
-        """Take the next step for an item whose buffers found no place.
-
-        The steps, in order: run it alone with the cut of the estimates, give its buffers less room, forbid its
-        prefetches, evict storages, use one buffer per operand, use the finest cuts. Raises CompileError after the last.
-        """
-        item = self.items[index]
-        if index not in self.refused and (self.choices.shapes(index) or index in self.woven):
-            self.refused.add(index)
-            return
-        smallest, budget = self._smallest(index), self.budget(index)
-        if isinstance(item.body, Work) and budget > smallest:
-            # Three fifths: free space in pieces rarely holds more, and few steps lead to the smallest buffers.
-            self._limits[index] = max(budget * 3 // 5, smallest)
-        elif index not in self.unhurried and not self._order_of_eviction(index):
-            self.unhurried.add(index)
-        else:
-            self._limits[index] = None
-            self._give_way(index)
-
-    def evict(self, index: int) -> None:
-        """Send one storage that is live at an item to DRAM: the first of `_order_of_eviction`. Raises CompileError."""
-        order = self._order_of_eviction(index)
-        if not order:
-            raise CompileError(self._message(index))
-        self._dismiss(order[0])
-
-    def _order_of_eviction(self, index: int) -> list[int]:
-        """Return the live storages of an item in the order in which they are evicted.
-
-        Storages that the item does not use come first, because they need no tile buffers here when they are gone; then
-        the largest.
-        """
-        used = set()
-        if isinstance(self.items[index].body, Work):
-            used = {root for root, _ in (*self._inputs[index], *self._outputs[index])}
-        return sorted(
-            [root for root in self.live(index) if not self.storages[root].pinned],
-            key=lambda root: (root in self._kept, root in used, -self.storages[root].size_bytes, root),
-        )
-
-    def _message(self, index: int) -> str:
-        item = self.items[index]
-        node = self.graph.nodes[item.node]
-        pinned = sum(aligned(each.size_bytes) for each in self.storages.values() if each.pinned)
-        beside = f" beside {pinned} of inputs and outputs" if pinned else ""
-        return (
-            f'{self.graph.name}: {node.op} "{node.name}" needs {self._smallest(index)} bytes of scratchpad for its '
-            f"smallest tile{beside}, {self.hardware.name} has {self.capacity_bytes}; enlarge scratchpad.size_kib"
-        )
+def _share_of_room(search: TileSearch, free_bytes: int, choices: Choices) -> int:
+    """Return the free bytes that tile buffers may take: the smallest ones always fit."""
+    if choices.room == 1:
+        return free_bytes
+    return min(free_bytes, max(int(free_bytes * choices.room), search.smallest_buffers()))
 
 
 def fit(network: Network, choices: Choices) -> Residents:
     """Choose the storages that stay in the scratchpad. Raises CompileError for a network that does not fit.
 
     Results reuse an input's buffer in the scratchpad only: in DRAM space is cheap, and reuse would add dependencies
-    between layers.
+    between layers. So if a storage with such a result was evicted, the choice is made again without it.
     """
-    forest = network.aliases.copy()
-    shared = share_in_place(network.graph, forest, network.items, choices.apart)
-    residents = _residents(network, forest, choices)
-    evicted = [output for output in shared if forest.root(output)[0] not in residents.roots]
-    if evicted:
-        for output in evicted:
-            del forest.parent[output]
-        residents = _residents(network, forest, choices)
-    return residents
+    forest = share_in_place(network.graph, network.aliases, network.items, choices.apart)
+    residents = _fit(share(network, forest), choices)
+    shared = forest.parent.keys() - network.aliases.parent.keys()
+    evicted = {output for output in shared if forest.root(output)[0] not in residents.roots}
+    if not evicted:
+        return residents
+    kept = {tensor: parent for tensor, parent in forest.parent.items() if tensor not in evicted}
+    return _fit(share(network, Aliases(kept)), choices)
 
 
-def _pin(network: Network, forest: Aliases, storages: Mapping[int, Storage]) -> None:
-    """Pin the inputs and outputs of the network to the scratchpad, where the host reads and writes them itself."""
-    states = {state.before for state in network.graph.states}
-    for tensor in (*network.graph.inputs, *network.graph.outputs):
-        root, _ = forest.root(tensor)
-        storage = storages[root]
-        if not network.graph.tensors[root].constant and root not in states:
-            storage.pinned, storage.from_dram, storage.to_dram = True, False, False
-            storage.first, storage.last = -1, len(network.items)
+def _fit(sharing: Sharing, choices: Choices) -> Residents:
+    everything = prescribed(sharing, choices)
+    residents = _evict(everything)
+    return _readmit(residents, everything.roots - residents.roots) if choices.readmit else residents
 
 
-def _residents(network: Network, forest: Aliases, choices: Choices) -> Residents:
-    storages = find_storages(network.graph, forest, network.items, network.hardware.dma.views)
-    if network.hardware.holder("io") == Space.SCRATCHPAD:
-        _pin(network, forest, storages)
-    residents = Residents(network, forest, storages, choices)
-    residents.fit()
-    return residents
+def prescribed(sharing: Sharing, choices: Choices) -> Residents:
+    """Return the residents of unlimited room: all storages that may be resident, but those that the choices evict."""
+    pinned = {root for root, storage in sharing.storages.items() if storage.pinned}
+    able = {root for root, storage in sharing.storages.items() if storage.may_be_resident}
+    evicted = {sharing.forest.root(tensor)[0] for tensor in choices.evicted}
+    return Residents(sharing, choices, frozenset(able - evicted | pinned))
+
+
+def smallest(search: TileSearch | None) -> int:
+    """Return the least bytes that the tile buffers of an item need; 0 for moves and host calls, which have none."""
+    return 0 if search is None else search.smallest_buffers()
+
+
+def _evict(residents: Residents) -> Residents:
+    """Evict storages, item by item, until every item has room for its smallest buffers.
+
+    An item that still has no room when nothing is left to evict gets one buffer per operand, then the finest cuts.
+    Raises CompileError if that does not help either.
+    """
+    sharing, choices, capacity = residents.sharing, residents.choices, residents.capacity_bytes
+    short = [
+        index
+        for index, live in enumerate(residents.live_bytes[:-1])
+        if smallest(residents.searches.get(index)) > capacity - live
+    ]
+    if not short:
+        return residents
+    roots = set(residents.roots)
+    live_bytes = Sums(residents.live_bytes)
+    allowances: dict[int, Allowance] = {}
+    for index in range(short[0], len(sharing.items)):
+        allowance = _EVERYTHING
+        evictions: Iterator[int] | None = None
+        while (need := _smallest(sharing, choices, roots, index, allowance)) > capacity - live_bytes[index]:
+            evictions = evictions or iter(_order_of_eviction(sharing, choices, roots, index))
+            root = next(evictions, None)
+            if root is not None:
+                roots.discard(root)
+                live_bytes.add(sharing.spans[root], -sharing.size_bytes[root])
+            else:
+                allowance = allowances[index] = _finer(sharing, index, allowance, need)
+    return replace(residents, roots=frozenset(roots), allowances=allowances)
+
+
+def _smallest(
+    sharing: Sharing, choices: Choices, roots: Collection[int], index: int, allowance: Allowance
+) -> int:
+    """Return the least bytes that the tile buffers of an item need beside these residents."""
+    if index not in sharing.inputs:
+        return 0
+    return tile_search(sharing, index, roots, buffering(choices, index, allowance)).smallest_buffers()
+
+
+def _order_of_eviction(sharing: Sharing, choices: Choices, roots: Collection[int], index: int) -> list[int]:
+    """Return the resident storages that are live at an item, in the order in which they are evicted.
+
+    Storages that the item does not use come first, because they need no tile buffers here when they are gone; then
+    the largest. The choices may ask to keep some until all others are evicted.
+    """
+    used = {root for root, _ in (*sharing.inputs.get(index, ()), *sharing.outputs.get(index, ()))}
+    kept = {sharing.forest.root(tensor)[0] for tensor in choices.kept}
+    storages = sharing.storages
+    return sorted(
+        [root for root in sharing.live(index, roots) if not storages[root].pinned],
+        key=lambda root: (root in kept, root in used, -storages[root].size_bytes, root),
+    )
+
+
+def _finer(sharing: Sharing, index: int, allowance: Allowance, need_bytes: int) -> Allowance:
+    """Return the allowance with one buffer per operand, then with the finest cuts. Raises CompileError after that."""
+    if not allowance.single:
+        return replace(allowance, single=True)
+    if not allowance.finest:
+        return replace(allowance, finest=True)
+    graph, hardware = sharing.network.graph, sharing.network.hardware
+    node = graph.nodes[sharing.items[index].node]
+    pinned = sum(sharing.size_bytes[root] for root, each in sharing.storages.items() if each.pinned)
+    beside = f" beside {pinned} of inputs and outputs" if pinned else ""
+    raise CompileError(
+        f'{graph.name}: {node.op} "{node.name}" needs {need_bytes} bytes of scratchpad for its '
+        f"smallest tile{beside}, {hardware.name} has {hardware.scratchpad_bytes}; enlarge scratchpad.size_kib"
+    )
+
+
+def _readmit(residents: Residents, evicted: Collection[int]) -> Residents:
+    """Take evicted storages back, small ones first, if all items of their life have room and are faster by estimate.
+
+    There is room if the storage that one made room for was evicted later.
+    """
+    sharing, choices, capacity = residents.sharing, residents.choices, residents.capacity_bytes
+    roots, live_bytes = set(residents.roots), Sums(residents.live_bytes)
+
+    def search(index: int) -> TileSearch:
+        return tile_search(sharing, index, roots, buffering(choices, index, residents.allowance(index)))
+
+    def has_room(index: int) -> bool:
+        need = search(index).smallest_buffers() if index in sharing.inputs else 0
+        return need <= capacity - live_bytes[index]
+
+    def cycles(span: range) -> float:
+        total = 0.0
+        for index in span:
+            if index in sharing.inputs:
+                found = search(index)
+                best = found.best(_share_of_room(found, capacity - live_bytes[index], choices))
+                total += float("inf") if best is None else best[0]
+        return total
+
+    for root in sorted(evicted, key=lambda root: (sharing.storages[root].size_bytes, root)):
+        span, size_bytes = sharing.spans[root], sharing.size_bytes[root]
+        without = cycles(span)
+        roots.add(root)
+        live_bytes.add(span, size_bytes)
+        if not all(has_room(index) for index in reversed(span)) or cycles(span) >= without:
+            roots.discard(root)
+            live_bytes.add(span, -size_bytes)
+    return replace(residents, roots=frozenset(roots))
+
+
+def _less(room_bytes: int) -> int:
+    """Return three fifths of a room: free space in pieces rarely holds more, and few steps lead to nothing."""
+    return room_bytes * 3 // 5
+
+
+def shrink(residents: Residents, index: int, fused: bool) -> Residents:
+    """Return the residents after the next step for an item whose buffers found no place.
+
+    The steps, in order: run it alone with the cut of the estimates, give its buffers less room, forbid its
+    prefetches, evict storages, use one buffer per operand, use the finest cuts. Raises CompileError after the last.
+    fused: it was part of a fused pair.
+    """
+    sharing, choices, roots = residents.sharing, residents.choices, residents.roots
+    allowance, search = residents.allowance(index), residents.searches.get(index)
+    if not allowance.plain and (choices.shapes(index) or fused):
+        return residents.allowing(index, replace(allowance, plain=True))
+    if search is not None and (budget := residents.budget(index)) > search.smallest_buffers():
+        limit = max(_less(budget), search.smallest_buffers())
+        return residents.allowing(index, replace(allowance, limit_bytes=limit))
+    evictions = _order_of_eviction(sharing, choices, roots, index)
+    if residents.prefetches(index) and not evictions:
+        return residents.allowing(index, replace(allowance, prefetches=False))
+    allowance = replace(allowance, limit_bytes=None)
+    if evictions:
+        return residents.allowing(index, allowance, roots - {evictions[0]})
+    return residents.allowing(index, _finer(sharing, index, allowance, smallest(search)))
+
+
+def most_attempts(residents: Residents) -> int:
+    """Return a bound of the attempts to place a schedule, each of which but the last takes a step of `shrink`.
+
+    Each storage is evicted at most once. Each item loses its prescribed shape, its prefetches, its second buffers and
+    its coarse cuts at most once. The other steps shrink the room of an item's buffers to `_less` of it, at most until
+    no byte is left. They begin anew for an item after an eviction for it, single buffers and finer cuts.
+    """
+    items, roots = len(residents.sharing.items), len(residents.roots)
+    shrinkings, room = 0, residents.capacity_bytes
+    while room:
+        shrinkings, room = shrinkings + 1, _less(room)
+    return 1 + 4 * items + roots + (items + 2 * items + roots) * shrinkings

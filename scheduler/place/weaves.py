@@ -49,9 +49,9 @@ def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, 
     """Return the fused pairs, by first item, that save most cycles together. No item is in two pairs."""
     chained = {index for chain in chains.values() for index in chain.items}
     # Dynamic programming from the last item to the first: the most cycles that all items from here on can save.
-    gains = [0.0] * (len(residents.items) + 2)
+    gains = [0.0] * (len(residents.sharing.items) + 2)
     options: dict[int, Weave] = {}
-    for index in range(len(residents.items) - 2, -1, -1):
+    for index in range(len(residents.sharing.items) - 2, -1, -1):
         gains[index] = gains[index + 1]
         if chained.isdisjoint((index, index + 1)):
             gain, weave = _best(residents, index)
@@ -60,7 +60,7 @@ def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, 
                 options[index] = weave
     weaves: dict[int, Weave] = {}
     index = 0
-    while index < len(residents.items):
+    while index < len(residents.sharing.items):
         if index in options:
             weaves[index] = options[index]
         index += 2 if index in options else 1
@@ -70,7 +70,7 @@ def plan_weaves(residents: Residents, chains: Mapping[int, Chain]) -> dict[int, 
 def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
     """Return the fastest fused pair of an item and the next one, and the cycles that it saves by estimate."""
     chosen = residents.choices.weaves.get(first)
-    if not residents.refused.isdisjoint((first, first + 1)):
+    if any(residents.allowance(index).plain for index in (first, first + 1)):
         return 0.0, None
     if any(index in residents.choices.cuts for index in (first, first + 1)):
         return 0.0, None
@@ -90,7 +90,7 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
         woven = known.get((*key, parts))
         if woven is None:
             tiles = _tiles(residents, first, works, -(-works[0].rows // parts))
-            searches = residents.search(first), residents.search(first + 1)
+            searches = residents.searches[first], residents.searches[first + 1]
             woven = known[*key, parts] = Woven(Weave(first, tiles), searches)
         if woven.size_bytes > room or woven.follows < 2:
             continue
@@ -104,28 +104,29 @@ def _best(residents: Residents, first: int) -> tuple[float, Weave | None]:
 
 def _pair_key(residents: Residents, first: int) -> tuple[object, ...]:
     """Return the cache key of a fused pair: the two tile searches, and where the second layer reads the first."""
-    between, base = residents.outputs(first)[0]
-    reads = tuple([offset if root == between else None for root, offset in residents.inputs(first + 1)])
-    return first, residents.search(first), residents.search(first + 1), base, reads
+    sharing = residents.sharing
+    between, base = sharing.outputs[first][0]
+    reads = tuple([offset if root == between else None for root, offset in sharing.inputs[first + 1]])
+    return first, residents.searches[first], residents.searches[first + 1], base, reads
 
 
 def pair(residents: Residents, first: int) -> tuple[Work, Work] | None:
     """Return the works of an item and the next one if the two can be fused; else None."""
-    if first + 1 >= len(residents.items):
+    sharing = residents.sharing
+    if first + 1 >= len(sharing.items):
         return None
-    storages = residents.storages
-    a, b = residents.items[first].body, residents.items[first + 1].body
+    a, b = sharing.items[first].body, sharing.items[first + 1].body
     if not isinstance(a, Work) or not isinstance(b, Work) or not (a.by_rows and b.by_rows):
         return None
-    if residents.search(first).unit == residents.search(first + 1).unit:
+    if residents.searches[first].unit == residents.searches[first + 1].unit:
         return None
-    reads = [[root for root, _ in residents.inputs(index)] for index in (first, first + 1)]
-    between, result = residents.outputs(first)[0][0], residents.outputs(first + 1)[0][0]
+    reads = [[root for root, _ in sharing.inputs[index]] for index in (first, first + 1)]
+    between, result = sharing.outputs[first][0][0], sharing.outputs[first + 1][0][0]
     if between not in residents.roots or between not in reads[1]:
         return None
     # The second work must not overwrite the first one's inputs, which later tiles still read. Nor may both load the
     # same storage from DRAM: loads arrive in the order of items, not of tiles.
-    loaded = {root for root in reads[0] if storages[root].from_dram}
+    loaded = {root for root in reads[0] if sharing.storages[root].from_dram}
     if result in reads[0] or not loaded.isdisjoint(reads[1]) or between in reads[0]:
         return None
     return a, b
@@ -137,7 +138,7 @@ def _tiles(
     """Return the row tiles of the first work, each with the tile of the second work that it makes ready, or None."""
     a, b = works
     channels = Cut(row_step, _channel_step(residents, a), False, True).channels(a)
-    base = residents.outputs(first)[0][1]
+    base = residents.sharing.outputs[first][0][1]
     tiles: list[tuple[tuple[Tile, ...], Tile | None]] = []
     done = 0
     for row in range(0, a.rows, row_step):
@@ -159,9 +160,11 @@ def _tiles(
 
 def _needs(residents: Residents, first: int, work: Work, rows: int) -> int:
     """Return where the bytes end, in the storage between two works, that the second's first `rows` rows need."""
-    between = residents.outputs(first)[0][0]
+    between = residents.sharing.outputs[first][0][0]
     ends = [0]
-    for (root, offset), (rows_of, needed) in zip(residents.inputs(first + 1), work.inputs, strict=True):
+    for (root, offset), (rows_of, needed) in zip(
+        residents.sharing.inputs[first + 1], work.inputs, strict=True
+    ):
         if root == between:
             ends.append(offset + rows_of.offset_bytes + needed(0, rows)[1] * rows_of.row_bytes)
     return max(ends)

@@ -16,12 +16,13 @@ from types import MappingProxyType
 from npusim.isa.base.errors import CompileError
 from npusim.isa.program.program import Program
 from npusim.kernels.lowering.work import Work
-from npusim.scheduler.compile import Schedule, estimated, schedule
+from npusim.scheduler.compile import Schedule, estimated_schedule, schedule
 from npusim.scheduler.fit.cuts import SINGLE, Band, Choices, Depth
 from npusim.scheduler.network.network import Network
 from npusim.scheduler.network.storage import operands, share_in_place
 from npusim.scheduler.place.chains import links_from, row_steps
-from npusim.scheduler.place.residency import Residents
+from npusim.scheduler.place.residency import Residents, buffering
+from npusim.scheduler.place.sharing import tile_search
 from npusim.scheduler.place.weaves import pair
 
 Change = Callable[[Choices], Choices]
@@ -51,13 +52,14 @@ _BYSTANDERS = 2
 
 def network_changes(best: Schedule) -> Iterator[Change]:
     """Yield changes that apply to all items at once."""
-    network, hardware = best.residents.network, best.residents.hardware
-    shared = share_in_place(network.graph, network.aliases.copy(), network.items)
+    residents, network = best.residents, best.residents.network
+    aliases = share_in_place(network.graph, network.aliases, network.items)
+    shared = frozenset(aliases.parent.keys() - network.aliases.parent.keys())
     everything = frozenset(range(len(network.items)))
     if shared:
-        yield partial(replace, apart=frozenset(shared))
+        yield partial(replace, apart=shared)
     for part in _LARGE:
-        yield partial(_evict_all, best.residents.larger_than(best.residents.capacity_bytes // part))
+        yield partial(_evict_all, residents.sharing.larger_than(residents.capacity_bytes // part))
     yield partial(replace, readmit=not best.choices.readmit)
     for depth in _DEPTHS:
         yield partial(replace, depth=depth)
@@ -71,13 +73,13 @@ def network_changes(best: Schedule) -> Iterator[Change]:
         yield partial(replace, chains=MappingProxyType(dict.fromkeys(everything, Band(1))))
     if best.weaves:
         yield partial(replace, weaves=MappingProxyType(dict.fromkeys(everything, 1)))
-    if hardware.packs_weights:
+    if network.hardware.packs_weights:
         yield partial(replace, unpacked=everything)
 
 
 def item_changes(best: Schedule, index: int) -> Iterator[Change]:
     """Yield changes around one item, those first that help most often."""
-    residents, item = best.residents, best.residents.items[index]
+    residents, item = best.residents, best.residents.sharing.items[index]
     work = item.body if isinstance(item.body, Work) else None
     if work is not None and any(index in chain.items for chain in best.chains.values()):
         yield from _chain_changes(best, index)
@@ -90,15 +92,16 @@ def item_changes(best: Schedule, index: int) -> Iterator[Change]:
     yield from _residency_changes(residents, index)
     if work is not None:
         yield partial(_toggle, "unhurried", index)
-        if work.constant_bytes(0, work.channels) and residents.hardware.packs_weights:
+        if work.constant_bytes(0, work.channels) and residents.network.hardware.packs_weights:
             yield partial(_toggle, "unpacked", index)
 
 
 def _cut_changes(residents: Residents, index: int) -> Iterator[Change]:
     """Yield the best cuts by estimate, also those that leave room for one buffer per operand only."""
     now = residents.cut(index)
-    room = residents.capacity_bytes - residents.live_bytes(index)
-    ranked = residents.search(index, SINGLE).ranked(room)
+    room = residents.capacity_bytes - residents.live_bytes[index]
+    single = buffering(residents.choices, index, residents.allowance(index))._replace(depth=SINGLE)
+    ranked = tile_search(residents.sharing, index, residents.roots, single).ranked(room)
     for cut in [cut for cut in ranked[: _CUTS + 1] if cut != now][:_CUTS]:
         yield partial(_put, "cuts", index, cut)
 
@@ -107,7 +110,7 @@ def _chain_changes(best: Schedule, index: int) -> Iterator[Change]:
     """Yield other stripe heights of the chain around an item, no chain, and a shorter one."""
     chain = next(chain for chain in best.chains.values() if index in chain.items)
     first, length = chain.items[0], len(chain.items)
-    last = best.residents.items[chain.items[-1]].body
+    last = best.residents.sharing.items[chain.items[-1]].body
     assert isinstance(last, Work)
     steps = row_steps(last.rows)
     at = min(range(len(steps)), key=lambda number: abs(steps[number] - chain.row_step))
@@ -133,14 +136,16 @@ def _residency_changes(residents: Residents, index: int) -> Iterator[Change]:
 
     They evict an operand or a large bystander to DRAM, bring an operand back, or give a result a buffer of its own.
     """
-    reads, writes = operands(residents.graph, residents.items[index])
-    storages, forest = residents.storages, residents.forest
+    sharing, forest = residents.sharing, residents.sharing.forest
+    storages = sharing.storages
+    reads, writes = operands(residents.network.graph, sharing.items[index])
     used = list(dict.fromkeys(forest.root(tensor)[0] for tensor in (*reads, *writes)))
     for tensor in writes:
         if tensor in forest.parent and tensor not in residents.network.aliases.parent:
             yield partial(_toggle, "apart", tensor)
     others = sorted(
-        set(residents.live(index)).difference(used), key=lambda root: (-storages[root].size_bytes, root)
+        sharing.live(index, residents.roots).difference(used),
+        key=lambda root: (-storages[root].size_bytes, root),
     )
     for root in (*used, *others[:_BYSTANDERS]):
         if root in residents.roots:
@@ -214,7 +219,7 @@ class _Descent:
         self._tried: set[tuple[object, ...]] = set()
         self._count = 0
         self._random = Random(_SEED)
-        self._best = schedule(network, estimated(network))
+        self._best = estimated_schedule(network)
         self._timing = evaluate(self._best.program)
 
     def run(self) -> Schedule:

@@ -8,9 +8,10 @@ from npusim.isa.hardware.file import change, hardware
 from npusim.kernels.graph.graph import Graph
 from npusim.scheduler import prepare, schedule
 from npusim.scheduler.fit.cuts import Band, Choices
-from npusim.scheduler.network.storage import Aliases, find_storages
+from npusim.scheduler.network.storage import Aliases
 from npusim.scheduler.place.chains import links_from
-from npusim.scheduler.place.residency import Residents
+from npusim.scheduler.place.residency import Residents, prescribed
+from npusim.scheduler.place.sharing import share
 
 from ..graphs import Sketch
 from .test_search import check
@@ -37,10 +38,10 @@ def test_a_chain_does_not_overwrite_what_its_first_stage_reads(result_first: boo
     choices = Choices(evicted=frozenset({between}), chains={0: Band(1), 1: Band(2, 5)})
 
     def residents(forest: Aliases) -> Residents:
-        return Residents(prepared, forest, find_storages(graph, forest, prepared.items), choices)
+        return prescribed(share(prepared, forest), choices)
 
-    apart, in_place = prepared.aliases.copy(), prepared.aliases.copy()
-    in_place.parent[result] = (source, 0)
+    apart = prepared.aliases
+    in_place = Aliases({**apart.parent, result: (source, 0)})
     assert list(links_from(residents(apart), 1)) == [(between, int(not result_first))]
     assert list(links_from(residents(in_place), 1)) == []
 

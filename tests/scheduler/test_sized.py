@@ -22,7 +22,7 @@ from npusim.isa.program.program import Blank, Program
 from npusim.kernels.graph.graph import Graph
 from npusim.machine.system import execute
 from npusim.scheduler import compile_graph
-from npusim.scheduler.compile import estimated, schedule
+from npusim.scheduler.compile import estimated_schedule
 from npusim.scheduler.fit.costs import TileCosts
 from npusim.scheduler.fit.tiling import TileSearch
 from npusim.scheduler.network.network import prepare
@@ -156,7 +156,7 @@ def test_one_token_of_a_language_model_in_3_s_and_300_mb() -> None:
 def test_layers_that_are_alike_are_searched_once() -> None:
     """113 products are five searches, and one for the first product: its vector is still on its way."""
     network = prepare(decode_step(), hardware("mobile-4096"))
-    schedule(network, estimated(network))
+    estimated_schedule(network)
     assert len(network.items) == 113
     assert len(network.memo.of(TileCosts)) == 5
     assert len(network.memo.of(TileSearch)) == 6

@@ -99,7 +99,7 @@ def test_what_later_tiles_still_read_is_not_overwritten() -> None:
     graph = sketch.graph()
     network = prepare(graph, EDGE)
     found = schedule(network, Choices(weaves={1: 4}))
-    assert found.residents.forest.root(total) == (a, 0)
+    assert found.residents.sharing.forest.root(total) == (a, 0)
     assert 1 not in found.weaves
     # With a place of its own it may.
     woven = schedule(network, Choices(weaves={1: 4}, apart=frozenset({total})))

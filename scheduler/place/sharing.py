@@ -1,0 +1,190 @@
+"""How the tensors of a network share memory, and the tile searches of its works for a given residency.
+
+A storage is one or several tensors that share memory. A work is a layer that is cut into tiles; an item is a work, a
+move, or a step of the host, in the order of execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from npusim.kernels.lowering.work import Move, Work
+from npusim.scheduler.fit.allocate import Spans, aligned
+from npusim.scheduler.fit.costs import TileCosts
+from npusim.scheduler.fit.cuts import Depth, End, Residency
+from npusim.scheduler.fit.tiling import TileSearch
+from npusim.scheduler.network.network import Network
+from npusim.scheduler.network.storage import Aliases, Item, Storage, find_storages, operands
+
+Part = tuple[int, int]
+"""A place in a storage: the root tensor of the storage, and the offset in bytes."""
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The storages of a network, for one choice of the results that reuse the memory of an input.
+
+    inputs, outputs: the place of each operand, by work; inputs are `Work.reads`.
+    first_uses:      the first work that reads each storage.
+    spans:           the items during which each storage is live.
+    """
+
+    network: Network
+    forest: Aliases
+    storages: Mapping[int, Storage]
+    inputs: Mapping[int, tuple[Part, ...]]
+    outputs: Mapping[int, tuple[Part, ...]]
+    first_uses: Mapping[int, int]
+    spans: Mapping[int, range]
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """The items of the network in the order of execution."""
+        return self.network.items
+
+    @cached_property
+    def works(self) -> Sequence[int]:
+        """The items that are works."""
+        return tuple(self.inputs)
+
+    @cached_property
+    def size_bytes(self) -> Mapping[int, int]:
+        """The bytes that each storage takes in the scratchpad."""
+        return {root: aligned(each.size_bytes) for root, each in self.storages.items()}
+
+    @cached_property
+    def _passing(self) -> Spans[int, tuple[int, int]]:
+        spans: Spans[int, tuple[int, int]] = Spans()
+        for root, span in self.spans.items():
+            if span:
+                spans.add(span[0], span[-1], root, (span[0], span[-1]))
+        return spans
+
+    def live(self, index: int, roots: Collection[int]) -> frozenset[int]:
+        """Return those of `roots` that are live at an item."""
+        return frozenset(
+            [
+                root
+                for block in self._passing.near(index, index)
+                for root, (first, last) in block.items()
+                if first <= index <= last and root in roots
+            ]
+        )
+
+    def larger_than(self, size_bytes: int) -> frozenset[int]:
+        """Return the storages that have more than `size_bytes`."""
+        return frozenset(root for root, each in self.storages.items() if each.size_bytes > size_bytes)
+
+    def residency(self, index: int, roots: Collection[int]) -> Residency:
+        """Return which operands of a work are in the scratchpad, and which of them the work loads there itself."""
+        inputs = self.inputs[index]
+        inside = tuple([root in roots for root, _ in inputs])
+        loaded = tuple(
+            [
+                resident and self.storages[root].from_dram and self.first_uses[root] == index
+                for resident, (root, _) in zip(inside, inputs, strict=True)
+            ]
+        )
+        return Residency(inside, tuple([root in roots for root, _ in self.outputs[index]]), loaded)
+
+
+def share(network: Network, forest: Aliases) -> Sharing:
+    """Return the storages of a network, of which `forest` says which tensors share memory."""
+    storages = find_storages(network.graph, forest, network.items, network.hardware)
+    inputs: dict[int, tuple[Part, ...]] = {}
+    outputs: dict[int, tuple[Part, ...]] = {}
+    first_uses: dict[int, int] = {}
+    for index, item in enumerate(network.items):
+        if isinstance(item.body, Work):
+            reads, writes = operands(network.graph, item)
+            inputs[index] = tuple([forest.root(tensor) for tensor in reads])
+            outputs[index] = tuple([forest.root(tensor) for tensor in writes])
+            for root, _ in inputs[index]:
+                first_uses.setdefault(root, index)
+    count = len(network.items)
+    spans = {
+        root: range(max(storage.first, 0), min(storage.last + 1, count)) for root, storage in storages.items()
+    }
+    return Sharing(network, forest, storages, inputs, outputs, first_uses, spans)
+
+
+class Buffering(NamedTuple):
+    """How the tiles of a work may be buffered.
+
+    depth:  buffers per operand.
+    packs:  weights are stored packed, if the hardware can unpack them and it saves bytes.
+    finest: cuts may have fewer channels than the hardware computes at once.
+    """
+
+    depth: Depth
+    packs: bool
+    finest: bool = False
+
+
+def tile_search(sharing: Sharing, index: int, roots: Collection[int], buffering: Buffering) -> TileSearch:
+    """Return the tile search of a work if the storages `roots` are in the scratchpad. Searches are cached."""
+    network, work = sharing.network, sharing.items[index].body
+    assert isinstance(work, Work)
+    depth, packs, finest = buffering
+    residency = sharing.residency(index, roots)
+    alone = loads_alone(network, index, packs)
+    first, last = alone or index == sharing.works[0], alone or index == sharing.works[-1]
+    end = End(first, last, _ahead(network, index, packs))
+    key = (_like(work, index), residency, depth, packs, finest, end)
+    known = network.memo.of(TileSearch)
+    search = known.get(key)
+    if search is None:
+        costs = tile_costs(network, index, work)
+        search = known[key] = TileSearch(work, residency, network.hardware, depth, packs, end, costs, finest)
+    return search
+
+
+def tile_costs(network: Network, index: int, work: Work) -> TileCosts:
+    """Return the tile costs of a work. Equal works share them."""
+    known = network.memo.of(TileCosts)
+    costs = known.get(_like(work, index))
+    if costs is None:
+        costs = known[_like(work, index)] = TileCosts(work, network.hardware)
+    return costs
+
+
+def _like(work: Work, index: int) -> object:
+    return index if work.alike is None else work.alike
+
+
+def loads_alone(network: Network, index: int, packs: bool) -> bool:
+    """Return whether the loads of an item wait for the items before it, as `overlap` of the hardware has it."""
+    work, overlap = network.items[index].body, network.hardware.overlap
+    if overlap != "reloads" or not isinstance(work, Work):
+        return overlap == "none"
+    return tile_costs(network, index, work).streams_constants(packs)
+
+
+def item_before(network: Network, index: int) -> int:
+    """Return the nearest item before `index` that takes time; the first item if there is none."""
+    nearest = index - 1
+    while nearest > 0 and _takes_no_time(network, nearest):
+        nearest -= 1
+    return max(nearest, 0)
+
+
+def _takes_no_time(network: Network, index: int) -> bool:
+    """Return whether an item is fused in the DMA or in another layer, so that it takes no cycles."""
+    body = network.items[index].body
+    if isinstance(body, Work):
+        return not tile_costs(network, index, body).cycles(body.rows, body.channels)
+    return isinstance(body, Move) and network.hardware.dma.views and bool(body.view)
+
+
+def _ahead(network: Network, index: int, packs: bool) -> int | None:
+    """Return the cycles of the item before, during which only loads for this item run; None if others run, too."""
+    if network.hardware.overlap != "reloads" or not index or loads_alone(network, index, packs):
+        return None
+    before = item_before(network, index)
+    body = network.items[before].body
+    if not isinstance(body, Work):
+        return 0
+    return tile_costs(network, before, body).cycles(body.rows, body.channels) * body.entries
