@@ -11,7 +11,9 @@ from npusim.isa.hardware.file import hardware
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Scratchpad
 from npusim.kernels.graph.graph import Graph
-from npusim.scheduler import compile_graph
+from npusim.scheduler import compile_graph, prepare
+from npusim.scheduler.fit.cuts import FAST
+from npusim.scheduler.place.residency import fit, most_attempts, shrink
 
 from ..graphs import Sketch
 
@@ -93,6 +95,29 @@ def test_moves_and_residents_make_room_for_each_other() -> None:
     for size_kib in range(5, 13):
         program = compile_graph(sketch.graph(), tiny(size_kib))
         assert program.scratchpad_peak_bytes <= size_kib * 1024
+
+
+def test_attempts_end() -> None:
+    # Each item in turn finds no place until nothing is left to take from it: no state comes twice, and the number of
+    # steps is within the bound. In this order all storages are evicted, and all items lose what they can.
+    sketch = Sketch("net")
+    x = sketch.conv(sketch.input(1, 32, 32, 8), 8, padding=((1, 1), (1, 1)))
+    y = sketch.conv(x, 8, padding=((1, 1), (1, 1)))
+    sketch.conv(sketch.concat([sketch.binary("add", x, y), y], 3), 8)
+    network = prepare(sketch.graph(), hardware("edge-128"))
+    residents = fit(network, FAST)
+    assert residents.roots
+    seen, most = [residents], most_attempts(residents)
+    for index in range(len(network.items)):
+        try:
+            while len(seen) < most:
+                seen.append(shrink(seen[-1], index, fused=True))
+        except CompileError:
+            continue
+    assert not seen[-1].roots
+    states = [(each.roots, tuple(sorted(each.allowances.items()))) for each in seen]
+    assert len(set(states)) == len(states)
+    assert 4 * len(network.items) < len(states) < most
 
 
 def test_a_broken_rule_names_operator_and_layer() -> None:
