@@ -173,6 +173,51 @@ def test_requantise_settles_every_tie(
             assert code == min(max(exact + zero_point, -128), 127), x
 
 
+def least_sum(code: int, multiplier: int, shift: int, rounding: str) -> int:
+    """The least sum that requantizes to `code` or more."""
+    if rounding == "single":
+        return -((-(2 * code - 1) << (61 - shift)) // (multiplier << 31))
+    right = max(-shift, 0)
+    half = (2 * code - 1) << right  # twice the least high word
+    least = half // 2 + (half < 0) if right else code
+    return -(((1 << 30) - (least << 31)) // (multiplier << max(shift, 0)))
+
+
+@pytest.mark.parametrize("rounding", ["double", "single"])
+@pytest.mark.parametrize("zero_point", [-128, -1, 127])
+@pytest.mark.parametrize("multiplier", [1 << 30, (1 << 30) + 1, 1518500250, (1 << 31) - 1])
+def test_requantise_at_every_step_of_the_result(
+    multiplier: int, zero_point: int, rounding: arithmetic.Rounding
+) -> None:
+    """Requantization rises with the sum, so the least sum of each code and the one below prove all others."""
+    codes = np.arange(-127, 128)
+    for shift in range(-31, 31):
+        steps = [least_sum(int(code) - zero_point, multiplier, shift, rounding) for code in codes]
+        sums = np.array([steps, [step - 1 for step in steps]])
+        inside = (
+            (np.abs(sums).max(0) << max(shift, 0)) < 1 << 30 if shift >= 0 else np.abs(sums).max(0) < 1 << 31
+        )
+        found = arithmetic.requantise(
+            sums[:, inside].astype(np.int32), multiplier, shift, zero_point, -128, 127, np.int8, rounding
+        )
+        reached, below = found.astype(np.int64)
+        assert (reached >= codes[inside]).all(), shift
+        assert (below < codes[inside]).all(), shift
+
+
+@pytest.mark.parametrize("rounding", ["double", "single"])
+def test_requantise_of_sums_that_float64_cannot_tell_from_a_step(rounding: arithmetic.Rounding) -> None:
+    """Products at most 2**-51 below a step: 2**60 less a^2, and for two roundings 2**60 - 2**30 less a (a + 1)."""
+    a = np.arange(12)
+    multipliers, shifts = (1 << 30) + a, np.full(len(a), -30)
+    sums = (1 << 30) - a - (rounding == "double")
+    for sign in (1, -1):
+        near = (sign * (sums + np.arange(-1, 2)[:, np.newaxis])).astype(np.int32)
+        found = arithmetic.requantise(near, multipliers, shifts, 0, -128, 127, np.int8, rounding)
+        whole = arithmetic.multiply_by_quantized_multiplier(near, multipliers, shifts, rounding)
+        np.testing.assert_array_equal(found, whole)
+
+
 def test_requantise_of_nothing() -> None:
     empty = np.empty((0, 3), np.int32)
     found = arithmetic.requantise(empty, np.full(3, 1 << 30), np.full(3, -9), 0, -128, 127, np.int8)
