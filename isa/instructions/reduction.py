@@ -22,7 +22,7 @@ from npusim.isa.instructions.lanes import (
 )
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.region import Regions, Space, dense
-from npusim.isa.instructions.windows import LARGEST_SUM
+from npusim.isa.instructions.windows import most_terms
 from npusim.isa.instructions.word import ADDRESS_BITS, FIRST, SIGNS, bits
 
 FUNCTIONS = ("max", "min", "arg_max", "arg_min", "sum", "mean", "prod", "fused_mean")
@@ -109,10 +109,7 @@ class Reduce(Formatted):
         the function. For floats, `parts` is 1.
         """
         messages = zero_faults(self, _SIZES)
-        arithmetic, most = (
-            self.number_format.arithmetic,
-            LARGEST_SUM >> 6 * (self.number_format.name == "int16"),
-        )
+        arithmetic, most = self.number_format.arithmetic, most_terms(self.number_format)
         if arithmetic == "fixed_point" and self.name == "sum" and self.terms >= most:
             messages.append(f"{self.terms} terms may overflow the accumulator; may be less than {most}")
         if arithmetic == "as_float32" and self.terms >= LARGEST_EXACT:
@@ -139,13 +136,13 @@ class Reduce(Formatted):
 
     def work(self, context: Context) -> tuple[Work, ...]:
         """Lanes compute `lanes` results in parallel. Each takes its elements one after the other, then the actions that
-        end a result. Integer lanes take any results, float lanes only contiguous ones. A position is written byte by
-        byte, the first one in the last cycle of its last element.
+        end a result. Integer lanes take any results, float lanes only contiguous ones. A lane writes as many bytes a
+        cycle as an element has: a position is written in such pieces, the first in the last cycle of its last element.
         """
         beside = self.number_format.arithmetic == "float"
         groups = self.outer * self.middle * self.groups(context, self.inner) if beside else None
         part = self.part(context, self.way.steps(self.terms), self.results, groups)
-        return (part._replace(leaving=self._result_bytes - self.number_format.size_bytes),)
+        return (part._replace(leaving=self._result_bytes // self.number_format.size_bytes - 1),)
 
 
 def _extreme(row: Reduce, elements: Values) -> Values:

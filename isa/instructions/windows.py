@@ -15,6 +15,7 @@ from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults
 from npusim.isa.instructions.lanes import (
+    Format,
     Formatted,
     Values,
     Way,
@@ -98,8 +99,13 @@ def _inside(element: int, axis: _Axis) -> tuple[slice, slice] | None:
     return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
 
 
-LARGEST_SUM = 1 << 22
-"""Number of terms from which on a sum of 8-bit values less their zero point (9 bits) may exceed 32 bits."""
+def most_terms(of: Format) -> int:
+    """Return the number of terms from which on a fixed-point sum may exceed 32 bits.
+
+    The magnitude of a value less its zero point is below 2^9 in 8-bit formats, and at most 2^15 in int16.
+    """
+    return 1 << (16 if of.name == "int16" else 22)
+
 
 FUNCTIONS = ("average", "maximum", "l2")
 """Functions of `vec.pool`, in the order of its field; "l2" is the root mean square."""
@@ -175,9 +181,10 @@ class Pool(Formatted):
         accumulator, the clamp is not empty, and the format has the function.
         """
         messages = window_faults(self)
-        if self.number_format.arithmetic == "fixed_point" and self._taps >= LARGEST_SUM:
+        of = self.number_format
+        if of.arithmetic == "fixed_point" and self._taps >= most_terms(of):
             messages.append(
-                f"a window of {self._taps} may overflow the accumulator; it may be less than {LARGEST_SUM}"
+                f"a window of {self._taps} may overflow the accumulator; it may be less than {most_terms(of)}"
             )
         return messages + self.range_faults(self.low, self.high) + self.function_faults()
 

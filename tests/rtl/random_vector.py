@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.instructions import reduction, windows
-from npusim.isa.instructions.elementwise import NAMES, RELATIONS, SCALES, Binary
+from npusim.isa.instructions.elementwise import INT16_NAMES, NAMES, RELATIONS, SCALES, Binary
 from npusim.isa.instructions.grid import Select
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import FORMAT_NAMES, bits_of
 from npusim.isa.instructions.reduction import Reduce
 from npusim.isa.instructions.resize import Resize
-from npusim.isa.instructions.vector import TYPES, Convert, Lookup
+from npusim.isa.instructions.vector import INT16_TABLES, TYPES, Convert, Lookup
 from npusim.isa.instructions.windows import Pool
 from npusim.isa.instructions.word import CODES
 
@@ -26,6 +27,8 @@ from .vector_referee import STAGES
 MAX_ELEMENTS = 3000
 """Of one instruction, windows counted whole."""
 IN_FLOAT32 = FORMAT_NAMES.index("as_float32")
+INTEGER_FORMATS = {1: FORMAT_NAMES.index("8_bit"), 2: FORMAT_NAMES.index("int16")}
+"""The value of the field `format` by the bytes of an element."""
 
 
 def _functions(row: type[Binary] | type[Pool] | type[Reduce], arithmetic: str) -> list[str]:
@@ -67,6 +70,7 @@ def draw_hardware(rng: np.random.Generator, lanes: int) -> Hardware:
         fused_cycles=cycles(),
         dequantise_cycles=cycles(),
         quantise_cycles=cycles(),
+        int16_passes=int(rng.choice([1, 2, 2, 3])),
     )
     return Hardware(name="rtl", vector=vector)
 
@@ -90,10 +94,12 @@ def draw_places(rng: np.random.Generator, *sizes: int) -> list[int]:
     return addresses
 
 
-def _clamp(rng: np.random.Generator, signed: int) -> dict[str, int]:
+def _clamp(rng: np.random.Generator, signed: int, size: int = 1) -> dict[str, int]:
     """The type of the output, its clamp, often all codes, and its zero point."""
     low, high = CODES[signed]
     zero = int(rng.integers(low, high + 1))
+    if size == 2:
+        low, high = -(1 << 15), (1 << 15) - 1
     if rng.random() < 0.3:
         low, high = sorted(int(x) for x in rng.integers(low, high + 1, 2))
     return {"low": low, "high": high, "signed": signed, "output_zero": zero}
@@ -112,27 +118,30 @@ def _zero(rng: np.random.Generator, signed: int) -> int:
     return int(rng.integers(CODES[signed][0], CODES[signed][1] + 1))
 
 
-def _operand(rng: np.random.Generator, rows: int, columns: int) -> tuple[int, int, int]:
-    """Row stride, column stride and bytes of an operand: whole, repeated in one direction or in both, or apart."""
-    kind = int(rng.choice([0, 0, 1, 2, 3, 4]))
+def _operand(rng: np.random.Generator, rows: int, columns: int, size: int) -> tuple[int, int, int]:
+    """Row stride, column stride and bytes of an operand: whole, repeated in one direction or in both, or apart.
+
+    size: bytes of an element.
+    """
+    kind, row = int(rng.choice([0, 0, 1, 2, 3, 4])), columns * size
     if kind == 0:
-        return columns, 1, rows * columns
+        return row, 1, rows * row
     if kind == 1:
-        return 0, 1, columns
+        return 0, 1, row
     if kind == 2:
-        return 1, 0, rows
+        return size, 0, rows * size
     if kind == 3:
-        return 0, 0, 1
-    stride = columns + int(rng.integers(0, 9))
+        return 0, 0, size
+    stride = row + int(rng.integers(0, 9))
     return stride, 1, rows * stride
 
 
 def _grid(
-    rng: np.random.Generator, rows: int, columns: int, names: tuple[str, ...] = ("a", "b")
+    rng: np.random.Generator, rows: int, columns: int, names: tuple[str, ...] = ("a", "b"), size: int = 1
 ) -> dict[str, int]:
-    """Fields for the sizes, operands and output of an instruction on a grid."""
-    operands = [_operand(rng, rows, columns) for _ in names]
-    *addresses, output = draw_places(rng, *[size for *_, size in operands], rows * columns)
+    """Fields for the sizes, operands and output of an instruction on a grid of elements of `size` bytes."""
+    operands = [_operand(rng, rows, columns, size) for _ in names]
+    *addresses, output = draw_places(rng, *[region for *_, region in operands], rows * columns * size)
     fields = {"rows": rows, "columns": columns, "output": output}
     for name, address, (row, column, _) in zip(names, addresses, operands, strict=True):
         fields |= {name: address, f"{name}_row_stride": row, f"{name}_column_stride": column}
@@ -141,26 +150,29 @@ def _grid(
 
 _LEFT_SHIFTS = {"squared_difference": 7, "rescaled_max": 0, "rescaled_min": 0}
 _OUTPUT_SHIFTS = {"add": -18, "sub": -18, "squared_difference": -20, "div": 7}
+_INT16_SHIFTS = {"add": -13, "sub": -13, "mul": -14}
 
 
-def _binary(rng: np.random.Generator) -> Binary:
+def _binary(rng: np.random.Generator, size: int = 1) -> Binary:
     columns = draw_size(rng, 300)
     rows = draw_size(rng, max(1, MAX_ELEMENTS // columns))
     signed = int(rng.integers(0, 2))
-    name = str(rng.choice(FIXED_BINARY))
-    grid = _grid(rng, rows, columns)
-    if (grid["a_row_stride"], grid["a_column_stride"]) == (columns, 1) and rng.random() < 0.3:
+    name = str(rng.choice(FIXED_BINARY if size == 1 else INT16_NAMES))
+    usual_left, usual_shifts = (20, _OUTPUT_SHIFTS) if size == 1 else (15, _INT16_SHIFTS)
+    grid = _grid(rng, rows, columns, size=size)
+    if (grid["a_row_stride"], grid["a_column_stride"]) == (columns * size, 1) and rng.random() < 0.3:
         grid["output"] = grid["a"]
     return Binary(
+        format=INTEGER_FORMATS[size],
         function=NAMES.index(name),
         **grid,
         a_zero=_zero(rng, signed),
         b_zero=_zero(rng, signed),
-        left_shift=_LEFT_SHIFTS.get(name, 20) if rng.random() < 0.8 else int(rng.integers(0, 32)),
+        left_shift=_LEFT_SHIFTS.get(name, usual_left) if rng.random() < 0.8 else int(rng.integers(0, 32)),
         **_scale(rng, "a_", -1),
         **_scale(rng, "b_", -1),
-        **_scale(rng, "output_", _OUTPUT_SHIFTS.get(name, -6)),
-        **_clamp(rng, signed),
+        **_scale(rng, "output_", usual_shifts.get(name, -6)),
+        **_clamp(rng, signed, size),
     )
 
 
@@ -179,17 +191,18 @@ def draw_window(rng: np.random.Generator) -> dict[str, int]:
     return fields
 
 
-def _pool(rng: np.random.Generator) -> Pool:
+def _pool(rng: np.random.Generator, size: int = 1) -> Pool:
     fields = draw_window(rng)
     taps = fields["kernel_height"] * fields["kernel_width"]
     pixels = fields["ofm_height"] * fields["ofm_width"]
     depth = draw_size(rng, max(1, min(40, MAX_ELEMENTS // (taps * pixels))))
-    ifm_row = fields["ifm_width"] * depth + int(rng.choice([0, 0, 5]))
-    ofm_row = fields["ofm_width"] * depth + int(rng.choice([0, 0, 5]))
+    ifm_row = fields["ifm_width"] * depth * size + int(rng.choice([0, 0, 5]))
+    ofm_row = fields["ofm_width"] * depth * size + int(rng.choice([0, 0, 5]))
     ifm, ofm = draw_places(rng, fields["ifm_height"] * ifm_row, fields["ofm_height"] * ofm_row)
-    clamp = _clamp(rng, int(rng.integers(0, 2)))
+    clamp = _clamp(rng, int(rng.integers(0, 2)), size)
     del clamp["output_zero"]
     return Pool(
+        format=INTEGER_FORMATS[size],
         function=int(rng.integers(0, 2)),
         ifm=ifm,
         ifm_row_stride=ifm_row,
@@ -223,15 +236,16 @@ def _mean(rng: np.random.Generator) -> Reduce:
     )
 
 
-def _reduce(rng: np.random.Generator) -> Reduce:
+def _reduce(rng: np.random.Generator, size: int = 1) -> Reduce:
     """Every function; often one part, and nothing inside or outside."""
     parts, middle = (1, 1) if rng.random() < 0.5 else (int(rng.integers(1, 5)), int(rng.integers(1, 5)))
     inner = 1 if rng.random() < 0.4 else draw_size(rng, 30)
     count = draw_size(rng, max(1, min(60, MAX_ELEMENTS // (inner * parts * middle))))
     outer = draw_size(rng, max(1, MAX_ELEMENTS // (inner * count * parts * middle)))
     results, signed = outer * middle * inner, int(rng.integers(0, 2))
-    source, target = draw_places(rng, results * parts * count, 8 * results)
+    source, target = draw_places(rng, results * parts * count * size, 8 * results)
     return Reduce(
+        format=INTEGER_FORMATS[size],
         function=reduction.FUNCTIONS.index(rng.choice(_functions(Reduce, "fixed_point"))),
         input=source,
         output=target,
@@ -243,7 +257,7 @@ def _reduce(rng: np.random.Generator) -> Reduce:
         wide=int(rng.integers(0, 2)),
         input_zero=_zero(rng, signed),
         **_scale(rng, "", -int(np.log2(parts * count))),
-        **_clamp(rng, signed),
+        **_clamp(rng, signed, size),
     )
 
 
@@ -276,19 +290,30 @@ def _resize(rng: np.random.Generator) -> Resize:
     )
 
 
-def _convert(rng: np.random.Generator) -> Convert:
-    size = draw_size(rng, MAX_ELEMENTS)
-    source, target = draw_places(rng, size, size)
-    input_signed = int(rng.integers(0, 2))
-    clamp = _clamp(rng, int(rng.integers(0, 2)))
+_CODES = ("uint8", "int8")
+_CONVERSIONS = {
+    1: tuple((source, target) for source in _CODES for target in _CODES),
+    2: (("int16", "int16"), *[("int16", code) for code in _CODES], *[(code, "int16") for code in _CODES]),
+}
+"""Types of input and output by the bytes of the wider one."""
+
+
+def _convert(rng: np.random.Generator, size: int = 1) -> Convert:
+    count = draw_size(rng, MAX_ELEMENTS)
+    source, target = draw_places(rng, count * size, count * size)
+    pairs = _CONVERSIONS[size]
+    types = pairs[int(rng.integers(0, len(pairs)))]
+    source_bytes, target_bytes = (2 if name == "int16" else 1 for name in types)
+    clamp = _clamp(rng, int(types[1] == "int8"), target_bytes)
+    del clamp["signed"]
     return Convert(
         input=source,
-        output=source if rng.random() < 0.2 else target,
-        size=size,
-        input_zero=_zero(rng, input_signed),
-        source=TYPES.index("int8" if input_signed else "uint8"),
-        target=TYPES.index("int8" if clamp.pop("signed") else "uint8"),
-        **_scale(rng, "", 0),
+        output=source if source_bytes == target_bytes and rng.random() < 0.2 else target,
+        size=count,
+        input_zero=_zero(rng, int(types[0] == "int8")),
+        source=TYPES.index(types[0]),
+        target=TYPES.index(types[1]),
+        **_scale(rng, "", 8 * (target_bytes - source_bytes)),
         **clamp,
     )
 
@@ -298,6 +323,22 @@ def _lookup(rng: np.random.Generator) -> Lookup:
     size = draw_size(rng, MAX_ELEMENTS >> entry)
     source, target, table = draw_places(rng, size, size << entry, 256 << entry)
     return Lookup(input=source, output=target, size=size, table=table, entry=entry)
+
+
+def _int16_lookup(rng: np.random.Generator) -> Lookup:
+    """The memory has any entries, not only those of the functions. Arguments reach beyond the tables at both ends."""
+    size = draw_size(rng, MAX_ELEMENTS)
+    source, target, table = draw_places(rng, 2 * size, 2 * size, 2 * 513)
+    return Lookup(
+        input=source,
+        output=source if rng.random() < 0.2 else target,
+        size=size,
+        table=table,
+        entry=int(rng.integers(0, 3)),
+        int16=int(rng.integers(1, len(INT16_TABLES))),
+        multiplier=int(rng.integers(1 << 14, 1 << 15)),
+        right=int(rng.choice([0, 10, 12, 14, 15, rng.integers(0, 32)])),
+    )
 
 
 def _compare(rng: np.random.Generator) -> Binary:
@@ -411,6 +452,11 @@ KINDS: dict[str, Callable[[np.random.Generator], Instruction]] = {
     "float_binary": _float_binary,
     "float_pool": _float_pool,
     "float_reduce": _float_reduce,
+    "int16_binary": partial(_binary, size=2),
+    "int16_pool": partial(_pool, size=2),
+    "int16_convert": partial(_convert, size=2),
+    "int16_lookup": _int16_lookup,
+    "int16_reduce": partial(_reduce, size=2),
 }
 
 

@@ -34,6 +34,7 @@ def vector_straps(vector: Vector, lanes: int) -> tuple[int, ...]:
         vector.fused_cycles,
         vector.dequantise_cycles,
         vector.quantise_cycles,
+        vector.int16_passes,
     )
 
 

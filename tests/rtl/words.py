@@ -12,7 +12,7 @@ from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import FORMAT_NAMES
 from npusim.isa.instructions.mac import HALVINGS_BITS
 from npusim.isa.instructions.table import all_instructions
-from npusim.isa.instructions.vector import TYPES
+from npusim.isa.instructions.vector import INT16_TABLES, TYPES
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
 
 _KEYWORDS = ("signed", "input", "output", "function", "table")
@@ -38,6 +38,7 @@ _CHOICES = {
     "pool": windows.FUNCTIONS,
     "activation": ACTIVATIONS,
     "stored": TYPES,
+    "table": INT16_TABLES,
 }
 """Values of the fields of vector instructions, by what they choose."""
 

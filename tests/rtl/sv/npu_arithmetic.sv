@@ -94,13 +94,54 @@ package npu_arithmetic;
     return {is_signed && code[7], code};
   endfunction
 
+  function automatic sum_t value_of(element_t element, logic int16, logic is_signed);
+    return int16 ? 32'($signed(element)) : 32'(extended(element[7:0], is_signed));
+  endfunction
+
+  function automatic element_t limited(sum_t value, logic signed [15:0] low, logic signed [15:0] high);
+    if (value < 32'(low)) return low;
+    if (value > 32'(high)) return high;
+    return value[15:0];
+  endfunction
+
+  // Whether a vector instruction computes on int16 values.
+  function automatic logic on_int16(logic [575:0] word);
+    isa_words::convert_t convert;
+    isa_words::lookup_t lookup;
+    convert = isa_words::convert_t'(word[isa_words::VECTOR_OFFSET+:$bits(isa_words::convert_t)]);
+    lookup = isa_words::lookup_t'(word[isa_words::VECTOR_OFFSET+:$bits(isa_words::lookup_t)]);
+    case (word[7:0])
+      isa_words::BINARY_OPCODE, isa_words::POOL_OPCODE, isa_words::REDUCE_OPCODE:
+      return 32'(word[isa_words::VECTOR_OFFSET+:3]) == isa_words::FORMAT_INT16;  // the first field of their words
+      isa_words::CONVERT_OPCODE:
+      return 32'(convert.source) == isa_words::STORED_INT16 || 32'(convert.target) == isa_words::STORED_INT16;
+      isa_words::LOOKUP_OPCODE: return lookup.int16 != 0;
+      default: return 0;
+    endcase
+  endfunction
+
+  // Bytes of an element that a vector instruction reads, and that it writes. Positions are written in such pieces.
+  function automatic count_t source_bytes(logic [575:0] word);
+    isa_words::convert_t convert;
+    convert = isa_words::convert_t'(word[isa_words::VECTOR_OFFSET+:$bits(isa_words::convert_t)]);
+    if (word[7:0] == isa_words::CONVERT_OPCODE) return 32'(convert.source) == isa_words::STORED_INT16 ? 2 : 1;
+    return on_int16(word) ? 2 : 1;
+  endfunction
+
+  function automatic count_t target_bytes(logic [575:0] word);
+    isa_words::convert_t convert;
+    convert = isa_words::convert_t'(word[isa_words::VECTOR_OFFSET+:$bits(isa_words::convert_t)]);
+    if (word[7:0] == isa_words::CONVERT_OPCODE) return 32'(convert.target) == isa_words::STORED_INT16 ? 2 : 1;
+    return on_int16(word) ? 2 : 1;
+  endfunction
+
   // Bytes of one result of a vector instruction: of positions 4 or 8.
   function automatic count_t result_bytes(logic [575:0] word);
     isa_words::reduce_t reduce;
     reduce = isa_words::reduce_t'(word[isa_words::VECTOR_OFFSET+:$bits(isa_words::reduce_t)]);
-    if (word[7:0] != isa_words::REDUCE_OPCODE) return 1;
+    if (word[7:0] != isa_words::REDUCE_OPCODE) return target_bytes(word);
     if (32'(reduce.function_) != isa_words::REDUCE_ARG_MAX && 32'(reduce.function_) != isa_words::REDUCE_ARG_MIN)
-      return 1;
+      return target_bytes(word);
     return reduce.wide ? 8 : 4;
   endfunction
 

@@ -19,7 +19,7 @@ module npu_system
 ) (
     input  logic                     clk,
     input  logic                     reset,
-    input  logic     [35:0][31:0]    straps,
+    input  logic     [20+VECTOR_STRAPS:0][31:0] straps,
     input  logic                     start,
     input  logic     [31:0]          code_address,
     input  logic     [31:0]          instructions,
@@ -238,7 +238,8 @@ module npu_system
   // Vector unit.
   logic [VECTOR_LANES-1:0] a_enable, b_enable, c_enable, vector_write;
   address_t [VECTOR_LANES-1:0] a_address, b_address, c_address, vector_write_address;
-  code_t [VECTOR_LANES-1:0] a_data, b_data, c_data, vector_write_data;
+  count_t source_size, target_size;
+  element_t [VECTOR_LANES-1:0] a_data, b_data, c_data, vector_write_data;
   vector_unit #(
       .LANES(VECTOR_LANES),
       .STAGES(STAGES)
@@ -249,6 +250,8 @@ module npu_system
       .start(unit_start[VECTOR]),
       .word(unit_word[VECTOR]),
       .done(done[VECTOR]),
+      .source_size,
+      .target_size,
       .a_enable,
       .a_address,
       .a_data,
@@ -263,6 +266,11 @@ module npu_system
       .write_data(vector_write_data)
   );
 
+  function automatic element_t element(logic enable, address_t address);
+    if (!enable) return 0;
+    return {source_size == 2 ? scratchpad[SCRATCHPAD_BITS'(address+1)] : 8'd0, scratchpad[SCRATCHPAD_BITS'(address)]};
+  endfunction
+
   always_comb begin
     for (int u = 0; u < CHANNELS; u++) begin
       for (int p = 0; p < DMA_PORT; p++) begin
@@ -272,9 +280,9 @@ module npu_system
       end
     end
     for (int lane = 0; lane < VECTOR_LANES; lane++) begin
-      a_data[lane] = a_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(a_address[lane])] : 0;
-      b_data[lane] = b_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(b_address[lane])] : 0;
-      c_data[lane] = c_enable[lane] ? scratchpad[SCRATCHPAD_BITS'(c_address[lane])] : 0;
+      a_data[lane] = element(a_enable[lane], a_address[lane]);
+      b_data[lane] = element(b_enable[lane], b_address[lane]);
+      c_data[lane] = element(c_enable[lane], c_address[lane]);
     end
     for (int p = 0; p < IFM_PORT; p++) begin
       ifm_data[p] = ifm_enable[p] ? scratchpad[SCRATCHPAD_BITS'(ifm_address[p])] : 0;
@@ -296,7 +304,11 @@ module npu_system
       end
     end
     for (int lane = 0; lane < VECTOR_LANES; lane++) begin
-      if (vector_write[lane]) scratchpad[SCRATCHPAD_BITS'(vector_write_address[lane])] <= vector_write_data[lane];
+      for (int k = 0; k < 2; k++) begin
+        if (vector_write[lane] && count_t'(k) < target_size) begin
+          scratchpad[SCRATCHPAD_BITS'(vector_write_address[lane]+address_t'(k))] <= vector_write_data[lane][8*k+:8];
+        end
+      end
     end
     for (int u = 0; u < CHANNELS; u++) begin
       for (int p = 0; p < DMA_PORT; p++) begin

@@ -6,6 +6,7 @@ package npu_types;
 
   typedef logic [ADDRESS_BITS-1:0] address_t;
   typedef logic [7:0] code_t;
+  typedef logic [15:0] element_t;  // of the vector unit: a code, or int16
   typedef logic signed [8:0] operand_t;
   typedef logic signed [31:0] sum_t;
   typedef logic [31:0] count_t;
@@ -44,8 +45,9 @@ package npu_types;
     count_t fused_cycles;
     count_t dequantise_cycles;
     count_t quantise_cycles;
+    count_t int16_passes;    // of a lane over an int16 value
   } vector_straps_t;
-  localparam int VECTOR_STRAPS = 15;
+  localparam int VECTOR_STRAPS = 16;
 
   // Of the real lanes.
   typedef struct packed {

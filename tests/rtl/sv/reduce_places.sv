@@ -5,6 +5,7 @@
 
 module reduce_places
   import npu_types::*;
+  import npu_arithmetic::*;
   import isa_words::*;
 #(
     parameter int LANES = 8
@@ -32,8 +33,8 @@ module reduce_places
     automatic site_t at = site;
     next_site = site;
     for (int lane = 0; lane < LANES; lane++) begin
-      address[lane] = reduce.input_ + address_t'((((at.outer * 32'(reduce.parts) + part) * 32'(reduce.middle) +
-          at.middle) * 32'(reduce.count) + index) * 32'(reduce.inner) + at.inner);
+      address[lane] = reduce.input_ + address_t'(source_bytes(word) * ((((at.outer * 32'(reduce.parts) + part) * 32'(reduce.middle) +
+          at.middle) * 32'(reduce.count) + index) * 32'(reduce.inner) + at.inner));
       at.inner = at.inner + 1;
       if (at.inner == 32'(reduce.inner)) begin
         at.inner = 0;

@@ -23,7 +23,8 @@ module vector_bench
 
   logic [LANES-1:0] a_enable, b_enable, c_enable, write;
   address_t [LANES-1:0] a_address, b_address, c_address, write_address;
-  code_t [LANES-1:0] a_data, b_data, c_data, write_data;
+  count_t source_size, target_size;
+  element_t [LANES-1:0] a_data, b_data, c_data, write_data;
   vector_straps_t unit_straps;
   for (genvar k = 0; k < VECTOR_STRAPS; k++) assign unit_straps[32*(VECTOR_STRAPS-1-k)+:32] = straps[k];
   assign array_active = 0;
@@ -36,19 +37,28 @@ module vector_bench
       .*
   );
 
+  function automatic element_t read(logic enable, address_t address);
+    if (!enable) return 0;
+    return {source_size == 2 ? memory[INDEX_BITS'(address+1)] : 8'd0, memory[INDEX_BITS'(address)]};
+  endfunction
+
   always_comb begin
     for (int lane = 0; lane < LANES; lane++) begin
-      a_data[lane] = a_enable[lane] ? memory[a_address[lane][INDEX_BITS-1:0]] : 0;
-      b_data[lane] = b_enable[lane] ? memory[b_address[lane][INDEX_BITS-1:0]] : 0;
-      c_data[lane] = c_enable[lane] ? memory[c_address[lane][INDEX_BITS-1:0]] : 0;
+      a_data[lane] = read(a_enable[lane], a_address[lane]);
+      b_data[lane] = read(b_enable[lane], b_address[lane]);
+      c_data[lane] = read(c_enable[lane], c_address[lane]);
     end
-    bytes_read = $countones(a_enable) + $countones(b_enable) + $countones(c_enable);
-    bytes_written = $countones(write);
+    bytes_read = ($countones(a_enable) + $countones(b_enable) + $countones(c_enable)) * source_size;
+    bytes_written = $countones(write) * target_size;
   end
 
   always_ff @(posedge clk) begin
     for (int lane = 0; lane < LANES; lane++) begin
-      if (write[lane]) memory[write_address[lane][INDEX_BITS-1:0]] <= write_data[lane];
+      for (int k = 0; k < 2; k++) begin
+        if (write[lane] && count_t'(k) < target_size) begin
+          memory[INDEX_BITS'(write_address[lane]+address_t'(k))] <= write_data[lane][8*k+:8];
+        end
+      end
     end
   end
 endmodule

@@ -20,6 +20,7 @@ module vector_fetch
     input  count_t                 lanes,
     input  logic                   advance,   // the step is taken
     output step_t                  now,
+    output count_t                 source_size, // bytes of an element
     output logic     [LANES-1:0]   enable,
     output address_t [LANES-1:0]   a_address,
     output address_t [LANES-1:0]   b_address,
@@ -79,7 +80,7 @@ module vector_fetch
 
   function automatic address_t at_place(operand_place_t operand, place_t at);
     return operand.address + address_t'(32'(at.row) * 32'(operand.row_stride)) +
-        (operand.column_stride ? address_t'(at.column) : 0);
+        (operand.column_stride ? address_t'(32'(at.column) * source_bytes(word)) : 0);
   endfunction
 
   // Ends of the loops.
@@ -108,7 +109,10 @@ module vector_fetch
         window_rows = resize.bilinear ? 2 : 1;
         window_columns = resize.bilinear ? 2 : 1;
       end
-      LOOKUP_OPCODE: line = (table_entries ? 256 : 32'(unary.size)) << look_up.entry;
+      LOOKUP_OPCODE:
+      if (look_up.int16 == 0) line = (table_entries ? 256 : 32'(unary.size)) << look_up.entry;
+      else if (!table_entries) line = 32'(unary.size);
+      else line = 32'(look_up.int16) == TABLE_INTERPOLATED ? 2 * 513 : 2 * 256;
       default: line = 32'(unary.size);
     endcase
   end
@@ -169,6 +173,7 @@ module vector_fetch
     all_ends = window_ends && line_ends && column_ends && row + 1 == rows;
     ifm_row = 32'(row) * 32'(pool.stride_height) - 32'(pool.pad_top) + window_row;
     ifm_column = 32'(column) * 32'(pool.stride_width) - 32'(pool.pad_left) + window_column;
+    source_size = table_entries ? 1 : source_bytes(word);
     now.valid = busy;
     now.table_entries = table_entries;
     now.first = window_row == 0 && window_column == 0;
@@ -179,26 +184,27 @@ module vector_fetch
     now.covered = !pools || (ifm_row >= 0 && ifm_row < 32'(pool.ifm_height) &&
         ifm_column >= 0 && ifm_column < 32'(pool.ifm_width));
     case (opcode)
-      BINARY_OPCODE, SELECT_OPCODE: now.target = grid_output + address_t'(element);
+      BINARY_OPCODE, SELECT_OPCODE: now.target = grid_output + address_t'(element * target_bytes(word));
       POOL_OPCODE: now.target = pool.ofm + address_t'(row * 32'(pool.ofm_row_stride)) +
-          address_t'(column * line) + address_t'(element);
+          address_t'((column * line + element) * source_size);
       RESIZE_OPCODE: now.target = resize.output_ + address_t'(element);
       REDUCE_OPCODE: now.target = reduce.output_ + address_t'(element * result_bytes(word));
-      default: now.target = address_t'(element) + (table_entries ? 0 : unary.output_);
+      default: now.target = table_entries ? address_t'(element) : unary.output_ + address_t'(element * target_bytes(word));
     endcase
     for (int lane = 0; lane < LANES; lane++) begin
-      automatic address_t across = address_t'(element) + address_t'(lane);
+      automatic address_t across = address_t'((element + count_t'(lane)) * source_size);
       enable[lane] = busy && count_t'(lane) < now.used;
       b_address[lane] = at_place(b_operand, places[lane]);
       c_address[lane] = at_place(c_operand, places[lane]);
       case (opcode)
         BINARY_OPCODE, SELECT_OPCODE: a_address[lane] = at_place(a_operand, places[lane]);
         POOL_OPCODE: a_address[lane] = pool.ifm + address_t'(ifm_row * 32'(pool.ifm_row_stride)) +
-            address_t'(ifm_column * line) + across;
+            address_t'((ifm_column * line) * source_size) + across;
         REDUCE_OPCODE: a_address[lane] = reduced[lane];
         RESIZE_OPCODE: a_address[lane] = resized[lane];
         LOOKUP_OPCODE:
-        a_address[lane] = table_entries ? look_up.table_ + across : unary.input_ + (across >> look_up.entry);
+        a_address[lane] = table_entries ? look_up.table_ + across
+            : unary.input_ + (across >> (look_up.int16 != 0 ? 0 : look_up.entry));
         default: a_address[lane] = unary.input_ + across;
       endcase
     end

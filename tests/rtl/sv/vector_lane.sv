@@ -1,4 +1,4 @@
-// One lane of the vector unit: up to three codes and what it has gathered so far to a code.
+// One lane of the vector unit: up to three elements and what it has gathered so far to an element.
 `timescale 1ns / 1ps
 
 module vector_lane
@@ -9,14 +9,15 @@ module vector_lane
     input  logic   [575:0] word,
     input  logic           first,
     input  logic           covered,
-    input  code_t          a,
-    input  code_t          b,
-    input  code_t          c,
+    input  logic           int16,      // elements are int16 values, not codes
+    input  element_t       a,
+    input  element_t       b,
+    input  element_t       c,
     input  code_t          entry,      // of the look-up table, for a
     input  sum_t           gathered,   // sum or maximum of the elements before this one
     input  count_t         number,     // of covered elements, this one included
     output sum_t           gathers,
-    output code_t          code
+    output element_t       code
 );
   binary_t binary;
   pool_t pool;
@@ -25,37 +26,36 @@ module vector_lane
   assign pool = pool_t'(word[VECTOR_OFFSET+:$bits(pool_t)]);
   assign convert = convert_t'(word[VECTOR_OFFSET+:$bits(convert_t)]);
 
-  function automatic code_t binary_code();
-    operand_t x, y;
-    sum_t left, right, result, x_centred, y_centred;
-    x = extended(a, binary.signed_);
-    y = extended(b, binary.signed_);
-    x_centred = 32'(x) - 32'(binary.a_zero);
-    y_centred = 32'(y) - 32'(binary.b_zero);
+  function automatic element_t binary_code();
+    sum_t x, y, left, right, result, x_centred, y_centred;
+    x = value_of(a, int16, binary.signed_);
+    y = value_of(b, int16, binary.signed_);
+    x_centred = x - 32'(binary.a_zero);
+    y_centred = y - 32'(binary.b_zero);
     left = round_twice(x_centred <<< binary.left_shift, {1'b0, binary.a_multiplier[30:0]}, 8'(binary.a_shift));
     right = round_twice(y_centred <<< binary.left_shift, {1'b0, binary.b_multiplier[30:0]}, 8'(binary.b_shift));
     case (32'(binary.function_))
-      BINARY_MAX: return clamped(x > y ? 32'(x) : 32'(y), 9'(binary.low), 9'(binary.high));
-      BINARY_MIN: return clamped(x < y ? 32'(x) : 32'(y), 9'(binary.low), 9'(binary.high));
+      BINARY_MAX: return limited(x > y ? x : y, binary.low, binary.high);
+      BINARY_MIN: return limited(x < y ? x : y, binary.low, binary.high);
       BINARY_RESCALED_MAX:
-      return clamped((left > right ? left : right) + 32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
+      return limited((left > right ? left : right) + 32'(binary.output_zero), binary.low, binary.high);
       BINARY_RESCALED_MIN:
-      return clamped((left < right ? left : right) + 32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
+      return limited((left < right ? left : right) + 32'(binary.output_zero), binary.low, binary.high);
       BINARY_PRELU:
       if (x_centred >= 0)
-        return clamped(round_twice(x_centred, {1'b0, binary.a_multiplier[30:0]}, 8'(binary.a_shift)) +
-                       32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
+        return limited(round_twice(x_centred, {1'b0, binary.a_multiplier[30:0]}, 8'(binary.a_shift)) +
+                       32'(binary.output_zero), binary.low, binary.high);
       else result = x_centred * y_centred;
       BINARY_DIV:
-      return clamped(quotient(x_centred, y_centred, {1'b0, binary.output_multiplier[30:0]}, 8'(binary.output_shift)) +
-                     32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
+      return limited(quotient(x_centred, y_centred, {1'b0, binary.output_multiplier[30:0]}, 8'(binary.output_shift)) +
+                     32'(binary.output_zero), binary.low, binary.high);
       BINARY_SQUARED_DIFFERENCE: result = (left - right) * (left - right);
       BINARY_MUL: result = x_centred * y_centred;
       BINARY_SUB: result = left - right;
       default: result = left + right;
     endcase
     result = round_twice(result, {1'b0, binary.output_multiplier[30:0]}, 8'(binary.output_shift));
-    return clamped(result + 32'(binary.output_zero), 9'(binary.low), 9'(binary.high));
+    return limited(result + 32'(binary.output_zero), binary.low, binary.high);
   endfunction
 
   // What of a code is compared.
@@ -72,8 +72,8 @@ module vector_lane
 
   function automatic code_t compare_code();
     logic signed [63:0] x, y;
-    x = compared(a, binary.a_zero, binary.a_multiplier[30:0], binary.a_shift);
-    y = compared(b, binary.b_zero, binary.b_multiplier[30:0], binary.b_shift);
+    x = compared(a[7:0], binary.a_zero, binary.a_multiplier[30:0], binary.a_shift);
+    y = compared(b[7:0], binary.b_zero, binary.b_multiplier[30:0], binary.b_shift);
     case (32'(binary.function_))
       BINARY_EQUAL: return 8'(x == y);
       BINARY_NOT_EQUAL: return 8'(x != y);
@@ -90,36 +90,37 @@ module vector_lane
   function automatic code_t select_code();
     code_t chosen;
     sum_t centred, rescaled;
-    chosen = a != 0 ? b : c;
+    chosen = a[7:0] != 0 ? b[7:0] : c[7:0];
     if (!choice.function_) return chosen;
-    centred = 32'(extended(chosen, choice.signed_)) - 32'(a != 0 ? choice.a_zero : choice.b_zero);
-    rescaled = round_twice(centred, {1'b0, a != 0 ? choice.a_multiplier : choice.b_multiplier},
-                           8'(a != 0 ? choice.a_shift : choice.b_shift));
-    return clamped(rescaled + 32'(choice.output_zero), 9'(choice.low), 9'(choice.high));
+    centred = 32'(extended(chosen, choice.signed_)) - 32'(a[7:0] != 0 ? choice.a_zero : choice.b_zero);
+    rescaled = round_twice(centred, {1'b0, a[7:0] != 0 ? choice.a_multiplier : choice.b_multiplier},
+                           8'(a[7:0] != 0 ? choice.a_shift : choice.b_shift));
+    return 8'(limited(rescaled + 32'(choice.output_zero), choice.low, choice.high));
   endfunction
 
   sum_t element, scaled;
   logic largest;
   always_comb begin
-    element = 32'(extended(a, pool.signed_));
+    element = value_of(a, int16, pool.signed_);
     largest = 32'(pool.function_) == POOL_MAXIMUM;
     gathers = gathered;
     code = 0;
     scaled = 0;
     case (word[7:0])
-      BINARY_OPCODE: code = 32'(binary.function_) >= BINARY_EQUAL ? compare_code() : binary_code();
-      SELECT_OPCODE: code = select_code();
+      BINARY_OPCODE: code = 32'(binary.function_) >= BINARY_EQUAL ? 16'(compare_code()) : binary_code();
+      SELECT_OPCODE: code = 16'(select_code());
       POOL_OPCODE: begin
-        if (first) gathers = largest ? (pool.signed_ ? -128 : 0) : 0;
+        if (first) gathers = !largest ? 0 : int16 ? -32768 : pool.signed_ ? -128 : 0;
         if (covered) gathers = !largest ? gathers + element : element > gathers ? element : gathers;
-        code = clamped(largest ? gathers : averaged(gathers, sum_t'(number)), 9'(pool.low), 9'(pool.high));
+        code = limited(largest ? gathers : averaged(gathers, sum_t'(number)), pool.low, pool.high);
       end
       CONVERT_OPCODE: begin
-        scaled = round_twice(32'(extended(a, 32'(convert.source) == STORED_INT8)) - 32'(convert.input_zero),
+        scaled = round_twice(value_of(a, 32'(convert.source) == STORED_INT16, 32'(convert.source) == STORED_INT8) -
+                             32'(convert.input_zero),
                              {1'b0, convert.multiplier}, 8'(convert.shift));
-        code = clamped(scaled + 32'(convert.output_zero), 9'(convert.low), 9'(convert.high));
+        code = limited(scaled + 32'(convert.output_zero), convert.low, convert.high);
       end
-      LOOKUP_OPCODE: code = entry;
+      LOOKUP_OPCODE: code = 16'(entry);
       default: ;
     endcase
   end

@@ -2,7 +2,7 @@
 //
 // Operands leave the scratchpad in steps of up to `lanes` elements, pass `startup_cycles` registers, and stay in
 // front of the lanes for as many cycles as the step takes there. While they stay, everything behind them waits. The
-// last cycle of a result's last step writes it.
+// last cycle of a result's last step writes it. An int16 step stays that long `int16_passes` times.
 `timescale 1ns / 1ps
 
 module vector_unit
@@ -20,19 +20,21 @@ module vector_unit
     input  logic                           start,
     input  logic           [575:0]         word,
     output logic                           done,
-    // Scratchpad ports: data comes in the cycle of the address.
+    // Scratchpad ports: data comes in the cycle of the address. An element has one byte or two.
+    output count_t                         source_size,
     output logic           [LANES-1:0]     a_enable,
     output address_t       [LANES-1:0]     a_address,
-    input  code_t          [LANES-1:0]     a_data,
+    input  element_t       [LANES-1:0]     a_data,
     output logic           [LANES-1:0]     b_enable,
     output address_t       [LANES-1:0]     b_address,
-    input  code_t          [LANES-1:0]     b_data,
+    input  element_t       [LANES-1:0]     b_data,
     output logic           [LANES-1:0]     c_enable,
     output address_t       [LANES-1:0]     c_address,
-    input  code_t          [LANES-1:0]     c_data,
+    input  element_t       [LANES-1:0]     c_data,
+    output count_t                         target_size,
     output logic           [LANES-1:0]     write,
     output address_t       [LANES-1:0]     write_address,
-    output code_t          [LANES-1:0]     write_data
+    output element_t       [LANES-1:0]     write_data
 );
   logic [575:0] held;
   always_ff @(posedge clk) if (start) held <= word;
@@ -52,6 +54,7 @@ module vector_unit
       .lanes(straps.lanes),
       .advance,
       .now(fetched),
+      .source_size,
       .enable,
       .a_address,
       .b_address,
@@ -67,7 +70,7 @@ module vector_unit
 
   // The registers; all of them move, or none.
   step_t [STAGES+1:1] steps;
-  code_t [STAGES:1][LANES-1:0] a_stages, b_stages, c_stages;
+  element_t [STAGES:1][LANES-1:0] a_stages, b_stages, c_stages;
   sum_t [STAGES:1][LANES-1:0] share_stages;
   always_ff @(posedge clk) begin
     if (reset) steps <= '0;
@@ -81,7 +84,7 @@ module vector_unit
     end
   end
   step_t step;
-  code_t [LANES-1:0] a, b, c;
+  element_t [LANES-1:0] a, b, c;
   assign step = straps.startup_cycles == 0 ? fetched : steps[straps.startup_cycles];
   assign a = straps.startup_cycles == 0 ? a_data : a_stages[straps.startup_cycles];
   assign share = straps.startup_cycles == 0 ? fetched_share : share_stages[straps.startup_cycles];
@@ -119,7 +122,14 @@ module vector_unit
   assign pool = pool_t'(held[VECTOR_OFFSET+:$bits(pool_t)]);
   logic in_floats;
   assign in_floats = computes_in_float32(held);
-  count_t stays, stayed;
+  logic int16;
+  assign int16 = on_int16(held);
+  assign target_size = target_bytes(held);
+  // A step stays for a number of cycles in each pass; a result of several pieces leaves piece by piece, the first in
+  // the last of these cycles.
+  count_t stays, stayed, passes, pass, pieces;
+  assign pieces = step.last ? result_bytes(held) / target_size : 1;
+  assign passes = int16 && !step.table_entries ? straps.int16_passes : 1;
   always_comb begin
     if (in_floats) begin
       case (held[7:0])
@@ -137,40 +147,44 @@ module vector_unit
           (step.last && 32'(pool.function_) != POOL_MAXIMUM ? straps.divide_cycles : 0);
       REDUCE_OPCODE: stays = 32'(reduce.function_) == REDUCE_SUM ?
           straps.reduce_cycles + (step.last ? straps.requantise_cycles : 0) :
-          straps.max_cycles + (step.last ? result_bytes(held) - 1 : 0);
+          straps.max_cycles;
       RESIZE_OPCODE: stays = resize.bilinear ? straps.mul_cycles : straps.lut_cycles;
       CONVERT_OPCODE: stays = straps.requantise_cycles;
-      default: stays = step.table_entries ? 1 : straps.lut_cycles;
+      default: stays = step.table_entries ? 1 : int16 ? 2 * straps.lut_cycles + straps.mul_cycles : straps.lut_cycles;
     endcase
   end
-  logic leaves;
-  assign leaves = step.valid && stayed + 1 >= stays;
+  logic leaves, last_pass, pass_ends;
+  assign last_pass = pass + 1 >= passes;
+  assign pass_ends = step.valid && !last_pass && stayed + 1 >= stays;
+  assign leaves = step.valid && last_pass && stayed + 1 >= stays + pieces - 1;
   assign advance = !step.valid || leaves;
   assign done = leaves && step.final_step;
 
-  code_t entries[1024];  // of up to 4 bytes each
+  code_t entries[1026];  // of up to 4 bytes each
   sum_t [LANES-1:0] gathered, gathers;
   count_t number, number_now;
   assign number_now = (step.first ? 0 : number) + 32'(step.covered);
-  // A result of several bytes leaves byte by byte, the last in the cycle in which the step does.
   wide_t [LANES-1:0] floats, floats_now;  // gathered in float32 or float64
   logic reduces, resizes, writes;
-  count_t byte_index;
+  count_t piece;
   count_t [LANES-1:0] position, positions;  // of extremes
   assign reduces = held[7:0] == REDUCE_OPCODE;
   assign resizes = held[7:0] == RESIZE_OPCODE;
-  assign writes = step.valid && stayed + result_bytes(held) >= stays;
-  assign byte_index = stayed + result_bytes(held) - stays;
+  assign writes = step.valid && last_pass && stayed + 1 >= stays;
+  assign piece = stayed + 1 - stays;
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
-    code_t code, extreme, pixel, of_floats;
+    code_t pixel, of_floats;
+    element_t code, extreme, between;
+    count_t entry_place;
     sum_t lane_gathers, reduce_gathers, resize_gathers;
     logic [9:0] entry_byte;  // a lane gives one byte of an entry
-    assign entry_byte = (10'(a[lane]) << look_up.entry) |
+    assign entry_byte = (10'(a[lane][7:0]) << look_up.entry) |
         (10'(step.target - look_up.output_) + 10'(lane)) & ((10'd1 << look_up.entry) - 1);
     vector_lane work (
         .word(held),
         .first(step.first),
         .covered(step.covered),
+        .int16,
         .a(a[lane]),
         .b(b[lane]),
         .c(c[lane]),
@@ -180,9 +194,18 @@ module vector_unit
         .gathers(lane_gathers),
         .code
     );
+    interpolating_lane table_of_int16 (
+        .word(held),
+        .a(a[lane]),
+        .position(entry_place),
+        .here({entries[2*entry_place+1], entries[2*entry_place]}),
+        .behind({entries[2*entry_place+3], entries[2*entry_place+2]}),
+        .code(between)
+    );
     reduce_lane reduction (
         .word(held),
         .first(step.first),
+        .int16,
         .a(a[lane]),
         .gathered(gathered[lane]),
         .position(position[lane]),
@@ -194,7 +217,7 @@ module vector_unit
     resize_lane interpolation (
         .word(held),
         .first(step.first),
-        .a(a[lane]),
+        .a(a[lane][7:0]),
         .share(share[lane]),
         .gathered(gathered[lane]),
         .gathers(resize_gathers),
@@ -205,8 +228,8 @@ module vector_unit
         .first(step.first),
         .opens(step.opens),
         .covered(step.covered),
-        .a(a[lane]),
-        .b(b[lane]),
+        .a(a[lane][7:0]),
+        .b(b[lane][7:0]),
         .gathered(floats[lane]),
         .number(number_now),
         .gathers(floats_now[lane]),
@@ -215,19 +238,22 @@ module vector_unit
     assign gathers[lane] = reduces ? reduce_gathers : resizes ? resize_gathers : lane_gathers;
     assign write[lane] = writes && step.last && !step.table_entries &&
         count_t'(lane) < step.used;
-    assign write_address[lane] = step.target + address_t'(32'(lane) * result_bytes(held) + byte_index);
+    assign write_address[lane] = step.target + address_t'(32'(lane) * result_bytes(held) + piece * target_size);
     always_comb begin
-      if (in_floats) write_data[lane] = of_floats;
-      else if (resizes) write_data[lane] = pixel;
+      if (in_floats) write_data[lane] = 16'(of_floats);
+      else if (resizes) write_data[lane] = 16'(pixel);
+      else if (int16 && held[7:0] == LOOKUP_OPCODE) write_data[lane] = between;
       else if (!reduces) write_data[lane] = code;
-      else if (result_bytes(held) == 1) write_data[lane] = extreme;
-      else write_data[lane] = byte_index < 4 ? positions[lane][8*byte_index[1:0]+:8] : 0;
+      else if (result_bytes(held) == target_size) write_data[lane] = extreme;
+      else write_data[lane] = piece * target_size < 4 ? 16'(positions[lane] >> (8 * piece * target_size)) : 0;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (reset || leaves) stayed <= 0;
+    if (reset || leaves || pass_ends) stayed <= 0;
     else if (step.valid) stayed <= stayed + 1;
+    if (reset || leaves) pass <= 0;
+    else if (pass_ends) pass <= pass + 1;
     if (leaves) begin
       gathered <= gathers;
       floats <= floats_now;
@@ -235,7 +261,7 @@ module vector_unit
       number <= number_now;
       for (int lane = 0; lane < LANES; lane++) begin
         if (step.table_entries && count_t'(lane) < step.used) begin
-          entries[10'(step.target)+10'(lane)] <= a[lane];
+          entries[11'(step.target)+11'(lane)] <= a[lane][7:0];
         end
       end
     end
