@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from math import gcd, prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -158,8 +159,13 @@ def depthwise_convolve(
     """
     window = _Window((weights.shape[0], weights.shape[1]), strides, dilations, pads, output_shape)
     window, taps = window.clipped(ifm.shape)
-    padded = _padded(_repeated(ifm, weights.shape[2]), ifm_zero, window, np.int32)
-    return _sum_of_taps(padded, _shifted(weights[taps], weight_zero, np.int32), window)
+    ifm, weights = _repeated(ifm, weights.shape[2]), weights[taps]
+    largest = _largest(ifm, ifm_zero) * _largest(weights, weight_zero)
+    if prod(window.kernel) * largest <= _EXACT and weights.size * window.output[1] <= _TILED_ELEMENTS:
+        padded = _padded(ifm, ifm_zero, window, np.float32)
+        return _sum_of_small_taps(padded, _shifted(weights, weight_zero, np.float32), window)
+    padded_words = _padded(ifm, ifm_zero, window, np.int32)
+    return _sum_of_taps(padded_words, _shifted(weights, weight_zero, np.int32), window)
 
 
 def convolve_float(
@@ -269,6 +275,46 @@ def _gathered(padded: NDArray[Number], window: _Window) -> Iterator[tuple[slice,
     for first in range(0, rows, step):
         last = min(first + step, rows)
         yield slice(first * columns, last * columns), windows[first:last].reshape(-1, inner)
+
+
+def _sum_of_small_taps(
+    padded: NDArray[np.float32], weights: NDArray[np.float32], window: _Window
+) -> Int32Array:
+    """Return depthwise sums [rows, columns, C] of integers that float32 holds, as int32.
+
+    As in `_sum_of_taps`, columns and channels form one axis. `einsum` multiplies and adds in one pass over it, which
+    takes half the time of two passes. With a column stride it takes the taps of equal phase at a time, because their
+    distance is a whole number of columns.
+    """
+    rows, columns = window.output
+    channels, (row_stride, column_stride) = weights.shape[2], window.strides
+    row_dilation, column_dilation = window.dilations
+    period = column_stride // gcd(column_stride, column_dilation)
+    phases = []
+    for first in range(min(period, window.kernel[1])):
+        column, phase = divmod(first * column_dilation, column_stride)
+        source = np.ascontiguousarray(padded[:, phase::column_stride])
+        row_bytes, column_bytes, value_bytes = source.strides
+        taps = weights[:, first::period]
+        windows = as_strided(
+            source[:, column:],
+            (*taps.shape[:2], rows, columns * channels),
+            (
+                row_dilation * row_bytes,
+                period * column_dilation // column_stride * column_bytes,
+                row_stride * row_bytes,
+                value_bytes,
+            ),
+            writeable=False,
+        )
+        phases.append((windows, np.tile(taps, (1, 1, columns))))
+    sums = np.empty((rows, columns * channels), np.int32)
+    step = max(1, _BLOCK_ELEMENTS // max(1, columns * channels))
+    for start in range(0, rows, step):
+        block = slice(start, start + step)
+        parts = [np.einsum("yxri,yxi->ri", windows[:, :, block], tiled) for windows, tiled in phases]
+        np.copyto(sums[block], sum(parts[1:], parts[0]), casting="unsafe")
+    return sums.reshape(rows, columns, channels)
 
 
 def _sum_of_taps(padded: NDArray[Number], weights: NDArray[Number], window: _Window) -> NDArray[Number]:

@@ -15,10 +15,12 @@ last axis).
 from __future__ import annotations
 
 from math import exp
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from npusim.isa.arithmetic.float64_stage import float64_stage
 
 Rounding = Literal["double", "single", "reduced"]
 IntArray = NDArray[np.integer[Any]]
@@ -26,7 +28,6 @@ Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
 
 _BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level (L2) cache
-_MOST_CERTAIN_SHIFT = 13  # right shift up to which `_requantise_in_float64` is exact for all sums
 
 _LARGEST, _SMALLEST = (1 << 31) - 1, -(1 << 31)
 _ONE_THIRD = round((1 << 31) / 3)
@@ -223,11 +224,13 @@ def requantise(
 
     `multiplier` and `shift` are scalars, or arrays with one element per channel (the last axis). Returns quantized
     values of `dtype` in the shape of `accumulators`. The work is done in cache-sized blocks, in float64 where that
-    gives the exact results; see `_requantise_in_float64`.
+    gives the exact results (`npusim.isa.arithmetic.float64_stage`).
     """
     codes: IntArray = np.empty(accumulators.shape, dtype)
     source, target = accumulators.reshape(-1), codes.reshape(-1)
-    multipliers, shifts = np.broadcast_arrays(np.ravel(multiplier), np.ravel(shift))
+    multipliers, shifts = np.ravel(np.asarray(multiplier, np.int64)), np.ravel(np.asarray(shift, np.int64))
+    if len(multipliers) != len(shifts):
+        multipliers, shifts = np.broadcast_arrays(multipliers, shifts)
     channels = len(multipliers)
 
     def exact(positions: IntArray | slice, multipliers: IntArray, shifts: IntArray) -> None:
@@ -235,13 +238,14 @@ def requantise(
         scaled += np.int32(zero_point)
         target[positions] = np.clip(scaled, low, high)
 
-    reach = max(abs(low - zero_point), abs(high - zero_point))
-    if codes.dtype.itemsize == 1 and reach < 256 and _suits_float64(source, multipliers, shifts, rounding):
-        stage = _float64_stage(multipliers, shifts, zero_point, low, high, codes.dtype, rounding)
-        doubtful = _requantise_in_float64(source, target, stage)
-        if len(doubtful):
-            exact(doubtful, multipliers[doubtful % channels], shifts[doubtful % channels])
-        return codes
+    if codes.itemsize == 1 and source.itemsize <= 4 and rounding != "reduced":
+        clamp = zero_point, low, high, codes.dtype.char
+        stage = float64_stage(multipliers.tobytes(), shifts.tobytes(), rounding == "double", *clamp)
+        if stage is not None and stage.suits(source):
+            doubtful = stage.fill(source, target)
+            if len(doubtful):
+                exact(doubtful, multipliers[doubtful % channels], shifts[doubtful % channels])
+            return codes
     pixels = min(max(1, _BLOCK_ELEMENTS // channels), max(1, source.size // channels))
     multipliers, shifts = np.tile(multipliers, pixels), np.tile(shifts, pixels)
     for start in range(0, source.size, len(shifts)):
@@ -249,111 +253,6 @@ def requantise(
         count = len(source[block])
         exact(block, multipliers[:count], shifts[:count])
     return codes
-
-
-def _suits_float64(source: IntArray, multipliers: IntArray, shifts: IntArray, rounding: Rounding) -> bool:
-    """Return whether `_requantise_in_float64` has the exact results of these sums.
-
-    No step of the integer rule may wrap around or saturate. A right shift rules that out. Otherwise the sums must be
-    small enough.
-    """
-    if rounding == "reduced" or source.dtype.itemsize > 4 or not source.size or int(multipliers.min()) < 0:
-        return False
-    left = int(shifts.max())
-    return left < 0 or max(int(source.max()), -int(source.min())) << left < 1 << 30
-
-
-class _Float64Stage(NamedTuple):
-    """An output stage in float64: code = floor(sum * scale +- tie + offset), clipped to lowest..highest.
-
-    Columns are scalars, or arrays with an element per channel.
-
-    tie:      0 if `offset` has it, because the sign of the sums that matter is known.
-    flip:     the bit to invert in a code: codes of int8 are computed with an offset of 128, so that none is negative.
-    in_doubt: whether results close to a step of the floor must be checked.
-    """
-
-    channels: int
-    scale: NDArray[np.float64]
-    tie: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    lowest: float
-    highest: float
-    flip: int
-    in_doubt: bool
-
-
-def _float64_stage(
-    multipliers: IntArray,
-    shifts: IntArray,
-    zero_point: int,
-    low: int,
-    high: int,
-    dtype: np.dtype[Any],
-    rounding: Rounding,
-) -> _Float64Stage:
-    """Return the output stage in float64, with a single element per column if all channels are alike.
-
-    Let y = sum * multiplier * 2**(shift - 31) and e = max(-shift, 0). Both roundings are floor(y + t + 1/2). Under
-    ``single`` t is 0. Under ``double`` and for e > 0, t is 2**-(e+1) with the sign of y: the first rounding adds half
-    of its last bit, and the second rounds halves away from zero.
-
-    All terms are multiples of 2**-(31+e). What is not clamped is within +-256 of the zero point, so terms and sums are
-    below 2**9. For e <= 13 they fit the 53 bits of a float64, so the result is exact. For larger e the error is below
-    2**-43, and results within 2**-40 of a step are in doubt.
-    """
-    if (multipliers == multipliers[0]).all() and (shifts == shifts[0]).all():
-        multipliers, shifts = multipliers[:1], shifts[:1]
-    right = np.maximum(-shifts.astype(np.int64), 0)
-    tie = np.where(right > 0, np.ldexp(0.5, -right), 0) if rounding == "double" else np.zeros(len(right))
-    # Only sums of one sign matter if the zero point is at an end of the range.
-    sign = int(low >= zero_point) - int(low < zero_point >= high)
-    flip = 128 if dtype.kind == "i" else 0
-    offset = 0.5 + sign * tie + (zero_point + flip)
-    return _Float64Stage(
-        len(shifts),
-        np.ldexp(multipliers.astype(np.float64), shifts - 31),
-        np.zeros(len(right)) if sign else tie,
-        offset,
-        low + flip,
-        high + flip + 0.5,
-        flip,
-        int(right.max()) > _MOST_CERTAIN_SHIFT,
-    )
-
-
-def _requantise_in_float64(source: IntArray, target: IntArray, stage: _Float64Stage) -> Int64Array:
-    """Fill `target` with codes of the sums; return the positions where the result is in doubt.
-
-    Operands of a block are one-dimensional and of one length, channels repeated: numpy has vector code for that.
-    """
-    pixels = max(1, min(_BLOCK_ELEMENTS, source.size) // stage.channels)
-    repeats = 1 if stage.channels == 1 else pixels
-    scale, tie, offset = (np.tile(column, repeats) for column in stage[1:4])
-    codes, has_tie = target.view(np.uint8), bool(tie.any())
-    values, spare = np.empty(pixels * stage.channels), np.empty(pixels * stage.channels)
-    doubtful: list[Int64Array] = []
-    for start in range(0, source.size, len(values)):
-        block = source[start : start + len(values)]
-        x, other, out = values[: len(block)], spare[: len(block)], codes[start : start + len(block)]
-        if repeats > 1 and len(block) < len(scale):
-            scale, tie, offset = scale[: len(block)], tie[: len(block)], offset[: len(block)]
-        np.copyto(x, block)
-        x *= scale
-        if has_tie:
-            np.copysign(tie, x, out=other)
-            x += other
-        x += offset
-        if stage.in_doubt:
-            np.rint(x, out=other)
-            other -= x
-            np.abs(other, out=other)
-            doubtful.append(np.flatnonzero(other < 2.0**-40) + start)
-        np.clip(x, stage.lowest, stage.highest, out=x)
-        np.copyto(out, x, casting="unsafe")
-        if stage.flip:
-            out ^= np.uint8(stage.flip)
-    return np.concatenate(doubtful) if doubtful else np.empty(0, np.int64)
 
 
 def exp_on_negative_values(values: IntArray) -> Int64Array:
