@@ -157,18 +157,17 @@ def operators(
 ) -> None:
     """The operators: what each model format calls them, which element types run where, and on which conditions."""
     from npusim.base import files
-    from npusim.cli.operators_table import chosen, coverage, of_onnx, of_paddle, standard
+    from npusim.cli.operators_table import DOORS, chosen, coverage, standard
     from npusim.isa.base.errors import NpusimError
     from npusim.reports.run import coverage as lists
     from npusim.reports.run.coverage import details, standard_table, table
 
-    doors = {"nnadapter": standard, "onnx": of_onnx, "paddle": of_paddle}
-    if format and format not in doors:
-        raise NpusimError(f"--format {format}: may be {', '.join(doors)}")
+    if format and format not in DOORS:
+        raise NpusimError(f"--format {format}: may be {', '.join(DOORS)}")
     files.check_outputs({"--json": json}, {})
     rows, width = coverage(), console().width
     if format:
-        operations = doors[format](rows, names or ())
+        operations = standard(rows, names or (), format)
         text, written = standard_table(operations, width), lists.operations(operations)
     else:
         wanted = chosen(rows, names) if names else rows

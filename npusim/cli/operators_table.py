@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 
-from npusim.frontends.nn_hal.operations.operation_row import Row, text
+from npusim.frontends.nn_hal.operations.operation_row import text
 from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS
 from npusim.frontends.nnadapter import operation_table as nnadapter
 from npusim.frontends.nnef.operations import nnef_table as nnef
@@ -61,52 +61,38 @@ def operations() -> list[Operation]:
     ]
 
 
-def standard(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
-    """Return the operations of NNAdapter with these names, or all, by code.
+_DEFAULT = re.compile(r"(?<=[\w?])=[-(\d]\S*")
+"""Pattern of the default values of arguments in the text of a row."""
 
-    Raises NpusimError for an unknown name, with the most similar known one.
-    """
-    table = [
-        (int(row.type), row.type.name, _DEFAULT.sub("", row.text), row.operators)
-        for row in nnadapter.OPERATIONS
-    ]
-    return _in_table(rows, names, table, NNADAPTER_DOOR)
+Entry = tuple[int | None, str, str, tuple[str, ...]]
+"""Code, name, arguments and operators of an operation of a front end."""
 
-
-def of_onnx(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
-    """Return the operations of ONNX and of other domains with these names, or all.
-
-    Raises NpusimError for an unknown name, with the most similar known one.
-    """
-    return _in_table(
-        rows, names, [(None, row.kind, row.inputs, row.operators) for row in onnx.ROWS], ONNX_DOOR
-    )
+DOORS: Mapping[str, tuple[str, Callable[[], Iterable[Entry]]]] = {
+    "nnadapter": (
+        NNADAPTER_DOOR,
+        lambda: (
+            (int(row.type), row.type.name, _DEFAULT.sub("", row.text), row.operators)
+            for row in nnadapter.OPERATIONS
+        ),
+    ),
+    "onnx": (ONNX_DOOR, lambda: ((None, row.kind, row.inputs, row.operators) for row in onnx.ROWS)),
+    "paddle": (PADDLE_DOOR, lambda: ((None, row.name, row.inputs, row.operators) for row in paddle.ROWS)),
+}
+"""The front ends whose operations `npusim ops --format` lists, by its value: name and operations."""
 
 
-def of_paddle(rows: Sequence[Coverage], names: Sequence[str] = ()) -> list[Standard]:
-    """Return the operators of Paddle with these names, or all.
-
-    Raises NpusimError for an unknown name, with the most similar known one.
-    """
-    return _in_table(
-        rows, names, [(None, row.name, row.inputs, row.operators) for row in paddle.ROWS], PADDLE_DOOR
-    )
-
-
-def _in_table(
-    rows: Sequence[Coverage],
-    names: Sequence[str],
-    table: Iterable[tuple[int | None, str, str, tuple[str, ...]]],
-    door: str,
+def standard(
+    rows: Sequence[Coverage], names: Sequence[str] = (), format: str = "nnadapter"
 ) -> list[Standard]:
-    """Return the operations of a front end with these names, or all.
+    """Return the operations of a front end with these names, or all; those of NNAdapter are by code.
 
-    table: code, name, arguments and operators of each operation.
+    Raises NpusimError for an unknown name, with the most similar known one.
     """
+    door, table = DOORS[format]
     by_op = {row.op: row for row in rows}
     made = {
         name.lower(): Standard(code, name, arguments, operators, by_op[operators[0]] if operators else None)
-        for code, name, arguments, operators in table
+        for code, name, arguments, operators in table()
     }
     for name in names:
         if name.lower() not in made:
@@ -115,10 +101,6 @@ def _in_table(
             said = f"npusim ops --format {door.lower()} lists them"
             raise NpusimError(f"{name}: no operation of {door}; {hint}{said}")
     return [made[name.lower()] for name in names] if names else list(made.values())
-
-
-_DEFAULT = re.compile(r"(?<=[\w?])=[-(\d]\S*")
-"""Pattern of the default values of arguments in the text of a row."""
 
 
 def _covered(entry: Operator) -> Coverage:
@@ -148,25 +130,25 @@ def _deciding(op: str) -> Coverage:
 
 
 def _names(op: str) -> dict[str, tuple[str, ...]]:
-    hal = [row.type.name for row in OPERATIONS if op in (row.operators or (row.type.name.lower(),))]
-    main = [name for name in hal if _is_main(op, name)]
+    # An operation of the HAL is this operator if it does not only use it beside another.
+    hal = [
+        row.type.name
+        for row in OPERATIONS
+        if (op == row.type.name.lower() and op in (row.operators or (op,))) or row.operators[:1] == (op,)
+    ]
+    control_flow = (op.upper(),) if op in (control.IF, control.WHILE) else ()
+
+    def main(rows: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[str, ...]:
+        return tuple(name for name, operators in rows if operators[:1] == (op,))
+
     return {
-        TFLITE_DOOR: tuple(kind for kind, row in TFLITE.items() if row.op == op)
-        or tuple(kind for kind in (op.upper(),) if op in (control.IF, control.WHILE)),
-        HAL_DOOR: tuple(main),
-        NNADAPTER_DOOR: tuple(
-            row.type.name for row in nnadapter.OPERATIONS if row.operators and row.operators[0] == op
-        ),
-        NNEF_DOOR: tuple(row.name for row in nnef.ROWS if row.operators and row.operators[0] == op),
-        ONNX_DOOR: tuple(row.kind for row in onnx.ROWS if row.operators and row.operators[0] == op),
-        PADDLE_DOOR: tuple(row.name for row in paddle.ROWS if row.operators and row.operators[0] == op),
+        TFLITE_DOOR: tuple(kind for kind, row in TFLITE.items() if row.op == op) or control_flow,
+        HAL_DOOR: tuple(hal),
+        NNADAPTER_DOOR: main((row.type.name, row.operators) for row in nnadapter.OPERATIONS),
+        NNEF_DOOR: main((row.name, row.operators) for row in nnef.ROWS),
+        ONNX_DOOR: main((row.kind, row.operators) for row in onnx.ROWS),
+        PADDLE_DOOR: main((row.name, row.operators) for row in paddle.ROWS),
     }
-
-
-def _is_main(op: str, name: str) -> bool:
-    """Return whether an operation of the HAL is this operator, and does not only use it beside another."""
-    row: Row = next(row for row in OPERATIONS if row.type.name == name)
-    return not row.operators or row.operators[0] == op or op == name.lower()
 
 
 def _way(entry: Operator, rescales: Sequence[Rescale], row: Lowering, types: Sequence[str]) -> Way:

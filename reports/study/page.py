@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +32,8 @@ SCRIPTS = ("page.js", "study.js", "study_kit.js", "study_plots.js", "study_lines
 MOST_REASONS = 12
 MOST_LISTED_VALUES = 12
 MOST_STATIC_ROWS = 100
+REACHED = 0.99
+"""Share of the final hypervolume of which the page says after how many points it was reached."""
 
 _SAMPLERS = {
     "grid": "every point of the grid",
@@ -56,14 +59,6 @@ class Pick(NamedTuple):
     point: int | None
     settings: tuple[str, ...]
     cells: tuple[Cell, ...]
-
-
-class Reason(NamedTuple):
-    """A reason why points are infeasible, and the number of such points."""
-
-    text: str
-    points: int
-    share: float
 
 
 def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
@@ -109,7 +104,7 @@ def render(study: Study, files: Sequence[tuple[str, str]] = ()) -> str:
         everywhere=_everywhere(study, parameters),
         space=[(axis.path, _listed(axis.values)) for axis in study.parameters],
         progress=steps,
-        reached=_reached(steps),
+        reached=next((step.points for step in steps if step.share >= REACHED), None),
         level=level,
         unit=study_data.show_unit,
     )
@@ -125,15 +120,23 @@ def _picks(study: Study, parameters: Sequence[Parameter], objectives: Sequence[V
     """Return the notable points: the best of every objective, the balanced one of the front, the base hardware."""
     if not study.front:
         return []
-    found = []
     costs = study.costs(study.front)
-    for at, value in enumerate(objectives):
-        best = study.front[int(np.lexsort([*np.delete(costs, at, 1).T, costs[:, at]])[0])]
-        found.append(_pick(study, f"best {value.label}", best, parameters, objectives))
+    orders = [np.lexsort([*np.delete(costs, at, 1).T, costs[:, at]]) for at in range(len(objectives))]
+    places = [(f"best {value.label}", int(order[0])) for value, order in zip(objectives, orders, strict=True)]
     if len(objectives) > 1 and len(study.front) > 2:
-        found.append(_pick(study, "balanced", study.front[_balanced(costs)], parameters, objectives))
+        places.append(("balanced", _balanced(costs)))
+    found = []
+    for name, place in places:
+        record = study.front[place]
+        point = study.space.point(record.point)
+        settings = tuple(level(point[each.path]) for each in parameters)
+        cells = tuple(_cell(study, value, record) for value in objectives)
+        found.append(Pick(name, record.point, settings, cells))
+    base = study.space.base
     if study.base is not None and study.base.values:
-        found.append(_pick(study, study.space.base.name, study.base, parameters, objectives, is_base=True))
+        own = tuple(level(reduce(getattr, each.path.split("."), base)) for each in parameters)
+        cells = tuple(_cell(study, value, study.base) for value in objectives)
+        found.append(Pick(base.name, None, own, cells))
     return found
 
 
@@ -144,36 +147,12 @@ def _balanced(costs: metrics.Costs) -> int:
     return int((scaled**2).sum(axis=1).argmin())
 
 
-def _pick(
-    study: Study,
-    name: str,
-    record: Record,
-    parameters: Sequence[Parameter],
-    objectives: Sequence[Value],
-    is_base: bool = False,
-) -> Pick:
-    if is_base:
-        settings = tuple(level(_of_base(study, each.path)) for each in parameters)
-    else:
-        point = study.space.point(record.point)
-        settings = tuple(level(point[each.path]) for each in parameters)
-    cells = tuple(_cell(study, value, record, is_base) for value in objectives)
-    return Pick(name, None if is_base else record.point, settings, cells)
-
-
-def _of_base(study: Study, path: str) -> Any:
-    found: Any = study.space.base
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def _cell(study: Study, value: Value, record: Record, is_base: bool) -> Cell:
+def _cell(study: Study, value: Value, record: Record) -> Cell:
     recorded = record.values[value.key]
     text = amount(value, recorded)
     goal = min if value.goal == "min" else max
     best = recorded == goal(each.values[value.key] for each in study.front)
-    if is_base or study.base is None or not study.base.values.get(value.key):
+    if record is study.base or study.base is None or not study.base.values.get(value.key):
         return Cell(text, best)
     ratio = recorded / study.base.values[value.key]
     better = ratio < 1 if value.goal == "min" else ratio > 1
@@ -210,16 +189,13 @@ def _against_base(study: Study) -> str:
     return f"{said} ({name} {broken}.)" if broken else said
 
 
-def _reasons(study: Study) -> list[Reason]:
+def _reasons(study: Study) -> list[tuple[str, int]]:
+    """Return why points are not feasible, with the number of points, the most frequent reason first."""
     counts = Counter(filter(None, map(study.reason, study.records)))
-    shown = [
-        Reason(text, count, count / len(study.records)) for text, count in counts.most_common(MOST_REASONS)
-    ]
-    rest = sum(counts.values()) - sum(each.points for each in shown)
-    if rest:
-        more = len(counts) - len(shown)
-        shown.append(Reason(f"{more} other reasons, listed in points.csv", rest, rest / len(study.records)))
-    return shown
+    shown = counts.most_common(MOST_REASONS)
+    rest = counts.total() - sum(points for _, points in shown)
+    more = f"{len(counts) - len(shown)} other reasons, listed in points.csv"
+    return [*shown, *([(more, rest)] if rest else [])]
 
 
 def _front(
@@ -253,11 +229,6 @@ def _listed(values: Sequence[Any]) -> str:
     if len(texts) <= MOST_LISTED_VALUES:
         return ", ".join(texts)
     return f"{', '.join(texts[:4])}, ..., {texts[-1]} ({len(texts)} values)"
-
-
-def _reached(steps: Iterable[Any], share: float = 0.99) -> int | None:
-    """Return the number of points after which a share of the final hypervolume was reached."""
-    return next((step.points for step in steps if step.share >= share), None)
 
 
 PAGE = "study.html"

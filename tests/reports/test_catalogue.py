@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from npusim.cli.operators_table import chosen, coverage, of_onnx, operations, standard
+from npusim.cli.operators_table import chosen, coverage, operations, standard
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
@@ -124,17 +124,17 @@ def test_table_of_nnadapter() -> None:
 
 
 def test_operations_of_onnx() -> None:
-    found = {row.name: row for row in of_onnx(coverage())}
+    found = {row.name: row for row in standard(coverage(), format="onnx")}
     assert found["Conv"].operators[0] == "conv_2d"
     assert found["Shape"].main is None
     assert "com.microsoft.QLinearAdd" in found
-    assert [row.name for row in of_onnx(coverage(), ["conv"])] == ["Conv"]
+    assert [row.name for row in standard(coverage(), ["conv"], "onnx")] == ["Conv"]
     assert standard_table([found["Shape"]]).splitlines()[:2] == [
         "operation  becomes  runs on  of",
         "Shape      -        nothing  constants: known before anything runs",
     ]
     with pytest.raises(NpusimError, match="no operation of ONNX; did you mean Conv"):
-        of_onnx(coverage(), ["convv"])
+        standard(coverage(), ["convv"], "onnx")
 
 
 def test_operations_of_nnadapter() -> None:
