@@ -27,7 +27,7 @@ from npusim.numbers.energy import Energy, standing_mw, sum_of
 from npusim.numbers.layers import Boundary, Piece, pieces, share
 from npusim.numbers.measure import measure
 from npusim.numbers.performance import performance_info
-from npusim.numbers.power import Amounts, MovingPower, PowerOverTime
+from npusim.numbers.power import Amounts
 from npusim.numbers.run import (
     DeviceResult,
     DramBytes,
@@ -42,16 +42,8 @@ from npusim.numbers.stage import Stage
 from npusim.numbers.staged import Same, StagedRun, groups, numbered, record
 
 
-@dataclass(frozen=True, slots=True)
-class Charges:
-    """The energy of a run accumulated over its cycles, in pJ: by component, and in total."""
-
-    by_component: dict[str, timeline.Accumulation]
-    whole: timeline.Accumulation
-
-
-def charges(stages: Sequence[Stage], total: int) -> Charges:
-    """Return the energy of a run over its cycles (`npusim.numbers.power`).
+def charges(stages: Sequence[Stage], total: int, clock_mhz: float) -> power.Charges:
+    """Return the energy of a run over its cycles, standing power included, which differs between launches.
 
     The energy of an instruction is spread evenly over its cycles. Energy of no instruction, and what the hardware draws
     in every cycle, is spread evenly over the launch.
@@ -68,9 +60,11 @@ def charges(stages: Sequence[Stage], total: int) -> Charges:
         for component, milliwatts in standing_mw(program.hardware).items():
             standing_pj = np.array([milliwatts * time_us * 1e3])  # mW * us = nJ
             rows.setdefault(component, []).append((begin, end, standing_pj))
-    return Charges(
+    return power.Charges(
         {component: _accumulated(row, total) for component, row in rows.items()},
         _accumulated([part for row in rows.values() for part in row], total),
+        total,
+        clock_mhz,
     )
 
 
@@ -132,27 +126,9 @@ class DeviceRun(StagedRun):
                 row[stage.first_layer : stage.first_layer + len(amounts)] += amounts
         return found
 
-    def power_over_time(self, windows: int = power.WINDOWS) -> PowerOverTime:
-        """Return the average power in `windows` equal windows, fewer if the run has fewer cycles."""
-        edges = power.edges_of(int(self.cycles), windows)
-        scale = self.hardware.clock_mhz * 1e-3 / np.maximum(np.diff(edges), 1)  # pJ per cycle * MHz = uW
-        grown = self._charges.by_component
-        return PowerOverTime(edges, {name: np.diff(each.by(edges)) * scale for name, each in grown.items()})
-
-    def moving_power(self, bins: int = power.WINDOWS) -> MovingPower:
-        """Return the power averaged over a moving window, in `bins` equal bins, fewer if the run has fewer cycles."""
-        total = int(self.cycles)
-        edges = power.edges_of(total, bins)
-        window, scale = power.window_cycles(self.hardware), self.hardware.clock_mhz * 1e-3
-        grown = self._charges
-        parts = {
-            name: each.moving_rate(edges, window, total) * scale for name, each in grown.by_component.items()
-        }
-        return MovingPower(edges, parts, grown.whole.highest_rate(edges, window, total) * scale)
-
     @cached_property
-    def _charges(self) -> Charges:
-        return charges(self.launches, int(self.cycles))
+    def _charges(self) -> power.Charges:
+        return charges(self.launches, int(self.cycles), self.hardware.clock_mhz)
 
     def scratchpad_use(self) -> timeline.Occupancy:
         """Return the scratchpad bytes in use over time, of the device at work."""
@@ -333,14 +309,7 @@ def _named(executable: Executable, run: Run) -> dict[str, Array]:
 
 
 def _power(stages: Sequence[Stage], total: int, hardware: Hardware, energy_uj: float) -> Power:
-    """Return average and peak power. A longer window never has the higher peak; no peak is below the average."""
     if not total:
         return Power(0.0, 0.0, 0.0)
-    whole, average = charges(stages, total).whole, energy_uj / hardware.us_of_cycles(total) * 1e3
-    peaks, above = list[float](), average
-    for window in reversed(tuple(power.WINDOWS_US)):  # the longest first
-        cycles = power.window_cycles(hardware, window)
-        if cycles < total:
-            above = max(whole.peak_rate(cycles, total) * hardware.clock_mhz * 1e-3, above)
-        peaks.insert(0, above)
-    return Power(average, *peaks)
+    average = energy_uj / hardware.us_of_cycles(total) * 1e3
+    return Power(average, *charges(stages, total, hardware.clock_mhz).peaks_mw(hardware, average))

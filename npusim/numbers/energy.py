@@ -21,7 +21,7 @@ from functools import cache, lru_cache
 from math import ceil, sqrt
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.engines.kinds import engine_of
@@ -60,21 +60,6 @@ class Energy:
         return self.dynamic + self.static + self.dram + self.host
 
 
-class Parts(Protocol):
-    """The interface of values with the parts of an energy, in uJ, such as `Energy` and `RunEnergy`."""
-
-    @property
-    def dynamic(self) -> float: ...
-    @property
-    def static(self) -> float: ...
-    @property
-    def dram(self) -> float: ...
-    @property
-    def host(self) -> float: ...
-    @property
-    def by_component(self) -> Mapping[str, float]: ...
-
-
 def energy(
     actions: Mapping[str, float], cycles: float, hardware: Hardware, host_energy_uj: float = 0.0
 ) -> Energy:
@@ -111,7 +96,7 @@ def energy(
     )
 
 
-def sum_of(energies: Sequence[Parts]) -> Energy:
+def sum_of(energies: Sequence[Energy]) -> Energy:
     """Return the sum of several energies, component by component."""
     components = dict.fromkeys(name for each in energies for name in each.by_component)
     return Energy(

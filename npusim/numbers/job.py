@@ -17,7 +17,7 @@ from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable
 from npusim.isa.program.program import Program
 from npusim.machine.job import Part, Run
-from npusim.numbers.energy import sum_of
+from npusim.numbers.energy import Energy, sum_of
 from npusim.numbers.measure import measure
 from npusim.numbers.power import energy_of
 from npusim.numbers.provenance import Provenance, Uncertainty
@@ -140,14 +140,17 @@ def measure_job(executable: Executable, run: Run, state_names: Sequence[str] = (
     launches: dict[int, list[Part]] = {}
     for part in run.parts:
         launches.setdefault(id(part.program), []).append(part)
-    programs = tuple(_program(parts) for parts in launches.values())
+    energies = [
+        energy_of(parts[0].program, [part.execution for part in parts]) for parts in launches.values()
+    ]
+    programs = tuple(map(_program, launches.values(), energies))
     return JobResult(
         outputs=list(run.outputs or ()),
         states=dict(zip(state_names, run.states, strict=False)),
         cycles=run.cycles,
         waiting_cycles=run.waiting_cycles,
         latency_ms=executable.hardware.us_of_cycles(run.cycles) * 1e-3,
-        energy_uj=RunEnergy.of(sum_of([program.energy_uj for program in programs])),
+        energy_uj=RunEnergy.of(sum_of(energies)),
         macs=sum(program.macs for program in programs),
         dram_bytes=DramBytes.of([part.execution for part in run.parts]),
         decisions=run.decisions,
@@ -158,7 +161,7 @@ def measure_job(executable: Executable, run: Run, state_names: Sequence[str] = (
     )
 
 
-def _program(parts: Sequence[Part]) -> ProgramResult:
+def _program(parts: Sequence[Part], energy: Energy) -> ProgramResult:
     program: Program = parts[0].program
     executions = [part.execution for part in parts]
     return ProgramResult(
@@ -166,7 +169,7 @@ def _program(parts: Sequence[Part]) -> ProgramResult:
         launches=len(parts),
         instructions=program.instructions,
         cycles=sum(execution.cycles for execution in executions),
-        energy_uj=RunEnergy.of(energy_of(program, executions)),
+        energy_uj=RunEnergy.of(energy),
         macs=sum(layer.workload.macs for layer in program.layers) * len(parts),
         dram_bytes=DramBytes.of(executions),
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
 from npusim.numbers import timeline
-from npusim.numbers.energy import floor_mw
+from npusim.numbers.energy import standing_mw
 from npusim.numbers.layers import share
 from npusim.numbers.performance import performance_info
-from npusim.numbers.power import WINDOWS_US, accumulated, energy_of, moving_pj, window_cycles
+from npusim.numbers.power import Charges, accumulated, energy_of, moving_pj
 from npusim.numbers.run import (
     DramBytes,
     Power,
@@ -51,14 +51,7 @@ def _power(program: Program, execution: Execution, energy_uj: float) -> Power:
     total, hardware = execution.cycles, program.hardware
     if not total:
         return Power(0.0, 0.0, 0.0)
-    moving = accumulated(program, execution, moving_pj(program, execution).values())
     average = energy_uj / hardware.us_of_cycles(total) * 1e3
-
-    floor, peaks, above = floor_mw(hardware), list[float](), average
-    for window in reversed(tuple(WINDOWS_US)):  # the longest first: shorter ones have no lower peaks
-        cycles = window_cycles(hardware, window)
-        if cycles < total:
-            # pJ per cycle * MHz = uW. Sums in another order may be below by their last bit.
-            above = max(moving.peak_rate(cycles, total) * hardware.clock_mhz * 1e-3 + floor, above)
-        peaks.insert(0, above)
-    return Power(average, *peaks)
+    whole = accumulated(program, execution, moving_pj(program, execution).values())
+    charges = Charges({}, whole, total, hardware.clock_mhz, standing_mw(hardware))
+    return Power(average, *charges.peaks_mw(hardware, average))

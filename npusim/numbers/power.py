@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 import numpy as np
@@ -100,19 +100,71 @@ class PowerOverTime:
         return total
 
 
-def power_over_time(program: Program, execution: Execution, windows: int = WINDOWS) -> PowerOverTime:
-    """Return the average power of a run in `windows` equal windows, fewer if the run has fewer cycles."""
-    total, hardware = execution.cycles, program.hardware
-    edges = edges_of(total, windows)
-    # pJ per cycle * MHz = uW
-    scale = hardware.clock_mhz * 1e-3 / np.maximum(np.diff(edges), 1)
-    found = {}
-    standing, moving = standing_mw(hardware), moving_pj(program, execution)
-    for component in dict.fromkeys([*moving, *standing]):
-        parts = [moving[component]] if component in moving else []
-        grown = accumulated(program, execution, parts)
-        found[component] = np.diff(grown.by(edges)) * scale + standing.get(component, 0.0)
-    return PowerOverTime(edges, found)
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """The energy of a run over its cycles in pJ, accumulated by component and in total, above a steady power.
+
+    standing_mw: power by component that is drawn in every cycle and is not in the accumulated energy.
+    """
+
+    by_component: Mapping[str, timeline.Accumulation]
+    whole: timeline.Accumulation
+    total: int
+    clock_mhz: float
+    standing_mw: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def _scale(self) -> float:
+        return self.clock_mhz * 1e-3  # pJ per cycle * MHz = uW
+
+    def over_time(self, windows: int) -> PowerOverTime:
+        """Return the average power in `windows` equal windows, fewer if the run has fewer cycles."""
+        edges = edges_of(self.total, windows)
+        scale = self._scale / np.maximum(np.diff(edges), 1)
+        return PowerOverTime(
+            edges,
+            {
+                name: np.diff(each.by(edges)) * scale + self.standing_mw.get(name, 0.0)
+                for name, each in self.by_component.items()
+            },
+        )
+
+    def moving(self, bins: int, window: int) -> MovingPower:
+        """Return the power averaged over a moving window of so many cycles, in `bins` equal bins or fewer."""
+        edges = edges_of(self.total, bins)
+        parts = {
+            name: each.moving_rate(edges, window, self.total) * self._scale + self.standing_mw.get(name, 0.0)
+            for name, each in self.by_component.items()
+        }
+        highest = self.whole.highest_rate(edges, window, self.total) * self._scale
+        return MovingPower(edges, parts, highest + sum(self.standing_mw.values()))
+
+    def peaks_mw(self, hardware: Hardware, average_mw: float) -> list[float]:
+        """Return the peak over each of `WINDOWS_US`: none below the average, nor below that of a longer window."""
+        peaks, above = list[float](), average_mw
+        for name in reversed(tuple(WINDOWS_US)):  # the longest first
+            window = window_cycles(hardware, name)
+            if window < self.total:
+                # Sums in another order than the average's may be below it by their last bit.
+                rate = self.whole.peak_rate(window, self.total)
+                above = max(rate * self.clock_mhz * 1e-3 + sum(self.standing_mw.values()), above)
+            peaks.insert(0, above)
+        return peaks
+
+
+def charges(program: Program, execution: Execution) -> Charges:
+    """Return the energy of a run of one program over its cycles."""
+    standing, moving = standing_mw(program.hardware), moving_pj(program, execution)
+    return Charges(
+        {
+            name: accumulated(program, execution, [moving[name]] if name in moving else [])
+            for name in dict.fromkeys([*moving, *standing])
+        },
+        accumulated(program, execution, moving.values()),
+        execution.cycles,
+        program.hardware.clock_mhz,
+        standing,
+    )
 
 
 def window_cycles(hardware: Hardware, window: str = CHART_WINDOW) -> int:
@@ -133,22 +185,6 @@ class MovingPower:
     edges: timeline.Times
     by_component_mw: Mapping[str, Amounts]
     highest_mw: Amounts
-
-
-def moving_power(program: Program, execution: Execution, bins: int = WINDOWS) -> MovingPower:
-    """Return the power of a run averaged over a moving window, in `bins` bins, fewer if the run has fewer cycles."""
-    total, hardware = execution.cycles, program.hardware
-    edges = edges_of(total, bins)
-    window, scale = window_cycles(hardware), hardware.clock_mhz * 1e-3  # pJ per cycle * MHz = uW
-    standing, moving = standing_mw(hardware), moving_pj(program, execution)
-    still = np.zeros(len(edges) - 1)
-    found = {name: still + standing.get(name, 0.0) for name in dict.fromkeys([*moving, *standing])}
-    for name, part in moving.items():
-        found[name] = (
-            found[name] + accumulated(program, execution, [part]).moving_rate(edges, window, total) * scale
-        )
-    highest = accumulated(program, execution, moving.values()).highest_rate(edges, window, total) * scale
-    return MovingPower(edges, found, highest + sum(standing.values()))
 
 
 def accumulated(

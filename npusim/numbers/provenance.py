@@ -126,10 +126,9 @@ def uncertainty(
     devices:    number of NPUs and hosts that ran a part of it.
     estimate:   what is unknown about its program, such as operators; empty if nothing is.
     """
-    if estimate:
-        return Uncertainty(standing(hardware), estimate)
-    if devices > 1:
-        return Uncertainty(standing(hardware), f"{devices} devices, every row has one")
-    if host_share > MOST_HOST_SHARE and not hardware.is_host_alone:
-        return Uncertainty(standing(hardware), f"the host takes {100 * host_share:.0f} % of the time")
-    return Uncertainty(standing(hardware))
+    unlike = estimate
+    if not unlike and devices > 1:
+        unlike = f"{devices} devices, every row has one"
+    elif not unlike and host_share > MOST_HOST_SHARE and not hardware.is_host_alone:
+        unlike = f"the host takes {100 * host_share:.0f} % of the time"
+    return Uncertainty(standing(hardware), unlike)

@@ -22,7 +22,7 @@ from npusim.numbers import power, timeline
 from npusim.numbers.area import Area, area
 from npusim.numbers.bounds import LowerBound
 from npusim.numbers.energy import Energy
-from npusim.numbers.layers import LayerResult, Piece, layer_results, pieces
+from npusim.numbers.layers import LayerResult, Piece, layer_results, pieces, share
 from npusim.numbers.losses import Accounts, accounts
 from npusim.numbers.performance import PerformanceInfo
 from npusim.numbers.power import Amounts, MovingPower, PowerOverTime
@@ -312,11 +312,15 @@ class RunResult:
 
     def power_over_time(self, windows: int = power.WINDOWS) -> PowerOverTime:
         """Return the average power in `windows` equal windows, fewer if the run has fewer cycles."""
-        return power.power_over_time(self.program, self.execution, windows)
+        return self._charges.over_time(windows)
 
     def moving_power(self, bins: int = power.WINDOWS) -> MovingPower:
         """Return the power averaged over a moving window, in `bins` equal bins, fewer if the run has fewer cycles."""
-        return power.moving_power(self.program, self.execution, bins)
+        return self._charges.moving(bins, power.window_cycles(self.hardware))
+
+    @cached_property
+    def _charges(self) -> power.Charges:
+        return power.charges(self.program, self.execution)
 
     def scratchpad_use(self) -> Occupancy:
         """Return the scratchpad bytes in use over time."""
@@ -326,7 +330,7 @@ class RunResult:
     def uncertainty(self) -> Uncertainty:
         """The known error of latency and energy."""
         ((_, hardware), *_) = self.npus
-        share = self.cycles.host / self.cycles if self.cycles else 0.0
+        host_share = share(self.cycles.host, self.cycles)
         estimate = (
             "operators are not known"
             if self.program.unknown_operators
@@ -334,7 +338,7 @@ class RunResult:
             if self.program.timing_only
             else ""
         )
-        return uncertainty(hardware, share, len(self.at_work), estimate)
+        return uncertainty(hardware, host_share, len(self.at_work), estimate)
 
     @property
     def latency_error(self) -> float | None:

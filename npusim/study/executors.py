@@ -147,9 +147,7 @@ class _Worker:
                 self._stop()
                 if self._closed:
                     raise NpusimError("the search was stopped") from None
-        return Record(
-            point, reason=f"the process that computed it died {ATTEMPTS} times; is there enough memory?"
-        )
+        return died(point)
 
     @staticmethod
     def _answer(process: subprocess.Popen[bytes]) -> Record:

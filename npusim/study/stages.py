@@ -31,6 +31,13 @@ class Stage(IntEnum):
     ENERGY = 3
 
 
+_PORT = {
+    **dict.fromkeys(("bandwidth_gb_per_s", "latency_ns", "row_bytes", "row_miss_ns"), Stage.ESTIMATE),
+    **dict.fromkeys(("banks", "grant_bytes", "outstanding_requests"), Stage.ESTIMATE),
+    **dict.fromkeys(("read_pj_per_byte", "write_pj_per_byte", "standby_mw"), Stage.ENERGY),
+}
+"""The parameters of a memory behind a port."""
+
 # By parameter, or by table for all its parameters.
 _STAGES = {
     "name": Stage.ENERGY,
@@ -41,21 +48,11 @@ _STAGES = {
     "front_end.fetch_instructions": Stage.TIME,
     "dma.setup_cycles": Stage.ESTIMATE,
     "dma.port_bytes_per_cycle": Stage.ESTIMATE,
-    "dram.bandwidth_gb_per_s": Stage.ESTIMATE,
-    "dram.latency_ns": Stage.ESTIMATE,
-    "dram.row_bytes": Stage.ESTIMATE,
-    "dram.row_miss_ns": Stage.ESTIMATE,
-    "dram.banks": Stage.ESTIMATE,
-    "dram.grant_bytes": Stage.ESTIMATE,
-    "dram.outstanding_requests": Stage.ESTIMATE,
+    **{f"dram.{key}": read_by for key, read_by in _PORT.items()},
     "scratchpad.banks": Stage.ESTIMATE,
     "scratchpad.bank_ports": Stage.ESTIMATE,
     "scratchpad.port_bytes": Stage.ENERGY,
-    **{
-        f"{table}.{price}": Stage.ENERGY
-        for table in ("scratchpad", "dram")
-        for price in ("read_pj_per_byte", "write_pj_per_byte", "standby_mw")
-    },
+    **{f"scratchpad.{key}": read_by for key, read_by in _PORT.items() if read_by == Stage.ENERGY},
     "mac_array.ifm_bytes_per_cycle": Stage.ESTIMATE,
     "mac_array.weight_bytes_per_cycle": Stage.ESTIMATE,
     "mac_array.output_lanes": Stage.ESTIMATE,
@@ -64,19 +61,10 @@ _STAGES = {
     "host.call_overhead_us": Stage.ENERGY,
     "technology": Stage.ENERGY,
     # Of a further memory, whatever its name.
-    "memory.NAME.bandwidth_gb_per_s": Stage.ESTIMATE,
+    **{f"memory.NAME.{key}": read_by for key, read_by in _PORT.items()},
     "memory.NAME.clock_ratio": Stage.ESTIMATE,
     "memory.NAME.access_bytes": Stage.ESTIMATE,
     "memory.NAME.latency_cycles": Stage.ESTIMATE,
-    "memory.NAME.latency_ns": Stage.ESTIMATE,
-    "memory.NAME.row_bytes": Stage.ESTIMATE,
-    "memory.NAME.row_miss_ns": Stage.ESTIMATE,
-    "memory.NAME.banks": Stage.ESTIMATE,
-    "memory.NAME.grant_bytes": Stage.ESTIMATE,
-    "memory.NAME.outstanding_requests": Stage.ESTIMATE,
-    "memory.NAME.read_pj_per_byte": Stage.ENERGY,
-    "memory.NAME.write_pj_per_byte": Stage.ENERGY,
-    "memory.NAME.standby_mw": Stage.ENERGY,
     "memory.NAME.area_mm2": Stage.ENERGY,
 }
 

@@ -123,8 +123,10 @@ def comparison(found: Comparison) -> str:
     changed = [row for row in found.layers if row.cost.changed]
     names = short_names([row.name for row in changed[:MOST_LAYERS]], LONGEST_NAME)
     layers = [(name, row.cost) for name, row in zip(names, changed, strict=False)]
-    hardware = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.hardware]
-    made = [(row.path, *(cells.plain(each) for each in row.values)) for row in found.provenance]
+    hardware, made = (
+        [(row.path, *map(cells.plain, row.values)) for row in rows]
+        for rows in (found.hardware, found.provenance)
+    )
     return _block(
         "Comparison",
         _table((), legend, left=(0, 1, 2)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from npusim.isa.base.fields import Section
 from npusim.isa.hardware.agreement import Agreement, standing
-from npusim.isa.hardware.parameters import unread
+from npusim.isa.hardware.file import to_flat
+from npusim.isa.hardware.parameters import parameters_read
 from npusim.isa.hardware.units import KINDS
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.layers import share
@@ -172,32 +172,16 @@ def _partition(result: RunResult) -> list[Part]:
 
 
 def _parameters(hardware: Hardware) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Return name, value and meaning of every parameter that the simulation of a machine reads, by section."""
-    without = unread(hardware)
-    values = {name: getattr(hardware, name) for name in type(hardware).model_fields}
-    sections = {name: value for name, value in values.items() if isinstance(value, Section)}
-    several = {"memory": hardware.memory}
-    sections |= {
-        f"{title} {name}": inner
-        for title, section in list(sections.items())
-        for name, inner in section
-        if isinstance(inner, Section)
-    }
-    sections |= {f"{name} {each.name}": each for name, value in several.items() for each in value}
-    return [
-        (
-            _title(title),
-            [
-                (name, _plain(getattr(section, name)), field.description or "")
-                for name, field in type(section).model_fields.items()
-                if name not in ("name", "description", *several)
-                and not isinstance(getattr(section, name), Section)
-                and f"{title.replace(' ', '.')}.{name}".lstrip(".") not in without
-            ],
-        )
-        for title, section in {"": hardware, **sections}.items()
-        if title not in without
-    ]
+    """Return name, value and meaning of every parameter that the simulation of a machine reads, by table."""
+    values, tables = to_flat(hardware), dict[str, list[tuple[str, str, str]]]()
+    for each in parameters_read(hardware):
+        table, _, key = each.path.rpartition(".")
+        if key not in ("name", "description"):
+            rows = tables.setdefault(table.replace(".", " "), [])
+            rows.append((key, _plain(values.get(each.path, each.default)), each.description))
+    # The keys of no table come first, those of tables inside others last.
+    ordered = sorted(tables.items(), key=lambda item: len(item[0].split()))
+    return [(_title(table), rows) for table, rows in ordered]
 
 
 def _agreement(hardware: Hardware) -> tuple[Sequence[Agreement], str]:
@@ -220,6 +204,6 @@ def _plain(value: object) -> str:
         return "default"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return ", ".join(map(str, value)) or "nothing"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -168,19 +168,13 @@ class Bar(NamedTuple):
     best: bool
 
 
-class Chart(NamedTuple):
-    """Bars of all runs on one axis; ticks are positions from 0 to 1 with labels."""
-
-    ticks: tuple[tuple[float, str], ...]
-    bars: tuple[Bar, ...]
-
-
 class Section(NamedTuple):
-    """The matrices and the chart of one quantity."""
+    """The matrices of one quantity, and the bars of all runs on one axis; ticks are places from 0 to 1 with labels."""
 
     title: str
     matrices: tuple[Matrix, ...]
-    chart: Chart
+    ticks: tuple[tuple[float, str], ...]
+    bars: tuple[Bar, ...]
 
 
 def render(table: RunTable, pages: Mapping[int, str] | None = None) -> str:
@@ -205,10 +199,15 @@ def machine_groups(table: RunTable) -> dict[str, tuple[str, ...]]:
     """Group the machines: those with reference values of a chip, and idealised arrays. Empty groups are left out."""
     found: dict[str, list[str]] = {CHIPS: [], IDEALISED: []}
     for machine in table.machines:
-        values = next((run.values for run in table.runs if run.hardware == machine and run.values), None)
+        values = _values(table, machine)
         preset = values["agreement"]["preset"] if values else machine
         found[CHIPS if agreements_of(preset) else IDEALISED].append(machine)
     return {title: tuple(machines) for title, machines in found.items() if machines}
+
+
+def _values(table: RunTable, machine: str) -> Values | None:
+    """Return the values of the first run of a machine that has some."""
+    return next((run.values for run in table.runs if run.hardware == machine and run.values), None)
 
 
 def _section(
@@ -217,65 +216,7 @@ def _section(
     groups: Mapping[str, Sequence[str]],
     pages: Mapping[tuple[str, str], str],
 ) -> Section:
-    matrices = [
-        Matrix(
-            title if len(groups) > 1 else "",
-            tuple(machines),
-            tuple((model, _cells(_runs(table, model, machines), quantity, pages)) for model in table.models),
-        )
-        for title, machines in groups.items()
-    ]
-    return Section(quantity.title, tuple(matrices), _chart(table, quantity, groups))
-
-
-def _runs(table: RunTable, model: str, machines: Sequence[str]) -> list[Run]:
-    return [run for run in table.of(model) if run.hardware in machines]
-
-
-def _numbers(runs: Iterable[Run], quantity: Quantity) -> list[float | None]:
-    return [None if run.values is None else quantity.get(run.values) for run in runs]
-
-
-def _times(number: float | None, best: float | None, more: bool) -> float | None:
-    """Return how many times worse than the best a number is; None if either is 0 or missing."""
-    if not number or not best:
-        return None
-    return best / number if more else number / best
-
-
-def _cells(runs: Sequence[Run], quantity: Quantity, pages: Mapping[tuple[str, str], str]) -> tuple[Cell, ...]:
-    """Return the cells of a model's runs; colour depth falls with the logarithm of the ratio to the best."""
-    numbers = _numbers(runs, quantity)
-    best = _best(numbers, quantity)
-    times = [_times(number, best, quantity.more) for number in numbers]
-    worst = max((each for each in times if each), default=1.0)
-    cells = []
-    for run, number, far in zip(runs, numbers, times, strict=True):
-        link = pages.get((run.model, run.hardware), "")
-        if number is None:
-            cells.append(Cell("-", page=link))
-            continue
-        near = 0.0 if far is None else 1.0 if worst == 1 else 1 - log10(far) / log10(worst)
-        alone = len(runs) == 1
-        cells.append(
-            Cell(
-                quantity.shown(number),
-                "" if far is None or alone else f"{far:.3g}x",
-                number == best and not alone,
-                0 if alone else round(DEEPEST * near),
-                link,
-            )
-        )
-    return tuple(cells)
-
-
-def _best(numbers: Sequence[float | None], quantity: Quantity) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return (max if quantity.more else min)(known, default=None)
-
-
-def _chart(table: RunTable, quantity: Quantity, groups: Mapping[str, Sequence[str]]) -> Chart:
-    """Return a bar for every run: shares on a linear axis, other numbers on a logarithmic one with whole decades."""
+    """Return one quantity: shares on a linear axis, other numbers on a logarithmic one with whole decades."""
     known = [number for number in _numbers(table.runs, quantity) if number]
     low, high = (floor(log10(min(known))), ceil(log10(max(known)))) if known else (0, 1)
     high = max(high, low + 1)
@@ -285,24 +226,51 @@ def _chart(table: RunTable, quantity: Quantity, groups: Mapping[str, Sequence[st
             return number
         return max(0.0, (log10(number) - low) / (high - low)) if number else 0.0
 
-    if quantity.more:
-        ticks = tuple((share / 4, quantity.shown(share / 4)) for share in range(5))
-    else:
-        step = -(-(high - low) // 6)
-        ticks = tuple((place(10.0**ten), quantity.shown(10.0**ten)) for ten in range(low, high + 1, step))
-    bars = []
+    marks = [10.0**ten for ten in range(low, high + 1, -(-(high - low) // 6))]
+    ticks = [
+        (place(mark), quantity.shown(mark))
+        for mark in ([0, 0.25, 0.5, 0.75, 1.0] if quantity.more else marks)
+    ]
+    rows: dict[str, list[tuple[str, tuple[Cell, ...]]]] = {title: [] for title in groups}
+    bars: list[Bar] = []
     for model in table.models:
-        first = True
-        for machines in groups.values():
-            runs = _runs(table, model, machines)
-            numbers = _numbers(runs, quantity)
-            best = _best(numbers, quantity) if len(runs) > 1 else None
-            for run, number in zip(runs, numbers, strict=True):
-                text, part = ("-", 0.0) if number is None else (quantity.shown(number), place(number))
-                marked = number is not None and number == best
-                bars.append(Bar(model if first else "", run.hardware, text, part, marked))
-                first = False
-    return Chart(ticks, tuple(bars))
+        first = len(bars)
+        for title, machines in groups.items():
+            runs = [run for run in table.of(model) if run.hardware in machines]
+            cells = _cells(runs, quantity, pages)
+            rows[title].append((model, cells))
+            for run, cell, number in zip(runs, cells, _numbers(runs, quantity), strict=True):
+                part = 0.0 if number is None else place(number)
+                bars.append(Bar("" if len(bars) > first else model, run.hardware, cell.text, part, cell.best))
+    matrices = [
+        Matrix(title if len(groups) > 1 else "", tuple(machines), tuple(rows[title]))
+        for title, machines in groups.items()
+    ]
+    return Section(quantity.title, tuple(matrices), tuple(ticks), tuple(bars))
+
+
+def _numbers(runs: Iterable[Run], quantity: Quantity) -> list[float | None]:
+    return [None if run.values is None else quantity.get(run.values) for run in runs]
+
+
+def _cells(runs: Sequence[Run], quantity: Quantity, pages: Mapping[tuple[str, str], str]) -> tuple[Cell, ...]:
+    """Return the cells of a model's runs; colour depth falls with the logarithm of the ratio to the best."""
+    numbers = _numbers(runs, quantity)
+    known = [number for number in numbers if number is not None]
+    best = (max if quantity.more else min)(known, default=None)
+    # How many times worse than the best; unknown if either is 0.
+    times = [(best / each if quantity.more else each / best) if each and best else None for each in numbers]
+    worst = max((each for each in times if each), default=1.0)
+    cells, alone = [], len(runs) == 1
+    for run, number, far in zip(runs, numbers, times, strict=True):
+        link = pages.get((run.model, run.hardware), "")
+        if number is None:
+            cells.append(Cell("-", page=link))
+            continue
+        near = 0.0 if far is None else 1.0 if worst == 1 else 1 - log10(far) / log10(worst)
+        ratio, depth = "" if far is None or alone else f"{far:.3g}x", 0 if alone else round(DEEPEST * near)
+        cells.append(Cell(quantity.shown(number), ratio, number == best and not alone, depth, link))
+    return tuple(cells)
 
 
 def _areas(table: RunTable, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -312,7 +280,7 @@ def _areas(table: RunTable, groups: Mapping[str, Sequence[str]]) -> list[tuple[s
     for title, machines in groups.items():
         rows = []
         for machine in machines:
-            values = next((run.values for run in table.runs if run.hardware == machine and run.values), None)
+            values = _values(table, machine)
             number = None if values is None else area.get(values)
             rows.append((machine, "-" if number is None else area.shown(number)))
         found.append((title if len(groups) > 1 else "", rows))

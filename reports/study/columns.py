@@ -17,19 +17,13 @@ if TYPE_CHECKING:
 LOGARITHMIC_FROM = 3.0
 """Least ratio of largest to smallest value for which an axis is logarithmic."""
 
-_TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
-_ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"))
-_POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
-_SIZES = ((2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 _PLAIN = ((1.0, ""),)
 _AREAS, _PRODUCTS, _RATES, _CYCLES = ((1.0, "mm2"),), ((1.0, "uJ ms"),), ((1.0, "/s"),), ((1.0, "cycles"),)
 
-Steps = tuple[tuple[float, str], ...]
-
-_UNITS: dict[str, tuple[str, Steps]] = {
-    "latency_ms": ("latency", _TIMES),
-    "energy_uj": ("energy", _ENERGIES),
-    "power_mw": ("power", _POWERS),
+_UNITS: dict[str, tuple[str, show.Steps]] = {
+    "latency_ms": ("latency", show.TIMES),
+    "energy_uj": ("energy", show.ENERGIES[:4]),
+    "power_mw": ("power", show.POWERS),
     "area_mm2": ("area", _AREAS),
     "edp_uj_ms": ("energy x delay", _PRODUCTS),
     "inferences_per_s": ("inferences", _RATES),
@@ -37,8 +31,8 @@ _UNITS: dict[str, tuple[str, Steps]] = {
     "cycles": ("cycles", _PLAIN),
     "lower_bound_cycles": ("lower bound", _CYCLES),
     "lost_cycles": ("lost cycles", _PLAIN),
-    "dram_bytes": ("DRAM traffic", _SIZES),
-    "scratchpad_peak_bytes": ("scratchpad peak", _SIZES),
+    "dram_bytes": ("DRAM traffic", show.SIZES[1:]),
+    "scratchpad_peak_bytes": ("scratchpad peak", show.SIZES[1:]),
 }
 """Label and possible units by top-level key of `npusim.study.metrics`."""
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware
     from npusim.numbers.run import Power
 
-_TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
-_ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"), (1e-6, "pJ"))
-_POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
+TIMES = ((1e3, "s"), (1.0, "ms"), (1e-3, "us"), (1e-6, "ns"))
+ENERGIES = ((1e6, "J"), (1e3, "mJ"), (1.0, "uJ"), (1e-3, "nJ"), (1e-6, "pJ"))
+POWERS = ((1e3, "W"), (1.0, "mW"), (1e-3, "uW"))
 _COUNTS = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
-_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 _HARD_SPACE = "\N{NO-BREAK SPACE}"
 _UNITS = "%|[munp]?[sJWV]|[KMG]?i?B(?:/s)?|mm2|nm|[kMG]?Hz|[kMGT]|TOPS|MACs?/cycle"
@@ -46,17 +46,17 @@ def digits(value: float) -> str:
 
 def time(milliseconds: float) -> str:
     """Format a time given in milliseconds."""
-    return _scaled(milliseconds, _TIMES)
+    return _scaled(milliseconds, TIMES)
 
 
 def energy(microjoules: float) -> str:
     """Format an energy given in microjoules."""
-    return _scaled(microjoules, _ENERGIES)
+    return _scaled(microjoules, ENERGIES)
 
 
 def power(milliwatts: float) -> str:
     """Format a power given in milliwatts."""
-    return _scaled(milliwatts, _POWERS)
+    return _scaled(milliwatts, POWERS)
 
 
 def count(number: float) -> str:
@@ -71,7 +71,7 @@ def area(square_millimetres: float) -> str:
 
 def size(number_of_bytes: float) -> str:
     """Format a size given in bytes."""
-    return _scaled(number_of_bytes, _SIZES)
+    return _scaled(number_of_bytes, SIZES)
 
 
 def ratio(value: float) -> str:

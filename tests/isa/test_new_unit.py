@@ -106,7 +106,7 @@ from npusim.isa.program.program import Layer
 from npusim.isa.text import assembly, manual
 from npusim.machine.system import execute
 from npusim.numbers.measure import measure
-from npusim.numbers.power import power_over_time
+from npusim.numbers.power import charges
 from npusim.reports.run import chrome_trace, figures, html, terminal
 from tests.npusim.machine.handmade import bench, bytes_at, load, program, store, waits
 
@@ -144,7 +144,7 @@ assert account.bound.bound_by == "toy" and account.lost["toy_wind_up"] == 20
 assert account.bound.cycles + sum(account.lost.values()) == account.cycles == result.cycles
 assert result.accounts.layers[0] == account
 assert result.energy_uj.by_component["toy"] > 0
-assert power_over_time(made, run).by_component_mw["toy"].max() > 0
+assert charges(made, run).over_time(1000).by_component_mw["toy"].max() > 0
 assert result.to_dict()["cycles"]["toy"] == 120 and result.to_dict()["lost_cycles"]["toy_wind_up"] == 20
 
 # The reports.

@@ -59,12 +59,12 @@ def test_the_best_is_that_of_a_row_and_a_group(table: RunTable) -> None:
     # Colours go by the logarithm: 2 is a fifth of the way to 40, which is log 2 / log 40 = 0.19 of it.
     assert [cell.depth for cell in large] == [round(DEEPEST * (1 - 0.1879)), DEEPEST, 0]
     assert [cell.best for cell in arrays.rows[0][1]] == [False, True]
-    assert {bar.machine for bar in section.chart.bars if bar.best} == {"stm32n6", "own"}
+    assert {bar.machine for bar in section.bars if bar.best} == {"stm32n6", "own"}
 
 
 def test_the_axis_is_logarithmic(table: RunTable) -> None:
     """20 us to 80 ms: four decades from 10 us to 100 ms."""
-    chart = _section(table, QUANTITY["latency"], machine_groups(table), {}).chart
+    chart = _section(table, QUANTITY["latency"], machine_groups(table), {})
     assert chart.ticks == ((0.0, "10 us"), (0.25, "100 us"), (0.5, "1 ms"), (0.75, "10 ms"), (1.0, "100 ms"))
     ends = {(bar.text, round(bar.part, 3)) for bar in chart.bars}
     assert {("-", 0.0), ("20 us", 0.075), ("200 us", 0.325), ("80 ms", 0.976)} <= ends
@@ -74,7 +74,7 @@ def test_more_use_of_the_array_is_better_on_a_linear_axis(table: RunTable) -> No
     section = _section(table, QUANTITY["MAC use"], machine_groups(table), {})
     large = section.matrices[0].rows[1][1]
     assert [cell.best for cell in large] == [False, True, False]
-    assert section.chart.ticks[-1] == (1.0, "100.0 %")
+    assert section.ticks[-1] == (1.0, "100.0 %")
 
 
 def test_a_cpu_has_no_area_and_no_array(table: RunTable) -> None:

@@ -10,10 +10,9 @@ from npusim.isa.hardware.units import Unit
 from npusim.numbers.measure import measure
 from npusim.numbers.power import (
     WINDOWS,
+    charges,
     layer_energy_uj,
     moving_pj,
-    moving_power,
-    power_over_time,
     window_cycles,
 )
 from npusim.numbers.run import RunResult
@@ -36,7 +35,7 @@ def result(request: pytest.FixtureRequest) -> RunResult:
 
 
 def test_power_times_time_is_the_energy_of_each_component(result: RunResult) -> None:
-    power = power_over_time(result.program, result.execution)
+    power = charges(result.program, result.execution).over_time(WINDOWS)
     us = result.hardware.us_of_cycles(1) * np.diff(power.edges)
     spent = {name: float((part * us).sum()) * 1e-3 for name, part in power.by_component_mw.items()}
     expected = {name: value for name, value in result.energy_uj.by_component.items() if value}
@@ -45,14 +44,14 @@ def test_power_times_time_is_the_energy_of_each_component(result: RunResult) -> 
 
 
 def test_power_has_windows_of_whole_cycles(result: RunResult) -> None:
-    edges = power_over_time(result.program, result.execution).edges
+    edges = charges(result.program, result.execution).over_time(WINDOWS).edges
     assert (edges[0], edges[-1]) == (0, int(result.cycles))
     assert len(edges) - 1 == min(WINDOWS, int(result.cycles))
     assert (np.diff(edges) > 0).all()
 
 
 def test_the_chart_is_the_energy_and_its_highest_point_the_peak(result: RunResult) -> None:
-    power = moving_power(result.program, result.execution)
+    power = result.moving_power()
     us = result.hardware.us_of_cycles(1) * np.diff(power.edges)
     spent = {name: float((part * us).sum()) * 1e-3 for name, part in power.by_component_mw.items()}
     expected = {name: value for name, value in result.energy_uj.by_component.items() if value}
@@ -84,7 +83,7 @@ def test_windows_are_whole_cycles(clock_mhz: float, cycles: int) -> None:
 
 def test_power_is_drawn_where_the_unit_works() -> None:
     result = handmade()
-    power = power_over_time(result.program, result.execution, windows=200)
+    power = result.power_over_time(200)
     mac = power.by_component_mw["mac_array"]
     standing = mac[0]
     # The convolution runs from cycle 40 to 100.
