@@ -33,7 +33,7 @@ bench: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
-# Every case of every test and ten times as many random examples, all of the register-transfer reference: hours.
+# Every case of every test and 25 times as many random examples as by day, all of the register-transfer reference: hours.
 nightly: $(VENV)/dev
 	NPUSIM_NIGHT=1 NPUSIM_RTL=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 

@@ -20,7 +20,7 @@ from .harness import Kind, fuzz
 from .invariants import broken
 from .kinds import KINDS
 
-CASES = 8 if NIGHT else 3
+CASES = 8 if NIGHT else 2
 
 
 @pytest.mark.slow

@@ -178,7 +178,7 @@ def test_blocks_one_after_the_other(counts: tuple[list[int], ...], times: list[S
 
 
 @pytest.mark.slow
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size", [32, 64, 128, 256])
 @pytest.mark.parametrize("most_stride", [3, 31])
 def test_the_least_buffer_holds_a_block_of_every_problem(size: int, most_stride: int) -> None:

@@ -116,7 +116,7 @@ def fitting(annotation: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.cases(25)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_values_from_outside_give_anything_but_a_refusal(name: str) -> None:
     """What a program file says goes through `of` and the rules before anything is computed."""

@@ -46,7 +46,7 @@ def outcome(runner: Any, inputs: Sequence[Array]) -> list[Array] | str:
         return str(refusal)
 
 
-@pytest.mark.cases(30)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("code", ROWS)
 def test_an_operator_is_a_partition_with_the_bytes_of_litert(code: str) -> None:
     row, tried = ROWS[code], 0
@@ -70,6 +70,7 @@ def test_an_operator_is_a_partition_with_the_bytes_of_litert(code: str) -> None:
     assert tried
 
 
+@pytest.mark.cases(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("grow", [random_graph, deep_graph])
 @pytest.mark.parametrize("operators", [None, ["CONV_2D", "ADD", "RESHAPE", "FULLY_CONNECTED"]])

@@ -35,6 +35,7 @@ def cells() -> dict[str, tuple[str, ...]]:
     return found
 
 
+@pytest.mark.cases(50)
 @pytest.mark.parametrize("code", [code for code in ROWS if code != "CAST"])
 def test_int16_models_run_where_the_table_says(code: str) -> None:
     cell = cells().get(code, ["-"] * 4)[generate.SCHEMES.index("int16x8")]

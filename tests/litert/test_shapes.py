@@ -55,7 +55,7 @@ def shapes(graph: Graph) -> list[Shape]:
     return [tensor.type.shape for tensor in graph.tensors]
 
 
-@pytest.mark.cases(60)
+@pytest.mark.cases(30)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("code", ROWS)
 def test_shapes_of_every_operator(code: str, loss: str, monkeypatch: pytest.MonkeyPatch) -> None:

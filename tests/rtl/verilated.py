@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from npusim.models.cache import cache_folder
+
 from . import words
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "sv"
-LIBRARIES = HERE.parents[1] / "build" / "rtl"
+LIBRARIES = (cache_folder() or HERE.parents[1] / "build") / "rtl"
+"""Where libraries are kept, for all checkouts: that of the whole machine takes a minute or two to build."""
 PACKAGES = ("npu_types.sv", "npu_arithmetic.sv", "npu_floats.sv", "npu_reals.sv", "npu_blocks.sv")
 IMPORTED = "real_lanes.cpp"
 """What the packages import, part of every library."""
@@ -77,7 +80,7 @@ def _fingerprint() -> str:
 def library(top: str, interface: str, parameters: Mapping[str, int]) -> ctypes.CDLL:
     """The module `top` with the given parameters and the C interface of that file.
 
-    Built on first use and kept under build/rtl. Raises BuildError with the tools' output.
+    Built on first use and kept in `LIBRARIES`. Raises BuildError with the tools' output.
     """
     name = "-".join([top, *(f"{key.lower()}{value}" for key, value in parameters.items()), _fingerprint()])
     path = LIBRARIES / f"{name}.so"

@@ -213,6 +213,7 @@ def columns() -> Graph:
     return sketch.graph()
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("size_kib", [8, 24, 512])
 @pytest.mark.parametrize("network", [transposes, columns])

@@ -122,7 +122,7 @@ ONE_TYPE = {
 """Operators of which there are cases of one type only."""
 
 
-@pytest.mark.cases(30)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(
     ("operator", "dtype"),
     [(name, dtype) for name in ON_HOST for dtype in ONE_TYPE.get(name, ("int8", "uint8"))],

@@ -187,6 +187,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.cases(40)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("op", BINARY)
@@ -204,6 +205,7 @@ def test_an_activation_of_a_sum(dtype: str) -> None:
     check(one("add", dtype, (6, 7), (6, 7), activation="relu_n1_to_1"), dtype)
 
 
+@pytest.mark.cases(24)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("op", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])

@@ -47,6 +47,7 @@ def edge(size_kib: int) -> Hardware:
     return change(hardware("edge-128"), {"scratchpad.size_kib": size_kib})
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("size_kib", [12, 16, 64])
 def test_a_search_is_never_slower_and_always_the_same(size_kib: int) -> None:
     graph, machine = layers(), edge(size_kib)

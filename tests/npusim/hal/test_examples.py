@@ -25,7 +25,7 @@ def device() -> hal.Device:
 
 
 @pytest.mark.slow
-@pytest.mark.cases(60)
+@pytest.mark.cases(24)
 @pytest.mark.parametrize("file", FILES or ["absent"])
 def test_every_example_gives_what_its_suite_expects(shared: Path, device: hal.Device, file: str) -> None:
     wrong = [

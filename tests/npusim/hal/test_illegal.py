@@ -120,6 +120,7 @@ def device() -> Iterator[hal.Device]:
         yield device
 
 
+@pytest.mark.cases(150)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case['id']} {case['rule']} {case['what']}")
 def test_the_status_and_the_place_of_an_illegal_case(case: Json, device: hal.Device) -> None:
     model, request = structs(case)

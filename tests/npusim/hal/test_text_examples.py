@@ -243,6 +243,7 @@ def outputs_of(operation: str, want: Given) -> list[Spec]:
     ]
 
 
+@pytest.mark.cases(45)
 @pytest.mark.parametrize(
     ("operation", "operands", "expected"),
     CASES,

@@ -59,7 +59,7 @@ def test_every_number_has_finite_limits() -> None:
             assert "minimum" in field, path
 
 
-@pytest.mark.cases(24)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("path", NUMBERS)
 def test_a_machine_at_either_end_gives_finite_numbers(path: str) -> None:
     graph = npusim.load("digits_cnn")

@@ -277,7 +277,7 @@ def outputs(name: str, case: Case, devices: Sequence[str]) -> list[Any]:
     return list(execution.compute().outputs)
 
 
-@pytest.mark.cases(30)
+@pytest.mark.cases(15)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())

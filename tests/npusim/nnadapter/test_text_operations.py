@@ -80,6 +80,7 @@ def test_operands_stand_in_the_order_of_the_definition(name: str) -> None:
                 )
 
 
+@pytest.mark.cases(48)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_example_gives_what_the_text_says(name: str) -> None:
     case = CASES[name]
@@ -99,6 +100,7 @@ def test_the_example_gives_what_the_text_says(name: str) -> None:
 _PLAIN = {"bool": "BOOL8", "int8": "INT8", "int32": "INT32", "int64": "INT64", "float32": "FLOAT32"}
 
 
+@pytest.mark.cases(32)
 @pytest.mark.parametrize("name", CODED)
 def test_quantized_values_give_what_they_stand_for(name: str) -> None:
     """Within a step of the output: LiteRT's rules round twice."""

@@ -17,7 +17,7 @@ CLASSES = {"host": "host", "mac": "compute", "vector": "compute", "dma": "comput
 
 
 @pytest.mark.slow
-@pytest.mark.cases(8)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("preset", list_presets())
 @pytest.mark.parametrize("model", ["digits_cnn", "ds_cnn"])
 def test_an_answer_does_not_contradict_itself(model: str, preset: str) -> None:

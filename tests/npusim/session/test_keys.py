@@ -252,7 +252,7 @@ def by_day() -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("preset", list_presets())
 def test_every_key_that_a_preset_reads_shows(preset: str) -> None:
     shown = {key.path: shows(preset, key) for key in keys_of(preset)}

@@ -82,6 +82,7 @@ def same(graph: Graph) -> None:
             np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
+@pytest.mark.cases(60)
 @pytest.mark.parametrize("op", GROWING)
 def test_every_operator_comes_back_or_is_refused_with_its_layer(op: str) -> None:
     for dtype in types_of(op):

@@ -72,6 +72,7 @@ def _as(one: Spec, type_: OperandType) -> Spec:
     return replace(one, type=type_, scale=scale, zero_point=zero, channels=None)
 
 
+@pytest.mark.cases(120)
 @pytest.mark.parametrize(
     ("name", "types", "inputs", "outputs"),
     [pytest.param(*call, id=f"{call[0]} {'-'.join(type_.name for type_ in call[1])}") for call in calls()],

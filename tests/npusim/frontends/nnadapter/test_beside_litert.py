@@ -75,6 +75,7 @@ TABLE = (
 )  # fmt: skip
 
 
+@pytest.mark.cases(12)
 @needs_litert
 @pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
 def test_codes_of_litert(row: Beside) -> None:

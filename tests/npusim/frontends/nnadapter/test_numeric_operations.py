@@ -71,7 +71,7 @@ ARITHMETIC: dict[str, Callable[[Values, Values], Values]] = {
 }  # fmt: skip
 
 
-@pytest.mark.cases(16)
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("hardware", MACHINES, ids=["host", "lanes"])
 @pytest.mark.parametrize("fuse_code", range(4))
 @pytest.mark.parametrize("name", ARITHMETIC)
@@ -99,6 +99,7 @@ COMPARISONS = {
 LOGIC = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
+@pytest.mark.cases(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*COMPARISONS, *LOGIC])
 def test_truths_of_two(name: str) -> None:
@@ -141,6 +142,7 @@ def test_sum_of_several(count: int) -> None:
 REDUCTIONS = {"reduce_max": np.max, "reduce_mean": np.mean, "reduce_sum": np.sum}
 
 
+@pytest.mark.cases(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("hardware", MACHINES, ids=["host", "lanes"])
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -206,6 +208,7 @@ def moments(x: Values, axes: Any, epsilon: float) -> Values:
     return result
 
 
+@pytest.mark.cases(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("hardware", MACHINES, ids=["host", "lanes"])
 @pytest.mark.parametrize("shape", [(2, 6), (2, 6, 3), (2, 6, 4, 5), (2, 6, 2, 3, 2)])

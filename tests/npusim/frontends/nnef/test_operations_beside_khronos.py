@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.examples import some
 from tests.npusim.frontends.nnef.bodies import bodies
 from tests.npusim.frontends.nnef.models import folder, result
 
@@ -23,14 +24,16 @@ pytestmark = [
 
 _RUNTIME = Path(__file__).with_name("khronos_session.py")
 
-_ALIKE = 120
-"""So many bodies, and more, does the runtime execute."""
+_BODIES = 90
+"""How many bodies are compared by day, of 242."""
+_ALIKE = 0.45
+"""The share of bodies that the runtime executes, and more."""
 
 
 def test_operations_give_what_the_runtime_gives(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     found = {}
-    for number, (body, shape, variables) in enumerate(bodies()):
+    for number, (body, shape, variables) in enumerate(some(list(bodies()), _BODIES, "bodies")):
         arrays = {name: generator.standard_normal(extents, np.float32) for name, extents in variables.items()}
         path = folder(tmp_path / str(number), body, shape, arrays)
         x = generator.standard_normal(shape, np.float32)
@@ -48,4 +51,4 @@ def test_operations_give_what_the_runtime_gives(tmp_path: Path) -> None:
         else:
             wrong.append(body)
     assert wrong == []
-    assert alike >= _ALIKE
+    assert alike >= _ALIKE * len(found)

@@ -17,6 +17,7 @@ from tests.npusim.frontends.onnx.singles import SINGLES
 TOLERANCE = 1e-5
 
 
+@pytest.mark.cases(140)
 @pytest.mark.parametrize("case", [*SINGLES, *CODED, *OLDER], ids=lambda case: f"{case.name}-{case.opset}")
 def test_same_as_onnxruntime(tmp_path: Path, case: Single) -> None:
     pytest.importorskip("onnx", reason="onnx is not installed")

@@ -109,6 +109,7 @@ def test_recurrent_operators_are_those_that_are_not_written() -> None:
     assert not set(RECURRENT) & set(CONVERT)
 
 
+@pytest.mark.cases(40)
 @pytest.mark.parametrize("code", [code for code, row in SAMPLES.items() if row.op in CONVERT])
 def test_random_operators_agree_in_reals(code: str) -> None:
     row = SAMPLES[code]

@@ -63,6 +63,7 @@ def drawn(operation: str, dtype: str, symmetric: bool, domain: str, seed: int) -
     return model(text, constants, {"x": (dtype, shape)}, ["y"]), x
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("domain", ["", "ms."])
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("operation", OPERATIONS)

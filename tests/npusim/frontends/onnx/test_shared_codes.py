@@ -33,7 +33,7 @@ MODELS = {
 
 
 @pytest.mark.slow
-@pytest.mark.cases(10)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_cases_have_their_bytes(shared: Path, family: str) -> None:
     """Every case, on the machine."""

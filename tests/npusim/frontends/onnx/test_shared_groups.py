@@ -51,7 +51,7 @@ convolution does.
 
 
 @pytest.mark.slow
-@pytest.mark.cases(20)
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(
     "family",
     [name for name in (families(SHARED) if (SHARED / "onnx").exists() else ()) if name.startswith("qdq.")],
