@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from npusim.quantization.quantization import quantize
     from npusim.quantization.result import Quantized
     from npusim.session.api import compile, hardware, load, load_program, save_program
+    from npusim.session.generation import generate
     from npusim.session.inputs import reset_states, states
     from npusim.verification.verdicts import Verification
     from npusim.verification.verification import verify
@@ -48,6 +49,7 @@ __all__ = [
     "__version__",
     "compare",
     "compile",
+    "generate",
     "hardware",
     "load",
     "load_program",
@@ -75,6 +77,7 @@ _HOMES = {
     "WhatIf": "npusim.views.what_if",
     "compare": "npusim.views.comparison",
     "compile": "npusim.session.api",
+    "generate": "npusim.session.generation",
     "hardware": "npusim.session.api",
     "load": "npusim.session.api",
     "load_program": "npusim.session.api",

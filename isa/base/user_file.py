@@ -37,6 +37,7 @@ STUDY = Kind("the description of a study", 1 << 24)
 POINTS = Kind("the points of a study", 4 << 30)
 PEM = Kind("a PEM file", 1 << 20)
 PARTITION = Kind("a partition file", 1 << 20)
+CONFIG = Kind("a configuration", 1 << 24)
 COMPILED = Kind("a compiled model", 8 << 30)
 DOCUMENT = Kind("the text of an NNEF model", 1 << 25)
 SAMPLES = Kind("an npz file of samples", 4 << 30)
@@ -52,6 +53,7 @@ KINDS = (
     POINTS,
     PEM,
     PARTITION,
+    CONFIG,
     COMPILED,
     DOCUMENT,
     SAMPLES,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, Quantization, TensorType
 from npusim.kernels.graph import folding, limits
 from npusim.kernels.graph.bind import (
@@ -138,6 +139,19 @@ class GraphBuilder:
         self.inputs.append(tensor)
         return tensor
 
+    def size(self, name: str, default: int) -> int:
+        """Return a size of the network that the user may give by this name; the default is noted where nobody does.
+
+        Raises GraphError for a shape in its place.
+        """
+        self._known_names.append(name)
+        given = self.sizes.get(name, default)
+        if not isinstance(given, int):
+            raise GraphError(f"{name} is one size, {', '.join(map(str, given))} was given")
+        if name not in self.sizes:
+            self._assumed[name] = default
+        return given
+
     def check_sizes(self) -> None:
         """Raises GraphError for sizes that were given to what is no input and no size of one."""
         check_names(self.sizes, self._known_names)
@@ -246,7 +260,7 @@ class GraphBuilder:
 
 
 def _assumed_text(assumed: Sizes) -> str:
-    """Return the note that open first axes were set to 1, with the options that set other sizes."""
+    """Return the note that open first axes were set to 1, and named sizes to their defaults, with the options."""
     from shlex import quote
 
     names = [name if isinstance(size, int) else "batch" for name, size in assumed.items()]
@@ -256,5 +270,9 @@ def _assumed_text(assumed: Sizes) -> str:
     ]
     shown = "".join(f" --shape {quote(option)}" for option in options[:_MOST_OPTIONS])
     more = f" (and {len(options) - _MOST_OPTIONS} more)" if len(options) > _MOST_OPTIONS else ""
-    said = ", ".join(f"{name} = 1" for name in list(dict.fromkeys(names))[:_MOST_OPTIONS])
+    values = [size if isinstance(size, int) else 1 for size in assumed.values()]
+    said = ", ".join(
+        f"{name} = {value}"
+        for name, value in [*dict(zip(names, values, strict=True)).items()][:_MOST_OPTIONS]
+    )
     return f"{said}, which the file leaves open;{shown}{more} gives another"

@@ -20,8 +20,9 @@ from npusim.session.options import COST, Options, parse_sizes
 if TYPE_CHECKING:
     from npusim.isa.base.tensor import Array, Placement
 
-DEVICES, CACHE, TABLE, DECIDES = "--device", "--cache", "table", "decides"
-"""Kinds of run: on devices, with a cache of compiled models, of several models or machines, with IF or WHILE."""
+DEVICES, CACHE, TABLE, DECIDES, PROMPT = "--device", "--cache", "table", "decides", "--prompt"
+"""Kinds of run: on devices, with a cache of compiled models, of several models or machines, with IF or WHILE, of a
+prompt and the tokens after it."""
 
 Names = list[str] | None
 File = Path | None
@@ -76,25 +77,25 @@ OPTIONS = (
         (DEVICES, CACHE), "give a hardware file with the change as a device",
     ),
     Option(
-        "input", File, None, "F.npz", "Inputs, by tensor name or as in0, in1, ... [default: random]", (TABLE,)
+        "input", File, None, "F.npz", "Inputs, by tensor name or as in0, in1, ... [default: random]", (TABLE, PROMPT)
     ),
-    Option("output", File, None, "F.npz", "Write the outputs, as out0, out1, ...", (TABLE,)),
+    Option("output", File, None, "F.npz", "Write the outputs, as out0, out1, ...", (TABLE, PROMPT)),
     *(
         Option(
             report.name, File, None, "F", f"Write {report.purpose}.",
-            (() if report.has_table else (TABLE,)) + (() if report.name == "json" else (DECIDES,)),
+            (() if report.has_table else (TABLE,)) + (() if report.name == "json" else (DECIDES, PROMPT)),
         )
         for report in REPORTS
     ),
-    Option("report", File, None, "DIR", "Write a page, report.html, its data, and its figures.", (DECIDES,)),
+    Option("report", File, None, "DIR", "Write a page, report.html, its data, and its figures.", (DECIDES, PROMPT)),
     Option(
-        "dot", File, None, "F", "Write the model as a drawing in the DOT language of graphviz.", (TABLE,)
+        "dot", File, None, "F", "Write the model as a drawing in the DOT language of graphviz.", (TABLE, PROMPT)
     ),
     Option("timing_only", bool, False, None, "Execute no data: the same cycles, no outputs."),
     Option("seed", int, 0, "N", "Seed of random inputs.", least=0),
     Option(
         "what_if", bool, False, None, "Also try each hardware parameter doubled, by simulation.",
-        (DEVICES, CACHE, TABLE, DECIDES), "it changes one machine",
+        (DEVICES, CACHE, TABLE, DECIDES, PROMPT), "it changes one machine",
     ),
     Option("no_lever", bool, False, None, "Simulate no changes of the hardware for the answer."),
     Option(
@@ -104,7 +105,7 @@ OPTIONS = (
     Option(
         "unknown", str | None, None, "host",
         "Time operators that npusim does not have as host layers, by their bytes; without outputs.",
-        (DEVICES, CACHE), "each operator must be one that a device has",
+        (DEVICES, CACHE, PROMPT), "each operator must be one that a device has",
     ),
     Option(
         "host", Names, None, "OP,OP",
@@ -125,20 +126,31 @@ OPTIONS = (
     Option(
         "decide", Names, None, "NAME=N",
         "Without data: the turns of a WHILE, 1 or 0 for an IF; once for each. [for a model that decides]",
-        (DEVICES, CACHE), "a model that decides is several programs already, of one machine", shows_default=False,
+        (DEVICES, CACHE, PROMPT), "a model that decides is several programs already, of one machine",
+        shows_default=False,
     ),
     Option(
         "device", Names, None, "NAME|FILE",
         "Instead of --hw: a device of NNAdapter (npusim, npusim_host, a preset, ...) or a TOML file; several "
-        "share one system.", shows_default=False,
+        "share one system.", (PROMPT,), shows_default=False,
     ),
     Option(
         "print_partition", bool, False, None,
-        "Also print the operators, as a partition file has them, and the pieces.", (CACHE, TABLE),
+        "Also print the operators, as a partition file has them, and the pieces.", (CACHE, TABLE, PROMPT),
+    ),
+    Option(
+        "prompt", int | None, None, "N",
+        "Of a language model (config.json): read a prompt of N tokens, then generate.",
+        (DEVICES, TABLE), "it times one machine", least=1, shows_default=False,
+    ),
+    Option("new", int, 1, "N", "With --prompt: generate N tokens.", least=1),
+    Option(
+        "bucket", int, 128, "N",
+        "With --prompt: programs read the keys and values of a multiple of N tokens.", least=1,
     ),
     Option(
         "cache", File, None, "DIR",
-        "Keep the compiled model in this folder, and take it from there the next time.", (TABLE,),
+        "Keep the compiled model in this folder, and take it from there the next time.", (TABLE, PROMPT),
         shows_default=False,
     ),
 )  # fmt: skip
@@ -217,6 +229,9 @@ class Request:
     decide: Names
     device: Names
     print_partition: bool
+    prompt: int | None
+    new: int
+    bucket: int
     cache: File
     reports: Mapping[str, Path]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from npusim.cli.options import (
     DEVICES,
     DOT,
     OUTPUT,
+    PROMPT,
     HardwareOption,
     Request,
     hardware_inputs,
@@ -55,6 +57,13 @@ def run(models: list[str], request: Request) -> None:
 
         models = model_files(models)
     table = models != given or len(models) > 1 or len(machines) > 1
+    if request.prompt:
+        if table:
+            raise NpusimError(f"{PROMPT}: takes one model and one machine")
+        _generate(models[0], request)
+        return
+    if request.new > 1:
+        raise NpusimError(f"--new {request.new}: comes after a prompt; say how long it is with {PROMPT}")
     if request.device:
         if len(models) > 1:
             raise NpusimError(f"MODEL: does not go with {DEVICES}; it takes one model")
@@ -112,6 +121,41 @@ def _run_one(model: str, machine: str, request: Request) -> None:
     if not request.no_lever:
         result = asked.with_levers(result, opened)
     _finish(result, request, pages)
+
+
+def _generate(model: str, request: Request) -> None:
+    """Time a prompt and the tokens after it, print the summary, and write the JSON."""
+    from npusim.base import files
+    from npusim.reports.run import generation
+    from npusim.session import api
+    from npusim.session.generation import generate
+
+    request.require(PROMPT, f"{{option}}: does not go with {PROMPT}")
+    sizes = dict(request.options.sizes or {})
+    batch = sizes.pop("batch", 1)
+    if sizes or not isinstance(batch, int):
+        raise NpusimError(f"--shape: with {PROMPT} it may be batch=N")
+    name = (request.hw or [api.DEFAULT_HARDWARE])[0]
+    files.check_outputs(request.written, {"MODEL": Path(model)} | hardware_inputs(name))
+    machine = api.hardware(name, request.settings)
+    assert request.prompt
+    with Progress(f"generating with {model}") as progress:
+        made = generate(
+            model,
+            request.prompt,
+            request.new,
+            machine,
+            batch=batch,
+            bucket=request.bucket,
+            options=replace(request.options, sizes=None),
+            progress=progress,
+        )
+    try:
+        out = console()
+        out.print(generation.summary(made, out.width))
+    finally:
+        for path in request.targets.values():
+            files.write(path, files.text(json.dumps(made.to_dict(), indent=2) + "\n"))
 
 
 def _run_over(model: str, request: Request, over: list[str]) -> None:

@@ -64,6 +64,7 @@ DOORS: tuple[Door, ...] = (
     Door("NNEF", (".nnef", ".tgz", ".tar.gz", ".tar"), "npusim.frontends.nnef.nnef_reader", NCHW),
     Door("ONNX", (".onnx",), "npusim.frontends.onnx.onnx_reader", NCHW),
     Door("Paddle", (".pdmodel",), "npusim.frontends.paddle.paddle_reader", NCHW),
+    Door("Hugging Face configuration", (".json",), "npusim.frontends.transformer.network"),
 )
 
 
@@ -115,6 +116,8 @@ SUFFIXES = tuple(suffix for door in DOORS for suffix in door.suffixes)
 
 def models_below(folder: Path) -> list[Path]:
     """Return the model files below a folder by their suffixes, and the folders that are models, sorted by path."""
+    from npusim.frontends.transformer.config import is_config  # few commands read folders
+
     found = []
     for place, inside, files in os.walk(folder):
         if Path(place) != folder and is_model(Path(place)):
@@ -122,7 +125,14 @@ def models_below(folder: Path) -> list[Path]:
             found.append(Path(place))
             continue
         inside[:] = [name for name in inside if not name.startswith(".")]
-        found += [Path(place, name) for name in files if name.lower().endswith(SUFFIXES) and name[0] != "."]
+        found += [
+            Path(place, name)
+            for name in files
+            if name.lower().endswith(SUFFIXES)
+            and name[0] != "."
+            # Most files with the suffix .json are no models.
+            and (not name.lower().endswith(".json") or is_config(Path(place, name)))
+        ]
     return sorted(found)
 
 

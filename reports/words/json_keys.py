@@ -392,6 +392,31 @@ constant_bytes.after | integer | bytes | Constants of the quantized network.
 file_bytes | integer? | bytes | Size of the file that was written.
 """
 
+GENERATION = (
+    _HEAD
+    + """
+model | string | | Name of the model.
+hardware | @hardware | | Every key of the hardware that it ran on.
+generation.parameters | integer | | Weights, biases and scales of the model.
+generation.cache_bytes_per_token | integer | bytes | Keys and values of one token in all layers.
+generation.prompt | integer | tokens | Length of the prompt.
+generation.new | integer | tokens | Generated tokens of each sequence.
+generation.batch | integer | | Sequences at once.
+generation.bucket | integer | tokens | A program reads the keys and values of a multiple of so many tokens.
+generation.first_token_ms | number | ms | Time from the prompt to the first token.
+generation.token_ms | number | ms | Mean time of a further token; 0 without any.
+generation.tokens_per_s | number | 1/s | Further tokens per second, of all sequences; 0 without any.
+generation.token_uj | number | uJ | Mean energy of a further token of one sequence; 0 without any.
+generation.latency_ms | number | ms | Time from the prompt to the last token.
+generation.energy_uj | number | uJ | Energy of prompt and tokens, of all sequences.
+generation.tokens[].position | integer | | Position of the token in its sequence, the prompt's first token at 1.
+generation.tokens[].past | integer | tokens | Tokens whose keys and values its program reads.
+generation.tokens[].latency_ms | number | ms | Time of the token.
+generation.tokens[].energy_uj | number | uJ | Energy of the token, of all sequences.
+generation.tokens[].dram_bytes | integer | bytes | Traffic through the DRAM port for it, in whole bursts.
+"""
+)
+
 CAPABILITIES = """
 hardware | string | | Name of the hardware.
 agreement | @agreement | | What is known of its errors.
@@ -462,6 +487,7 @@ DOCUMENTS: Mapping[str, Document] = {
         Document("comparison", "`npusim compare A.json B.json --json F`", _keys(COMPARISON)),
         Document("verification", "`npusim verify MODEL --json F`", _keys(VERIFICATION)),
         Document("quantization", "`npusim quantize MODEL --json F`", _keys(QUANTIZATION)),
+        Document("generation", "`npusim run CONFIG --prompt N --json F`", _keys(GENERATION)),
         Document("capabilities", "`npusim capabilities --json F`", _keys(CAPABILITIES)),
         Document("presets", "`npusim hw list --json F`", _keys(PRESETS)),
         Document("models", "`npusim models --json F`", _keys(MODELS)),

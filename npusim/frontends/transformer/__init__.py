@@ -1,0 +1,1 @@
+"""The front end for transformers without weights: `config.json` as Hugging Face stores it."""

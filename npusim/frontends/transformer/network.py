@@ -1,0 +1,361 @@
+"""Builds the network of a transformer from its sizes, without weights: enough to time it.
+
+One step of a model: `tokens` new tokens meet the keys and values of `past` tokens before them. A prompt is a step with
+past = 0, each further token one with tokens = 1. Values are int8. Weights have one scale per result; of them, as of all
+constants here, only the size is known.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from npusim.frontends.transformer.config import TransformerConfig, is_config, read_config
+from npusim.isa.base.errors import GraphError
+from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.kernels.graph.builder import GraphBuilder, unshaped
+from npusim.kernels.graph.graph import Graph
+from npusim.kernels.table import operator
+
+_CODES = Quantization((0.05,), (0,))
+_SHARES = Quantization((1 / 256,), (-128,))
+"""The quantization of probabilities, which softmax in fixed point has."""
+HEADS = ("last", "all", "none")
+"""The tokens whose next word is predicted."""
+DEFAULT_TOKENS = 128
+"""Tokens of a prompt of which nobody says how long it is."""
+
+
+def transformer(
+    config: TransformerConfig, *, tokens: int, past: int = 0, batch: int = 1, head: str = "last"
+) -> Graph:
+    """Return the network of one step of a transformer.
+
+    tokens: tokens of each sequence that are computed; past: tokens of each whose keys and values are there.
+    batch:  sequences.
+    head:   the tokens whose word is predicted: "last" of each sequence, "all" or "none".
+
+    Inputs are the tokens as int32 [batch, tokens] (for images their squares as int8), and for past > 0 the keys and
+    values of every layer, int8 [batch, kv_heads, past, head_size]. Outputs are the result of the head, and the keys and
+    values of the new tokens, which a device writes behind those that are there.
+
+    Raises GraphError for sizes that do not go together.
+    """
+    return build(GraphBuilder(config.name), config, tokens=tokens, past=past, batch=batch, head=head)
+
+
+def build(
+    builder: GraphBuilder, config: TransformerConfig, *, tokens: int, past: int, batch: int, head: str
+) -> Graph:
+    """Add the network to an empty builder and return its graph, as `transformer` does."""
+    for name, value, least in (("tokens", tokens, 1), ("past", past, 0), ("batch", batch, 1)):
+        if value < least:
+            raise GraphError(f"{name} is {value}, must be {least} or more")
+    if head not in HEADS:
+        raise GraphError(f"head is {head}; it may be {', '.join(HEADS)}")
+    if past and not config.causal:
+        raise GraphError(f"past is {past}, must be 0: {config.family} reads a sequence as a whole")
+    if 0 < config.positions < past + tokens:
+        raise GraphError(
+            f"{past} + {tokens} tokens are more than max_position_embeddings, {config.positions}"
+        )
+    return _Step(builder, config, tokens, past, batch).graph(head)
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Return whether a file is a `config.json`."""
+    return head.lstrip()[:1] == b"{" and is_config(path)
+
+
+def read(path: Path, builder: GraphBuilder) -> Graph:
+    """Return the network of the `config.json` at `path` for the sizes `tokens`, `past` and `batch` of the builder."""
+    config = read_config(path, builder.name)
+    tokens = config.squares + 1 if config.patch else builder.size("tokens", DEFAULT_TOKENS)
+    past = builder.size("past", 0) if config.causal else 0
+    return build(builder, config, tokens=tokens, past=past, batch=builder.size("batch", 1), head="last")
+
+
+class _Step:
+    """One step under construction. `x` in its methods is a matrix [tokens of all sequences, elements]."""
+
+    def __init__(
+        self, builder: GraphBuilder, config: TransformerConfig, tokens: int, past: int, batch: int
+    ) -> None:
+        self._builder, self._config = builder, config
+        self._tokens, self._past, self._batch = tokens, past, batch
+        self._constants: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._new: list[int] = []
+        """Keys and values of the new tokens, layer by layer."""
+
+    def graph(self, head: str) -> Graph:
+        """Add all layers and return the graph."""
+        config = self._config
+        x = self._images() if config.patch else self._words()
+        for layer in range(config.layers):
+            x = self._layer(f"layer{layer}", x, config.window_of(layer))
+        outputs = [self._head(x, head)] if head != "none" else [x] if not self._new else []
+        return self._builder.graph([*outputs, *self._new])
+
+    # Ends
+
+    def _words(self) -> int:
+        config, builder = self._config, self._builder
+        ids = builder.input("token_ids", TensorType("int32", (self._batch, self._tokens)))
+        self._table = self._constant("words", (config.vocabulary, config.hidden))
+        x = self._node("gather", (self._table, ids), "embedding", axis=0)
+        x = self._shaped(x, self._rows, config.hidden)
+        if config.rotary:
+            return x
+        places = self._constant("positions", (self._tokens, config.hidden))
+        x = self._shaped(x, self._batch, self._tokens, config.hidden)
+        x = self._shaped(self._node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
+        return self._norm("embedding/norm", x)
+
+    def _images(self) -> int:
+        """Return the squares of images as vectors, behind a vector that stands for the whole (ViT)."""
+        config = self._config
+        squares, features = config.squares, config.patch**2 * config.channels
+        if self._tokens != squares + 1:
+            raise GraphError(
+                f"tokens is {self._tokens}, must be {squares + 1}: the squares of an image, and one"
+            )
+        image = self._builder.input("squares", TensorType("int8", (self._batch * squares, features), _CODES))
+        x = self._product("embedding", image, config.hidden, biased=True)
+        x = self._shaped(x, self._batch, squares, config.hidden)
+        first = self._constant("class", (self._batch, 1, config.hidden))
+        x = self._node("concatenation", (first, x), "embedding/class", axis=1)
+        places = self._constant("positions", (self._tokens, config.hidden))
+        return self._shaped(self._node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
+
+    def _head(self, x: int, head: str) -> int:
+        """Return the scores of all words (of all classes of an image) for the tokens that are asked for."""
+        config = self._config
+        if head == "last" or config.patch:
+            whole = self._shaped(x, self._batch, self._tokens, config.hidden)
+            first = 0 if config.patch else self._tokens - 1
+            x = self._node(
+                "slice", (whole,), "head/token",
+                begin=(0, first, 0), size=(self._batch, 1, config.hidden),
+            )  # fmt: skip
+            x = self._shaped(x, self._batch, config.hidden)
+        if not config.norms_last:
+            x = self._norm("head/norm", x)
+        if config.patch:
+            return self._product("head", x, config.classes or config.hidden, biased=True)
+        if not config.causal:
+            return x  # an encoder without a head for a task
+        if config.tied:
+            return self._multiplied("head", x, self._table)
+        return self._product("head", x, config.vocabulary)
+
+    # Layers
+
+    def _layer(self, name: str, x: int, window: int) -> int:
+        config = self._config
+        for part, make in (("attention", self._attention), ("feed_forward", self._feed_forward)):
+            inner = x if config.norms_last else self._norm(f"{name}/{part}/norm", x)
+            made = make(f"{name}/{part}", inner, window)
+            if config.norms_behind:
+                made = self._norm(f"{name}/{part}/norm_behind", made)
+            x = self._node("add", (x, made), f"{name}/{part}/sum")
+            if config.norms_last:
+                x = self._norm(f"{name}/{part}/norm", x)
+        return x
+
+    def _attention(self, name: str, x: int, window: int) -> int:
+        """Return what tokens take from the values of those that they attend to.
+
+        Queries of heads that share keys are rows of one product. The scores of past tokens and of new ones are joined,
+        so that the keys and values of the past stay where they are.
+        """
+        config, size = self._config, self._config.head_size
+        groups = config.heads // config.kv_heads
+        biased = config.biases != "none"
+        queries, keys, values = (
+            self._heads(
+                self._product(f"{name}/{part}", x, heads * size, biased), heads, f"{name}/{part}/heads"
+            )
+            for part, heads in (("query", config.heads), ("key", config.kv_heads), ("value", config.kv_heads))
+        )
+        if config.head_norms:
+            queries, keys = (
+                self._norm(f"{name}/{n}/norm", each) for n, each in (("query", queries), ("key", keys))
+            )
+        if config.rotary:
+            queries, keys = (
+                self._rotated(f"{name}/{n}/rotation", each) for n, each in (("query", queries), ("key", keys))
+            )
+        if config.causal:
+            self._new += [keys, values]
+        rows = (self._batch, config.kv_heads, groups * self._tokens)
+        queries = self._shaped(queries, *rows, size)
+        seen = min(self._past, max(window - self._tokens, 0)) if window else self._past
+        scores = self._matrices(f"{name}/scores", queries, keys, adj_y=True)
+        if config.causal and self._tokens > 1:
+            # The same for all heads: rows are the tokens of `groups` heads.
+            mask = self._constant("mask", (groups * self._tokens, self._tokens))
+            scores = self._node("add", (scores, mask), f"{name}/masked")
+        if seen:
+            kept = (self._batch, config.kv_heads, seen, size)
+            past_keys, past_values = (
+                self._builder.input(f"{name}/past_{what}", TensorType("int8", kept, _CODES))
+                for what in ("keys", "values")
+            )
+            before = self._matrices(f"{name}/past_scores", queries, past_keys, adj_y=True)
+            scores = self._node("concatenation", (before, scores), f"{name}/all_scores", axis=3)
+        shares = self._node("softmax", (scores,), f"{name}/softmax", _SHARES, axis=3)
+        if seen:
+            before, shares = self._nodes("split", (shares,), f"{name}/shares", 2, _SHARES,
+                                         axis=3, sizes=(seen, self._tokens))  # fmt: skip
+            taken = self._matrices(f"{name}/past_sum", before, past_values)
+            taken = self._node(
+                "add", (taken, self._matrices(f"{name}/new_sum", shares, values)), f"{name}/sums"
+            )
+        else:
+            taken = self._matrices(f"{name}/sums", shares, values)
+        taken = self._shaped(taken, self._batch, config.heads, self._tokens, size)
+        taken = self._node("transpose", (taken,), f"{name}/joined", perm=(0, 2, 1, 3))
+        taken = self._shaped(taken, self._rows, config.heads * size)
+        return self._product(f"{name}/output", taken, config.hidden, config.biases == "all")
+
+    def _heads(self, x: int, heads: int, name: str) -> int:
+        """Return [batch, heads, tokens, head_size]."""
+        x = self._shaped(x, self._batch, self._tokens, heads, self._config.head_size)
+        return self._node("transpose", (x,), name, perm=(0, 2, 1, 3))
+
+    def _rotated(self, name: str, x: int) -> int:
+        """Return x * cosines + (halves of x swapped) * sines; the sines of the first half are negative."""
+        size = self._config.head_size
+        low, high = self._nodes(
+            "split", (x,), f"{name}/halves", 2, axis=3, sizes=(size - size // 2, size // 2)
+        )
+        swapped = self._node("concatenation", (high, low), f"{name}/swapped", axis=3)
+        parts = [
+            self._node("mul", (each, self._constant(what, (self._tokens, size))), f"{name}/{what}")
+            for each, what in ((x, "cosines"), (swapped, "sines"))
+        ]
+        return self._node("add", tuple(parts), name)
+
+    def _feed_forward(self, name: str, x: int, window: int) -> int:
+        """Return the network that all tokens go through, or the sum of the experts that each token is sent to."""
+        experts, used = self._config.experts, self._config.experts_used
+        if not experts:
+            return self._network(name, x)
+        router = self._product(f"{name}/router", x, experts)
+        weights = self._node("softmax", (router,), f"{name}/router/softmax", _SHARES, axis=1)
+        rows, hidden = self._rows, self._config.hidden
+        sent = self._node("tile", (x,), f"{name}/sent", multiples=(used, 1)) if used > 1 else x
+        taking = min(experts, used * rows)
+        sizes = tuple((used * rows * (i + 1)) // taking - (used * rows * i) // taking for i in range(taking))
+        parts = (
+            self._nodes("split", (sent,), f"{name}/parts", taking, axis=0, sizes=sizes)
+            if taking > 1
+            else (sent,)
+        )
+        made = [self._network(f"{name}/expert{i}", part) for i, part in enumerate(parts)]
+        joined = self._node("concatenation", made, f"{name}/joined", axis=0) if taking > 1 else made[0]
+        largest = self._node("reduce_max", (weights,), f"{name}/weights", _SHARES, axes=(1,), keep_dims=True)
+        joined = self._shaped(joined, used, rows, hidden)
+        joined = self._node("mul", (joined, largest), f"{name}/weighted")
+        if used == 1:
+            return self._shaped(joined, rows, hidden)
+        return self._node("sum", (joined,), f"{name}/sum", axes=(0,), keep_dims=False)
+
+    def _network(self, name: str, x: int) -> int:
+        config, biased = self._config, self._config.biases == "all"
+        opened = self._product(f"{name}/gate" if config.gated else f"{name}/up", x, config.inner, biased)
+        opened = self._node(config.activation, (opened,), f"{name}/activation")
+        if config.gated:
+            opened = self._node(
+                "mul", (opened, self._product(f"{name}/up", x, config.inner, biased)), f"{name}/gated"
+            )
+        return self._product(f"{name}/down", opened, config.hidden, biased)
+
+    def _norm(self, name: str, x: int) -> int:
+        """Return vectors along the last axis normalized: rms(x) = x / root(mean(x^2) + epsilon) * scale.
+
+        "layer" subtracts the mean first and adds a vector at last. The root is a table, into which epsilon goes.
+        """
+        axis, size = len(self._builder.shape(x)) - 1, self._builder.shape(x)[-1]
+        if self._config.norm == "layer":
+            x = self._node("sub", (x, self._mean(f"{name}/mean", x, axis)), f"{name}/centred")
+        squares = self._node("square", (x,), f"{name}/squares")
+        root = self._node("rsqrt", (self._mean(f"{name}/variance", squares, axis),), f"{name}/root")
+        x = self._node("mul", (x, root), f"{name}/normal")
+        x = self._node("mul", (x, self._constant(f"{name}/scale", (size,))), f"{name}/scaled")
+        if self._config.norm == "layer":
+            x = self._node("add", (x, self._constant(f"{name}/bias", (size,))), name)
+        return x
+
+    def _mean(self, name: str, x: int, axis: int) -> int:
+        return self._node("mean", (x,), name, axes=(axis,), keep_dims=True)
+
+    # Nodes
+
+    @property
+    def _rows(self) -> int:
+        return self._batch * self._tokens
+
+    def _product(self, name: str, x: int, units: int, biased: bool = False) -> int:
+        """Return the product with weights [units, elements of x]."""
+        inner = self._builder.shape(x)[-1]
+        weights = self._builder.sized(f"{name}/weights", _weights(units, inner))
+        return self._multiplied(name, x, weights, biased)
+
+    def _multiplied(self, name: str, x: int, weights: int, biased: bool = False) -> int:
+        units = self._builder.shape(weights)[0]
+        operands = [x, weights]
+        if biased:
+            scaling = self._builder.type(weights).quantization
+            assert scaling is not None
+            scales = tuple(_CODES.scale * scale for scale in scaling.scales)
+            kind = TensorType("int32", (units,), Quantization(scales, (0,) * units, 0))
+            operands.append(self._builder.sized(f"{name}/bias", kind))
+        return self._node("fully_connected", operands, name)
+
+    def _matrices(self, name: str, a: int, b: int, adj_y: bool = False) -> int:
+        return self._node("batch_matmul", (a, b), name, adj_y=adj_y)
+
+    def _constant(self, name: str, shape: tuple[int, ...]) -> int:
+        """Return the constant of that name, which layers may share."""
+        key = name, shape
+        if key not in self._constants:
+            self._constants[key] = self._builder.sized(name, TensorType("int8", shape, _CODES))
+        return self._constants[key]
+
+    def _shaped(self, x: int, *shape: int) -> int:
+        return (
+            x
+            if self._builder.shape(x) == shape
+            else self._node("reshape", (x,), "reshape", self._scaling(x), shape=shape)
+        )
+
+    def _scaling(self, x: int) -> Quantization:
+        found = self._builder.type(x).quantization
+        assert found is not None
+        return found
+
+    def _node(
+        self, op: str, operands: Any, name: str, scaling: Quantization | None = _CODES, **parameters: Any
+    ) -> int:
+        return self._nodes(op, operands, name, 1, scaling, **parameters)[0]
+
+    def _nodes(
+        self,
+        op: str,
+        operands: Any,
+        name: str,
+        count: int,
+        scaling: Quantization | None = _CODES,
+        **parameters: Any,
+    ) -> tuple[int, ...]:
+        made = operator(op).parameters(**parameters)
+        return self._builder.node(op, operands, [unshaped("int8", scaling)] * count, made, name=name)
+
+
+@cache
+def _weights(units: int, inner: int) -> TensorType:
+    """Return the type of weights; the scales of its rows differ, as those of a trained model do."""
+    scales = tuple(0.001 + 1e-8 * unit for unit in range(units))
+    return TensorType("int8", (units, inner), Quantization(scales, (0,) * units, 0))

@@ -1,0 +1,83 @@
+"""The summary of a generation in the terminal: times of the first token and of further ones, and what limits them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from npusim.numbers.generation import Generation
+from npusim.reports.run import pieces
+from npusim.reports.run.terminal import BEFORE_WORDS, NAMES, VALUES
+from npusim.reports.words import quantities as show
+from npusim.reports.words.reason import ending
+
+MOST_STRETCHES = 8
+
+
+def summary(made: Generation, width: int) -> RenderableType:
+    """Return the summary for a terminal of `width` columns."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(min_width=NAMES)
+    grid.add_column(justify="right", min_width=VALUES, no_wrap=True)
+    grid.add_column(style="dim")
+    for name, value, words in _rows(made):
+        more = Text(show.wrapped(words, max(width - BEFORE_WORDS, 20)))
+        grid.add_row(Text(f"  {name}"), Text(value, style="bold"), more)
+    heading = Text.assemble(
+        (show.printable(made.model), "bold"),
+        " on ",
+        (show.printable(made.first.machine_name), "bold"),
+        ("\n" + "\n".join(pieces.lines(made.first)) + "\n", "dim"),
+        f"\nESTIMATE without weights: int8, {show.count(made.parameters)} parameters\n",
+    )
+    return Group(heading, grid)
+
+
+def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
+    first, several = made.first, f" of each of {made.batch} sequences" if made.batch > 1 else ""
+    yield (
+        "First token",
+        show.time(first.latency_ms),
+        f"after a prompt of {made.prompt} tokens{several}: "
+        f"{show.digits(made.prompt * made.batch / first.latency_ms * 1e3)} tokens/s\n"
+        + first.uncertainty.words("latency"),
+    )
+    yield from _limit(first)
+    if made.stretches:
+        yield (
+            "Token",
+            show.time(made.token_ms),
+            f"on average over {made.further} further tokens{several}: {show.digits(made.tokens_per_s)} tokens/s",
+        )
+        last = made.stretches[-1]
+        yield from _limit(last.result)
+        yield "Energy", show.energy(made.token_uj), "per further token, with DRAM and host"
+    yield (
+        "Cache",
+        show.size(made.cache_bytes * made.batch * (made.prompt + made.new)),
+        f"at the end: keys and values, {show.size(made.cache_bytes)} per token",
+    )
+    yield (
+        "All",
+        show.time(made.latency_ms),
+        f"from the prompt to the last of {made.new} tokens, {show.energy(made.energy_uj)}",
+    )
+    if len(made.stretches) > 1:
+        shown = made.stretches[:MOST_STRETCHES]
+        for each in shown:
+            yield (
+                "" if each is not shown[0] else "By position",
+                show.time(each.result.latency_ms),
+                f"with the keys and values of {each.past} tokens: {each.tokens} token" + "s" * (each.tokens > 1),
+            )
+        if len(made.stretches) > len(shown):
+            yield "", "...", f"{len(made.stretches) - len(shown)} more in --json"
+
+
+def _limit(result: object) -> Iterable[tuple[str, str, str]]:
+    """Yield the line with what limits a run."""
+    for line in ending(result)[:1]:  # type: ignore[arg-type]
+        yield "  limited by", line.value, line.words

@@ -1,0 +1,100 @@
+"""A prompt and the tokens after it: what programs run, their sums, and what the command says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import npusim
+from npusim.frontends.transformer.config import config_of
+from npusim.frontends.transformer.network import transformer
+from npusim.isa.base.errors import NpusimError
+from npusim.kernels.graph.check import check
+
+from ...command_line import command
+from ...json_documents import faults
+from ..frontends.transformer.test_transformer import LLAMA
+
+CONFIG = config_of(LLAMA, "tiny")
+HW = "mobile-1024"
+
+
+def _step(tokens: int, past: int) -> float:
+    program = npusim.compile(check(transformer(CONFIG, tokens=tokens, past=past)), HW)
+    return npusim.simulate(program, timing_only=True).latency_ms
+
+
+def test_tokens_are_those_of_programs_for_their_buckets() -> None:
+    # The prompt has 20 tokens. Tokens 2 to 4 meet 20, 21, 22 of them and fit in 24; tokens 5 to 9 need 32.
+    made = npusim.generate(CONFIG, 20, 8, HW, bucket=8)
+    assert [(each.tokens, each.past) for each in made.stretches] == [(5, 24), (2, 32)]
+    rows = made.tokens()
+    assert [row["position"] for row in rows] == [21, 22, 23, 24, 25, 26, 27]
+    assert [row["latency_ms"] for row in rows] == [_step(1, 24)] * 5 + [_step(1, 32)] * 2
+    assert made.first.latency_ms == _step(20, 0)
+    assert made.latency_ms == pytest.approx(made.first.latency_ms + sum(row["latency_ms"] for row in rows))
+    assert made.energy_uj == pytest.approx(made.first.energy_uj.total + sum(row["energy_uj"] for row in rows))
+    assert made.tokens_per_s == pytest.approx(7e3 / sum(row["latency_ms"] for row in rows))
+
+
+def test_a_bucket_of_one_reads_what_is_there() -> None:
+    made = npusim.generate(CONFIG, 3, 4, HW, bucket=1)
+    assert [(each.tokens, each.past) for each in made.stretches] == [(1, 3), (1, 4), (1, 5)]
+
+
+def test_the_last_bucket_ends_with_the_positions() -> None:
+    made = npusim.generate(CONFIG, 200, 56, HW, bucket=100)
+    assert [(each.tokens, each.past) for each in made.stretches] == [(1, 200), (54, 255)]
+
+
+def test_one_token_is_the_prompts() -> None:
+    made = npusim.generate(CONFIG, 5, 1, HW)
+    assert (made.stretches, made.tokens_per_s, made.token_uj) == ((), 0.0, 0.0)
+    assert made.latency_ms == made.first.latency_ms
+
+
+def test_sequences_share_the_weights() -> None:
+    alone, four = (npusim.generate(CONFIG, 16, 3, HW, batch=batch) for batch in (1, 4))
+    assert four.tokens_per_s > 2 * alone.tokens_per_s
+    assert four.token_ms < 2 * alone.token_ms
+
+
+def test_the_command_says_what_python_gives(tmp_path: Path) -> None:
+    file, numbers = tmp_path / "tiny.json", tmp_path / "numbers.json"
+    file.write_text(json.dumps(LLAMA))
+    done = command("run", file, "--hw", HW, "--prompt", "20", "--new", "8", "--bucket", "8", "--json", numbers)
+    assert (done.status, done.err) == (0, "")
+    plain = json.loads(numbers.read_text())
+    assert plain == npusim.generate(file, 20, 8, HW, bucket=8).to_dict()
+    assert faults("generation", plain) == []
+    assert "First token" in done.out
+    assert "with the keys and values of 24 tokens: 5 tokens" in done.out
+    assert f"{plain['generation']['tokens_per_s']:.0f}"[:2] in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--prompt", "250", "--new", "7"), "250 + 7 tokens are more than max_position_embeddings, 256"),
+        (("--new", "3"), "--new 3: comes after a prompt; say how long it is with --prompt"),
+        (("--prompt", "3", "--report", "out"), "--report: does not go with --prompt"),
+        (("--prompt", "3", "--shape", "tokens=4"), "--shape: with --prompt it may be batch=N"),
+        (("--prompt", "3", "--hw", HW, "--hw", "edge-128"), "--prompt: takes one model and one machine"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    file = tmp_path / "tiny.json"
+    file.write_text(json.dumps(LLAMA))
+    done = command("run", file, *words)
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert said in done.err
+
+
+def test_models_that_generate_nothing_are_refused(tmp_path: Path) -> None:
+    bert = config_of({**LLAMA, "model_type": "bert"}, "bert")
+    with pytest.raises(NpusimError, match="bert generates no tokens; run it without a prompt"):
+        npusim.generate(bert, 3, 2, HW)
+    done = command("run", "ds_cnn", "--prompt", "3")
+    assert done.err == "npusim: ds_cnn: no such file; a prompt is for the config.json of a language model\n"
