@@ -80,6 +80,9 @@ def as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+MOST_MIB = 65_536
+"""Maximum capacity of the DRAM."""
+
 _Amount = Annotated[float, Field(ge=0, le=1e6)]
 
 
@@ -148,7 +151,7 @@ class Dram(_Port, _Rated):
     It holds all contents that no other memory holds. A DRAM without contents does not exist and draws no power.
     """
 
-    size_mib: Given = Field(default=1024, le=65_536, description="capacity")
+    size_mib: Given = Field(default=1024, le=MOST_MIB, description="capacity")
     read_pj_per_byte: _Amount | None = _priced(_READ)
     write_pj_per_byte: Annotated[_Amount | None, ON_NPU] = _priced(_WRITE)
     standby_mw: _Amount | None = _priced(_STANDBY)
@@ -343,3 +346,10 @@ def port_timing(port: Port, clock_mhz: float) -> PortTiming:
         latency_cycles,
         port.banks,
     )
+
+
+def beyond_dram(size: int, capacity: int) -> str:
+    """Return the message for more bytes than the DRAM has, with the size that holds them if there is one."""
+    mib = -(-size // (1 << 20))
+    holds = f": dram.size_mib={mib} holds it" if mib <= MOST_MIB else ""
+    return f"needs {size} bytes of DRAM, the hardware has {capacity}{holds}"

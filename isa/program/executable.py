@@ -209,10 +209,10 @@ def link(executable: Executable) -> Linked:
         capacity = hardware.memory_bytes(space)
         end -= executable.spared_bytes(space)
         if end > capacity:
-            name = "DRAM" if space == Space.DRAM else hardware.memory_name(space)
-            raise ProgramError(
-                f"{printable(executable.name)}: needs {end} bytes of {name}, the hardware has {capacity}"
-            )
+            fault = f"needs {end} bytes of {hardware.memory_name(space)}, the hardware has {capacity}"
+            if space == Space.DRAM:
+                fault = beyond_dram(end, capacity)
+            raise ProgramError(f"{printable(executable.name)}: {fault}")
     return Linked((*executable.programs, *made), tuple(bases), glue, ends)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.tensor import Placement
-from npusim.isa.hardware.memories import Space
+from npusim.isa.hardware.memories import Space, beyond_dram
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.instruction import Context, Instruction
 from npusim.isa.program.program import Program
@@ -128,7 +128,7 @@ def _memory_faults(program: Program) -> Iterator[str]:
     """Yield the parts of a program that do not fit into the memories."""
     size, capacity = program.dram_room_bytes, program.hardware.dram_bytes
     if size > capacity:
-        yield f"needs {size} bytes of DRAM, the hardware has {capacity}"
+        yield beyond_dram(size, capacity)
     yield from _spared_faults(program)
     for area in program.areas:
         if (fault := _outside(program, area.space, 0, area.size_bytes)) is not None:

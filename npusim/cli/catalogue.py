@@ -127,6 +127,7 @@ def models(json: JsonOption = None) -> None:
     """The built-in models."""
     from npusim import models as built_in
     from npusim.base import files
+    from npusim.frontends.transformer.published import PUBLISHED
     from npusim.reports.words import quantities as show
 
     files.check_outputs({"--json": json}, {})
@@ -135,6 +136,11 @@ def models(json: JsonOption = None) -> None:
         for each in built_in.MODELS
     ]
     say(show.columns(("model", "MACs", "parameters", "what it is"), rows, right=(1, 2)))
+    say(
+        "\nTransformers, of which only the sizes are built in (run --timing-only; language models: run --prompt N)\n"
+    )
+    sizes = [(each.name, show.count(each.config.parameters), each.description) for each in PUBLISHED]
+    say(show.columns(("model", "parameters", "what it is"), sizes, right=(1,)))
     if json:
         from npusim.reports.run import coverage as lists
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
@@ -19,6 +20,9 @@ from npusim.kernels.graph.bind import Offered, Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check
 from npusim.kernels.graph.graph import NCHW, NHWC, Graph, Layout
+
+if TYPE_CHECKING:
+    from npusim.frontends.transformer.config import TransformerConfig
 
 _HEAD_BYTES = 64
 
@@ -78,17 +82,38 @@ def read(path: str | Path, sizes: Sizes | None = None, offered: Offered | None =
     not fit together; both messages begin with the path. Each note of the reader is a ModelWarning.
     """
     path = Path(path)
-    try:
+
+    def made() -> tuple[Graph, GraphBuilder]:
         door = door_of(path)
         builder = builder_for(path.stem, door.layout, sizes)
         builder.offered = offered or builder.offered
-        graph = check(door.read(path, builder))
+        return door.read(path, builder), builder
+
+    return _checked(str(path), made)
+
+
+def read_config(config: TransformerConfig, sizes: Sizes | None = None) -> Graph:
+    """Return the network of a transformer for `sizes`, with the errors and notes of `read`."""
+    from npusim.frontends.transformer.network import of_sizes
+
+    def made() -> tuple[Graph, GraphBuilder]:
+        builder = GraphBuilder(config.name, sizes)
+        return of_sizes(config, builder), builder
+
+    return _checked(config.name, made)
+
+
+def _checked(name: str, make: Callable[[], tuple[Graph, GraphBuilder]]) -> Graph:
+    """Return a graph after its check, with the name in front of faults and of notes."""
+    try:
+        made, builder = make()
+        graph = check(made)
         builder.check_sizes()
     except OSError as fault:
-        raise FormatError(f"{path}: cannot be read: {fault.strerror or fault}") from fault
+        raise FormatError(f"{name}: cannot be read: {fault.strerror or fault}") from fault
     except NpusimError as fault:
-        raise type(fault)(f"{path}: {fault}") from fault
-    _say(path, graph.notes)
+        raise type(fault)(f"{name}: {fault}") from fault
+    _say(name, graph.notes)
     return graph
 
 
@@ -136,14 +161,14 @@ def models_below(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def _say(path: Path, notes: Sequence[str]) -> None:
+def _say(name: str, notes: Sequence[str]) -> None:
     """Issue each note of a reader as a warning, once for each line of a file."""
     more = len(notes) - MOST_NOTES_SAID
     said = list(notes[:MOST_NOTES_SAID]) if more > 1 else list(notes)
     if more > 1:
         said.append(f"and {more} more notes; --json and result.notes have all of them")
     for note in said:
-        warnings.warn(ModelWarning(f"{path}: {note}"), stacklevel=3)
+        warnings.warn(ModelWarning(f"{name}: {note}"), stacklevel=4)
 
 
 def door_of(path: Path) -> Door:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from npusim.frontends.transformer.config import TransformerConfig, read_config
 from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.published import BY_NAME, PUBLISHED
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.check import check
@@ -32,7 +33,8 @@ def generate(
 ) -> Generation:
     """Time a prompt and the tokens that a language model generates after it.
 
-    model:  a `config.json`, or what `npusim.frontends.transformer.config.read_config` gives.
+    model:  a `config.json`, the name of a published model (`npusim models`), or the sizes as
+            `npusim.frontends.transformer.config.read_config` gives them.
     prompt: tokens of the prompt; new: generated tokens, the first of which the prompt gives.
     batch:  sequences at once.
     bucket: devices run programs of fixed shapes. One program generates the tokens for which the keys and values of so
@@ -81,7 +83,12 @@ def generate(
 
 def _read(path: str | Path) -> TransformerConfig:
     if not Path(path).exists():
-        raise NpusimError(f"{path}: no such file; a prompt is for the config.json of a language model")
+        if found := BY_NAME.get(str(path)):
+            return found.config
+        raise NpusimError(
+            f"{path}: no such file; a prompt is for the config.json of a language model, or one of "
+            f"{', '.join(row.name for row in PUBLISHED if row.config.causal)}"
+        )
     try:
         return read_config(path)
     except NpusimError as fault:

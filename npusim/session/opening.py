@@ -42,13 +42,16 @@ def open_model(
         from npusim.frontends.tflite import reader as tflite
 
         return tflite.parse(models.path_or_bytes(name), name, sizes)
-    if file.suffix or len(file.parts) != 1:
+    from npusim.frontends.transformer.published import BY_NAME
+
+    if name in BY_NAME:
+        return formats.read_config(BY_NAME[name].config, sizes)
+    known = (*models.names(), *BY_NAME)
+    near = nearest(name, known)
+    if len(file.parts) != 1 or (file.suffix and not near):
         raise NpusimError(f"{path}: no such file")
-    near = nearest(name, models.names())
     hint = f", did you mean {near}?" if near else ";"
-    raise NpusimError(
-        f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(models.names())}"
-    )
+    raise NpusimError(f"{path}: neither a file nor a built-in model{hint} built-in are {', '.join(known)}")
 
 
 def _is_program(file: Path) -> bool:

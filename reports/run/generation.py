@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from npusim.numbers.generation import Generation
-from npusim.reports.run import pieces
-from npusim.reports.run.terminal import BEFORE_WORDS, NAMES, VALUES
+from npusim.numbers.run import RunResult
+from npusim.reports.run.run_data import run_data
+from npusim.reports.run.terminal import facts, heading
 from npusim.reports.words import quantities as show
 from npusim.reports.words.reason import ending
 
@@ -19,21 +19,8 @@ MOST_STRETCHES = 8
 
 def summary(made: Generation, width: int) -> RenderableType:
     """Return the summary for a terminal of `width` columns."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(min_width=NAMES)
-    grid.add_column(justify="right", min_width=VALUES, no_wrap=True)
-    grid.add_column(style="dim")
-    for name, value, words in _rows(made):
-        more = Text(show.wrapped(words, max(width - BEFORE_WORDS, 20)))
-        grid.add_row(Text(f"  {name}"), Text(value, style="bold"), more)
-    heading = Text.assemble(
-        (show.printable(made.model), "bold"),
-        " on ",
-        (show.printable(made.first.machine_name), "bold"),
-        ("\n" + "\n".join(pieces.lines(made.first)) + "\n", "dim"),
-        f"\nESTIMATE without weights: int8, {show.count(made.parameters)} parameters\n",
-    )
-    return Group(heading, grid)
+    estimate = f"ESTIMATE without weights: int8, {show.count(made.parameters)} parameters\n"
+    return Group(heading(run_data(made.first)), Text(estimate), facts(_rows(made), width))
 
 
 def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
@@ -71,13 +58,14 @@ def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
             yield (
                 "" if each is not shown[0] else "By position",
                 show.time(each.result.latency_ms),
-                f"with the keys and values of {each.past} tokens: {each.tokens} token" + "s" * (each.tokens > 1),
+                f"with the keys and values of {each.past} tokens: {each.tokens} token"
+                + "s" * (each.tokens > 1),
             )
         if len(made.stretches) > len(shown):
             yield "", "...", f"{len(made.stretches) - len(shown)} more in --json"
 
 
-def _limit(result: object) -> Iterable[tuple[str, str, str]]:
+def _limit(result: RunResult) -> Iterable[tuple[str, str, str]]:
     """Yield the line with what limits a run."""
-    for line in ending(result)[:1]:  # type: ignore[arg-type]
+    for line in ending(result)[:1]:
         yield "  limited by", line.value, line.words

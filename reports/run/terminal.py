@@ -63,7 +63,7 @@ def summary(result: RunResult, width: int, ascii_only: bool = False) -> Renderab
         return _Bars(max(width - before, least), ascii_only)
 
     return Group(
-        _heading(data),
+        heading(data),
         *(Text(f"{caveat}\n", style="bold red") for caveat in data.unknown),
         _answer(data, width, cut),
         *_ending(data, width, cut),
@@ -96,7 +96,7 @@ class _Bars:
         return Text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style=style)
 
 
-def _facts(rows: Iterable[tuple[str, str, str]], width: int) -> Table:
+def facts(rows: Iterable[tuple[str, str, str]], width: int) -> Table:
     """Lay out facts as rows of a name, its value, and further words."""
     facts = grid(f"={NAMES}", f">{VALUES}", "= dim")
     for name, value, more in rows:
@@ -105,7 +105,7 @@ def _facts(rows: Iterable[tuple[str, str, str]], width: int) -> Table:
     return facts
 
 
-def _heading(data: RunData) -> Text:
+def heading(data: RunData) -> Text:
     return Text.assemble(
         (show.printable(data.result.model), "bold"),
         " on ",
@@ -141,12 +141,12 @@ def _answer(data: RunData, width: int, cut: str) -> RenderableType:
         tops = f"{show.digits(result.tops.peak)} TOPS at most, {show.digits(result.tops.reached)} reached"
         rows.insert(4, ("Area", show.area(result.area.total), f"{data.nodes}; {tops}"))
         rows.insert(3, ("MAC utilization", show.percent(result.mac_utilization), words))
-    return _facts(rows, width)
+    return facts(rows, width)
 
 
 def _ending(data: RunData, width: int, cut: str) -> Iterable[RenderableType]:
     for line in data.ending:
-        yield _facts([(line.title, line.value, line.words.replace(CUT, cut))], width)
+        yield facts([(line.title, line.value, line.words.replace(CUT, cut))], width)
         if line.paste:
             yield _command(line.paste, width)
 
@@ -206,7 +206,7 @@ def _memory(data: RunData, width: int) -> RenderableType:
         ("Scratchpad peak", show.size(peak), f"of {show.size(size)}{name and ' on ' + name}")
         for name, peak, size in data.scratchpads
     ]
-    return _facts(rows, width)
+    return facts(rows, width)
 
 
 def _hottest(result: RunResult, width: int, cut: str) -> tuple[str, RenderableType]:

@@ -335,7 +335,7 @@ PLACE = Placement("t", tensor("int8", 10), 8182)
         (
             {"dram_size_bytes": 1 << 20},
             {"dram_size_bytes": (1 << 20) + 1},
-            "needs 1048577 bytes of DRAM, the hardware has 1048576",
+            "needs 1048577 bytes of DRAM, the hardware has 1048576: dram.size_mib=2 holds it",
         ),
         (
             {"images": (MemoryImage(8192 - 200, 200),)},

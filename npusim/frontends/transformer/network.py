@@ -70,7 +70,11 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, builder: GraphBuilder) -> Graph:
     """Return the network of the `config.json` at `path` for the sizes `tokens`, `past` and `batch` of the builder."""
-    config = read_config(path, builder.name)
+    return of_sizes(read_config(path, builder.name), builder)
+
+
+def of_sizes(config: TransformerConfig, builder: GraphBuilder) -> Graph:
+    """Return the network for the sizes that the user gave the builder: `tokens`, `past` and `batch`."""
     tokens = config.squares + 1 if config.patch else builder.size("tokens", DEFAULT_TOKENS)
     past = builder.size("past", 0) if config.causal else 0
     return build(builder, config, tokens=tokens, past=past, batch=builder.size("batch", 1), head="last")

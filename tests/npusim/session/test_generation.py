@@ -64,7 +64,9 @@ def test_sequences_share_the_weights() -> None:
 def test_the_command_says_what_python_gives(tmp_path: Path) -> None:
     file, numbers = tmp_path / "tiny.json", tmp_path / "numbers.json"
     file.write_text(json.dumps(LLAMA))
-    done = command("run", file, "--hw", HW, "--prompt", "20", "--new", "8", "--bucket", "8", "--json", numbers)
+    done = command(
+        "run", file, "--hw", HW, "--prompt", "20", "--new", "8", "--bucket", "8", "--json", numbers
+    )
     assert (done.status, done.err) == (0, "")
     plain = json.loads(numbers.read_text())
     assert plain == npusim.generate(file, 20, 8, HW, bucket=8).to_dict()

@@ -27,7 +27,9 @@ LLAMA: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _published(kind: str, hidden: int, inner: int, heads: int, layers: int, vocabulary: int, **more: Any) -> Any:
+def _published(
+    kind: str, hidden: int, inner: int, heads: int, layers: int, vocabulary: int, **more: Any
+) -> Any:
     return {
         "model_type": kind, "hidden_size": hidden, "intermediate_size": inner, "num_attention_heads": heads,
         "num_hidden_layers": layers, "vocab_size": vocabulary, "max_position_embeddings": 4096, **more,
@@ -62,7 +64,9 @@ def macs(config: TransformerConfig, tokens: int, past: int, batch: int) -> int:
     """Multiply-accumulates of one step on the array: products of all tokens, scores and sums, the head of one token."""
     hidden, size = config.hidden, config.head_size
     heads = config.heads + 2 * config.kv_heads
-    products = hidden * heads * size + config.heads * size * hidden + (2 + config.gated) * hidden * config.inner
+    products = (
+        hidden * heads * size + config.heads * size * hidden + (2 + config.gated) * hidden * config.inner
+    )
     attention = 2 * config.heads * size * (past + tokens)
     return batch * (tokens * config.layers * (products + attention) + hidden * config.vocabulary)
 
@@ -101,7 +105,13 @@ def test_work_is_the_closed_form_and_time_keeps_the_bounds(
 
 @pytest.mark.parametrize("kind", sorted(set(FAMILIES) - {"vit"}))
 def test_every_family_compiles_and_nothing_of_it_is_the_hosts(kind: str) -> None:
-    given = {**LLAMA, "model_type": kind, "num_key_value_heads": 4, "num_local_experts": None, "num_experts": 4}
+    given = {
+        **LLAMA,
+        "model_type": kind,
+        "num_key_value_heads": 4,
+        "num_local_experts": None,
+        "num_experts": 4,
+    }
     if kind == "mixtral":
         given["num_local_experts"] = 4
     if kind == "olmoe":
@@ -116,7 +126,9 @@ def test_a_mixture_reads_the_experts_that_its_tokens_are_sent_to() -> None:
     config = config_of({**LLAMA, "model_type": "mixtral", "intermediate_size": 1024, "num_local_experts": 8})
     dense = replace(config, experts=0, experts_used=0)
     feed_forward = 3 * config.hidden * config.inner
-    rescaled = 12 * (2 * config.inner + config.hidden)  # bytes of bias, multiplier and shift of each unit, and some
+    rescaled = 12 * (
+        2 * config.inner + config.hidden
+    )  # bytes of bias, multiplier and shift of each unit, and some
     more = [
         timed(config, "mobile-1024", tokens=tokens, past=8, batch=1).dram_bytes.read
         - timed(dense, "mobile-1024", tokens=tokens, past=8, batch=1).dram_bytes.read
@@ -128,7 +140,13 @@ def test_a_mixture_reads_the_experts_that_its_tokens_are_sent_to() -> None:
 
 
 def test_images_are_read_as_squares() -> None:
-    given = {**LLAMA, "model_type": "vit", "image_size": 32, "patch_size": 8, "id2label": {"0": "cat", "1": "dog"}}
+    given = {
+        **LLAMA,
+        "model_type": "vit",
+        "image_size": 32,
+        "patch_size": 8,
+        "id2label": {"0": "cat", "1": "dog"},
+    }
     config = config_of(given)
     graph = transformer(config, tokens=17)
     assert [graph.tensors[i].type.shape for i in graph.inputs] == [(16, 192)]
@@ -181,7 +199,9 @@ def test_what_is_no_configuration_is_refused(text: str, tmp_path: Path) -> None:
 def test_sizes_of_a_step_are_shapes_that_the_file_leaves_open(tmp_path: Path) -> None:
     file = tmp_path / "tiny.json"
     file.write_text(json.dumps(LLAMA))
-    with pytest.warns(UserWarning, match="tokens = 128, past = 0, batch = 1, which the file leaves open; --shape"):
+    with pytest.warns(
+        UserWarning, match="tokens = 128, past = 0, batch = 1, which the file leaves open; --shape"
+    ):
         npusim.load(file)
     sized = npusim.load(file, {"tokens": 2, "past": 3, "batch": 4})
     assert sized.tensors[sized.inputs[0]].type.shape == (4, 2)

@@ -1,0 +1,74 @@
+"""Configurations of published transformers, known by name: their sizes as the publishers state them, no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from npusim.frontends.transformer.config import TransformerConfig, config_of
+
+
+class Published(NamedTuple):
+    """A published transformer: its name, what it is, and the values of its `config.json`."""
+
+    name: str
+    description: str
+    values: Mapping[str, Any]
+
+    @property
+    def config(self) -> TransformerConfig:
+        """Its sizes."""
+        return _config(self.name)
+
+
+def _row(
+    name: str,
+    description: str,
+    model_type: str,
+    sizes: tuple[int, int, int, int, int],
+    vocab_size: int,
+    positions: int,
+    **more: Any,
+) -> Published:
+    """Return a row; `sizes` are layers, hidden_size, intermediate_size, heads, and heads of keys and values."""
+    keys = (
+        "num_hidden_layers",
+        "hidden_size",
+        "intermediate_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+    )
+    values = dict(zip(keys, sizes, strict=True)) | {
+        "model_type": model_type,
+        "vocab_size": vocab_size,
+        "max_position_embeddings": positions,
+    }
+    return Published(name, description, values | more)
+
+
+PUBLISHED = (
+    _row("bert_base", "BERT base, encoder of 512 tokens", "bert", (12, 768, 3072, 12, 12), 30522, 512),
+    _row("vit_b_16", "ViT-B/16, 224x224x3", "vit", (12, 768, 3072, 12, 12), 0, 0,
+         id2label=dict.fromkeys(map(str, range(1000)), "")),
+    _row("qwen2_0.5b", "Qwen2 0.5B", "qwen2", (24, 896, 4864, 14, 2), 151936, 131072, tie_word_embeddings=True),
+    _row("qwen3_0.6b", "Qwen3 0.6B", "qwen3", (28, 1024, 3072, 16, 8), 151936, 40960,
+         head_dim=128, tie_word_embeddings=True),
+    _row("gemma3_1b", "Gemma 3 1B, a window of 512 tokens in 5 of 6 layers", "gemma3_text",
+         (26, 1152, 6912, 4, 1), 262144, 32768, head_dim=256, sliding_window=512, sliding_window_pattern=6),
+    _row("tinyllama_1.1b", "TinyLlama 1.1B", "llama", (22, 2048, 5632, 32, 4), 32000, 2048),
+    _row("llama3.2_1b", "Llama 3.2 1B", "llama", (16, 2048, 8192, 32, 8), 128256, 131072,
+         head_dim=64, tie_word_embeddings=True),
+    _row("phi3_mini", "Phi-3 mini, 4096 tokens", "phi3", (32, 3072, 8192, 32, 32), 32064, 4096),
+    _row("mistral_7b", "Mistral 7B, a window of 4096 tokens", "mistral", (32, 4096, 14336, 32, 8), 32000, 32768),
+    _row("llama3_8b", "Llama 3 8B", "llama", (32, 4096, 14336, 32, 8), 128256, 8192),
+    _row("mixtral_8x7b", "Mixtral 8x7B, 2 of 8 experts", "mixtral", (32, 4096, 14336, 32, 8), 32000, 32768,
+         num_local_experts=8, num_experts_per_tok=2),
+)  # fmt: skip
+
+BY_NAME = {row.name: row for row in PUBLISHED}
+
+
+@cache
+def _config(name: str) -> TransformerConfig:
+    return config_of(BY_NAME[name].values, name)
