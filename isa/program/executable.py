@@ -27,6 +27,7 @@ from npusim.isa.base.errors import ProgramError
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.tensor import HostCall, Placement
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import beyond_dram
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.dma import Copy
