@@ -47,7 +47,7 @@ WITH_OUTPUT = (
     ROOT / "README.md",
     *(
         DOCS / f"{name}.md"
-        for name in ("run", "python", "convolution", "explore", "hal", "nnadapter", "litert")
+        for name in ("run", "python", "convolution", "explore", "hal", "nnadapter", "litert", "transformers")
     ),
 )
 """Documents whose code blocks are run."""
@@ -442,6 +442,7 @@ def with_doors(text: str) -> str:
             str(counts[door.name]),
         )
         for door in DOORS
+        if door.name in counts
     ]
     text = _with_part(text, "doors", _table(("format", "files", "images are", "operations"), doors))
     without = builtin - set(OPERATORS) - set(DECIDING) - set(VALUES)
