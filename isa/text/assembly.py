@@ -52,7 +52,7 @@ def _list_directives() -> dict[str, tuple[str, type]]:
     """Return directive -> (field of Program, type of its elements) for the fields that are lists of records."""
     found = {}
     for name, annotation in get_type_hints(Program).items():
-        if get_origin(annotation) is tuple:
+        if get_origin(annotation) is tuple and get_args(annotation)[0] is not str:
             found[f".{name.removesuffix('s')}"] = (name, get_args(annotation)[0])
     return found
 

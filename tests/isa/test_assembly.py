@@ -238,6 +238,11 @@ def test_an_empty_program_comes_back() -> None:
     assert container.dumps(assemble(disassemble(empty))) == container.dumps(empty)
 
 
+def test_notes_of_the_reader_come_back() -> None:
+    noted = replace(PROGRAM, notes=('batch = 1; "x" is open', "ä"))
+    assert container.dumps(assemble(disassemble(noted))) == container.dumps(noted)
+
+
 @pytest.mark.parametrize("model", ["mlperf_kws_int8", "tflm_mnist_lstm_int8", "coral_split_concat"])
 def test_real_programs_come_back_with_the_same_bytes(shared: Path, model: str) -> None:
     import npusim
