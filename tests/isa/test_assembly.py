@@ -291,7 +291,7 @@ def test_a_program_written_by_hand() -> None:
         (
             "\n.x\n",
             'line 2: ".x" is not a directive, known are .program, .hardware, .for, .constants, .input, .output, '
-            ".layer, .host_call, .buffer, .image, .state, .area, .spared, .note, .end",
+            ".layer, .host_call, .buffer, .image, .state, .area, .spared, .end",
         ),
         (HEAD + "dma.cpy size=4\n", 'line 4: "dma.cpy" is not an instruction, did you mean dma.copy?'),
         (HEAD + "\n\ndma.copy size=0\n", "line 6: dma.copy: size is 0; it may be 1 or more"),
