@@ -3,6 +3,7 @@
     python -m benchmarks              all of them
     python -m benchmarks tiny         one
     python -m benchmarks profile      where the time of a run goes
+    python -m benchmarks reach        the table of goals: CPU time beside the peers (--rounds 9; --only warm start ...)
     python -m benchmarks silicon      presets beside the chips that they are named after (--write: docs/silicon.md,
                                       its figure, and what the product says of its errors)
 
@@ -17,6 +18,8 @@ import sys
 from benchmarks.limits import BENCHMARKS, Row
 from benchmarks.measure import BenchmarkError
 from benchmarks.peers import Missing
+from benchmarks.reach import MEASURES as REACH
+from benchmarks.reach import reach
 
 WIDTH = 120
 
@@ -29,6 +32,8 @@ def main() -> int:
 
         profile(options.model, options.hw)
         return 0
+    if options.name == "reach":
+        return reach(options.rounds, options.only)
     if options.name == "silicon":
         from benchmarks.silicon.run import silicon
 
@@ -53,13 +58,17 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks", description="Measure npusim beside its peers."
     )
     parser.add_argument(
-        "name", nargs="?", choices=[*BENCHMARKS, "profile", "silicon"], help="one of them [default: all]"
+        "name",
+        nargs="?",
+        choices=[*BENCHMARKS, "profile", "reach", "silicon"],
+        help="one of them [default: all]",
     )
     parser.add_argument("--rounds", type=_positive, default=5, metavar="N", help="measurements of each [5]")
     parser.add_argument(
         "--model", default="mobilenet_v2", help="what profile runs: a file or a built-in model"
     )
     parser.add_argument("--hw", default="edge-128", help="what profile runs it on: a preset or a file")
+    parser.add_argument("--only", nargs="+", choices=REACH, default=(), help="reach: some parts of the table")
     parser.add_argument(
         "--write", action="store_true", help="silicon: write docs/silicon.md and what is read off it"
     )

@@ -2,8 +2,9 @@
 
     python warm_exact.py MODEL ROUNDS
 
-Prints a JSON object: {"ours": [[wall s, cpu s], ...], "peer": [...]}, one pair per round. It runs in a process
-of its own, so that what measures peak memory stays small.
+Prints a JSON object: {"ours": [[wall s, cpu s], ...], "compiled": [...], "peer": [...]}, one pair per round; "compiled"
+is the simulation alone, of a program that was compiled before. It runs in a process of its own, so that what measures
+peak memory stays small.
 """
 
 from __future__ import annotations
@@ -32,18 +33,19 @@ def main(model: str, rounds: int) -> None:
     values = np.random.default_rng(0).integers(0, 256, entry["shape"]).astype(entry["dtype"])
     peer.set_tensor(entry["index"], values)
 
-    ours: list[tuple[float, float]] = []
-    theirs: list[tuple[float, float]] = []
+    program = npusim.compile(npusim.load(model), "edge-128")
+    taken: dict[str, list[tuple[float, float]]] = {"ours": [], "compiled": [], "peer": []}
     for turn in range(rounds + 1):
         result, mine = _timed(lambda: npusim.run(model, hw="edge-128", inputs=[values]))
+        again, simulated = _timed(lambda: npusim.simulate(program, inputs=[values]))
         _, other = _timed(peer.invoke)
         expected = peer.get_tensor(peer.get_output_details()[0]["index"])
-        if not np.array_equal(result.outputs[0], expected):
+        if not all(np.array_equal(each.outputs[0], expected) for each in (result, again)):
             raise SystemExit("the outputs differ: the speed of a wrong answer is not measured")
         if turn:  # the first round warms both up
-            ours.append(mine)
-            theirs.append(other)
-    print(json.dumps({"ours": ours, "peer": theirs}))
+            for side, sample in zip(taken, (mine, simulated, other), strict=True):
+                taken[side].append(sample)
+    print(json.dumps(taken))
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, tuple[float, float]]:
