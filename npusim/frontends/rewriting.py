@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from npusim.frontends.inexpressible import Refusals, for_every_node
-from npusim.frontends.written_layers import there
+from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
@@ -18,7 +18,7 @@ from npusim.kernels.graph.graph import Graph, Node
 from npusim.kernels.operator.parameters import Parameters
 from npusim.kernels.table import known, operator
 
-Rewrite = Callable[["Rewriting", Node], None]
+Rewrite = Callable[["Rewriting", Layer], None]
 
 COMPARING = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 """The operators that compare two tensors."""
@@ -42,14 +42,27 @@ class Rewriting(GraphBuilder):
         """Add a node with one new result."""
         return self.node(op, inputs, [result], operator(op).parameters(**values), name=name)[0]
 
-    def keep_node(self, node: Node, **changes: Any) -> None:
+    def keep(self, layer: Layer, **changes: Any) -> None:
         """Copy a node with some fields changed."""
-        node = replace(node, **changes)
+        node = replace(layer.node, **changes)
         self.add(node.op, node.inputs, node.outputs, node.parameters, name=node.name, bodies=node.bodies)
 
-    def image(self, node: Node, position: int = 0) -> TensorType:
-        """Return the type of a tensor that the rewritten graph has."""
-        return self.type(there(node, position))
+    def changed(self, layer: Layer, inputs: Sequence[int | None] | None = None, **values: Any) -> None:
+        """Copy a node with some parameters changed, and other operands if these are given."""
+        operands = layer.inputs if inputs is None else tuple(inputs)
+        self.keep(layer, inputs=operands, parameters=layer.how.changed(**values))
+
+    def become(
+        self,
+        layer: Layer,
+        op: str,
+        inputs: Sequence[int | None] | None = None,
+        outputs: Sequence[int] | None = None,
+        **values: Any,
+    ) -> None:
+        """Add a node of another operator with these parameters; its ends are those of the layer if not stated."""
+        ends = layer.inputs if inputs is None else inputs, layer.outputs if outputs is None else outputs
+        self.add(op, *ends, operator(op).parameters(**values), name=layer.name)
 
 
 def rewritten(graph: Graph, table: Mapping[str, Rewrite], refusals: Refusals) -> Graph:
@@ -62,7 +75,7 @@ def rewritten(graph: Graph, table: Mapping[str, Rewrite], refusals: Refusals) ->
 
     def rewrite(node: Node) -> None:
         if node.bodies:
-            to.keep_node(node, bodies=tuple(rewritten(body, table, refusals) for body in node.bodies))
+            to.keep(Layer(to, node), bodies=tuple(rewritten(body, table, refusals) for body in node.bodies))
         elif not known(node.op) or type(node.parameters) is not operator(node.op).parameters:
             to.nodes.append(node)
             raise GraphError(
@@ -71,7 +84,7 @@ def rewritten(graph: Graph, table: Mapping[str, Rewrite], refusals: Refusals) ->
         else:
             before = len(to.nodes)
             try:
-                table.get(node.op, resolved)(to, node)
+                table.get(node.op, resolved)(to, Layer(to, node))
             except GraphError:
                 to.nodes[before:] = [node]
                 raise
@@ -85,49 +98,43 @@ def changed(how: Parameters, **values: Any) -> Parameters:
     return how.changed(**{name: value for name, value in values.items() if hasattr(how, name)})
 
 
-def resolved(to: Rewriting, node: Node) -> None:
+def resolved(to: Rewriting, n: Layer) -> None:
     """Return a node with axes counted from the front and all sizes written out, as readers produce them."""
-    how: Any = node.parameters
-    rank = len(to.image(node).shape) if node.inputs and node.inputs[0] is not None else 0
+    rank = len(n.shape) if n.inputs and n.inputs[0] is not None else 0
     values: dict[str, Any] = {}
-    if hasattr(how, "axis") and rank:
-        values["axis"] = how.axis % (rank + (node.op == "pack"))
-    if hasattr(how, "shape"):
-        values["shape"] = to.shape(node.outputs[0])
-    to.keep_node(node, parameters=changed(how, **values))
+    if hasattr(n.how, "axis") and rank:
+        values["axis"] = n.how.axis % (rank + (n.op == "pack"))
+    if hasattr(n.how, "shape"):
+        values["shape"] = n.wanted.shape
+    to.keep(n, parameters=changed(n.how, **values))
 
 
 # Rewrites that several formats need
 
 
-def plain_slice(to: Rewriting, node: Node) -> None:
+def plain_slice(to: Rewriting, n: Layer) -> None:
     """Rewrite a slice: with steps it becomes a strided slice."""
-    how: Any = node.parameters
-    if any(step != 1 for step in how.strides):
-        strided = operator("strided_slice").parameters(
-            begin=how.begin, size=how.size, strides=how.strides, shape=to.shape(node.outputs[0])
-        )
-        to.keep_node(node, op="strided_slice", parameters=strided)
+    if any(step != 1 for step in n.how.strides):
+        box = {"begin": n.how.begin, "size": n.how.size, "strides": n.how.strides}
+        to.become(n, "strided_slice", **box, shape=n.wanted.shape)
     else:
-        to.keep_node(node, parameters=how.changed(strides=()))
+        to.changed(n, strides=())
 
 
-def strided_slice(to: Rewriting, node: Node) -> None:
+def strided_slice(to: Rewriting, n: Layer) -> None:
     """Give a strided slice one entry per axis; a reshape follows if that changes the shape of the result."""
-    how: Any = node.parameters
-    result = to.type(node.outputs[0])
-    steps = how.strides or (1,) * len(how.begin)
-    gone = dropped_axes(how.size, result.shape)
+    result = n.wanted
+    steps = n.how.strides or (1,) * len(n.how.begin)
+    gone = dropped_axes(n.how.size, result.shape)
     if gone is not None:
         steps = tuple(1 if axis in gone else step for axis, step in enumerate(steps))
-        to.keep_node(node, parameters=how.changed(strides=steps, shape=result.shape))
+        to.changed(n, strides=steps, shape=result.shape)
         return
-    part = replace(result, shape=how.size)
+    part = replace(result, shape=n.how.size)
     [cut] = to.node(
-        node.op, node.inputs, [part], how.changed(strides=steps, shape=how.size), name=f"{node.name}/part"
+        n.op, n.inputs, [part], n.how.changed(strides=steps, shape=n.how.size), name=f"{n.name}/part"
     )
-    shape = operator("reshape").parameters(shape=result.shape)
-    to.add("reshape", [cut], node.outputs, shape, name=node.name)
+    to.become(n, "reshape", [cut], n.outputs, shape=result.shape)
 
 
 def dropped_axes(sizes: Sequence[int], shape: Sequence[int]) -> set[int] | None:
@@ -143,19 +150,28 @@ def dropped_axes(sizes: Sequence[int], shape: Sequence[int]) -> set[int] | None:
     return gone if position == len(shape) else None
 
 
-def squeeze(to: Rewriting, node: Node) -> None:
-    shape = to.image(node).shape
-    how: Any = node.parameters
-    gone = sorted({axis % len(shape) for axis in how.axes}) if shape else []
-    to.keep_node(node, parameters=how.changed(axes=tuple(gone)))
+def axes_from_front(to: Rewriting, n: Layer) -> None:
+    """Count the axes of a reduction, or of axes to drop, from the front."""
+    rank = len(n.shape)
+    to.changed(n, axes=tuple(sorted({axis % rank for axis in n.how.axes}) if rank else ()))
 
 
-def reduction(to: Rewriting, node: Node) -> None:
-    how: Any = node.parameters
-    rank = len(to.image(node).shape)
-    axes = sorted({axis % rank for axis in how.axes}) if rank else []
-    to.keep_node(node, parameters=how.changed(axes=tuple(axes)))
+def last_axis(to: Rewriting, n: Layer) -> None:
+    """Write the last axis as -1, as readers give it."""
+    is_last = n.how.axis % len(n.shape) == len(n.shape) - 1
+    to.changed(n, axis=-1 if is_last else n.how.axis)
 
 
-def exclusive_or(to: Rewriting, node: Node) -> None:
-    to.keep_node(node, op="not_equal", parameters=operator("not_equal").parameters())
+def ends_of_slice(how: Any, shape: Sequence[int]) -> tuple[list[int], int, int]:
+    """Return the ends of a strided slice, and its masks of ends and of dropped axes, for a result of this shape.
+
+    An end before the first element has no number, so it has a bit in the mask.
+    """
+    ends = [first + size * step for first, size, step in zip(how.begin, how.size, how.strides, strict=True)]
+    masked = sum(1 << axis for axis, end in enumerate(ends) if end < 0)
+    shrunk = sum(1 << axis for axis in dropped_axes(how.size, shape) or ())
+    return [max(end, 0) for end in ends], masked, shrunk
+
+
+def exclusive_or(to: Rewriting, n: Layer) -> None:
+    to.become(n, "not_equal")

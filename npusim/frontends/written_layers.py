@@ -1,4 +1,4 @@
-"""A node of a graph as the writers of ONNX and NNEF see it: its parameters, operands and results."""
+"""A node of a graph as writers see it: its parameters, operands and results; and what ONNX and NNEF share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from npusim.frontends.inexpressible import for_every_node
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph, Node
 
 
@@ -18,40 +19,49 @@ class Layer:
     result: its first result.
     """
 
-    def __init__(self, graph: Graph, node: Node) -> None:
+    def __init__(self, graph: Graph | GraphBuilder, node: Node) -> None:
         self._graph = graph
         self.node = node
-        self.op, self.inputs, self.outputs = node.op, node.inputs, node.outputs
+        self.op, self.name, self.inputs, self.outputs = node.op, node.name, node.inputs, node.outputs
         self.how: Any = node.parameters
         self.result = node.outputs[0]
 
     def __getitem__(self, position: int) -> int:
         """Return an operand. Raises GraphError if it is left out."""
-        return there(self.node, position)
+        number = self.inputs[position] if position < len(self.inputs) else None
+        if number is None:
+            raise GraphError(f"its operand {position} is absent")
+        return number
 
     @property
     def given(self) -> Sequence[int]:
         """The operands that are not left out."""
         return [number for number in self.inputs if number is not None]
 
+    def kind_of(self, position: int) -> TensorType:
+        """Return the type of an operand."""
+        return self._graph.tensors[self[position]].type
+
+    @property
+    def kind(self) -> TensorType:
+        """The type of the first operand."""
+        return self.kind_of(0)
+
+    @property
+    def wanted(self) -> TensorType:
+        """The type of the first result."""
+        return self._graph.tensors[self.result].type
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the first operand."""
-        return self._graph.tensors[self[0]].type.shape
+        return self.kind.shape
 
     @property
     def axis(self) -> int:
         """The parameter `axis`, counted from the front of the first operand."""
         axis: int = self.how.axis % len(self.shape)
         return axis
-
-
-def there(node: Node, position: int = 0) -> int:
-    """Return an operand of a node. Raises GraphError if it is left out."""
-    number = node.inputs[position] if position < len(node.inputs) else None
-    if number is None:
-        raise GraphError(f"its operand {position} is absent")
-    return number
 
 
 class Writing:

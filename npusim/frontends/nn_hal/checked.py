@@ -96,12 +96,7 @@ class CheckedOperand:
     @property
     def size_bytes(self) -> int | None:
         """Size of its data in bytes; None if a dimension is unspecified or the type has no fixed size."""
-        each = self.row.element_bytes
-        return (
-            None
-            if each is None or self.dimensions is None or not self.known
-            else each * prod(self.dimensions)
-        )
+        return _size_bytes(self.type, self.dimensions)
 
     def value(self) -> Array:
         """Return the elements of a constant as a read-only array. Raises ValueError for others and OEM types."""

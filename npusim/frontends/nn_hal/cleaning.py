@@ -26,6 +26,7 @@ from npusim.frontends.nn_hal.enumerations import (
     of_extension,
     since,
 )
+from npusim.frontends.nn_hal.field_values import Fields
 from npusim.frontends.nn_hal.operand_types import row_of
 from npusim.frontends.nn_hal.structs import (
     DataLocation,
@@ -54,25 +55,18 @@ _RELAXED = "relaxComputationFloat32toFloat16"
 
 def clean_model(model: object) -> CheckedModel:
     """Return a model as checked values. Raises Broken with the first fault."""
-    struct = field_values.instance("model", model, Model)
-    version = field_values.enumerator("version", field_values.field("", struct, "version"), HalVersion, "G1")
-    values = field_values.memory("operandValues", field_values.field("", struct, "operandValues"), "G1")
-    pools = memories("pools", field_values.field("", struct, "pools"))
-    extensions = _extensions(field_values.field("", struct, _EXTENSIONS))
+    fields = Fields("", model, Model)
+    version = fields.read("version", field_values.enumerator, HalVersion, "G1")
+    values = fields.read("operandValues", field_values.memory, "G1")
+    pools = fields.read("pools", memories)
+    extensions = _extensions(fields)
     cleaner = _Cleaner(version, values, pools, extensions)
-    subgraphs = field_values.vec("referenced", field_values.field("", struct, "referenced"))
-    relaxed = field_values.truth(_RELAXED, field_values.field("", struct, _RELAXED))
+    subgraphs = fields.each("referenced")
+    relaxed = fields.read(_RELAXED, field_values.truth)
     cleaned = CheckedModel(
-        cleaner.graph("", struct),
-        tuple(
-            cleaner.graph(place, field_values.instance(place, subgraph, Subgraph))
-            for place, subgraph in ((f"referenced[{i}]", each) for i, each in enumerate(subgraphs))
-        ),
-        version,
-        relaxed,
-        values,
-        pools,
-        extensions,
+        cleaner.graph("", fields),
+        tuple(cleaner.graph(place, Fields(place, subgraph, Subgraph)) for place, subgraph in subgraphs),
+        *(version, relaxed, values, pools, extensions),
     )
     # Checked last, because an operand or operation that the version lacks is the more helpful fault to report.
     for name, given, since_ in (
@@ -85,21 +79,18 @@ def clean_model(model: object) -> CheckedModel:
     return cleaned
 
 
-def _extensions(value: object) -> dict[int, str]:
+def _extensions(model: Fields) -> dict[int, str]:
     """Return the names of extensions by their prefixes. Raises Broken."""
     found: dict[int, str] = {}
-    for number, each in enumerate(field_values.vec(_EXTENSIONS, value)):
-        place = f"{_EXTENSIONS}[{number}]"
-        struct = field_values.instance(place, each, ExtensionNameAndPrefix)
-        name = field_values.field(place, struct, "name")
+    for place, each in model.each(_EXTENSIONS):
+        fields = Fields(place, each, ExtensionNameAndPrefix)
+        name = fields.value("name")
         if type(name) is not str or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
             text = f"is {field_values.shown(name)}, must be a name of 1 to {_LONGEST_NAME} characters"
-            raise field_values.broken(f"{place}.name", text)
-        prefix = field_values.integer(
-            f"{place}.prefix", field_values.field(place, struct, "prefix"), 1, 0x7FFF
-        )
+            raise field_values.broken(fields.at("name"), text)
+        prefix = fields.read("prefix", field_values.integer, 1, 0x7FFF)
         if prefix in found:
-            raise field_values.broken(f"{place}.prefix", f"is {prefix} again, each must occur once")
+            raise field_values.broken(fields.at("prefix"), f"is {prefix} again, each must occur once")
         found[prefix] = name
     return found
 
@@ -113,12 +104,8 @@ def memories(place: str, value: object) -> tuple[Bytes, ...]:
 
 def location(place: str, value: object) -> Location:
     """Return a DataLocation as plain numbers. Raises Broken."""
-    struct = field_values.instance(place, value, DataLocation)
-    pool, offset, length = (
-        field_values.uint32(f"{place}.{name}", field_values.field(place, struct, name))
-        for name in ("poolIndex", "offset", "length")
-    )
-    return Location(pool, offset, length)
+    fields = Fields(place, value, DataLocation)
+    return Location(*[fields.read(name, field_values.uint32) for name in ("poolIndex", "offset", "length")])
 
 
 class _Cleaner:
@@ -130,70 +117,40 @@ class _Cleaner:
         self._version, self._values, self._pools = version, values, pools
         self._extensions = extensions
 
-    def graph(self, place: str, struct: object) -> CheckedGraph:
-        prefix = f"{place}." if place else ""
-        operands, operations, inputs, outputs = (
-            field_values.field(place, struct, name)
-            for name in ("operands", "operations", "inputIndexes", "outputIndexes")
-        )
+    def graph(self, place: str, fields: Fields) -> CheckedGraph:
         return CheckedGraph(
             place,
-            tuple(
-                [
-                    self._operand(f"{prefix}operands[{index}]", index, each)
-                    for index, each in enumerate(field_values.vec(f"{prefix}operands", operands))
-                ]
-            ),
-            tuple(
-                [
-                    self._operation(f"{prefix}operations[{index}]", index, each)
-                    for index, each in enumerate(field_values.vec(f"{prefix}operations", operations))
-                ]
-            ),
-            field_values.uint32s(f"{prefix}inputIndexes", inputs),
-            field_values.uint32s(f"{prefix}outputIndexes", outputs),
+            tuple([self._operand(at, *each) for at, each in enumerate(fields.each("operands"))]),
+            tuple([self._operation(at, *each) for at, each in enumerate(fields.each("operations"))]),
+            fields.read("inputIndexes", field_values.uint32s),
+            fields.read("outputIndexes", field_values.uint32s),
         )
 
-    def _operand(self, place: str, index: int, value: object) -> CheckedOperand:
-        struct = field_values.instance(place, value, Operand)
-        type_ = field_values.enumerator(
-            f"{place}.type", field_values.field(place, struct, "type"), OperandType, "E1"
-        )
-        lifetime = field_values.enumerator(
-            f"{place}.lifetime", field_values.field(place, struct, "lifetime"), OperandLifeTime, "E3"
-        )
-        self._exists(f"{place}.type", type_, "E1")
-        self._exists(f"{place}.lifetime", lifetime, "E3")
-        dimensions = field_values.uint32s(
-            f"{place}.dimensions", field_values.field(place, struct, "dimensions")
-        )
-        where = location(f"{place}.location", field_values.field(place, struct, "location"))
+    def _operand(self, index: int, place: str, value: object) -> CheckedOperand:
+        fields = Fields(place, value, Operand)
+        type_ = fields.read("type", field_values.enumerator, OperandType, "E1")
+        lifetime = fields.read("lifetime", field_values.enumerator, OperandLifeTime, "E3")
+        self._exists(fields.at("type"), type_, "E1")
+        self._exists(fields.at("lifetime"), lifetime, "E3")
+        dimensions = fields.read("dimensions", field_values.uint32s)
+        where = fields.read("location", location)
         return CheckedOperand(
-            place,
-            index,
-            type_,
+            *(place, index, type_),
             dimensions if dimensions or not row_of(type_).tensor else None,
-            field_values.uint32(
-                f"{place}.numberOfConsumers", field_values.field(place, struct, "numberOfConsumers")
-            ),
-            field_values.float32(f"{place}.scale", field_values.field(place, struct, "scale")),
-            field_values.integer(
-                f"{place}.zeroPoint", field_values.field(place, struct, "zeroPoint"), *field_values.INT32
-            ),
+            fields.read("numberOfConsumers", field_values.uint32),
+            fields.read("scale", field_values.float32),
+            fields.read("zeroPoint", field_values.integer, *field_values.INT32),
             lifetime,
             where,
-            _channels(f"{place}.extraParams", field_values.field(place, struct, "extraParams")),
+            fields.read("extraParams", _channels),
             self._bytes(lifetime, where),
         )
 
-    def _operation(self, place: str, index: int, value: object) -> CheckedOperation:
-        struct = field_values.instance(place, value, Operation)
-        type_ = self._operation_type(f"{place}.type", field_values.field(place, struct, "type"))
-        self._exists(f"{place}.type", type_, "E2")
-        inputs, outputs = (
-            field_values.uint32s(f"{place}.{name}", field_values.field(place, struct, name))
-            for name in ("inputs", "outputs")
-        )
+    def _operation(self, index: int, place: str, value: object) -> CheckedOperation:
+        fields = Fields(place, value, Operation)
+        type_ = fields.read("type", self._operation_type)
+        self._exists(fields.at("type"), type_, "E2")
+        inputs, outputs = (fields.read(name, field_values.uint32s) for name in ("inputs", "outputs"))
         return CheckedOperation(place, index, type_, inputs, outputs)
 
     def _operation_type(self, place: str, value: object) -> OperationType:
@@ -229,9 +186,6 @@ class _Cleaner:
 def _channels(place: str, value: object) -> Channels | None:
     if value is None:
         return None
-    struct = field_values.instance(place, value, SymmPerChannelQuantParams)
-    scales = field_values.vec(f"{place}.scales", field_values.field(place, struct, "scales"))
-    return Channels(
-        tuple([field_values.float32(f"{place}.scales[{i}]", scale) for i, scale in enumerate(scales)]),
-        field_values.uint32(f"{place}.channelDim", field_values.field(place, struct, "channelDim")),
-    )
+    fields = Fields(place, value, SymmPerChannelQuantParams)
+    scales = [field_values.float32(*each) for each in fields.each("scales")]
+    return Channels(tuple(scales), fields.read("channelDim", field_values.uint32))

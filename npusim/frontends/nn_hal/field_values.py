@@ -21,6 +21,7 @@ from npusim.isa.base.errors import replaced
 
 Enumeration = TypeVar("Enumeration", bound=IntEnum)
 Value = TypeVar("Value")
+Read = TypeVar("Read")
 
 UINT32_MOST = (1 << 32) - 1
 INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -148,6 +149,31 @@ def field(place: str, value: object, name: str) -> Any:
         return getattr(value, name)
     except Exception as fault:
         raise broken(f"{place}.{name}" if place else name, f"cannot be read ({_kind(fault)})") from None
+
+
+class Fields:
+    """The fields of a struct, each of which is read once."""
+
+    def __init__(self, place: str, value: object, kind: type[Any]) -> None:
+        """`value` must be an instance of the struct class; its fields are not read yet."""
+        self._place = place
+        self._struct = instance(place or "model", value, kind)
+
+    def at(self, name: str) -> str:
+        """Return the place of a field."""
+        return f"{self._place}.{name}" if self._place else name
+
+    def value(self, name: str) -> Any:
+        """Return a field, unchecked."""
+        return field(self._place, self._struct, name)
+
+    def read(self, name: str, reader: Callable[..., Read], *more: Any) -> Read:
+        """Return a field as a function of this module, such as `uint32`, reads it."""
+        return reader(self.at(name), self.value(name), *more)
+
+    def each(self, name: str) -> list[tuple[str, Any]]:
+        """Return place and value of each element of a sequence, unchecked."""
+        return [(f"{self.at(name)}[{index}]", value) for index, value in enumerate(self.read(name, vec))]
 
 
 def vec(place: str, value: Any) -> list[Any] | tuple[Any, ...]:

@@ -20,7 +20,7 @@ from npusim.frontends.nn_hal.checked import (
 from npusim.frontends.nn_hal.cleaning import location, memories
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime
 from npusim.frontends.nn_hal.fault import Fault
-from npusim.frontends.nn_hal.field_values import Broken, broken
+from npusim.frontends.nn_hal.field_values import Broken, Fields, broken
 from npusim.frontends.nn_hal.operations import operation_table
 from npusim.frontends.nn_hal.operations.named_arguments import Call, Known
 from npusim.frontends.nn_hal.structs import Request, RequestArgument
@@ -82,10 +82,10 @@ def _checked(struct: Request, model: CheckedModel) -> CheckedRequest:
 def _argument(
     place: str, value: object, operand: CheckedOperand, model: CheckedModel, pools: Sequence[Bytes]
 ) -> CheckedArgument:
-    struct = field_values.instance(place, value, RequestArgument)
-    omitted = field_values.truth(f"{place}.hasNoValue", field_values.field(place, struct, "hasNoValue"))
-    where = location(f"{place}.location", field_values.field(place, struct, "location"))
-    given = field_values.uint32s(f"{place}.dimensions", field_values.field(place, struct, "dimensions"))
+    fields = Fields(place, value, RequestArgument)
+    omitted = fields.read("hasNoValue", field_values.truth)
+    where = fields.read("location", location)
+    given = fields.read("dimensions", field_values.uint32s)
     output = operand.lifetime is OperandLifeTime.MODEL_OUTPUT
     if omitted:
         if output:

@@ -63,6 +63,11 @@ class Translation:
         return tuple(position for position in range(self.most or 0) if position not in self.says)
 
 
+def spelled(name: str) -> str:
+    """Return the name of a parameter in the schema's spelling of options."""
+    return "".join(map(str.title, name.split("_")))
+
+
 # Functions of single elements, of rows and of neighbourhoods
 
 
@@ -79,29 +84,24 @@ def _power_of_two(scale: float) -> bool:
     return scale > 0 and abs(log2(scale) - round(log2(scale))) < 1e-3
 
 
-def _softmax(layer: Layer) -> Parameters:
-    return {"beta": layer.real("Beta")}
+def _options(**kinds: type) -> Callable[[Layer], Parameters]:
+    """Return the function that reads options which have the names of parameters, in the schema's spelling."""
 
+    def parameters(layer: Layer) -> Parameters:
+        reals = {name: kind is float for name, kind in kinds.items()}
+        return {name: (layer.real if real else layer.flag)(spelled(name)) for name, real in reals.items()}
 
-def _leaky(layer: Layer) -> Parameters:
-    return {"alpha": layer.real("Alpha")}
-
-
-def _gelu(layer: Layer) -> Parameters:
-    return {"approximate": layer.flag("Approximate")}
+    return parameters
 
 
 def _local_response(layer: Layer) -> Parameters:
-    constants = {name.lower(): layer.real(name) for name in ("Bias", "Alpha", "Beta")}
+    constants = _options(bias=float, alpha=float, beta=float)(layer)
     return {"radius": layer.whole("Radius", 0), **constants, "last_left_out": True}
 
 
 def _resize(layer: Layer) -> Parameters:
     layer.input(0, rank=4)
-    flags = {
-        "align_corners": layer.flag("AlignCorners"),
-        "half_pixel_centers": layer.flag("HalfPixelCenters"),
-    }
+    flags = _options(align_corners=bool, half_pixel_centers=bool)(layer)
     return {"size": layer.integers(1, "size", 2), **flags}
 
 
@@ -134,7 +134,7 @@ def _top(layer: Layer) -> Parameters:
 
 
 def _cumulative_sum(layer: Layer) -> Parameters:
-    return {**_operand_axis(layer), "exclusive": layer.flag("Exclusive"), "reverse": layer.flag("Reverse")}
+    return {**_operand_axis(layer), **_options(exclusive=bool, reverse=bool)(layer)}
 
 
 def _reversal(layer: Layer) -> Parameters:
@@ -267,11 +267,11 @@ OPERATORS: dict[str, Translation] = {
         retyped=weighted_layers.matrix,
     ),
     "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
-    "GELU": Translation("gelu", 1, 1, _gelu, "GeluOptions"),
+    "GELU": Translation("gelu", 1, 1, _options(approximate=bool), "GeluOptions"),
     "HASHTABLE_LOOKUP": Translation("hashtable_lookup", 3, 3, results=2),
     "L2_NORMALIZATION": Translation("l2_normalization", 1, 1, Layer.activation, "L2NormOptions"),
     "L2_POOL_2D": Translation("l2_pool_2d", 1, 1, weighted_layers.pooling, "Pool2DOptions"),
-    "LEAKY_RELU": Translation("leaky_relu", 1, 1, _leaky, "LeakyReluOptions"),
+    "LEAKY_RELU": Translation("leaky_relu", 1, 1, _options(alpha=float), "LeakyReluOptions"),
     "LOCAL_RESPONSE_NORMALIZATION": Translation(
         "local_response_normalization", 1, 1, _local_response, "LocalResponseNormalizationOptions"
     ),
@@ -300,7 +300,7 @@ OPERATORS: dict[str, Translation] = {
     "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, says={1: "axes"}),
     "RNN": Translation("rnn", 5, 5, weighted_layers.rnn, "RNNOptions"),
     "SLICE": Translation("slice", 3, 3, moving_layers.plain_slice, says={1: "begin", 2: "size"}),
-    "SOFTMAX": Translation("softmax", 1, 1, _softmax, "SoftmaxOptions"),
+    "SOFTMAX": Translation("softmax", 1, 1, _options(beta=float), "SoftmaxOptions"),
     "SPACE_TO_BATCH_ND": Translation(
         "space_to_batch_nd", 3, 3, moving_layers.space_to_batch, says={1: "block_shape", 2: "paddings"}
     ),

@@ -15,6 +15,7 @@ from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations.operation_row import Row
 from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS as ROWS
 from npusim.frontends.nn_hal.operations.operation_table import row
+from npusim.frontends.rewriting import ends_of_slice
 from npusim.isa.base.errors import GraphError
 from npusim.kernels.operator.operator import Call
 
@@ -90,13 +91,7 @@ def _pad(call: Call, plain: Wording) -> Wording:
 
 def _strided_slice(call: Call, plain: Wording) -> Wording:
     """Set the mask bit of an end before the first element, which has no number, and shrink axes that are dropped."""
-    from npusim.frontends.rewriting import dropped_axes
-
-    how = call.parameters
-    ends = [first + size * step for first, size, step in zip(how.begin, how.size, how.strides, strict=True)]
-    masked = sum(1 << axis for axis, end in enumerate(ends) if end < 0)
-    shrunk = sum(1 << axis for axis in dropped_axes(how.size, call.outputs[0].shape) or ())
-    ends = [max(end, 0) for end in ends]
+    ends, masked, shrunk = ends_of_slice(call.parameters, call.outputs[0].shape)
     return _with(plain, end=ends, begin_mask=0, end_mask=masked, shrink_axis_mask=shrunk)
 
 

@@ -7,7 +7,7 @@ for (rule E9). Work, depth and size are limited, because a short document may as
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -71,6 +71,19 @@ class Expansion:
         names = {name.name for assignment in parsed.graph.body for name in names_of(assignment.left)}
         self._maker = CallMaker(names, infer, parsed.is_provisional)
         self._work = 0
+        self._evaluators: Mapping[type, Callable[[Any, Frame, Any], Any]] = {
+            Literal: lambda literal, frame, target: literal.value,
+            Name: lambda name, frame, target: frame.values[name.name],
+            Invocation: self._invocation,
+            Select: self._select,
+            Chain: self._chain,
+            Items: self._made_items,
+            Unary: self._unary,
+            Subscript: self._subscript,
+            Range: self._range,
+            Comprehension: self._comprehension,
+            Builtin: self._builtin,
+        }
 
     @property
     def calls(self) -> list[Call]:
@@ -164,33 +177,12 @@ class Expansion:
     def _evaluate(self, expression: Expression, frame: Frame, target: Any = None) -> Any:
         """Return the value of an expression; a tensor that it makes gets the name `target`, if that is a name."""
         self._charge(1, expression, frame)
-        if isinstance(expression, Literal):
-            return expression.value
-        if isinstance(expression, Name):
-            return frame.values[expression.name]
-        if isinstance(expression, Invocation):
-            return self._invocation(expression, frame, target)
-        if isinstance(expression, Select):
-            return self._select(expression, frame, target)
-        if isinstance(expression, Chain):
-            return self._chain(expression, frame, target)
-        if isinstance(expression, Items):
-            return self._made_items(expression, frame, target)
         try:
-            return self._compound(expression, frame, target)
+            return self._evaluators[type(expression)](expression, frame, target)
         except NoValue as reason:
             raise self._fault(frame, expression.offset, _rule_of(expression), str(reason)) from None
 
-    def _compound(self, expression: Expression, frame: Frame, target: Any) -> Any:
-        if isinstance(expression, Unary):
-            return self._unary(expression, frame, target)
-        if isinstance(expression, Subscript):
-            return self._subscript(expression, frame)
-        if isinstance(expression, Range):
-            return self._range(expression, frame)
-        if isinstance(expression, Comprehension):
-            return self._comprehension(expression, frame)
-        assert isinstance(expression, Builtin)
+    def _builtin(self, expression: Builtin, frame: Frame, target: Any) -> Any:
         value = self._evaluate(expression.operand, frame)
         if expression.name == "shape_of":
             return self._shape_of(value, expression, frame)
@@ -247,14 +239,14 @@ class Expansion:
                 value = unary_value(operator, value)
         return value
 
-    def _subscript(self, expression: Subscript, frame: Frame) -> Any:
+    def _subscript(self, expression: Subscript, frame: Frame, target: Any) -> Any:
         value = self._evaluate(expression.operand, frame)
         index = self._evaluate(expression.index, frame)
         if not 0 <= index < len(value):
             raise NoValue(f"index {index} is outside of {len(value)} items")
         return value[index]
 
-    def _range(self, expression: Range, frame: Frame) -> Any:
+    def _range(self, expression: Range, frame: Frame, target: Any) -> Any:
         value = self._evaluate(expression.operand, frame)
         begin = 0 if expression.begin is None else self._evaluate(expression.begin, frame)
         end = len(value) if expression.end is None else self._evaluate(expression.end, frame)
@@ -264,7 +256,7 @@ class Expansion:
         self._charge(max(end - begin, 0), expression, frame)
         return value[begin : max(begin, end)]
 
-    def _comprehension(self, expression: Comprehension, frame: Frame) -> Any:
+    def _comprehension(self, expression: Comprehension, frame: Frame, target: Any) -> Any:
         arrays = [self._evaluate(array, frame) for _, _, array in expression.iterators]
         names = [name for name, _, _ in expression.iterators]
         if len(set(map(len, arrays))) > 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from npusim.frontends.nnef.language import invocations, standard
 from npusim.frontends.nnef.language.syntax import (
@@ -109,6 +110,19 @@ class _Check:
         self._warnings = warnings
         self._types: dict[str, Type] = {}
         self._generic = False
+        self._checks: Mapping[type, Callable[[Any], Type]] = {
+            Literal: lambda literal: literal.type,
+            Name: self._named,
+            Invocation: self._invocation,
+            Items: self._items,
+            Chain: self._chain,
+            Unary: self._unary,
+            Select: self._select,
+            Subscript: self._subscript,
+            Range: self._range,
+            Comprehension: self._comprehension,
+            Builtin: self._builtin,
+        }
 
     def fragment(self, fragment: Fragment) -> None:
         """Check defaults and body of a fragment."""
@@ -183,33 +197,16 @@ class _Check:
 
     def type_of(self, expression: Expression) -> Type:
         """Return the type of an expression. Raises DocumentError if it has none."""
-        if isinstance(expression, Literal):
-            return expression.type
-        if isinstance(expression, Name):
-            kind = self._types.get(expression.name)
-            if kind is None:
-                raise self._unassigned(expression)
-            return kind
-        if isinstance(expression, Invocation):
-            return self._invocation(expression)
-        if isinstance(expression, Items):
-            return self._items(expression)
-        return self._compound(expression)
+        kind: Type = self._checks[type(expression)](expression)
+        return kind
 
-    def _compound(self, expression: Expression) -> Type:
-        if isinstance(expression, Chain):
-            return self._chain(expression)
-        if isinstance(expression, Unary):
-            return self._unary(expression)
-        if isinstance(expression, Select):
-            return self._select(expression)
-        if isinstance(expression, Subscript):
-            return self._subscript(expression)
-        if isinstance(expression, Range):
-            return self._range(expression)
-        if isinstance(expression, Comprehension):
-            return self._comprehension(expression)
-        assert isinstance(expression, Builtin)
+    def _named(self, expression: Name) -> Type:
+        kind = self._types.get(expression.name)
+        if kind is None:
+            raise self._unassigned(expression)
+        return kind
+
+    def _builtin(self, expression: Builtin) -> Type:
         operand = self.type_of(expression.operand)
         kind = builtin_type(expression.name, operand)
         if kind is None:

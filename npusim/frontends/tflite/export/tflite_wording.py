@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.rewriting import dropped_axes
+from npusim.frontends.rewriting import ends_of_slice
 from npusim.frontends.tflite.layer import ACTIVATIONS
 from npusim.frontends.tflite.moving_layers import MIRROR_MODES
-from npusim.frontends.tflite.operators import OPERATORS, POSITION_TYPES
+from npusim.frontends.tflite.operators import OPERATORS, POSITION_TYPES, spelled
 from npusim.frontends.tflite.weighted_layers import PAIRS
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -87,8 +87,8 @@ def options_of(how: Parameters, names: tuple[str, ...], fields: Mapping[str, Any
     for name, pair in PAIRS.items():
         values |= dict(zip(pair, getattr(how, name, ()), strict=False))
     values |= fields
-    spelled = {"".join(map(str.title, name.split("_"))): value for name, value in vars(how).items()}
-    values |= {name: value for name, value in spelled.items() if not isinstance(value, tuple | str)}
+    plain = {name: value for name, value in vars(how).items() if not isinstance(value, tuple | str)}
+    values |= {spelled(name): value for name, value in plain.items()}
     if hasattr(how, "activation"):
         values["FusedActivationFunction"] = _FUNCTIONS[how.activation]
     values["PotScaleInt16"] = how.rescale == "power_of_two"
@@ -123,11 +123,8 @@ def _pairs(values: Any) -> Array:
 def _strided_slice(call: Call) -> Wording:
     """Set the mask bit of an end before the first element, which has no number."""
     how = call.parameters
-    ends = [first + size * step for first, size, step in zip(how.begin, how.size, how.strides, strict=True)]
-    mask = sum(1 << axis for axis, end in enumerate(ends) if end < 0)
-    constants = {1: _int32(how.begin), 2: _int32([max(end, 0) for end in ends]), 3: _int32(how.strides)}
-    gone = dropped_axes(how.size, call.outputs[0].shape) or set()
-    shrunk = sum(1 << axis for axis in gone)
+    ends, mask, shrunk = ends_of_slice(how, call.outputs[0].shape)
+    constants = {1: _int32(how.begin), 2: _int32(ends), 3: _int32(how.strides)}
     return Wording("STRIDED_SLICE", constants, {"EndMask": mask & ~shrunk, "ShrinkAxisMask": shrunk})
 
 
