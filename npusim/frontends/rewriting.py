@@ -42,7 +42,7 @@ class Rewriting(GraphBuilder):
         """Add a node with one new result."""
         return self.node(op, inputs, [result], operator(op).parameters(**values), name=name)[0]
 
-    def keep(self, layer: Layer, **changes: Any) -> None:
+    def keep_node(self, layer: Layer, **changes: Any) -> None:
         """Copy a node with some fields changed."""
         node = replace(layer.node, **changes)
         self.add(node.op, node.inputs, node.outputs, node.parameters, name=node.name, bodies=node.bodies)
@@ -50,7 +50,7 @@ class Rewriting(GraphBuilder):
     def changed(self, layer: Layer, inputs: Sequence[int | None] | None = None, **values: Any) -> None:
         """Copy a node with some parameters changed, and other operands if these are given."""
         operands = layer.inputs if inputs is None else tuple(inputs)
-        self.keep(layer, inputs=operands, parameters=layer.how.changed(**values))
+        self.keep_node(layer, inputs=operands, parameters=layer.how.changed(**values))
 
     def become(
         self,
@@ -75,7 +75,9 @@ def rewritten(graph: Graph, table: Mapping[str, Rewrite], refusals: Refusals) ->
 
     def rewrite(node: Node) -> None:
         if node.bodies:
-            to.keep(Layer(to, node), bodies=tuple(rewritten(body, table, refusals) for body in node.bodies))
+            to.keep_node(
+                Layer(to, node), bodies=tuple(rewritten(body, table, refusals) for body in node.bodies)
+            )
         elif not known(node.op) or type(node.parameters) is not operator(node.op).parameters:
             to.nodes.append(node)
             raise GraphError(
@@ -106,7 +108,7 @@ def resolved(to: Rewriting, n: Layer) -> None:
         values["axis"] = n.how.axis % (rank + (n.op == "pack"))
     if hasattr(n.how, "shape"):
         values["shape"] = n.wanted.shape
-    to.keep(n, parameters=changed(n.how, **values))
+    to.keep_node(n, parameters=changed(n.how, **values))
 
 
 # Rewrites that several formats need

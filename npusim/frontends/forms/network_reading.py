@@ -10,10 +10,11 @@ from itertools import chain
 import numpy as np
 
 from npusim.frontends.forms import clipping, qdq_groups
+from npusim.frontends.forms.network_values import NetworkValues
 from npusim.frontends.forms.networks import Network, Node, Value, values_read
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row
-from npusim.frontends.forms.qdq import DEQUANTIZE, Codes
+from npusim.frontends.forms.qdq import DEQUANTIZE
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
@@ -59,7 +60,7 @@ def graph_of(network: Network, builder: GraphBuilder, words: Vocabulary) -> Grap
     ).graph()
 
 
-class _Reading:
+class _Reading(NetworkValues):
     """The construction of a graph from a network."""
 
     def __init__(
@@ -70,21 +71,10 @@ class _Reading:
         words: Vocabulary,
         outer: _Reading | None = None,
     ) -> None:
-        """outer: the reading of the network that this one is a body of, whose values it sees."""
-        self.builder = builder
+        super().__init__(network, builder, plan, outer)
         self.builder.read_with(folding.MOST_ELEMENTS)
-        self._outer = outer
-        self.makers: dict[int, int] = {}
-        self._network = network
         self._words = words
-        self._plan = plan
-        self._numbers: dict[str, int] = {}
-        self._codes: dict[str, int] = {}
         self._named_already: set[int] = set()
-
-    @property
-    def opsets(self) -> Mapping[str, int]:
-        return self._network.opsets
 
     def graph(self) -> Graph:
         network = self._network
@@ -101,48 +91,16 @@ class _Reading:
             self.builder.note(note)
         return self.builder.graph([self._output(name) for name in network.outputs])
 
-    # What conversions ask for (`Surroundings`)
-
-    def number(self, name: str) -> int:
-        if name in self._numbers:
-            return self._numbers[name]
-        if name in self._network.constants:
-            data = self._network.constants[name]
-            self._numbers[name] = self.builder.constant(name, data)
-        elif name in self._codes:
-            node = Node("DequantizeLinear", "", name, (), (name,), {})
-            self._numbers[name] = NodeConversion(node, "", self).as_real(self._codes[name])
-        elif self._outer is not None:
-            return self._outer.number(name)
-        else:
-            raise GraphError(f"value {quoted(name)} is read, and nothing before writes it")
-        return self._numbers[name]
-
-    def codes(self, name: str) -> int | None:
-        if name not in self._codes and name not in self._numbers and self._outer is not None:
-            return self._outer.codes(name)
-        return self._codes.get(name)
-
-    def dequantized(self, name: str, codes: int) -> None:
-        self._codes[name] = codes
-
-    def bits(self, name: str) -> int:
-        return self._network.narrow.get(name, 0)
-
-    def result(self, name: str) -> Codes | None:
-        return self._plan.results.get(name)
-
-    def sums(self, node: Node) -> bool:
-        return node in self._plan.sums
-
-    def in_reals(self, node: Node, reason: str) -> None:
-        self._plan.reasons.append((reason, node))
+    def as_real(self, name: str, codes: int) -> int:
+        """Return a quantized tensor dequantized, as the value of a name."""
+        return NodeConversion(Node("DequantizeLinear", "", name, (), (name,), {}), "", self).as_real(codes)
 
     def body(self, network: Network, operands: Sequence[int]) -> list[int]:
         """Add the nodes of a nested network, and return its results for these operands."""
-        self._write_out(len(network.nodes))
+        assert self.builder.budget is not None
+        self.builder.budget.write_out(len(network.nodes))  # each time that the nested graph is expanded
         network = replace(network, constants={**self._network.constants, **network.constants})
-        plan = qdq_groups.plan(network, network.constants, self._words.groupable, self._held())
+        plan = qdq_groups.plan(network, network.constants, self._words.groupable, self.held())
         inner = _Reading(network, self.builder, plan, self._words, self)
         inner.makers = self.makers
         inner._numbers.update(zip([value.name for value in network.inputs], operands, strict=True))
@@ -152,21 +110,6 @@ class _Reading:
                 inner.add(node)
         self._plan.reasons += [reason for reason in plan.reasons if reason not in self._plan.reasons]
         return [inner.number(name) for name in network.outputs]
-
-    def _write_out(self, count: int) -> None:
-        """Count the nodes of a nested graph each time that it is expanded."""
-        assert self.builder.budget is not None
-        self.builder.budget.write_out(count)
-
-    def _held(self) -> dict[str, qdq_groups.Seen]:
-        """Return the quantized values, including those of enclosing networks."""
-        held = {} if self._outer is None else self._outer._held()
-        for name, number in self._codes.items():
-            kind, constant = self.builder.type(number), self.builder.tensors[number].constant
-            if kind.quantization is not None:
-                codes = Codes(kind.dtype, kind.quantization)
-                held[name] = qdq_groups.Seen(codes, kind.shape if constant else None)
-        return held
 
     # Nodes
 

@@ -1,7 +1,7 @@
 """The conversion of one ONNX or Paddle node: its inputs, attributes and quantized values.
 
 These formats write quantization as QuantizeLinear and DequantizeLinear around operations on floats. `qdq_groups`
-decides beforehand which operations compute on quantized values; a conversion asks `Surroundings` for its decision.
+decides beforehand which operations compute on quantized values; a conversion asks `NetworkValues` for its decision.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from npusim.frontends.forms.accumulators import SUMS, has_own_bias, real_sum
 from npusim.frontends.forms.conversion import Conversion, Step
+from npusim.frontends.forms.network_values import NetworkValues
 from npusim.frontends.forms.networks import Network, Node
 from npusim.frontends.forms.node_inputs import KINDS, inputs_by_name, is_kind, shown
-from npusim.frontends.forms.reader_interface import Surroundings
 from npusim.frontends.forms.widening import BYTES, ORDERED, chooses, wider
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -36,7 +36,7 @@ class NodeConversion(Conversion):
     """A node that is being added to the graph. GraphError, with the node's name, is raised for what npusim lacks."""
 
     def __init__(
-        self, node: Node, inputs: str, around: Surroundings, operators: Sequence[str] = ("reshape",)
+        self, node: Node, inputs: str, around: NetworkValues, operators: Sequence[str] = ("reshape",)
     ) -> None:
         """`inputs` and `operators` are those of the node's row."""
         self.source = node

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from npusim.frontends.forms.conversion import CONVERTERS, Step
 from npusim.frontends.nnadapter.nnadapter_codes import Custom, FuseCode, OperationType
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
 from npusim.frontends.nnadapter.operand import Operand
-from npusim.frontends.nnadapter.operand_type import member
+from npusim.frontends.nnadapter.operand_type import Shape, member
 from npusim.frontends.nnadapter.operation_arguments import Bound, Signature, signature, types_of_outputs
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder
@@ -62,25 +62,55 @@ class NotKnown(Exception):
         )
 
 
-class Operands(Protocol):
-    """The tensors, shapes and known values of a model's operands while its graph is built."""
+class Operands:
+    """The tensors, shapes and known values of a model's operands while its graph is built.
 
-    @property
-    def builder(self) -> GraphBuilder:
-        """The graph under construction."""
+    in_reals: whether all quantized operations compute in floating point and truncate results (`builtin_device`).
+    inputs:   the operands that became inputs of the graph, in order.
+    values:   values of operands that follow from constants and shapes.
+    """
 
-    @property
-    def in_reals(self) -> bool:
-        """Whether all quantized operations compute in floating point and truncate results (`builtin_device`)."""
-
-    def tensor(self, operand: Operand) -> int:
-        """Return the tensor of an operand. Raises NotKnown if its sizes are not known."""
-
-    def shape(self, operand: Operand) -> tuple[int, ...]:
-        """Return the sizes of an operand. Raises NotKnown if they are not known."""
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        shapes: Mapping[Operand, Shape],
+        values: Mapping[Operand, Array],
+        in_reals: bool,
+    ) -> None:
+        """`shapes` and `values` of operands complete what their types and constants say."""
+        self.builder, self.in_reals = builder, in_reals
+        self.inputs: list[Operand] = []
+        self.values = dict(values)
+        self._shapes = dict(shapes)
+        self._tensors: dict[Operand, int] = {}
 
     def known(self, operand: Operand) -> Array | None:
-        """Return the value of an operand, None if only a run gives it."""
+        """Return the value of an operand; None if only a run gives it."""
+        return operand.buffer if operand.buffer is not None else self.values.get(operand)
+
+    def shape(self, operand: Operand) -> Shape:
+        """Return the sizes of an operand. Raises NotKnown if they are not known."""
+        if operand in self._tensors:
+            return self.builder.shape(self._tensors[operand])
+        known = self.known(operand)
+        if known is not None:
+            return known.shape
+        shape = self._shapes.get(operand, operand.type.shape)
+        if min(shape, default=0) < 0:
+            raise NotKnown("model", "the shape", f"{operand.name}: {operand.type.words()}")
+        return shape
+
+    def tensor(self, operand: Operand) -> int:
+        """Return the tensor of an operand, made at the first call. Raises NotKnown for unknown sizes."""
+        if operand not in self._tensors:
+            known = self.known(operand)
+            if known is not None:
+                made = self.builder.constant(operand.name, known, operand.type.quantization)
+            else:
+                made = self.builder.input(operand.name, operand.type.tensor_type(self.shape(operand)))
+                self.inputs.append(operand)
+            self._tensors[operand] = made
+        return self._tensors[operand]
 
 
 class Conversion(forms.Conversion):

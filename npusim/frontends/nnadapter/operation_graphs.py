@@ -22,7 +22,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.operation_arguments import Bound
-from npusim.frontends.nnadapter.operation_conversion import Conversion, NotKnown
+from npusim.frontends.nnadapter.operation_conversion import Conversion, NotKnown, Operands
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.graph import NCHW, Graph, State
 from npusim.kernels.graph.layout import LayoutBuilder
@@ -95,13 +95,10 @@ class Network(Protocol):
         """Return the network with some operations, by place, in floating point."""
 
 
-class Parts:
+class Parts(Operands):
     """A graph under construction from operations of a model, added in an order in which they can run.
 
-    in_reals: whether all quantized operations compute in floating point, as `builtin_device` does.
-    inputs:   the operands that became inputs of the graph, in order.
-    values:   values of operands that follow from constants and shapes.
-    groups:   per node of the graph, the number of its operation.
+    groups: per node of the graph, the number of its operation.
     """
 
     def __init__(
@@ -112,43 +109,9 @@ class Parts:
         *,
         in_reals: bool = False,
     ) -> None:
-        """`shapes` and `values` of operands complete what their types and constants say."""
-        self.builder = LayoutBuilder(name, NCHW)
+        super().__init__(LayoutBuilder(name, NCHW), shapes or {}, values or {}, in_reals)
         self.builder.read_with(MOST_ELEMENTS)
-        self.in_reals = in_reals
-        self.inputs: list[Operand] = []
-        self.values: dict[Operand, Array] = dict(values or {})
         self.groups: list[int] = []
-        self._shapes = dict(shapes or {})
-        self._tensors: dict[Operand, int] = {}
-
-    def known(self, operand: Operand) -> Array | None:
-        """Return the value of an operand; None if only a run gives it."""
-        return operand.buffer if operand.buffer is not None else self.values.get(operand)
-
-    def shape(self, operand: Operand) -> Shape:
-        """Return the sizes of an operand. Raises NotKnown if they are not known."""
-        if operand in self._tensors:
-            return self.builder.shape(self._tensors[operand])
-        known = self.known(operand)
-        if known is not None:
-            return known.shape
-        shape = self._shapes.get(operand, operand.type.shape)
-        if min(shape, default=0) < 0:
-            raise NotKnown("model", "the shape", f"{operand.name}: {operand.type.words()}")
-        return shape
-
-    def tensor(self, operand: Operand) -> int:
-        """Return the tensor of an operand, made at the first call. Raises NotKnown for unknown sizes."""
-        if operand not in self._tensors:
-            known = self.known(operand)
-            if known is not None:
-                made = self.builder.constant(operand.name, known, operand.type.quantization)
-            else:
-                made = self.builder.input(operand.name, operand.type.tensor_type(self.shape(operand)))
-                self.inputs.append(operand)
-            self._tensors[operand] = made
-        return self._tensors[operand]
 
     def add(self, operation: Operation) -> None:
         """Add the nodes of an operation, or the values of its results if they follow from constants and shapes.

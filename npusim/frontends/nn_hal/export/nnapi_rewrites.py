@@ -49,7 +49,7 @@ def _by_value(to: Rewriting, n: Layer) -> None:
     """Compare real values as NNAPI does, if that is the same as comparing quantized values: all have one scale."""
     numbers = [number for number in (*n.inputs, *n.outputs) if number is not None]
     scalings = {to.type(number).quantization for number in numbers} - {None}
-    to.changed(n, **({"by_value": True} if len(scalings) <= 1 else {}))
+    to.changed(n, by_value=len(scalings) <= 1 or n.how.by_value)
 
 
 def _selected(to: Rewriting, n: Layer) -> None:
@@ -97,13 +97,13 @@ def _cast(to: Rewriting, n: Layer) -> None:
         and source.dtype not in (result.dtype, "bool")
     )
     is_same = not is_narrower or (source.dtype == "uint8" and result.dtype == "int32")
-    to.changed(n, **({"saturating": True} if is_same else {}))
+    to.changed(n, saturating=is_same or n.how.saturating)
 
 
 def _quotient(to: Rewriting, n: Layer) -> None:
     if n.kind.dtype != "int32":
         raise GraphError("NNAPI has no quotients that are rounded downwards but those of int32")
-    to.keep(n)
+    to.keep_node(n)
 
 
 def _square(to: Rewriting, n: Layer) -> None:
@@ -132,7 +132,7 @@ def _leaky(to: Rewriting, n: Layer) -> None:
 
 def _biased(to: Rewriting, n: Layer) -> None:
     """Add a bias of zeros, which NNAPI requires."""
-    to.keep(n, inputs=_with_bias(to, n))
+    to.keep_node(n, inputs=_with_bias(to, n))
 
 
 def _with_bias(to: Rewriting, n: Layer) -> tuple[int | None, ...]:
@@ -148,7 +148,7 @@ def _vectors(to: Rewriting, n: Layer) -> None:
     result, plain, inputs = n.wanted, n.how.changed(keep_num_dims=False), _with_bias(to, n)
     rows = (prod(result.shape[:-1]), result.shape[-1])
     if rows == result.shape:
-        to.keep(n, inputs=inputs, parameters=plain)
+        to.keep_node(n, inputs=inputs, parameters=plain)
         return
     [made] = to.node(n.op, inputs, [replace(result, shape=rows)], plain, name=f"{n.name}/rows")
     to.become(n, "reshape", (made,), shape=result.shape)
@@ -231,7 +231,7 @@ def _summed(to: Rewriting, n: Layer) -> None:
 def _blocks(to: Rewriting, n: Layer) -> None:
     """Write the crops of BATCH_TO_SPACE_ND, which NNAPI does not have, as a slice."""
     if not any(sum(pair) for pair in n.how.crops):
-        to.keep(n)
+        to.keep_node(n)
         return
     kind, result = n.kind, n.wanted
     sizes = (size * parts for size, parts in zip(kind.shape[1:], n.how.block_shape, strict=False))

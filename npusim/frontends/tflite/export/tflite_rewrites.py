@@ -59,11 +59,11 @@ def _convolution(to: Rewriting, n: Layer) -> None:
     if not _is_tflites(how.padding, n.shape[1:3], kernel, how.strides, how.dilations):
         inputs[0] = _padded(to, n, ((0, 0), *how.padding, (0, 0)))
         how = how.changed(padding=NO_BORDERS)
-    to.keep(n, inputs=_with_bias(to, n, inputs), parameters=how)
+    to.keep_node(n, inputs=_with_bias(to, n, inputs), parameters=how)
 
 
 def _vectors(to: Rewriting, n: Layer) -> None:
-    to.keep(n, inputs=_with_bias(to, n, n.inputs))
+    to.keep_node(n, inputs=_with_bias(to, n, n.inputs))
 
 
 def _with_bias(to: Rewriting, n: Layer, inputs: Sequence[int | None]) -> tuple[int | None, ...]:
@@ -125,7 +125,7 @@ def _pool(to: Rewriting, n: Layer) -> None:
     how, counted = n.how, getattr(n.how, "counted", NO_BORDERS)
     fits = _is_tflites(how.padding, n.shape[1:3], how.filter, how.strides, (1, 1))
     if fits and counted == NO_BORDERS:
-        to.keep(n)
+        to.keep_node(n)
         return
     borders = ((0, 0), *how.padding, (0, 0))
     if n.op == "max_pool_2d":
@@ -201,7 +201,7 @@ def _by_code(to: Rewriting, n: Layer) -> None:
     """Compare quantized values if that is the same as comparing real ones: all have one scale and zero point."""
     kinds = {to.type(number).quantization for number in (*n.inputs, *n.outputs) if number is not None}
     is_plain = kinds == {None} or (len(kinds - {None}) == 1 and n.op in _CHOOSING)
-    same = {"by_value": False, "rescale": "fixed_point"}  # nothing is rescaled
+    same: dict[str, Any] = {"by_value": False, "rescale": "fixed_point"}  # nothing is rescaled
     to.changed(n, **(same if is_plain else {}))
 
 
