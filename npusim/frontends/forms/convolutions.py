@@ -57,11 +57,7 @@ def convolution(
         window = window.after(_ONE)
     elif len(shape) == 5:
         image, weights = _by_taps(c, image, weights, window)
-    how: dict[str, Any] = {
-        "strides": window.stride[-2:],
-        "dilations": window.dilation[-2:],
-        "padding": window.padding[-2:],
-    }
+    how = window.along([-2, -1]).steps
     op, kind = "conv_2d", more.get("kind")
     # The MAC array writes int32 sums of whole groups only, so a depthwise convolution of them stays a grouped one.
     sums = kind.dtype == "int32" if kind is not None else c.sums_stay
@@ -98,9 +94,7 @@ def transposed(
         "transpose_conv",
         [image, filters_by_group(c, weights, groups), bias],
         size=tuple(extents),
-        strides=window.stride,
-        dilations=window.dilation,
-        padding=window.padding,
+        **window.steps,
         **more,
     )
     return c.reshaped(made, _as_row(c.shape(made))) if short else made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from npusim.frontends.forms.conversion import Conversion
 from npusim.kernels.operator.geometry import positions, same_padding
@@ -38,6 +38,16 @@ class Window(NamedTuple):
         """The axes along which the window has an effect."""
         axes = enumerate(zip(self.size, self.stride, self.padding, strict=True))
         return [axis for axis, how in axes if how != (1, 1, NO_BORDER)]
+
+    @property
+    def pool(self) -> dict[str, Any]:
+        """The parameters of a pool along height and width."""
+        return {"filter": self.size, "strides": self.stride, "padding": self.padding}
+
+    @property
+    def steps(self) -> dict[str, Any]:
+        """The parameters of a convolution along height and width."""
+        return {"strides": self.stride, "dilations": self.dilation, "padding": self.padding}
 
     def positions(self, extents: Sequence[int]) -> list[int]:
         """Return the number of windows along each axis."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from npusim.frontends.forms.axes import response, without
 from npusim.frontends.nnadapter.nnadapter_codes import OperationType
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row, plain
 from npusim.kernels.graph.builder import unshaped
@@ -26,7 +27,7 @@ def _reduction(type_: OperationType, op: str) -> Row:
         reduced = c.node(op, [c.tensor("input")], axes=axes)
         return c.one("reshape", reduced, unshaped(kind.dtype, kind.quantization), shape=(1,))
 
-    return Row(type_, "input axes:I keepdim:b=False > output=input", convert, op)
+    return Row(type_, "input axes:I keepdim:b=False", convert, op)
 
 
 def _one_element(c: Conversion) -> bool:
@@ -43,7 +44,7 @@ def _position(type_: OperationType) -> Row:
         axis, shape = c.axis_of(), c.shape("input")
         position = c.node(op, [c.tensor("input")], axis=axis)
         if c.flag("keepdim") or (len(shape) == 1 and _one_element(c)):
-            return c.reshaped(position, (*shape[:axis], 1, *shape[axis + 1 :]))
+            return c.reshaped(position, without(shape, axis))
         return position
 
     return Row(type_, "input axis:i keepdim:b=False dtype:i=7 > output@dtype", convert, f"{op} reshape")
@@ -129,20 +130,11 @@ def _lp(c: Conversion) -> int:
 
 
 def _lrn(c: Conversion) -> int:
-    """Add a local response normalization; a window of even size has one more channel behind than before."""
+    """Add a local response normalization over channels."""
     size = c.whole("size")
     c.require(size > 0, f"size is {size}, must be 1 or more")
     _channels(c)
-    return c.node(
-        "local_response_normalization",
-        [c.tensor("input")],
-        axis=1,
-        radius=(size - 1) // 2,
-        one_more=size % 2 == 0,
-        bias=c.real("bias"),
-        alpha=c.real("alpha"),
-        beta=c.real("beta"),
-    )
+    return response(c, c.tensor("input"), size, **{name: c.real(name) for name in ("bias", "alpha", "beta")})
 
 
 # Products of matrices
@@ -187,13 +179,9 @@ ROWS: tuple[Row, ...] = (
     _reduction(_T.REDUCE_SUM, "sum"),
     _position(_T.ARG_MAX),
     _position(_T.ARG_MIN),
-    plain(_T.SOFTMAX, "input axis:i=1 > output=input"),
-    plain(_T.LOG_SOFTMAX, "input axis:i=1 > output=input"),
-    plain(
-        _T.CUM_SUM,
-        "input axis:i=-1 exclusive:b=False reverse:b=False > output=input",
-        "cumsum",
-    ),
+    plain(_T.SOFTMAX, "input axis:i=1"),
+    plain(_T.LOG_SOFTMAX, "input axis:i=1"),
+    plain(_T.CUM_SUM, "input axis:i=-1 exclusive:b=False reverse:b=False", "cumsum"),
     Row(
         _T.TOP_K,
         "input k:i axis:i=-1 largest:b=True sorted:b=True return_indices_dtype:i=7"
@@ -202,51 +190,20 @@ ROWS: tuple[Row, ...] = (
         "topk_v2",
     ),
     Row(
-        _T.BATCH_NORMALIZATION,
-        "input scale bias mean variance epsilon:f=1e-5 > output=input",
-        _batch,
-        "batch_normalization",
+        _T.BATCH_NORMALIZATION, "input scale bias mean variance epsilon:f=1e-5", _batch, "batch_normalization"
     ),
-    Row(
-        _T.INSTANCE_NORMALIZATION,
-        "input scale bias epsilon:f=1e-5 > output=input",
-        _instance,
-        "group_normalization",
-    ),
-    Row(
-        _T.GROUP_NORMALIZATION,
-        "input scale bias epsilon:f=1e-5 groups:i > output=input",
-        _group,
-        "group_normalization",
-    ),
+    Row(_T.INSTANCE_NORMALIZATION, "input scale bias epsilon:f=1e-5", _instance, "group_normalization"),
+    Row(_T.GROUP_NORMALIZATION, "input scale bias epsilon:f=1e-5 groups:i", _group, "group_normalization"),
     Row(
         _T.LAYER_NORMALIZATION,
-        "input scale bias begin_norm_axis:i epsilon:f=1e-5 > output=input",
+        "input scale bias begin_norm_axis:i epsilon:f=1e-5",
         _layer,
         "layer_normalization",
     ),
+    Row(_T.LP_NORMALIZATION, "input axis:I=1 p:i=2 epsilon:f=1e-5", _lp, "lp_normalization l2_normalization"),
+    Row(_T.LRN, "input size:i=5 bias:f=1.0 alpha:f=1e-4 beta:f=0.75", _lrn, "local_response_normalization"),
+    Row(_T.FULLY_CONNECTED, "input weight bias? fuse_code:i=0", _fully_connected, "fully_connected"),
     Row(
-        _T.LP_NORMALIZATION,
-        "input axis:I=1 p:i=2 epsilon:f=1e-5 > output=input",
-        _lp,
-        "lp_normalization l2_normalization",
-    ),
-    Row(
-        _T.LRN,
-        "input size:i=5 bias:f=1.0 alpha:f=1e-4 beta:f=0.75 > output=input",
-        _lrn,
-        "local_response_normalization",
-    ),
-    Row(
-        _T.FULLY_CONNECTED,
-        "input weight bias? fuse_code:i=0 > output=input",
-        _fully_connected,
-        "fully_connected",
-    ),
-    Row(
-        _T.MAT_MUL,
-        "x y transpose_x:b=False transpose_y:b=False > output=x",
-        _mat_mul,
-        "batch_matmul reshape",
+        _T.MAT_MUL, "x y transpose_x:b=False transpose_y:b=False > output=x", _mat_mul, "batch_matmul reshape"
     ),
 )

@@ -22,7 +22,7 @@ _T = OperationType
 
 
 def _unary(type_: OperationType, op: str = "") -> Row:
-    return plain(type_, "input > output=input", op)
+    return plain(type_, "input", op)
 
 
 def _prelu(c: Conversion) -> int:
@@ -207,7 +207,7 @@ def _type_of_8_bits(axis: int, scales: list[float], zeros: list[int], rank: int,
 
 
 _PAIR = "input0 input1 fuse_code:i=0 > output=input0"
-_LINEAR = "input alpha:f=0.16666667 beta:f=0.5 > output=input"
+_LINEAR = "input alpha:f=0.16666667 beta:f=0.5"
 
 ROWS: tuple[Row, ...] = (
     _unary(_T.ABS),
@@ -226,11 +226,11 @@ ROWS: tuple[Row, ...] = (
     _unary(_T.TANH),
     plain(_T.HARD_SIGMOID, _LINEAR),
     plain(_T.HARD_SWISH, _LINEAR),
-    plain(_T.LEAKY_RELU, "input alpha:f=0.01 > output=input"),
-    plain(_T.SOFTPLUS, "input beta:f=1.0 threshold:f=20.0 > output=input"),
-    plain(_T.GELU, "input approximate:b=False > output=input"),
-    Row(_T.PRELU, "input slope > output=input", _prelu, "prelu"),
-    Row(_T.CLIP, "input min max > output=input", _clip, "clip maximum minimum"),
+    plain(_T.LEAKY_RELU, "input alpha:f=0.01"),
+    plain(_T.SOFTPLUS, "input beta:f=1.0 threshold:f=20.0"),
+    plain(_T.GELU, "input approximate:b=False"),
+    Row(_T.PRELU, "input slope", _prelu, "prelu"),
+    Row(_T.CLIP, "input min max", _clip, "clip maximum minimum"),
     _arithmetic(_T.ADD),
     _arithmetic(_T.SUB),
     _arithmetic(_T.MUL),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms import detectors
+from npusim.frontends.forms.axes import region_means
 from npusim.frontends.nnadapter.nnadapter_codes import InterpolateMode, OperationType, PadMode
 from npusim.frontends.nnadapter.operation_conversion import Conversion, Row
 from npusim.frontends.nnadapter.window_rows import image_size, pair
@@ -91,16 +92,9 @@ def _roi_align(c: Conversion) -> int:
     size = c.whole("output_height"), c.whole("output_width")
     c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
     c.require(min(size) > 0, f"output_height and output_width are {list(size)}, must be above 0")
-    return c.node(
-        "roi_align",
-        [c.tensor("input"), c.tensor("rois"), c.tensor("batch_indices")],
-        size=size,
-        height_stride=1 / scale,
-        width_stride=1 / scale,
-        samples=(samples, samples),
-        anywhere=True,
-        centers=c.flag("aligned"),
-    )
+    operands = [c.tensor(name) for name in ("input", "rois", "batch_indices")]
+    aligned = c.flag("aligned")
+    return region_means(c, operands, size, scale=scale, samples=(samples, samples), centers=aligned)
 
 
 def _yolo_box(c: Conversion) -> Sequence[int]:
@@ -135,32 +129,22 @@ def _non_max_suppression(c: Conversion) -> Sequence[int]:
 ROWS: tuple[Row, ...] = (
     Row(
         _T.RESIZE_LINEAR,
-        "input shape:I? scales:F? align_corners:b=False align_mode:i?=1 > output=input",
+        "input shape:I? scales:F? align_corners:b=False align_mode:i?=1",
         _linear,
         "resize_bilinear",
     ),
     Row(
         _T.RESIZE_NEAREST,
-        "input shape:I? scales:F? align_corners:b=False > output=input",
+        "input shape:I? scales:F? align_corners:b=False",
         _nearest,
         "resize_nearest_neighbor quantize",
     ),
-    Row(
-        _T.GRID_SAMPLE,
-        "input grid align_corners:b=True mode:i=1 pad_mode:i=1 > output=input",
-        _grid_sample,
-        "grid_sample",
-    ),
-    Row(
-        _T.CHANNEL_SHUFFLE,
-        "input group:i > output=input",
-        _channel_shuffle,
-        "channel_shuffle quantize",
-    ),
+    Row(_T.GRID_SAMPLE, "input grid align_corners:b=True mode:i=1 pad_mode:i=1", _grid_sample, "grid_sample"),
+    Row(_T.CHANNEL_SHUFFLE, "input group:i", _channel_shuffle, "channel_shuffle quantize"),
     Row(
         _T.ROI_ALIGN,
         "input rois batch_indices output_height:i output_width:i sampling_ratio:i=-1 spatial_scale:f=1.0"
-        " aligned:b=False > output=input",
+        " aligned:b=False",
         _roi_align,
         "roi_align",
     ),

@@ -383,7 +383,7 @@ class Row:
     """How one operation of NNAdapter is converted.
 
     type:      its code and name.
-    text:      its signature (`npusim.frontends.nnadapter.operation_arguments`).
+    form:      its signature (`npusim.frontends.nnadapter.operation_arguments`); `> output=input` may be left out.
     convert:   the function that adds its nodes.
     ops:       the operators of these nodes, the main one first.
     types:     sets precision and scale of outputs for which the signature does not say them.
@@ -392,7 +392,7 @@ class Row:
     """
 
     type: OperationType | Custom
-    text: str
+    form: str
     convert: Convert
     ops: str
     types: Callable[[Bound], None] = types_of_outputs
@@ -404,19 +404,24 @@ class Row:
         return tuple(self.ops.split())
 
     @property
+    def text(self) -> str:
+        """The whole signature."""
+        return self.form if ">" in self.form else f"{self.form} > output=input"
+
+    @property
     def signature(self) -> Signature:
         """The inputs and outputs of the operation."""
         return signature(self.text)
 
 
-def plain(type_: OperationType, text: str, op: str = "", **fixed: Any) -> Row:
+def plain(type_: OperationType, form: str, op: str = "", **fixed: Any) -> Row:
     """Return the row of an operation that becomes one node: tensors are its operands, parameters its parameters.
 
     op:    the operator; by default it is called as the operation is.
     fixed: parameters of the operator that the operation has no argument for.
     """
     name = op or type_.name.lower()
-    arguments = signature(text).inputs
+    arguments = signature(form).inputs
 
     def convert(c: Conversion) -> Sequence[int]:
         inputs = [c.optional(argument.name) for argument in arguments if not argument.kind]
@@ -427,4 +432,4 @@ def plain(type_: OperationType, text: str, op: str = "", **fixed: Any) -> Row:
         }
         return c.nodes(name, inputs, c.results(), **fixed, **parameters)
 
-    return Row(type_, text, convert, name)
+    return Row(type_, form, convert, name)

@@ -96,9 +96,7 @@ def _deformable(c: Conversion) -> int:
         [*operands, c.bias()],
         activation=c.activation,
         parts=c.whole("deformable_group"),
-        padding=window.padding,
-        strides=window.stride,
-        dilations=window.dilation,
+        **window.steps,
     )
 
 
@@ -146,9 +144,7 @@ def _average_pool(c: Conversion) -> int:
 
 
 def _max_pool(c: Conversion) -> Sequence[int]:
-    window = _pool_window(c)
-    how = {"filter": window.size, "strides": window.stride, "padding": window.padding}
-    return _largest(c, "max_pool_2d", {**how, "activation": c.activation})
+    return _largest(c, "max_pool_2d", {**_pool_window(c).pool, "activation": c.activation})
 
 
 def _adaptive_average_pool(c: Conversion) -> int:
@@ -184,28 +180,23 @@ _POOL = "auto_pad:i=0 pads:I?=(0,0,0,0) kernel_shape:I strides:I=(1,1) ceil_mode
 _INDICES = "return_indices:b=False return_indices_dtype:i=5"
 
 ROWS: tuple[Row, ...] = (
-    Row(
-        _T.CONV_2D,
-        f"input filter bias? {_FILTER} fuse_code:i=0 > output=input",
-        _conv_2d,
-        "conv_2d depthwise_conv_2d",
-    ),
+    Row(_T.CONV_2D, f"input filter bias? {_FILTER} fuse_code:i=0", _conv_2d, "conv_2d depthwise_conv_2d"),
     Row(
         _T.CONV_2D_TRANSPOSE,
-        f"input filter bias? {_FILTER} output_padding:I? output_shape:I? fuse_code:i=0 > output=input",
+        f"input filter bias? {_FILTER} output_padding:I? output_shape:I? fuse_code:i=0",
         _transposed,
         "transpose_conv",
     ),
     Row(
         _T.DEFORMABLE_CONV_2D,
         "input offset mask filter bias? pads:I?=(0,0,0,0) strides:I=(1,1) group:i=1 deformable_group:i=1"
-        " dilations:I=(1,1) fuse_code:i=0 > output=input",
+        " dilations:I=(1,1) fuse_code:i=0",
         _deformable,
         "deformable_conv_2d",
     ),
     Row(
         _T.AVERAGE_POOL_2D,
-        f"input {_POOL} count_include_pad:b=False fuse_code:i=0 > output=input",
+        f"input {_POOL} count_include_pad:b=False fuse_code:i=0",
         _average_pool,
         "average_pool_2d",
     ),
@@ -217,7 +208,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         _T.ADAPTIVE_AVERAGE_POOL_2D,
-        "input output_shape:I > output=input",
+        "input output_shape:I",
         _adaptive_average_pool,
         "adaptive_average_pool_2d average_pool_2d",
     ),

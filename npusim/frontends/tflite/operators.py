@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite, log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from npusim.frontends.tflite import moving_layers, weighted_layers
 from npusim.frontends.tflite.layer import Layer, Parameters
@@ -194,6 +194,20 @@ def _plain(operands: int, *kinds: str) -> dict[str, Translation]:
     return {kind: Translation(kind.lower(), operands, operands) for kind in kinds}
 
 
+def _alike(
+    kinds: str,
+    operands: int,
+    parameters: Callable[[Layer], Parameters],
+    options: str = "{}Options",
+    **more: Any,
+) -> dict[str, Translation]:
+    """Return rows of operators with the same names in npusim; {} in `options` is the schema's spelling of the name."""
+    return {
+        kind: Translation(kind.lower(), operands, operands, parameters, options.format(spelled(kind)), **more)
+        for kind in kinds.split()
+    }
+
+
 COMPILED = {
     "CUSTOM ethos-u": "for an Ethos-U by Vela",
     "CUSTOM edgetpu-custom-op": "for an Edge TPU by edgetpu_compiler",
@@ -211,11 +225,22 @@ OPERATORS: dict[str, Translation] = {
     **_plain(2, "LESS_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "NOT_EQUAL", "POW", "PRELU"),
     **_plain(2, "SQUARED_DIFFERENCE"),
     **_plain(3, "SELECT", "SELECT_V2"),
-    "ADD": Translation("add", 2, 2, _sum, "AddOptions"),
+    **_alike("ADD SUB", 2, _sum),
+    **_alike("MUL DIV", 2, Layer.activation),
+    **_alike("SOFTMAX", 1, _options(beta=float)),
+    **_alike("LEAKY_RELU", 1, _options(alpha=float)),
+    **_alike("GELU", 1, _options(approximate=bool)),
+    **_alike("GATHER", 2, _gather),
+    **_alike("ARG_MAX ARG_MIN", 2, _position, says={1: "axis"}),
+    **_alike("CUMSUM", 2, _cumulative_sum, says={1: "axis"}),
+    **_alike("MEAN REDUCE_ALL REDUCE_ANY", 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    **_alike("REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM", 2, _reduction, "ReducerOptions", says={1: "axes"}),
+    **_alike("AVERAGE_POOL_2D L2_POOL_2D MAX_POOL_2D", 1, weighted_layers.pooling, "Pool2DOptions"),
+    **_alike("RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", 2, _resize, says={1: "size"}),
+    **_alike("LOCAL_RESPONSE_NORMALIZATION", 1, _local_response),
+    **_alike("DEPTH_TO_SPACE SPACE_TO_DEPTH", 1, moving_layers.block_size),
+    **_alike("MIRROR_PAD", 2, moving_layers.mirror_pad, says={1: "paddings"}),
     "ADD_N": Translation("add_n", 1, None),
-    "ARG_MAX": Translation("arg_max", 2, 2, _position, "ArgMaxOptions", says={1: "axis"}),
-    "ARG_MIN": Translation("arg_min", 2, 2, _position, "ArgMinOptions", says={1: "axis"}),
-    "AVERAGE_POOL_2D": Translation("average_pool_2d", 1, 1, weighted_layers.pooling, "Pool2DOptions"),
     "BATCH_MATMUL": Translation("batch_matmul", 2, 2, weighted_layers.matrix_product, "BatchMatMulOptions"),
     "BATCH_TO_SPACE_ND": Translation(
         "batch_to_space_nd", 3, 3, moving_layers.batch_to_space, says={1: "block_shape", 2: "crops"}
@@ -241,7 +266,6 @@ OPERATORS: dict[str, Translation] = {
     "BROADCAST_TO": Translation("broadcast_to", 2, 2, moving_layers.broadcast, says={1: "shape"}),
     "CONCATENATION": Translation("concatenation", 1, None, _concatenation, "ConcatenationOptions"),
     "CONV_2D": Translation("conv_2d", 2, 3, weighted_layers.convolution, "Conv2DOptions", order=(0, 1, 2)),
-    "CUMSUM": Translation("cumsum", 2, 2, _cumulative_sum, "CumsumOptions", says={1: "axis"}),
     "CUSTOM TFLite_Detection_PostProcess": Translation("detection_post_process", 3, 3, _detection, results=4),
     "DEPTHWISE_CONV_2D": Translation(
         "depthwise_conv_2d",
@@ -252,8 +276,6 @@ OPERATORS: dict[str, Translation] = {
         order=(0, 1, 2),
         retyped=weighted_layers.symmetric_weights,
     ),
-    "DEPTH_TO_SPACE": Translation("depth_to_space", 1, 1, moving_layers.block_size, "DepthToSpaceOptions"),
-    "DIV": Translation("div", 2, 2, Layer.activation, "DivOptions"),
     "EMBEDDING_LOOKUP": Translation("embedding_lookup", 2, 2, moving_layers.embedding),
     "EXPAND_DIMS": Translation("reshape", 2, 2, moving_layers.expand, says={1: "axis"}),
     "FILL": Translation("fill", 2, 2, moving_layers.fill, says={0: "shape"}),
@@ -266,45 +288,19 @@ OPERATORS: dict[str, Translation] = {
         order=(0, 1, 2),
         retyped=weighted_layers.matrix,
     ),
-    "GATHER": Translation("gather", 2, 2, _gather, "GatherOptions"),
-    "GELU": Translation("gelu", 1, 1, _options(approximate=bool), "GeluOptions"),
     "HASHTABLE_LOOKUP": Translation("hashtable_lookup", 3, 3, results=2),
     "L2_NORMALIZATION": Translation("l2_normalization", 1, 1, Layer.activation, "L2NormOptions"),
-    "L2_POOL_2D": Translation("l2_pool_2d", 1, 1, weighted_layers.pooling, "Pool2DOptions"),
-    "LEAKY_RELU": Translation("leaky_relu", 1, 1, _options(alpha=float), "LeakyReluOptions"),
-    "LOCAL_RESPONSE_NORMALIZATION": Translation(
-        "local_response_normalization", 1, 1, _local_response, "LocalResponseNormalizationOptions"
-    ),
     "LSTM": Translation("lstm", 1, 24, weighted_layers.lstm, "LSTMOptions", order=tuple(range(24))),
-    "MAX_POOL_2D": Translation("max_pool_2d", 1, 1, weighted_layers.pooling, "Pool2DOptions"),
-    "MEAN": Translation("mean", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
-    "MIRROR_PAD": Translation(
-        "mirror_pad", 2, 2, moving_layers.mirror_pad, "MirrorPadOptions", says={1: "paddings"}
-    ),
-    "MUL": Translation("mul", 2, 2, Layer.activation, "MulOptions"),
     "PACK": Translation("pack", 1, None, _pack, "PackOptions"),
     "PAD": Translation("pad", 2, 2, moving_layers.pad, says={1: "paddings"}),
     "PADV2": Translation("pad", 3, 3, moving_layers.pad_with_value, says={1: "paddings", 2: "pad_value"}),
-    "REDUCE_ALL": Translation("reduce_all", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
-    "REDUCE_ANY": Translation("reduce_any", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
-    "REDUCE_MAX": Translation("reduce_max", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
-    "REDUCE_MIN": Translation("reduce_min", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
-    "REDUCE_PROD": Translation("reduce_prod", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
     "RESHAPE": Translation("reshape", 1, 2, moving_layers.reshape, "ReshapeOptions", says={1: "shape"}),
-    "RESIZE_BILINEAR": Translation(
-        "resize_bilinear", 2, 2, _resize, "ResizeBilinearOptions", says={1: "size"}
-    ),
-    "RESIZE_NEAREST_NEIGHBOR": Translation(
-        "resize_nearest_neighbor", 2, 2, _resize, "ResizeNearestNeighborOptions", says={1: "size"}
-    ),
     "REVERSE_V2": Translation("reverse_v2", 2, 2, _reversal, says={1: "axes"}),
     "RNN": Translation("rnn", 5, 5, weighted_layers.rnn, "RNNOptions"),
     "SLICE": Translation("slice", 3, 3, moving_layers.plain_slice, says={1: "begin", 2: "size"}),
-    "SOFTMAX": Translation("softmax", 1, 1, _options(beta=float), "SoftmaxOptions"),
     "SPACE_TO_BATCH_ND": Translation(
         "space_to_batch_nd", 3, 3, moving_layers.space_to_batch, says={1: "block_shape", 2: "paddings"}
     ),
-    "SPACE_TO_DEPTH": Translation("space_to_depth", 1, 1, moving_layers.block_size, "SpaceToDepthOptions"),
     "SPLIT": Translation("split", 2, 2, moving_layers.split, says={0: "axis"}, results=None),
     "SPLIT_V": Translation(
         "split", 3, 3, moving_layers.split_by_sizes, says={1: "sizes", 2: "axis"}, results=None
@@ -314,8 +310,6 @@ OPERATORS: dict[str, Translation] = {
     "STRIDED_SLICE": Translation(
         "strided_slice", 4, 4, strided_slice, "StridedSliceOptions", says={1: "begin", 2: "end", 3: "strides"}
     ),
-    "SUB": Translation("sub", 2, 2, _sum, "SubOptions"),
-    "SUM": Translation("sum", 2, 2, _reduction, "ReducerOptions", says={1: "axes"}),
     "TILE": Translation("tile", 2, 2, moving_layers.tile, says={1: "multiples"}),
     "TOPK_V2": Translation("topk_v2", 2, 2, _top, "TopKV2Options", says={1: "k"}, results=2),
     "TRANSPOSE": Translation("transpose", 2, 2, moving_layers.transpose, says={1: "perm"}),

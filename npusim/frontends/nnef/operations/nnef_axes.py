@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
+from npusim.frontends.forms.axes import response
 from npusim.frontends.nnef.operations.call_conversion import CallConversion, Row
 from npusim.kernels.graph.builder import unshaped
 
@@ -83,9 +83,7 @@ def _response(c: CallConversion) -> Sequence[int]:
     fits = len(size) == rank and min(size, default=1) >= 1
     c.require(fits, f"size {size} is not one number above 0 for each axis of {list(c.shape(x))}")
     if rank > 1 and all(extent == 1 for axis, extent in enumerate(size) if axis != 1):
-        how: dict[str, Any] = {"alpha": alpha / size[1], "beta": beta, "bias": bias}
-        how |= {"radius": (size[1] - 1) // 2, "one_more": size[1] % 2 == 0}
-        return [c.node("local_response_normalization", [x], axis=1, **how)]
+        return [response(c, x, size[1], alpha=alpha / size[1], beta=beta, bias=bias)]
     energy = _energy(c, c.as_real(x), size)
     sums = c.node("add", [c.node("mul", [energy, c.literal(alpha, x)], _REAL), c.literal(bias, x)], _REAL)
     return [c.node("div", [x, c.node("pow", [sums, c.literal(beta, x)], _REAL)])]

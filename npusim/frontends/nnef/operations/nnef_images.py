@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from npusim.frontends.forms.axes import region_means
 from npusim.frontends.forms.image_axes import by_pairs, on_images
 from npusim.frontends.forms.windows import NO_BORDER
 from npusim.frontends.nnef.operations.call_conversion import CallConversion, Row
@@ -113,8 +114,7 @@ def _sampled(c: CallConversion, method: str, samples: tuple[int, int]) -> Sequen
     """Add the mean of evenly spread points of each bin, interpolated between pixels."""
     c.require(c.value(method) == "symmetric", f"{method} is {c.value(method)!r}; npusim has 'symmetric'")
     operands, size = _regions(c)
-    how: dict[str, Any] = {"samples": samples, "anywhere": True, "centers": True}
-    return [c.node("roi_align", operands, size=size, height_stride=1.0, width_stride=1.0, **how)]
+    return [region_means(c, operands, size, samples=samples, centers=True)]
 
 
 def _resampled(c: CallConversion) -> Sequence[int]:

@@ -312,8 +312,8 @@ def _with_positions(c: CallConversion) -> Sequence[int]:
     window = _window(c)
     _plane(c, window)
     x, window = _surrounded(c, c.tensor("input"), window)
-    how = {"filter": window.size[2:], "strides": window.stride[2:], "padding": window.padding[2:]}
-    return c.nodes("max_pool_2d_with_positions", [x], [c.like(x), unshaped("int32")], **how)
+    kinds = [c.like(x), unshaped("int32")]
+    return c.nodes("max_pool_2d_with_positions", [x], kinds, **window.along([2, 3]).pool)
 
 
 def _positions(c: CallConversion) -> Sequence[int]:

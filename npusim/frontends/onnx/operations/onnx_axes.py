@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npusim.frontends.forms.axes import response, without
 from npusim.frontends.forms.networks import MICROSOFT
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Convert, Row
@@ -98,7 +99,7 @@ def _position(op: str, name: str) -> Row:
         if last:
             made = c.step("sub", [c.scalar(shape[axis] - 1, made), made])
         if c.flag("keepdims", True):
-            made = c.reshaped(made, (*shape[:axis], 1, *shape[axis + 1 :]))
+            made = c.reshaped(made, without(shape, axis))
         return [made]
 
     return Row(name, "data", convert, f"{op} reverse_v2 sub reshape", groups=False)
@@ -279,8 +280,7 @@ def _response(c: NodeConversion) -> Sequence[int]:
         "beta": float(c.attribute("beta", 0.75)),
         "bias": float(c.attribute("bias", 1.0)),
     }
-    radius = (size - 1) // 2
-    return [c.node("local_response_normalization", [x], axis=1, radius=radius, one_more=size % 2 == 0, **how)]
+    return [response(c, x, size, **how)]
 
 
 def _mean_variance(c: NodeConversion) -> Sequence[int]:

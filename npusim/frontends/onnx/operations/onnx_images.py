@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms import interpolation
+from npusim.frontends.forms.axes import region_means
 from npusim.frontends.forms.interpolation import MOST_SIDE, NEAREST, Axis, nearest, weighted
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row
@@ -28,17 +29,8 @@ def _roi_align(c: NodeConversion) -> Sequence[int]:
     c.require(min(size) > 0, f"output_height and output_width are {list(size)}, must be above 0")
     c.require(samples >= 0, f"sampling_ratio is {samples}, must be 0 or more")
     c.require(scale > 0, f"spatial_scale is {scale}, must be above 0")
-    made = c.node(
-        "roi_align",
-        [x, boxes, c.cast(c.real("batch_indices"), "int32")],
-        size=size,
-        height_stride=1 / scale,
-        width_stride=1 / scale,
-        samples=(samples, samples),
-        anywhere=True,
-        centers=how == "half_pixel",
-    )
-    return [made]
+    operands, centers = [x, boxes, c.cast(c.real("batch_indices"), "int32")], how == "half_pixel"
+    return [region_means(c, operands, size, scale=scale, samples=(samples, samples), centers=centers)]
 
 
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")

@@ -130,16 +130,8 @@ def _deformable(c: NodeConversion) -> Sequence[int]:
         c.shape(offsets) == wanted, f"offset has shape {list(c.shape(offsets))}, must have {list(wanted)}"
     )
     mask = c.real("mask") if c.has("mask") else c.filled((shape[0], taps, *sizes), 1.0, "float32")
-    return [
-        c.node(
-            "deformable_conv_2d",
-            [x, offsets, mask, weights, c.real("B") if c.has("B") else None],
-            strides=window.stride,
-            dilations=window.dilation,
-            padding=window.padding,
-            parts=parts,
-        )
-    ]
+    operands = [x, offsets, mask, weights, c.real("B") if c.has("B") else None]
+    return [c.node("deformable_conv_2d", operands, **window.steps, parts=parts)]
 
 
 def _window(c: NodeConversion) -> Window:
@@ -181,9 +173,8 @@ def _with_indices(c: NodeConversion, window: Window) -> Sequence[int]:
     c.require(len(shape) == 4 and set(window.dilation) == {1}, "npusim has Indices of pools of [N, C, H, W]")
     c.require(not c.flag("storage_order"), "npusim has Indices row by row, not storage_order 1")
     c.small(shape[:2], MOST_CONSTANT)
-    how = {"filter": window.size, "strides": window.stride, "padding": window.padding}
     kinds = [c.like(x), unshaped("int64")]
-    largest, positions = c.nodes("max_pool_2d_with_positions", [x], kinds, **how)
+    largest, positions = c.nodes("max_pool_2d_with_positions", [x], kinds, **window.pool)
     begin = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(*shape[:2], 1, 1) * (shape[2] * shape[3])
     return [largest, c.step("add", [positions, c.constant(begin)])]
 

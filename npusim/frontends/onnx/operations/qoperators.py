@@ -146,8 +146,7 @@ def _largest(c: NodeConversion) -> Sequence[int]:
     x = c.transposed(x, (0, 3, 1, 2))
     window = window_of(c, c.shape(x)[2:], size, ceil=c.flag("ceil_mode"))
     c.require(set(window.dilation) == {1}, "npusim has such pools without dilations")
-    how: dict[str, Any] = {"filter": window.size, "strides": window.stride, "padding": window.padding}
-    return [c.transposed(c.node("max_pool_2d", [x], **how), (0, 2, 3, 1))]
+    return [c.transposed(c.node("max_pool_2d", [x], **window.pool), (0, 2, 3, 1))]
 
 
 def _averaged_wholly(c: NodeConversion) -> Sequence[int]:

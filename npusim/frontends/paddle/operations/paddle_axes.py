@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from npusim.frontends.forms.arithmetic import converted, limited, product
+from npusim.frontends.forms.axes import without
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.paddle.operations.paddle_arguments import (
@@ -251,7 +252,7 @@ def _position(name: str) -> list[Row]:
         axis = axis_of(c, len(shape), default=-1)
         made = c.step(name, [x], element_type(c, default=3), axis=axis)
         if c.flag("keepdims"):
-            return [c.reshaped(made, (*shape[:axis], 1, *shape[axis + 1 :]))]
+            return [c.reshaped(made, without(shape, axis))]
         return [c.reshaped(made, without_axes(c, c.shape(made)))]
 
     return op(name, "X", convert, f"{name} reshape", groups=False)

@@ -106,8 +106,8 @@ def _pool(c: NodeConversion) -> Sequence[int | None]:
         c.require(inside, f"ceil_mode gives windows outside of an image of {list(image)}")
     window = fitted(c, image, window)
     if places:
-        how: dict[str, Any] = {"filter": window.size, "strides": window.stride, "padding": window.padding}
-        return c.nodes("max_pool_2d_with_positions", [x], [c.like(x), unshaped("int32")], **how)
+        kinds = [c.like(x), unshaped("int32")]
+        return c.nodes("max_pool_2d_with_positions", [x], kinds, **window.pool)
     return [pooled(c, name, x, window, counted=kind == "avg" and not c.flag("exclusive", True))]
 
 
