@@ -15,7 +15,7 @@ def without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
 
 def response(c: Conversion, x: int, size: int, **parameters: Any) -> int:
     """Add a local response normalization over `size` channels; a window of even size has one more behind."""
-    how = {"axis": 1, "radius": (size - 1) // 2, "one_more": size % 2 == 0}
+    how: dict[str, Any] = {"axis": 1, "radius": (size - 1) // 2, "one_more": size % 2 == 0}
     return c.node("local_response_normalization", [x], **how, **parameters)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from npusim.frontends.forms.networks import MICROSOFT, STANDARD
 from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.kernels.operator.registered import custom, plain, result_types
+from npusim.kernels.table import known
 
 Convert = Callable[[NodeConversion], Sequence[int | None]]
 """The function that adds the nodes of an operation to a graph and returns the tensors of its outputs."""
@@ -60,3 +62,12 @@ def unary(name: str, op: str = "") -> Row:
 def microsoft(name: str, inputs: str, convert: Convert, ops: str) -> Row:
     """Return the row of an operation of com.microsoft that computes on floats or has its own quantized values."""
     return Row(name, inputs, convert, ops, MICROSOFT, groups=False)
+
+
+def registered(domain: str, name: str) -> Row | None:
+    """Return the row of an operation that the user registered as "domain.name"; None if there is none."""
+    kind = f"{domain}.{name}" if domain else name
+    if not known(op := custom(kind)):
+        return None
+    types = result_types(kind)
+    return Row(name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), "", domain, groups=False)

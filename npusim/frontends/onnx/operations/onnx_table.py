@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npusim.frontends.forms import qdq_operations
-from npusim.frontends.forms.node_rows import Row
+from npusim.frontends.forms.node_rows import Row, registered
 from npusim.frontends.onnx.operations import (
     block_quantized,
     onnx_attention,
@@ -19,8 +19,6 @@ from npusim.frontends.onnx.operations import (
     quantized_products,
     shape_constants,
 )
-from npusim.kernels.operator.registered import custom, plain, result_types
-from npusim.kernels.table import known
 
 _MODULES = (
     *(block_quantized, onnx_attention, onnx_axes, onnx_control, onnx_elementwise, onnx_images, onnx_matrices),
@@ -45,11 +43,4 @@ _BY_NAME = {(row.domain, row.name): row for row in ROWS}
 
 def row(domain: str, name: str) -> Row | None:
     """Return the row of an operation, or of one that the user registered as "domain.name"; None if there is none."""
-    found = _BY_NAME.get((domain, name))
-    kind = f"{domain}.{name}" if domain else name
-    if found is None and known(op := custom(kind)):
-        types = result_types(kind)
-        return Row(
-            name, "X*", lambda c: c.own(op, types, plain(c.source.attributes)), "", domain, groups=False
-        )
-    return found
+    return _BY_NAME.get((domain, name)) or registered(domain, name)
