@@ -13,7 +13,6 @@ from functools import cache
 from math import inf
 from typing import Any, Protocol
 
-from npusim.frontends.forms.parameter_words import Choice, Words, arguments_of
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperation
 from npusim.frontends.nn_hal.enumerations import ErrorStatus, HalVersion, OperandType, OperationType, since
 from npusim.frontends.nn_hal.fault import Fault, Refused
@@ -25,6 +24,7 @@ from npusim.frontends.nn_hal.operations.named_arguments import (
     quantization_of,
     tensor_type,
 )
+from npusim.frontends.nn_hal.operations.parameter_words import Choice, Words, arguments_of
 from npusim.frontends.nn_hal.operations.signatures import SCALARS, Mismatch, Slot, bind, tensor_types
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType

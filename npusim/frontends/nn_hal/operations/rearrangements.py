@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from npusim.frontends.forms.parameter_words import Choice
 from npusim.frontends.nn_hal.enumerations import OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import (
@@ -18,6 +17,7 @@ from npusim.frontends.nn_hal.operations.constraints import (
 )
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
+from npusim.frontends.nn_hal.operations.parameter_words import Choice
 from npusim.frontends.nn_hal.operations.reshape_rows import move
 from npusim.frontends.nn_hal.operations.signatures import FLOATS_AND_8_BITS, NUMBERS, OLD_TYPES, SINCE_1_1
 

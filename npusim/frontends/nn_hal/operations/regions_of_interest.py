@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npusim.frontends.forms.parameter_words import Choice, Words
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
+from npusim.frontends.nn_hal.operations.parameter_words import Choice, Words
 from npusim.frontends.nn_hal.operations.signatures import FLOATS
 
 _T = OperationType

@@ -7,13 +7,13 @@ from math import floor, inf
 
 import numpy as np
 
-from npusim.frontends.forms.parameter_words import Choice
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandType, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import at_least, dimensions, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call, tensor_type
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row
+from npusim.frontends.nn_hal.operations.parameter_words import Choice
 from npusim.frontends.nn_hal.operations.signatures import FLOATS, FLOATS_AND_8_BITS, NUMBERS
 from npusim.frontends.nn_hal.operations.sliding_windows import not_empty
 from npusim.kernels.operator.parameters import MOST

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npusim.frontends.forms.parameter_words import Words
 from npusim.frontends.forms.windows import Window, same, unwound
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
@@ -14,6 +13,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import at_least, length_of, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
+from npusim.frontends.nn_hal.operations.parameter_words import Words
 from npusim.frontends.nn_hal.operations.signatures import OLD_TYPES
 from npusim.kernels.operator.parameters import Border
 

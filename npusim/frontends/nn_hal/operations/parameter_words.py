@@ -1,4 +1,4 @@
-"""How the parameters of an operator are written as arguments of a format, for its reader and its writer.
+"""How the parameters of an operator are written as arguments of NN HAL, for its reader and its writer.
 
 A parameter is one argument, a number that stands for its value, or several arguments if it is a tuple:
 
