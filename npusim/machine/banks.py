@@ -228,37 +228,39 @@ class OpenRows:
     open row. Opening a row takes `miss_cycles` and closes the one before it. Other banks are not delayed, so a row can
     be opened ahead of its use while other banks transfer data.
 
-    opened: number of row activations so far.
+    rows:      the open row of each bank, -1 at first.
+    open_from: the cycle from which it can be used.
+    opened:    number of row activations so far.
     """
 
-    __slots__ = ("_miss_cycles", "_open_from", "_rows", "opened")
+    __slots__ = ("_miss_cycles", "open_from", "opened", "rows")
 
     def __init__(self, banks: int, miss_cycles: int) -> None:
-        self._rows = [-1] * banks
-        self._open_from = [0] * banks
+        self.rows = [-1] * banks
+        self.open_from = [0] * banks
         self._miss_cycles = miss_cycles
         self.opened = 0
 
     def copy(self) -> OpenRows:
         """Return an independent copy."""
         other = OpenRows(0, self._miss_cycles)
-        other._rows, other._open_from, other.opened = self._rows[:], self._open_from[:], self.opened
+        other.rows, other.open_from, other.opened = self.rows[:], self.open_from[:], self.opened
         return other
 
     def need(self, row: int, now: int) -> int:
         """Return the cycle from which a row's bursts can pass. Open the row if its bank has another one open."""
-        bank = row % len(self._rows)
-        if self._rows[bank] != row:
+        bank = row % len(self.rows)
+        if self.rows[bank] != row:
             self._open(bank, row, now)
-        return max(now, self._open_from[bank])
+        return max(now, self.open_from[bank])
 
     def open_ahead(self, row: int, now: int, wanted: Container[int]) -> bool:
         """Start to open a row ahead of its use and return whether it was started.
 
         It is not if the row is open already, or if its bank holds one of the rows in `wanted`.
         """
-        bank = row % len(self._rows)
-        opens = self._rows[bank] != row and self._rows[bank] not in wanted
+        bank = row % len(self.rows)
+        opens = self.rows[bank] != row and self.rows[bank] not in wanted
         if opens:
             self._open(bank, row, now)
         return opens
@@ -269,15 +271,15 @@ class OpenRows:
         With several banks, rows are opened ahead, so `row` is the last one opened. With one bank, each row is opened
         when it is needed, so the last one opened is `before`, the row in front of `row`.
         """
-        banks = len(self._rows)
+        banks = len(self.rows)
         if banks == 1:
-            self._rows = [before]
+            self.rows = [before]
         else:
-            self._rows = [row - (row - bank) % banks for bank in range(banks)]
-        self._open_from = [0] * banks
+            self.rows = [row - (row - bank) % banks for bank in range(banks)]
+        self.open_from = [0] * banks
         self.opened += number
 
     def _open(self, bank: int, row: int, now: int) -> None:
-        self._rows[bank] = row
-        self._open_from[bank] = now + self._miss_cycles
+        self.rows[bank] = row
+        self.open_from[bank] = now + self._miss_cycles
         self.opened += 1

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -36,8 +35,9 @@ from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
 from npusim.machine.clock import Clock
 from npusim.machine.pacing import pace
-from npusim.machine.port import UNPACED, MemoryPort, Pace, Requester
-from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfer
+from npusim.machine.port import MemoryPort
+from npusim.machine.request import UNPACED, Pace, Requester
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfers
 
 Progress = Callable[[int, int], None]
 _PROGRESS_STEP = 64
@@ -141,7 +141,7 @@ class Launch:
         self.progress = progress
         self.done = self.env.event()
         self.begin = int(self.env.now)
-        self.transfers_before = {space: len(port.transfers) for space, port in self.ports.items()}
+        self.transfers_before = {space: len(port.log) for space, port in self.ports.items()}
         rows = {space: bases.get(space, 0) // port.timing.row_bytes for space, port in self.ports.items()}
         self.requesters = {
             space: [Requester(core.number, name, row) for name in UNIT_NAMES.values()]
@@ -411,28 +411,22 @@ class Launch:
         left = len(self.instructions) - self.completed
         return f"{self.program.name}: deadlock with {left} instructions left: " + "; ".join(waiting)
 
-    def _transfers(self) -> tuple[Transfer, ...]:
+    def _transfers(self) -> Transfers:
         """Return the transfers at the memory ports during the launch, by start cycle, in cycles of the launch.
 
         Transfers of other cores are all named `OTHER_CORE`.
         """
-        transfers = [
-            transfer
-            for space, port in self.ports.items()
-            for transfer in port.transfers[self.transfers_before[space] :]
-        ]
-        transfers.sort(key=lambda transfer: transfer.start_cycle)
-        number, begin = self.core.number, self.begin
-        if self.clock is None and not begin and all(transfer.core == number for transfer in transfers):
-            return tuple(transfers)
-        return tuple(
-            replace(
-                transfer,
-                requester=transfer.requester if transfer.core == number else OTHER_CORE,
-                start_cycle=max(self._own(transfer.start_cycle, transfer.space) - begin, 0),
-                end_cycle=self._own(transfer.end_cycle, transfer.space) - begin,
+        parts = [port.log.since(self.transfers_before[space]) for space, port in self.ports.items()]
+        transfers = Transfers.joined(parts)
+        transfers = transfers.where(np.argsort(transfers.started, kind="stable"))
+        started, ended = transfers.started, transfers.ended
+        if self.clock is not None:
+            started, ended = (
+                np.array([self._own(cycle, self.code_space) for cycle in column.tolist()], np.int64)
+                for column in (started, ended)
             )
-            for transfer in transfers
+        return transfers.at(np.maximum(started - self.begin, 0), ended - self.begin).renamed(
+            lambda source: source.requester if source.core == self.core.number else OTHER_CORE
         )
 
     def _own(self, cycle: int, space: Space) -> int:

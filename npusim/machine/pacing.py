@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.instructions.beats import Beats
 from npusim.isa.instructions.region import Region
-from npusim.machine.port import UNPACED, Pace, run_starts
+from npusim.machine.request import UNPACED, Pace, run_starts
 
 
 def pace(region: Region, write: bool, beats: Beats, setup_cycles: int, timing: PortTiming) -> Pace:

@@ -20,253 +20,29 @@ at the next grant boundary, exactly as if each grant had been an event.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Generator
-from itertools import accumulate, compress
-from operator import add, ne, sub
-from typing import Any, NamedTuple
+from operator import add
+from typing import Any
 
-import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from npusim.isa.hardware.hardware import Hardware
-from npusim.isa.hardware.memories import PortTiming, Space, whole_cycles
+from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.region import Region
 from npusim.machine.banks import OpenRows
 from npusim.machine.clock import MEMORY_PORTS_DECIDE, Clock, Settled
-from npusim.machine.trace import Transfer
-
-
-class Grants(NamedTuple):
-    """A transfer cut into grants: the memory row of each grant and its number of bursts."""
-
-    rows: list[int]
-    bursts: list[int]
-
-
-class Pace(NamedTuple):
-    """The limits that the scratchpad side sets for a transfer, one entry per grant (see `npusim.machine.pacing`).
-
-    not_before: earliest end cycle of each grant of a store, set by the arrival of its data; None without a limit.
-    landing:    cycles from the start of each grant's first burst until the scratchpad side can have finished a load;
-                None without a limit.
-    """
-
-    not_before: list[int] | None = None
-    landing: list[int] | None = None
-
-
-UNPACED = Pace()
-
-
-def run_starts(region: Region) -> NDArray[np.int64]:
-    """Return the start addresses of a region's contiguous runs, in transfer order."""
-    starts = np.array([region.address], np.int64)
-    for count, stride in zip(region.counts, region.strides, strict=False):
-        starts = (starts[:, None] + np.arange(count, dtype=np.int64) * stride).ravel()
-    return starts
-
-
-def cut(region: Region, timing: PortTiming) -> Grants:
-    """Cut a region into grants. A burst that two consecutive runs share is transferred once."""
-    if not region.strides:
-        return _cut_dense(region, timing)
-    starts = run_starts(region)
-    first = starts // timing.burst_bytes
-    last = (starts + region.counts[-1] - 1) // timing.burst_bytes
-    if len(first) > 1:
-        first[1:] += first[1:] == last[:-1]
-        keep = first <= last
-        first, last = first[keep], last[keep]
-    per_row = timing.row_bytes // timing.burst_bytes
-    per_grant = timing.grant_bytes // timing.burst_bytes
-    # Grants are aligned to `grant_bytes`, which divides the row.
-    blocks = last // per_grant - first // per_grant + 1
-    owner = np.repeat(np.arange(len(first)), blocks)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
-    block = first[owner] // per_grant + within
-    bursts = np.minimum(last[owner], block * per_grant + per_grant - 1)
-    bursts = bursts - np.maximum(first[owner], block * per_grant) + 1
-    change = np.flatnonzero(np.diff(block, prepend=-1))
-    bursts = np.add.reduceat(bursts, change)
-    rows = block[change] * per_grant // per_row
-    return Grants(rows.tolist(), bursts.tolist())
-
-
-def _cut_dense(region: Region, timing: PortTiming) -> Grants:
-    """Cut one contiguous run into grants, which are aligned to `grant_bytes`, a divisor of the row size."""
-    per_grant = timing.grant_bytes // timing.burst_bytes
-    grants_per_row = timing.row_bytes // timing.grant_bytes
-    first, last = region.address // timing.burst_bytes, (region.end - 1) // timing.burst_bytes
-    begin, end = first // per_grant, last // per_grant
-    rows = [block // grants_per_row for block in range(begin, end + 1)]
-    bursts = [per_grant] * len(rows)
-    bursts[-1] = last - end * per_grant + 1
-    bursts[0] -= first - begin * per_grant
-    return Grants(rows, bursts)
-
-
-class Requester(NamedTuple):
-    """The source of a request: a unit of a core, and the memory row at which its program's addresses begin.
-
-    Fields are in order of precedence.
-    """
-
-    core: int
-    name: str
-    first_row: int = 0
-
+from npusim.machine.request import UNPACED, Pace, Request, Requester, Segment
+from npusim.machine.trace import Source, TransferLog, Transfers
+from npusim.machine.turns import Turns, take_turns
 
 _IN_LINE = (-1,)
 """The sort key of a transfer that has had a grant: no later request is inserted before it."""
 
-
-class _Segment(NamedTuple):
-    """The grants of a request from `first` up to `stop`, each of which ends at the request's `ends` plus `late`."""
-
-    first: int
-    stop: int
-    late: int
-
-
-class _Request:
-    """A running or waiting transfer, with running sums that give the end of any of its grants without a loop.
-
-    passed:   bursts up to and including each grant.
-    ends:     cycles up to the end of each grant, if every row change costs what it does in the steady state: the row
-              miss with one bank, nothing with several, because rows are then opened ahead.
-    visits:   the grants that enter another row than the one before.
-    landings: the pace's `landing`, counted from the end of each grant instead of the start of its first burst.
-    settles:  number of visits after which the steady state is reached; None if it may never be.
-    account:  the action counts to which bytes and row activations are added.
-    """
-
-    __slots__ = (
-        "account",
-        "done",
-        "ends",
-        "landed",
-        "landings",
-        "next",
-        "order",
-        "pace",
-        "paid",
-        "passed",
-        "requester",
-        "rows",
-        "settles",
-        "urgent",
-        "visits",
-        "write",
-    )
-
-    def __init__(
-        self,
-        requester: Requester,
-        grants: Grants,
-        write: bool,
-        account: dict[str, int],
-        done: simpy.Event,
-        pace: Pace,
-        came: int,
-        timing: PortTiming,
-        urgent: Callable[[], bool] | None = None,
-    ) -> None:
-        self.requester = requester
-        self.rows, bursts = grants
-        cycles_of = {number: whole_cycles(number * timing.burst_cycles) for number in set(bursts)}
-        cycles = list(map(cycles_of.__getitem__, bursts))
-        self.passed = list(accumulate(bursts))
-        self.paid = timing.miss_cycles if timing.banks == 1 else 0
-        changes = list(map(ne, self.rows, [-1, *self.rows]))
-        self.visits = list(compress(range(len(bursts)), changes))
-        misses = map(self.paid.__mul__, changes)
-        self.ends: list[int] = list(accumulate(map(add, cycles, misses) if self.paid else cycles))
-        self.pace = pace
-        self.settles = self._settles(timing)
-        self.landings = None if pace.landing is None else list(map(sub, pace.landing, cycles))
-        self.write = write
-        self.account = account
-        self.next = 0
-        self.done = done
-        self.urgent = urgent
-        self.order: tuple[object, ...] = (came, requester)
-        self.landed = 0
-
-    def _settles(self, timing: PortTiming) -> int | None:
-        """Return the number of row visits after which each further visit costs the same; None if unknown.
-
-        With one bank every visit pays the row miss, so it is one. With several banks, a transfer through consecutive
-        rows has opened a row in every bank after as many visits. From then on each row is opened while the one
-        before it is visited, and is ready in time if every visit takes at least `miss_cycles`.
-        """
-        if self.pace.not_before is not None:
-            return None
-        if timing.banks == 1:
-            return 1
-        visited = [self.rows[first] for first in self.visits]
-        begins = [self.ends[first - 1] for first in self.visits[1:]]
-        long_enough = all(map(timing.miss_cycles.__le__, map(sub, begins[1:], begins)))
-        rising = visited == list(range(visited[0], visited[0] + len(visited)))
-        return timing.banks if rising and long_enough else None
-
-    def wants(self) -> tuple[int, ...]:
-        """Return the row of the next grant and, if there is one, the next different row after it."""
-        behind = bisect_right(self.visits, self.next)
-        further = (self.rows[self.visits[behind]],) if behind < len(self.visits) else ()
-        return self.rows[self.next], *further
-
-    def pass_alone(self, stop: int, now: int, rows: OpenRows) -> list[_Segment]:
-        """Return the timing of the grants from the next one up to `stop` if no other request interferes.
-
-        rows: the open rows at cycle `now`; updated with all rows that the grants open, on demand and ahead.
-        """
-        segments: list[_Segment] = []
-        visits, first, seen, begin = self.visits, self.next, 0, now
-        visit = bisect_right(visits, first)  # the visit after the current one
-        last_visit = bisect_right(visits, stop - 1)
-        while first < stop:
-            if seen == self.settles and visit < last_visit:
-                # In the steady state every visit is alike: skip to the last one at once.
-                target = visits[last_visit - 1]
-                rows.skip(self.rows[target], self.rows[target - 1], last_visit - visit)
-                segments.append(_Segment(first, target, segments[-1].late))
-                first, visit, begin = target, last_visit, self.ends[target - 1] + segments[-1].late
-            last = min(visits[visit], stop) if visit < len(visits) else stop
-            ready = rows.need(self.rows[first], begin)
-            if visit < len(visits):
-                rows.open_ahead(self.rows[visits[visit]], begin, (self.rows[first],))
-            segments += self.segments(first, last, ready)
-            first, visit, seen = last, visit + 1, seen + 1
-            begin = self.ends[last - 1] + segments[-1].late
-        return segments
-
-    def segments(self, first: int, stop: int, ready: int) -> list[_Segment]:
-        """Return the timing of the grants `first` up to `stop` of one row that is open from cycle `ready` on."""
-        before = self.ends[first - 1] if first else 0
-        comes = not first or self.rows[first] != self.rows[first - 1]
-        late = ready - before - comes * self.paid
-        if self.pace.not_before is None:
-            return [_Segment(first, stop, late)]
-        paced = []
-        for grant in range(first, stop):
-            late = max(late, self.pace.not_before[grant] - self.ends[grant])
-            paced.append(_Segment(grant, grant + 1, late))
-        return paced
-
-    def end(self, segments: list[_Segment]) -> int:
-        """Return the cycle in which the last grant of the segments ends."""
-        return self.ends[segments[-1].stop - 1] + segments[-1].late
-
-    def under_way(self, segments: list[_Segment], cycle: int) -> int:
-        """Return the first grant that does not end before a cycle; the last one if all do."""
-        for first, stop, late in segments:
-            if self.ends[stop - 1] + late >= cycle:
-                return bisect_left(self.ends, cycle - late, first, stop)
-        return segments[-1].stop - 1
+_FIRST_PLANNED, _MOST_PLANNED = 32, 512
+"""Grants of competing transfers that are computed ahead: few at first, because a newcomer often makes them void."""
 
 
 class MemoryPort:
@@ -288,13 +64,19 @@ class MemoryPort:
         self.space = space
         self.timing = hardware.port_timing(space)
         self._actions = port_actions(hardware, space)
-        self.transfers: list[Transfer] = []
+        self.log = TransferLog()
         self._rows = OpenRows(self.timing.banks, self.timing.miss_cycles)
-        self._active: deque[_Request] = deque()
-        self._fetches: deque[_Request] = deque()
+        self._active: deque[Request] = deque()
+        self._fetches: deque[Request] = deque()
         self._arrival = env.event()
         self._alone = False
+        self._planned = _FIRST_PLANNED
         env.process(self._serve())
+
+    @property
+    def transfers(self) -> Transfers:
+        """The transfers so far, in the order in which they were served."""
+        return self.log.since(0)
 
     def access(
         self,
@@ -316,12 +98,7 @@ class MemoryPort:
                  a grant is given. When its answer becomes true, `hurry` must be called.
         """
         now = int(self.env.now)
-        grants = cut(region, self.timing)
-        if requester.first_row:
-            grants = Grants([row + requester.first_row for row in grants.rows], grants.bursts)
-        request = _Request(
-            requester, grants, write, account, self.env.event(), pace, now, self.timing, urgent
-        )
+        request = Request(requester, region, write, account, self.env.event(), pace, now, self.timing, urgent)
         self._line_up(request)
         # A fetch that is not urgent does not interrupt a channel that is served alone.
         if not self._arrival.triggered and not (self._alone and urgent is not None and not urgent()):
@@ -333,7 +110,7 @@ class MemoryPort:
         if self._fetches and not self._arrival.triggered:
             self._arrival.succeed()
 
-    def _line_up(self, request: _Request) -> None:
+    def _line_up(self, request: Request) -> None:
         """Append a request to its queue, but before those of the same cycle from higher cores and channels."""
         line = self._active if request.urgent is None else self._fetches
         place = len(line)
@@ -341,7 +118,7 @@ class MemoryPort:
             place -= 1
         line.insert(place, request)
 
-    def _next(self) -> _Request:
+    def _next(self) -> Request:
         """Remove and return the next request to serve: an urgent fetch, else the first channel, else a fetch."""
         for fetch in self._fetches:
             if fetch.urgent is not None and fetch.urgent():
@@ -350,7 +127,7 @@ class MemoryPort:
         return (self._active or self._fetches).popleft()
 
     def _serve(self) -> Generator[simpy.Event, Any, None]:
-        """Serve requests forever: one grant at a time with competitors, else all grants of the request at once."""
+        """Serve requests forever: those that compete in turns, a lone one whole, several grants in one event."""
         env = self.env
         while True:
             if not self._active and not self._fetches:
@@ -361,8 +138,10 @@ class MemoryPort:
                 yield Settled(env, MEMORY_PORTS_DECIDE)
             request = self._next()
             # Fetches that wait while a channel is served are not urgent. `hurry` reports when one becomes so.
-            if self._active or (self._fetches and request.urgent is not None):
-                yield from self._serve_grant(request)
+            if request.urgent is not None and (self._active or self._fetches):
+                yield from self._serve_turns([request, *self._active], 1)
+            elif self._active:
+                request = yield from self._serve_channels([request, *self._active])
             else:
                 yield from self._serve_alone(request)
             if request.next == len(request.rows):
@@ -375,30 +154,81 @@ class MemoryPort:
             else:
                 self._fetches.appendleft(request)
 
-    def _serve_grant(self, request: _Request) -> Generator[simpy.Event, Any, None]:
-        """Serve one grant of a request while other requests wait."""
-        start, stop, before = int(self.env.now), request.next + 1, self._rows.opened
-        ready = self._rows.need(request.rows[request.next], start)
-        self._count_opened(request, self._rows.opened - before)
-        if self.timing.banks > 1:
-            self._open_ahead(request, start)
-        passed = request.segments(request.next, stop, ready)
-        yield self._end(request, stop, request.end(passed))
-        self._account(request, start, passed)
+    def _serve_channels(self, line: list[Request]) -> Generator[simpy.Event, Any, Request]:
+        """Serve competing channels in turns, line up the others again, and return the one that was served last."""
+        self._active.clear()
+        served = yield from self._serve_turns(line, self._planned)
+        self._planned = _FIRST_PLANNED if self._arrival.triggered else min(4 * self._planned, _MOST_PLANNED)
+        for request in line[:served]:
+            request.order = _IN_LINE
+        *others, last = line[served % len(line) :] + line[: served % len(line)]
+        # Those that arrived in the meantime come after them, but before the last one.
+        self._active.extendleft(reversed(others))
+        return last
 
-    def _open_ahead(self, request: _Request, now: int) -> None:
-        """Open one row in parallel to a grant: one that a waiting request needs, else the transfer's own next row."""
-        wants, line = request.wants(), [(other, other.wants()) for other in self._active]
-        wanted = {row for _, rows in line for row in rows}.union(wants)
-        for other, row in [
-            *((other, rows[0]) for other, rows in line),
-            *((request, row) for row in wants[1:]),
-        ]:
-            if self._rows.open_ahead(row, now, wanted):
-                self._count_opened(other, 1)
+    def _serve_turns(self, line: list[Request], most: int) -> Generator[simpy.Event, Any, int]:
+        """Serve the requests of a line in turns and return the number of grants.
+
+        It ends when a request is complete or after about `most` grants. If another request arrives or becomes urgent,
+        it ends with the current grant.
+        """
+        env, start = self.env, int(self.env.now)
+        turns = take_turns(line, start, self._rows, self.timing, most)
+        stop = len(turns.ends)
+        if most == 1:
+            yield self._end_of_turns(line, turns, stop)
+        else:
+            self._arrival, self._alone = env.event(), True
+            yield self._end_of_turns(line, turns, stop) | self._arrival
+            self._alone = False
+            if self._arrival.triggered:
+                if self.clock is not None:
+                    yield self.clock.edge()
+                stop = min(stop, bisect_left(turns.ends, max(int(env.now), start + 1)) + 1)
+                yield self._end_of_turns(line, turns, stop)
+        self._account_turns(line, turns, start, stop)
+        return stop
+
+    def _end_of_turns(self, line: list[Request], turns: Turns, stop: int) -> simpy.Event:
+        """Return an event at the end of the grant before `stop`."""
+        request = line[(stop - 1) % len(line)]
+        return self._end(request, request.next + -(-stop // len(line)), turns.ends[stop - 1])
+
+    def _account_turns(self, line: list[Request], turns: Turns, start: int, stop: int) -> None:
+        """Count and record the grants up to `stop` of requests that took turns from cycle `start` on."""
+        opened = [0] * len(line)
+        for grant, bank, row, cycle, position in turns.opened:
+            if grant >= stop:
                 break
+            self._rows.rows[bank], self._rows.open_from[bank] = row, cycle
+            opened[position] += 1
+        self._rows.opened += sum(opened)
+        ends, sizes = turns.ends[:stop], [0] * stop
+        for position, request in enumerate(line):
+            if position < stop or opened[position]:
+                self._count_opened(request, opened[position])
+            mine = ends[position :: len(line)]
+            if not mine:
+                continue
+            first = request.next
+            request.next += len(mine)
+            bursts = request.bursts[first : request.next]
+            self._count_bytes(request, sum(bursts))
+            sizes[position :: len(line)] = map(self.timing.burst_bytes.__mul__, bursts)
+            if request.landings is not None:
+                request.landed = max(request.landed, *map(add, mine, request.landings[first:]))
+        self.log.add_turns([self._source(request) for request in line[:stop]], start, ends, sizes)
 
-    def _serve_alone(self, request: _Request) -> Generator[simpy.Event, Any, None]:
+    def _count_bytes(self, request: Request, bursts: int) -> None:
+        """Count the bytes of a transfer's bursts."""
+        name = self._actions.write if request.write else self._actions.read
+        request.account[name] = request.account.get(name, 0) + bursts * self.timing.burst_bytes
+
+    def _source(self, request: Request) -> Source:
+        core, name, _ = request.requester
+        return Source(name, request.write, core, self.space)
+
+    def _serve_alone(self, request: Request) -> Generator[simpy.Event, Any, None]:
         """Serve all grants of a request. If another request arrives or becomes urgent, stop after the current grant."""
         env, before = self.env, self._rows.opened
         start, stop = int(env.now), len(request.rows)
@@ -420,7 +250,7 @@ class MemoryPort:
         self._count_opened(request, rows.opened - before)
         self._account(request, start, passed)
 
-    def _end(self, request: _Request, stop: int, end: int) -> simpy.Event:
+    def _end(self, request: Request, stop: int, end: int) -> simpy.Event:
         """Return an event at cycle `end`, in which the grants up to `stop` end.
 
         A whole transfer ends in the first phase of the cycle, together with instructions. Otherwise the event comes
@@ -431,24 +261,20 @@ class MemoryPort:
             return self.env.timeout(delay)
         return Settled(self.env, MEMORY_PORTS_DECIDE, delay)
 
-    def _count_opened(self, request: _Request, number: int) -> None:
+    def _count_opened(self, request: Request, number: int) -> None:
         """Count row activations for a transfer, if the memory's energy model has them."""
         activate = self._actions.activate
         if activate is not None:
             request.account[activate] = request.account.get(activate, 0) + number
 
-    def _account(self, request: _Request, start: int, passed: list[_Segment]) -> None:
+    def _account(self, request: Request, start: int, passed: list[Segment]) -> None:
         """Count the grants served since cycle `start`, from `request.next` on, and record them as one transfer."""
         first, stop = request.next, passed[-1].stop
-        before = request.passed[first - 1] if first else 0
-        size = (request.passed[stop - 1] - before) * self.timing.burst_bytes
-        name = self._actions.write if request.write else self._actions.read
-        request.account[name] = request.account.get(name, 0) + size
+        bursts = request.passed[stop - 1] - (request.passed[first - 1] if first else 0)
+        self._count_bytes(request, bursts)
         if request.landings is not None:
             for first, stop, late in passed:
                 landed = map(add, request.ends[first:stop], request.landings[first:stop])
                 request.landed = max(request.landed, max(landed) + late)
         request.next = stop
-        core, name, _ = request.requester
-        now = int(self.env.now)
-        self.transfers.append(Transfer(name, start, now, size, request.write, core, self.space))
+        self.log.add(self._source(request), start, int(self.env.now), bursts * self.timing.burst_bytes)

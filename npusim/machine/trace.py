@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,139 @@ class Transfer:
     space: Space = Space.DRAM
 
 
+class Source(NamedTuple):
+    """What transfers of one requester have in common, as in `Transfer`."""
+
+    requester: str
+    write: bool
+    core: int
+    space: Space
+
+
+class Transfers(Sequence[Transfer]):
+    """A sequence of transfers stored as columns, because a run may have millions of them.
+
+    started, ended, size_bytes: int64 [n]. source: index into `sources`, int64 [n].
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        started: NDArray[np.int64],
+        ended: NDArray[np.int64],
+        size_bytes: NDArray[np.int64],
+        source: NDArray[np.int64],
+    ) -> None:
+        self.started, self.ended, self.size_bytes = started, ended, size_bytes
+        self.source, self.sources = source, tuple(sources)
+
+    @classmethod
+    def of(cls, transfers: Sequence[Transfer]) -> Transfers:
+        """Return any sequence of transfers as columns."""
+        if isinstance(transfers, Transfers):
+            return transfers
+        log = TransferLog()
+        for requester, started, ended, size_bytes, write, core, space in map(astuple, transfers):
+            log.add(Source(requester, write, core, space), started, ended, size_bytes)
+        return log.since(0)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Transfers]) -> Transfers:
+        """Return several sequences as one, in their order."""
+        numbers: dict[Source, int] = {}
+        columns: list[tuple[NDArray[np.int64], ...]] = []
+        for part in parts:
+            own = np.array([numbers.setdefault(source, len(numbers)) for source in part.sources], np.int64)
+            columns.append((part.started, part.ended, part.size_bytes, own[part.source]))
+        empty = np.zeros(0, np.int64)
+        joined = (np.concatenate(column) for column in zip((empty,) * 4, *columns, strict=True))
+        return cls(tuple(numbers), *joined)
+
+    def at(self, started: NDArray[np.int64], ended: NDArray[np.int64]) -> Transfers:
+        """Return the same transfers at other times."""
+        return Transfers(self.sources, started, ended, self.size_bytes, self.source)
+
+    def renamed(self, name_of: Callable[[Source], str]) -> Transfers:
+        """Return the same transfers with other names of requesters."""
+        sources = [source._replace(requester=name_of(source)) for source in self.sources]
+        return Transfers(sources, self.started, self.ended, self.size_bytes, self.source)
+
+    def where(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Transfers:
+        """Return some of the transfers, by a mask or by their positions."""
+        columns = (self.started, self.ended, self.size_bytes, self.source)
+        return Transfers(self.sources, *(column[chosen] for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.started)
+
+    @overload
+    def __getitem__(self, index: int) -> Transfer: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Transfers: ...
+
+    def __getitem__(self, index: int | slice) -> Transfer | Transfers:
+        if isinstance(index, slice):
+            return self.where(np.arange(len(self))[index])
+        requester, write, core, space = self.sources[self.source[index]]
+        started, ended, size_bytes = (
+            int(column[index]) for column in (self.started, self.ended, self.size_bytes)
+        )
+        return Transfer(requester, started, ended, size_bytes, write, core, space)
+
+    def __iter__(self) -> Iterator[Transfer]:
+        columns = (self.started, self.ended, self.size_bytes, self.source)
+        for started, ended, size_bytes, number in zip(*(column.tolist() for column in columns), strict=True):
+            requester, write, core, space = self.sources[number]
+            yield Transfer(requester, started, ended, size_bytes, write, core, space)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transfers | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            mine == theirs for mine, theirs in zip(self, other, strict=True)
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+class TransferLog:
+    """The transfers of a memory's port so far, in the order in which they end."""
+
+    def __init__(self) -> None:
+        self._columns = tuple(array("q") for _ in range(4))
+        self._numbers: dict[Source, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(self, source: Source, started: int, ended: int, size_bytes: int) -> None:
+        """Append one transfer."""
+        begins, ends, sizes, numbers = self._columns
+        begins.append(started)
+        ends.append(ended)
+        sizes.append(size_bytes)
+        numbers.append(self._numbers.setdefault(source, len(self._numbers)))
+
+    def add_turns(
+        self, sources: Sequence[Source], started: int, ended: Sequence[int], sizes: Sequence[int]
+    ) -> None:
+        """Append transfers whose sources take turns. Each begins in the cycle in which the one before it ends."""
+        numbers = [self._numbers.setdefault(source, len(self._numbers)) for source in sources]
+        begins, ends, size_bytes, source = self._columns
+        begins.append(started)
+        begins.extend(ended[:-1])
+        ends.extend(ended)
+        size_bytes.extend(sizes)
+        source.extend((numbers * (len(ended) // len(numbers) + 1))[: len(ended)])
+
+    def since(self, first: int) -> Transfers:
+        """Return the transfers from a position on."""
+        columns = (np.array(column[first:], np.int64) for column in self._columns)
+        return Transfers(tuple(self._numbers), *columns)
+
+
 @dataclass(frozen=True)
 class Trace:
     """The timeline of a run, one entry per instruction in program order; all times in cycles (int64).
@@ -54,7 +189,7 @@ class Trace:
     ended: NDArray[np.int64]
     blocked_by: NDArray[np.int8]
     busy: NDArray[np.int64]
-    transfers: tuple[Transfer, ...]
+    transfers: Sequence[Transfer]
 
 
 @dataclass(frozen=True)

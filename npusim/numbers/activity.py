@@ -29,7 +29,7 @@ from npusim.isa.hardware.units import (
 )
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.program.program import Program
-from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfers
 from npusim.numbers.bounds import NOBODY, Flags, Waiting, busiest_port, needs
 from npusim.numbers.causes import ENDS, STALLS
 from npusim.numbers.timeline import Owners, Times, distinct, owners
@@ -157,12 +157,12 @@ def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) 
 
 def port_use(trace: Trace, space: Space) -> PortUse:
     """Return the transfers at a memory's port. Each belongs to the instruction that its requester works on."""
-    columns = [
-        (t.start_cycle, t.end_cycle, _BY_NAME[t.requester], t.size_bytes)
-        for t in trace.transfers
-        if t.space == space
-    ]
-    started, ended, unit, size = np.array(columns, np.int64).reshape(-1, 4).T
+    transfers = Transfers.of(trace.transfers)
+    spaces = np.array([source.space for source in transfers.sources], np.int64)
+    transfers = transfers.where(spaces[transfers.source] == space)
+    started, ended, size = transfers.started, transfers.ended, transfers.size_bytes
+    units = np.array([_BY_NAME[source.requester] for source in transfers.sources], np.int64)
+    unit = units[transfers.source]
     instruction = np.where(unit == _ELSEWHERE, _ELSEWHERE, NOBODY)
     for channel in MOVING:
         mine = np.flatnonzero(unit == channel)

@@ -28,7 +28,7 @@ from npusim.isa.hardware.units import PORT, PRODUCERS, RESOURCES, Unit, cycles_o
 from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.region import Region
 from npusim.isa.program.program import Program
-from npusim.machine.port import run_starts
+from npusim.machine.request import run_starts
 from npusim.machine.trace import Trace
 from npusim.numbers.timeline import Times, distinct
 

@@ -15,7 +15,7 @@ from npusim.isa.hardware.memories import Space
 from npusim.isa.program.executable import Launch, Step
 from npusim.isa.program.program import Program
 from npusim.machine.clock import CoreTime
-from npusim.machine.trace import Execution
+from npusim.machine.trace import Execution, Transfers
 from npusim.numbers.bounds import LowerBound
 from npusim.numbers.causes import STAGES
 from npusim.numbers.losses import Account, in_order
@@ -96,6 +96,7 @@ class Stage:
         if self.time.same:
             return self.execution
         trace, time = self.execution.trace, self.time
+        transfers = Transfers.of(trace.transfers)
         moved = replace(
             trace,
             dispatched=time.cycles(trace.dispatched),
@@ -104,13 +105,6 @@ class Stage:
             started=time.cycles(trace.started),
             ended=time.cycles(trace.ended),
             busy=time.cycles(trace.started + trace.busy) - time.cycles(trace.started),
-            transfers=tuple(
-                replace(
-                    transfer,
-                    start_cycle=time.cycle(transfer.start_cycle),
-                    end_cycle=time.cycle(transfer.end_cycle),
-                )
-                for transfer in trace.transfers
-            ),
+            transfers=transfers.at(time.cycles(transfers.started), time.cycles(transfers.ended)),
         )
         return replace(self.execution, cycles=self.end_cycle - self.start_cycle, trace=moved)

@@ -24,7 +24,7 @@ from npusim.isa.hardware.units import COMPUTING, PORT, RESOURCES
 from npusim.isa.instructions.control import Call
 from npusim.isa.instructions.table import decode_all, encode_all
 from npusim.isa.program.program import Blank, Layer, Program
-from npusim.machine.trace import Execution, Trace
+from npusim.machine.trace import Execution, Trace, Transfers
 from npusim.numbers.bounds import LowerBound
 from npusim.numbers.causes import STAGES
 from npusim.numbers.layers import LayerResult, layer_results, share
@@ -137,10 +137,13 @@ def _joined(stages: Sequence[Stage], kinds: Groups) -> Execution:
         ended=times("ended"),
         blocked_by=np.concatenate([trace.blocked_by for trace in traces]),
         busy=np.concatenate([trace.busy for trace in traces]),
-        transfers=tuple(
-            replace(transfer, start_cycle=transfer.start_cycle + begin, end_cycle=transfer.end_cycle + begin)
-            for trace, begin in zip(traces, begins, strict=True)
-            for transfer in trace.transfers
+        transfers=Transfers.joined(
+            [
+                transfers.at(transfers.started + begin, transfers.ended + begin)
+                for transfers, begin in zip(
+                    [Transfers.of(trace.transfers) for trace in traces], begins, strict=True
+                )
+            ]
         ),
     )
     front_end: Counter[str] = Counter()

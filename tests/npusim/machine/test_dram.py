@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Dram, PortTiming
 from npusim.isa.instructions.region import Region, Space
-from npusim.machine.port import Grants, MemoryPort, Requester, cut
+from npusim.machine.port import MemoryPort
+from npusim.machine.request import Grants, Requester, cut
 from npusim.machine.trace import INSTRUCTION_FETCH
 from npusim.scheduler.fit.costs import Transfers
 
@@ -275,11 +276,14 @@ def next_row(row: int, grants: Iterable[tuple[int, int]]) -> int:
     return next((other for other, _ in grants if other != row), -1)
 
 
-regions = st.builds(
+strided = st.builds(
     lambda address, inner, count, stride: dram(address * 16, (count, inner), (stride,)),
     st.integers(0, 300), st.one_of(st.integers(1, 1500), st.sampled_from([32, 256, 1024])), st.integers(1, 3),
     st.sampled_from([0, 24, 512, 3000]),
 )  # fmt: skip
+# Long enough that channels in turns open every bank several times.
+long = st.builds(lambda address, size: dram(address * 32, size), st.integers(0, 2000), st.integers(1, 40_000))
+regions = st.one_of(strided, long)
 # Gaps that are whole grants let requests fall on the very cycle in which another grant ends.
 gaps = st.one_of(st.integers(0, 90), st.sampled_from([0, 4, 8, 10, 14, 32, 42, 64, 74]))
 asks = st.builds(Ask, gaps, regions, st.booleans())

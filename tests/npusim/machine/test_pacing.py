@@ -9,7 +9,7 @@ from npusim.isa.hardware.file import hardware
 from npusim.isa.instructions.beats import Beats, straight
 from npusim.isa.instructions.region import Region, Space
 from npusim.machine.pacing import pace
-from npusim.machine.port import cut
+from npusim.machine.request import cut
 
 TIMING = hardware("edge-128").port_timing(Space.DRAM)
 

@@ -1,0 +1,180 @@
+"""Transfers that take turns at a memory's port: what they would do, grant by grant, if no other request arrived.
+
+Which rows are opened depends on the order of the grants alone, not on time. So the grants of several transfers are
+computed at once, without an event for each.
+
+While transfers pass through consecutive rows, a *round* in which each enters one row of every bank often repeats: the
+next round opens the rows one stripe further, after the same cycles. Such rounds are added without a loop over their
+grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from npusim.isa.hardware.memories import PortTiming
+from npusim.machine.banks import OpenRows
+from npusim.machine.request import NO_ROW, Request
+
+
+class Opened(NamedTuple):
+    """A row that is opened when a grant begins, for the request at this position of the line."""
+
+    grant: int
+    bank: int
+    row: int
+    cycle: int
+    position: int
+
+
+class Turns(NamedTuple):
+    """Grants of requests in turns, from the first of the line on.
+
+    ends:   end cycle of each grant. At most the last one completes its request.
+    opened: the rows that are opened, in order.
+    """
+
+    ends: list[int]
+    opened: list[Opened]
+
+
+def take_turns(line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming, most: int) -> Turns:
+    """Return the turns of requests from cycle `start` on, until the first of them is complete.
+
+    rows: the open rows at that cycle; not changed.
+    most: number of grants after which to stop before that. Repeated rounds do not count.
+    """
+    machine = _TakingTurns(line, start, rows, timing)
+    while machine.left and most > 0:
+        most -= machine.pass_grants(min(machine.left, most, machine.round_grants))
+        machine.repeat_rounds()
+    return Turns(machine.ends, machine.opened)
+
+
+class _State(NamedTuple):
+    """The open rows of the banks, when each can be used, and the grants and opened rows so far, in a cycle."""
+
+    now: int
+    rows: list[int]
+    open_from: list[int]
+    grants: int
+    opened: int
+
+    def equals(self, later: _State, banks: int) -> bool:
+        """Return whether a later state is this one, with all rows one stripe further."""
+        return all(row + banks == other for row, other in zip(self.rows, later.rows, strict=True)) and all(
+            max(cycle - self.now, 0) == max(other - later.now, 0)
+            for cycle, other in zip(self.open_from, later.open_from, strict=True)
+        )
+
+
+class _TakingTurns:
+    """The state of a memory's port while requests take turns.
+
+    left: grants up to the first that completes a request.
+    """
+
+    def __init__(self, line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming) -> None:
+        self.ends: list[int] = []
+        self.opened: list[Opened] = []
+        self._line, self._banks, self._miss_cycles = line, timing.banks, timing.miss_cycles
+        self._now = start
+        self._rows, self._open_from = rows.rows[:], rows.open_from[:]
+        self._rows_grants = timing.row_bytes // timing.grant_bytes
+        self.round_grants = len(line) * timing.banks * self._rows_grants
+        self._paced = any(request.pace.not_before is not None for request in line)
+        self._repeats = not self._paced and all(request.even for request in line)
+        self._before: _State | None = None
+        grants_left = [len(request.rows) - request.next for request in line]
+        self.left = min((left - 1) * len(line) + position for position, left in enumerate(grants_left)) + 1
+
+    def _woven(self, columns: Sequence[Sequence[int]], count: int) -> list[int]:
+        """Return the values of the next `count` grants of a column that each request has."""
+        number = len(columns)
+        woven = [0] * (-(-count // number) * number)
+        for position, (request, column) in enumerate(zip(self._line, columns, strict=True)):
+            first = request.next + len(self.ends) // number
+            values = column[first : first + len(woven) // number]
+            woven[position : position + len(values) * number : number] = values
+        return woven
+
+    def pass_grants(self, count: int) -> int:
+        """Pass the next `count` grants, one after the other, and return their number."""
+        number, banks, miss = len(self._line), self._banks, self._miss_cycles
+        rows, open_from, opened, ends = self._rows, self._open_from, self.opened, self.ends
+        needed = self._woven([request.rows for request in self._line], count + number - 1)
+        further = self._woven([request.further for request in self._line], count + number - 1)
+        cycles = self._woven([request.cycles for request in self._line], count)
+        limits: list[int] = []
+        if self._paced:
+            unlimited = [[0] * len(request.rows) for request in self._line]
+            columns = [request.pace.not_before for request in self._line]
+            limits = self._woven([a or b for a, b in zip(columns, unlimited, strict=True)], count)
+        candidates = (*range(1, number), 0) if banks > 1 else ()
+        now, done = self._now, len(ends)
+        for grant in range(count):
+            begin, row = now, needed[grant]
+            bank = row % banks
+            if rows[bank] != row:
+                rows[bank], open_from[bank] = row, begin + miss
+                opened.append(Opened(done + grant, bank, row, begin + miss, grant % number))
+            now = max(open_from[bank], begin) + cycles[grant]
+            if limits and limits[grant] > now:
+                now = limits[grant]
+            ends.append(now)
+            # One row is opened ahead: one that a waiting request needs, else the next row of the running one.
+            for position in candidates:
+                row = needed[grant + position] if position else further[grant]
+                bank = row % banks
+                if rows[bank] != row != NO_ROW:
+                    wanted = needed[grant : grant + number] + further[grant : grant + number]
+                    if rows[bank] not in wanted:
+                        rows[bank], open_from[bank] = row, begin + miss
+                        opened.append(
+                            Opened(done + grant, bank, row, begin + miss, (grant + position) % number)
+                        )
+                        break
+        self._now = now
+        self.left -= count
+        return count
+
+    def repeat_rounds(self) -> None:
+        """Repeat the last round as often as certain, if it began and ended in the same state one stripe apart."""
+        if not self._repeats:
+            return
+        before = self._before
+        state = _State(self._now, self._rows[:], self._open_from[:], len(self.ends), len(self.opened))
+        self._before = state
+        if before is None or state.grants - before.grants != self.round_grants:
+            return
+        if not before.equals(state, self._banks):
+            return
+        number, made = len(self._line), self.round_grants
+        each = made // number
+        firsts = [request.next + before.grants // number for request in self._line]
+        # The first grant of a request and its last may be shorter, and those of its last row have no further row.
+        rounds = min(
+            (len(request.rows) - 1 - self._rows_grants - first) // each - 1
+            for request, first in zip(self._line, firsts, strict=True)
+        )
+        if rounds < 1 or any(
+            request.cycles[first] != request.cycles[first + 1]
+            for request, first in zip(self._line, firsts, strict=True)
+        ):
+            return
+        cycles = self._now - before.now
+        ends, opened = self.ends[before.grants :], self.opened[before.opened :]
+        for repeat in range(1, rounds + 1):
+            self.ends.extend(map((repeat * cycles).__add__, ends))
+            self.opened.extend(
+                Opened(
+                    grant + repeat * made, bank, row + repeat * self._banks, cycle + repeat * cycles, position
+                )
+                for grant, bank, row, cycle, position in opened
+            )
+        self._now += rounds * cycles
+        self._rows[:] = [row + rounds * self._banks for row in self._rows]
+        self._open_from[:] = [cycle + rounds * cycles for cycle in self._open_from]
+        self.left -= rounds * made
+        self._repeats = False
