@@ -7,9 +7,10 @@ module is imported when its report is asked for, because a run without a trace s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from npusim.numbers.run import RunResult

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from npusim.base.extras import has_parquet
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.reports import REPORTS
 from npusim.reports.run import figures, html, tables
 from npusim.reports.run.series import Charts

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import CompileError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import HostCall
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit

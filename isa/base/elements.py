@@ -6,8 +6,9 @@ Hardware files need both without numpy, so nothing here imports it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 Rates = Literal["int8", "float32"]
 """The two columns of operation rates in the table of CPU cores (`npusim.isa.hardware.cpu`)."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 # Factors by which a what-if run multiplies the parameter (npusim.study.what_if).
 MORE: Any = {"what_if": [2.0]}

@@ -12,10 +12,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.plain_values import shown
 
 Bytes = bytes | memoryview

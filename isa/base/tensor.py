@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 from typing import Any, Final
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.elements import ElementType, Workload, element
+from npusim.isa.base.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.file import hardware, list_presets, to_flat
 from npusim.isa.hardware.hardware import Hardware
 

@@ -22,11 +22,11 @@ lists them), those of the Cortex-M7 as docs/silicon.md says.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from math import ceil
 
 from npusim.isa.base.elements import Rates, Workload
 from npusim.isa.base.errors import HardwareError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware, Host
 
 # Cycles of one elementwise operation; an assumption that covers add, pool and softmax alike.

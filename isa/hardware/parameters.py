@@ -8,12 +8,13 @@ and comparisons, and is refused where a user gives it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from inspect import isclass
 from typing import Any, get_args
 
 from npusim.isa.base.fields import ReadBy, Section
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.engines.kinds import ENGINES, engine_of, kind_fault
 from npusim.isa.hardware.hardware import Hardware
 

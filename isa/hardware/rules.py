@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from npusim.isa.base.errors import visible
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.engines.engine import ArrayRule, Engine
 from npusim.isa.engines.kinds import ENGINES, kind_fault
 from npusim.isa.hardware.cpu import core_fault

@@ -9,13 +9,13 @@ share of the energy, and its tracks, names and colours in reports.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from math import ceil
 from typing import NamedTuple
 
 from npusim.isa.base.cause import Cause
 from npusim.isa.base.elements import Workload
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 
 

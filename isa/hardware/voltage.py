@@ -11,11 +11,12 @@ is lower, because such tables contain margins for temperature, ageing and supply
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from npusim.isa.arithmetic.words import (
     shifted_down,
     tanh_of_words,
 )
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write

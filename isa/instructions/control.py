@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.instruction import Context, Cost, Instruction

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ import numpy as np
 from npusim.isa.arithmetic.packing import HEADER_BYTES
 from npusim.isa.arithmetic.packing_memo import unpack
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.memories import SPACE_BITS
 from npusim.isa.hardware.units import Unit, units_of
 from npusim.isa.instructions.beats import Beats, straight, walk

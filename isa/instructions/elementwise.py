@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, multiply_add, quantise
 from npusim.isa.arithmetic.integer import divide_codes, multiply_by_quantized_multiplier, requantise
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.instructions.grid import PIXEL, Grid, column_stride_field, rescaled_codes
 from npusim.isa.instructions.lanes import (
     EFFORT_ACTIONS,

@@ -11,7 +11,6 @@ and the address of the table. Then a row can start up to b - g bytes after the s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from math import gcd, prod
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import OperandFault
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import SPACE_BITS
 from npusim.isa.instructions.beats import Beats, straight

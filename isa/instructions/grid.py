@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import multiply_by_quantized_multiplier, requantise
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import Values, VectorInstruction, Work, bound, clamp_fault, code_type
 from npusim.isa.instructions.memory import Memory, Write

@@ -8,13 +8,13 @@ of results, and how often the lanes are filled. A result occupies its lane for t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.cause import Cause
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware, Vector
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.actions import LANE_CYCLES

@@ -15,7 +15,6 @@ two int16 values that replace `low` and `high`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from npusim.isa.arithmetic.convolution import (
     depthwise_convolve_float,
 )
 from npusim.isa.base.cause import Cause
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.engines.engine import HALVINGS_BITS, Layout, Problem
 from npusim.isa.engines.kinds import ENGINES, engine_of
 from npusim.isa.engines.mac_array import MOST_BITS

@@ -9,7 +9,6 @@ after bias and activation. The parameter block holds one float32 bias per channe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.convolution import convolve_float, depthwise_convolve_float
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.engines.engine import HALVINGS_BITS, Engine
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MacArray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise
 from npusim.isa.arithmetic.integer import requantise
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import (
     Formatted,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.arithmetic.integer import rounding_divide_by_power
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import VectorInstruction, Work, code_type
 from npusim.isa.instructions.memory import Memory, Write

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from npusim.isa.arithmetic.float_codes import clamped, dequantise, quantise, sum
 from npusim.isa.arithmetic.integer import softmax_fixed_point
 from npusim.isa.arithmetic.interpolated import ENTRIES, softmax_of_int16
 from npusim.isa.arithmetic.rows import log_softmax_fixed_point, unit_length
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.instructions.instruction import Context, zero_faults
 from npusim.isa.instructions.lanes import (
     Formatted,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from npusim.isa.arithmetic.interpolated import (
     look_up,
     tanh_words,
 )
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.instructions.instruction import Context, Cost, zero_faults
 from npusim.isa.instructions.lanes import (
     EFFORT_ACTIONS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.float_codes import Float32Array, clamped, dequantise, quantise
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults

@@ -8,9 +8,10 @@ that must wait for more units follows a barrier that waits for the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.units import PRODUCERS
 
 WORD_BYTES = 72

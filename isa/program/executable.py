@@ -16,7 +16,7 @@ counted like any other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.tensor import HostCall, Placement
 from npusim.isa.hardware.hardware import Hardware

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import HostCall, Placement, distinct_names
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space

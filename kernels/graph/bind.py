@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import index
 
 from npusim.isa.base.errors import GraphError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.graph.control import body_operands
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED, Graph, Node, Tensor, quoted
 from npusim.kernels.graph.inference import Shape, complete_results, fits, layer_name

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import SIZE_ONLY, Array, Data, TensorType
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NONE, Parameters

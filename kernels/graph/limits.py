@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.graph.folding import MOST_TOTAL
 
 MOST_OPERATIONS = 1 << 13

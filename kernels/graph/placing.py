@@ -15,12 +15,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.plain_values import printable
 from npusim.kernels.graph.graph import Graph, Node
 

@@ -7,7 +7,7 @@ a filter or bias that is an input or computed, is copied there from its memory w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.kernels.lowering.requantization_stage import OutputStage
 from npusim.kernels.lowering.work import CONSTANTS, Constants, Move

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import SIZE_ONLY, Array
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of

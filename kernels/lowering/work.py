@@ -7,10 +7,10 @@ a piece of output needs, which constants a range of channels needs, and how one 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal, NamedTuple
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.instruction import Instruction

@@ -6,10 +6,10 @@ Softmax uses 32 bits, the gates of an integer LSTM 16. Words travel in int64 arr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 Int64Array = NDArray[np.int64]
 

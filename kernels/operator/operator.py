@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from npusim.isa.base.elements import Workload
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, Data, TensorType
 from npusim.kernels.operator.element_types import alike, dequantize_values, fits, in_words, quantize_results
 from npusim.kernels.operator.parameters import Parameters, Rescale

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from npusim.cli.options import (
     with_options,
 )
 from npusim.isa.base.errors import CompileError, NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from npusim.base.files import Writer

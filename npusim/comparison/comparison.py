@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from os.path import splitext
 from pathlib import Path
@@ -24,6 +24,7 @@ from npusim.comparison.conditions import Condition, Verdict
 from npusim.comparison.result_file import LayerNumbers, ResultFile
 from npusim.comparison.rows import HardwareRow, Kind, LayerRow, Quantity, Row
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.version import npusim_version
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import RunResult

@@ -14,12 +14,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 from npusim.comparison.rows import Change
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,

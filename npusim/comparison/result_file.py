@@ -10,7 +10,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.run import SCHEMA_VERSION
 from npusim.numbers.variants import is_host_alone

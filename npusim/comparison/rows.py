@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any, Literal
 
 from npusim.comparison.result_file import LayerNumbers
+from npusim.isa.base.lazy_dataclass import dataclass
 
 Kind = Literal[
     "time_ms",

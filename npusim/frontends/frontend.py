@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.graph.bind import Offered, Sizes
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:  # Imported for types only: the command's help needs this table, and no numpy.
     from npusim.kernels.graph.graph import Graph

@@ -9,11 +9,12 @@ elements that decide. These make up the cache key (`form_of`): a step is compile
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel
 from npusim.frontends.nn_hal.operations.named_arguments import tensor_type
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, TensorType
 
 Role = Literal["main", "branch", "test", "turn"]

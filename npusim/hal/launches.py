@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from math import ceil
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from npusim.frontends.nn_hal.structs import OutputShape, Timing
 from npusim.isa.base.elements import Workload
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, HostCall, Placement, TensorType
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.instructions.control import Call

@@ -12,7 +12,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from npusim.hal.frames import Frame, Frames, Ground, Value, form_of, replaced, v
 from npusim.hal.launches import Execution, Stage, Target, look, timing, transfer
 from npusim.hal.walk import Counted, Step, Walk, endless
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.numbers.staged import Launch
 from npusim.session.host import one_blas_thread

@@ -9,7 +9,7 @@ after an operation that counts its own rows. If a value must be known that exist
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedOperand, CheckedOperation
@@ -19,6 +19,7 @@ from npusim.frontends.nn_hal.operations import operation_table
 from npusim.frontends.nn_hal.operations.graph_parts import GraphParts
 from npusim.frontends.nn_hal.operations.named_arguments import Argument, Call, Known, Needs
 from npusim.hal.frames import Frame, Frames, Ground, Role, Value, replaced, values_of
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph
 

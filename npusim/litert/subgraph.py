@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from npusim.frontends.tflite.operators import DECIDING, OPERATORS
@@ -11,6 +11,7 @@ from npusim.frontends.tflite.reader import graph_of
 from npusim.frontends.tflite.records import ModelRecord
 from npusim.frontends.tflite.shape_arithmetic import computed_operands, constant, part, touched
 from npusim.isa.base.errors import NpusimError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.check import check_bound
 from npusim.kernels.graph.graph import Graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 import simpy
 
 from npusim.isa.base.errors import SimulationError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, Placement
 from npusim.isa.instructions.memory import HostFunction, Memory, Spaces, check_values
 from npusim.isa.instructions.region import Space

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import io
 import pkgutil
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.models.cache import cached
 
 

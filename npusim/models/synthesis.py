@@ -15,13 +15,13 @@ between the expected and the real mean of a channel shrinks from one relu layer 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.models.writer import ModelWriter, Pair, Shape, affine, per_channel, per_tensor
 

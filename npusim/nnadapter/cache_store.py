@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from npusim.frontends.nnadapter.model_building import Model
@@ -13,6 +13,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
     NNAdapterError,
 )
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.version import npusim_version
 from npusim.isa.program.program import Program
 from npusim.nnadapter.cache import cache_folder, compiled_record

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from npusim.frontends.nnadapter.model_building import Model
@@ -18,6 +17,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
     said,
 )
 from npusim.frontends.nnadapter.operation_graphs import Network
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.nnadapter.gears import networks
 from npusim.nnadapter.hal import device_machines, events, properties, registry

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from npusim.frontends.nnadapter.dot import COLORS, quoted
@@ -29,6 +28,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
     said,
 )
 from npusim.frontends.nnadapter.operation_graphs import Network
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.graph import placing
 from npusim.kernels.graph.graph import Graph, Node, call_of
 from npusim.kernels.graph.placing import line_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from npusim.base import files
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.numbers.layers import Boundary
 from npusim.numbers.run import RunResult

@@ -6,10 +6,11 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported, InvalidParameter
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Placement
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.placing import Forced

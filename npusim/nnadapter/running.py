@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from npusim.frontends.nnadapter.nnadapter_codes import Event
 from npusim.frontends.nnadapter.nnadapter_errors import DeviceInternalError, InvalidDimensions, said
 from npusim.frontends.nnadapter.operand_type import operand_type_of
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Launch

@@ -9,13 +9,13 @@ intervals. The cause of a stall is found by following which unit waits for which
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import (
     COMPUTING,

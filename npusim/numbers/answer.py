@@ -15,9 +15,10 @@ The lower bound is a separate number: the cycles of an ideal machine (`npusim.nu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.units import COMPUTING
 from npusim.numbers.causes import ENDS, STAGES, STALLS
 

@@ -16,12 +16,12 @@ bytes inside the scratchpad, or that do nothing, have a bound of 0, set by "none
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import PORT, PRODUCERS, RESOURCES, Unit, cycles_of

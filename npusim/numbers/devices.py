@@ -9,12 +9,13 @@ standby during every launch. A boundary is what runs between two pieces: transfe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from npusim.isa.base.errors import SimulationError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, distinct_names
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import MOVING, Unit

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import ceil, sqrt
 from pathlib import Path
@@ -24,6 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from npusim.isa.base.errors import NpusimError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.hardware.hardware import Hardware

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.run import SCHEMA_VERSION, RunResult

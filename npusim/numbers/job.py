@@ -7,9 +7,10 @@ timeline; `JobResult.launch` returns it as the result of a run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.agreement import standing

@@ -28,12 +28,13 @@ where its other cycles go (`demand`, `split`); this module adds that up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.hardware.units import COMPUTING, MOVING, PORT, PRODUCERS, RESOURCES

@@ -14,12 +14,13 @@ Operators that the NPU lacks run on the host after the driver call, which gives 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import exp, fsum, log
 from typing import Any, Literal, get_args
 
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.agreement import Standing, standing
 from npusim.isa.hardware.cpu import cpu_busy_energy_uj, cpu_core, cpu_energy_uj, cpu_time_us
 from npusim.isa.hardware.hardware import Hardware, Host

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.cpu import host_energy_uj
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import PRODUCERS, Unit, units_of

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.version import npusim_version, sources_digest
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.agreement import (

@@ -6,10 +6,11 @@ The numbers are defined in the docstrings here and in `npusim.numbers.layers`; `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import Hardware

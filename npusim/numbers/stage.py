@@ -8,9 +8,10 @@ run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.memories import Space
 from npusim.isa.program.executable import Launch, Step
 from npusim.isa.program.program import Program

@@ -6,12 +6,12 @@ All functions are pure numpy over the arrays of a `Trace`; times are cycles, int
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.units import ADVANCING, MOVING, PRODUCERS, Unit, units_of
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Trace

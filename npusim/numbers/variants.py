@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.hardware import ALL_OPERATORS, Hardware
 from npusim.isa.hardware.parameters import parameter

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import inf, isinf, log10
 from typing import Any
 
 import numpy as np
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 
 _LEAST_CLASSES = 2

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.graph.graph import Graph
 from npusim.quantization.conversion import InFloats
 from npusim.quantization.loss import Loss

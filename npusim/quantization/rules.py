@@ -8,9 +8,9 @@ and for int16 the operator properties of TFLite's converter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Quantization
 from npusim.quantization.ranges import Range
 from npusim.quantization.scales import asymmetric, symmetric_int16

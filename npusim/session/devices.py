@@ -11,12 +11,13 @@ devices share. The first candidate is the partition by order, so the result is n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from npusim.frontends.nnadapter.nnadapter_errors import DeviceInternalError, FeatureNotSupported
 from npusim.isa.base.errors import CompileError, ProgramError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable, Launch
 from npusim.kernels.graph.graph import Tensor

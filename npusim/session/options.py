@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from npusim.isa.hardware.hardware import Hardware

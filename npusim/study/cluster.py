@@ -11,7 +11,6 @@ import ssl
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from npusim.base.extras import missing
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.version import npusim_version
 from npusim.study.evaluate import Evaluator, Job, Record, order
 from npusim.study.executors import ATTEMPTS, chunks, died

@@ -12,10 +12,10 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from npusim.isa.base.errors import nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 
 Names = Mapping[str, Any]
 """The values of parameters by path."""

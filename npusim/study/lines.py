@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from pydantic import ValidationError
 
 from npusim.isa.base.errors import replaced
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware import file as hardware_file
 from npusim.study.evaluate import Record
 from npusim.study.metrics import COMBINE, LARGEST_VALUE, full_key, is_value

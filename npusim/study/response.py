@@ -17,13 +17,14 @@ the grid, so the points that a search preferred do not bias them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]

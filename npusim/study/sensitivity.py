@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.study.metrics import of_hardware
 
 if TYPE_CHECKING:

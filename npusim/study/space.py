@@ -7,7 +7,7 @@ fastest. Studies name points by their numbers, whatever sampler chose them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import prod
 from typing import Annotated, Any, Literal
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from npusim.isa.base.errors import HardwareError, NpusimError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.toml_file import short
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware

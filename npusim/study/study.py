@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +15,7 @@ from npusim.base import files
 from npusim.base.csv_text import csv_text
 from npusim.base.extras import has_parquet
 from npusim.isa.base.errors import printable
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware
 from npusim.numbers.provenance import digest_of_hardware

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from mmap import mmap
 from pathlib import Path
@@ -16,6 +15,7 @@ from npusim.frontends import frontend
 from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.bind import Sizes
 from npusim.kernels.graph.graph import Graph

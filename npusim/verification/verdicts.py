@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 
 if TYPE_CHECKING:

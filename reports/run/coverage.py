@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from npusim.base.files import json_text
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.version import npusim_version
 from npusim.isa.hardware.agreement import standing
 from npusim.isa.hardware.hardware import Hardware

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.units import COMPUTING, PORT, WORKERS, Kind
 from npusim.numbers.causes import CAUSES
 from npusim.numbers.layers import Boundary, share

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.table import decode_all, row_of
 from npusim.numbers.activity import CAUSE_OF, Doing, activity

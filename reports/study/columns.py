@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.agreement import standing
 from npusim.reports.words import quantities as show
 from npusim.reports.words.claims import of_standing

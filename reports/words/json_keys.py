@@ -7,7 +7,8 @@ and `a?` a key that may be absent. A type that ends in "?" may be null. "@name" 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

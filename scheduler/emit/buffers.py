@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.instructions.region import Space
 from npusim.isa.program.program import Piece
 from npusim.kernels.lowering.work import Constants, Move, OperandRef, Rows, Tile, Work

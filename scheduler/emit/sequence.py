@@ -8,9 +8,10 @@ earlier ones compute. Times here are estimates and decide the order only; the si
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.dma import Copy, LoadWeights, Unpack

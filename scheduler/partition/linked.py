@@ -9,8 +9,8 @@ has it already because it runs the layer before or after.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable, Launch, Place, Step
 from npusim.isa.program.program import Program

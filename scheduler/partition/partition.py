@@ -10,10 +10,11 @@ IF have places of their own, to which both branches copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import Executable, If, Launch, Place, Step, While
 from npusim.isa.program.program import Program

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Placement
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program.executable import OWN, Place, Step, Transfer, conflicts

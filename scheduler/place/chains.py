@@ -8,11 +8,11 @@ twice; in return no intermediate goes to DRAM. The constants of all stages stay 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.lowering.work import Tile, Work
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.costs import Transfers

@@ -8,11 +8,12 @@ returns the residents for the next attempt.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import accumulate
 
 from npusim.isa.base.errors import CompileError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.scheduler.fit.allocate import Sums
 from npusim.scheduler.fit.cuts import SINGLE, Choices, Cut, slices
 from npusim.scheduler.fit.tiling import TileSearch

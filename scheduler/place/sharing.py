@@ -7,10 +7,10 @@ move, or a step of the host, in the order of execution.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.lowering.work import Move, Work
 from npusim.scheduler.fit.allocate import Spans, aligned
 from npusim.scheduler.fit.costs import TileCosts

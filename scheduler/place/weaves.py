@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.lowering.work import Tile, Work
 from npusim.scheduler.fit.cuts import Cut
 from npusim.scheduler.fit.tiling import PRICE, SHARED, TileSearch

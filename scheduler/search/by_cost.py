@@ -12,10 +12,11 @@ host layer. A candidate is skipped if its layers alone take longer on the host t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from npusim.isa.base.errors import CompileError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.cpu import host_cycles
 from npusim.isa.program.program import Program
 from npusim.kernels.graph.graph import Graph

@@ -8,12 +8,13 @@ from a seeded generator. So the same model, machine and limit give the same prog
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from random import Random
 from types import MappingProxyType
 
 from npusim.isa.base.errors import CompileError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.program.program import Program
 from npusim.kernels.lowering.work import Work
 from npusim.scheduler.compile import Schedule, estimated_schedule, schedule

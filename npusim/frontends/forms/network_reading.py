@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
 
@@ -17,6 +17,7 @@ from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.forms.qdq import DEQUANTIZE
 from npusim.isa.base.elements import is_element
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph import folding
 from npusim.kernels.graph.builder import GraphBuilder, unshaped

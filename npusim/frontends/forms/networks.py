@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.plain_values import printable
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import quoted

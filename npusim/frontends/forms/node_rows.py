@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from npusim.frontends.forms.networks import MICROSOFT, STANDARD
 from npusim.frontends.forms.node_conversion import NodeConversion
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.operator.registered import custom, plain, result_types
 from npusim.kernels.table import known
 

@@ -10,7 +10,7 @@ results equal those of the nodes computed one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from math import inf
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from npusim.frontends.forms.clipping import Limits
 from npusim.frontends.forms.lookup_regions import POINTWISE, Region, region_of, unneeded
 from npusim.frontends.forms.networks import Network, Node
 from npusim.frontends.forms.qdq import DEQUANTIZE, QUANTIZE, Codes, codes_of, moved_axis
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 
 MOVES: Mapping[str, slice] = {

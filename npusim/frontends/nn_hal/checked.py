@@ -7,7 +7,7 @@ copied.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType, OperationType
 from npusim.frontends.nn_hal.operand_types import TypeRow, row_of
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 
 Bytes = NDArray[np.uint8]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from npusim.frontends.nn_hal.checked import CheckedGraph, CheckedModel
 from npusim.frontends.nn_hal.enumerations import ErrorStatus
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 
 Value = TypeVar("Value")
 

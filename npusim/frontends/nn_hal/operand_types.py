@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from npusim.frontends.nn_hal.enumerations import OperandType
 from npusim.isa.base.elements import element
+from npusim.isa.base.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

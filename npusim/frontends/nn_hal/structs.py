@@ -7,10 +7,11 @@ int, a number a numpy scalar, and memory any object with the buffer protocol. Le
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperandLifeTime, OperandType
+from npusim.isa.base.lazy_dataclass import dataclass
 
 Memory = Any
 """A C-contiguous buffer: bytearray, mmap, numpy array of any dtype, memoryview, bytes where nothing is written.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from npusim.frontends.nnadapter.nnadapter_codes import Custom, OperationType
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 
 

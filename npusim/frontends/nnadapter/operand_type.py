@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import (
 )
 from npusim.frontends.nnadapter.nnadapter_errors import FeatureNotSupported, InvalidParameter, said
 from npusim.isa.base.elements import element
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import UNKNOWN, UNRANKED
 

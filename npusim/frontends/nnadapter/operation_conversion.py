@@ -7,7 +7,6 @@ operation dequantizes its inputs, computes in floating point and quantizes its o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.frontends.nnadapter.operand_type import Shape, member
 from npusim.frontends.nnadapter.operation_arguments import Bound, Signature, signature, types_of_outputs
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import UNRANKED

@@ -8,7 +8,7 @@ in the model and NHWC in the graph (`npusim.kernels.graph.layout`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from npusim.frontends.nnadapter import operation_table
@@ -23,6 +23,7 @@ from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operand_type import Shape
 from npusim.frontends.nnadapter.operation_arguments import Bound
 from npusim.frontends.nnadapter.operation_conversion import Conversion, NotKnown, Operands
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.graph import NCHW, Graph, State
 from npusim.kernels.graph.layout import LayoutBuilder

@@ -6,7 +6,7 @@ The language hands this to the operations. It contains no grammar, types or expr
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias, Union
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from npusim.frontends.nnef.places import DocumentError, Place
 from npusim.frontends.nnef.tensor_file import TensorFile
+from npusim.isa.base.lazy_dataclass import dataclass
 
 Item: TypeAlias = Literal["scalar", "integer", "logical"]
 """The kind of values in a tensor."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from npusim.frontends.nnef.language.syntax import Parsed
 from npusim.frontends.nnef.nnef_container import Container
 from npusim.frontends.nnef.places import quoted
 from npusim.frontends.nnef.tensor_file import TensorFile
+from npusim.isa.base.lazy_dataclass import dataclass
 
 _KINDS = {"scalar": "f", "integer": "iu", "logical": "b"}
 """Kinds of numpy types that the data of an item may have."""

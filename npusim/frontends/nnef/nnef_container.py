@@ -11,13 +11,13 @@ import mmap
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from npusim.frontends.nnef.nnef_rules import RULES
 from npusim.frontends.nnef.places import DocumentError, Source, quoted
 from npusim.isa.base import user_file
+from npusim.isa.base.lazy_dataclass import dataclass
 
 GRAPH = "graph.nnef"
 QUANTIZATION = "graph.quant"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 
 from npusim.frontends.nnef.nnef_rules import RULES
 from npusim.isa.base.errors import FormatError
+from npusim.isa.base.lazy_dataclass import dataclass
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SHOWN_CHARACTERS = 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from npusim.frontends.nnef.language.syntax import Expression, Fragment, Invocati
 from npusim.frontends.nnef.language.value_types import Array as ArrayOf
 from npusim.frontends.nnef.language.value_types import Primitive, Tensor, Type, castable, substitute
 from npusim.frontends.nnef.places import DocumentError, Place, Source, quoted
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, Quantization
 
 _CHANNELS = {("conv", "filter"): 0, ("linear", "filter"): 0, ("deconv", "filter"): 1}

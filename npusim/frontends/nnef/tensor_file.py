@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import mmap
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from npusim.frontends.nnef.nnef_rules import RULES
 from npusim.frontends.nnef.places import DocumentError
+from npusim.isa.base.lazy_dataclass import dataclass
 
 HEADER_BYTES = 128
 OLD_HEADER_BYTES = 132

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from npusim.frontends.onnx.onnx_rewrites import ELEVEN, apart, brought_forward
 from npusim.frontends.onnx.onnx_tensors import array_of, dense, line
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import quoted
 from npusim.kernels.graph.limits import MOST_WRITTEN_OUT

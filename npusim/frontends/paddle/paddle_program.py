@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from npusim.frontends.paddle.paddle_file import (
 from npusim.frontends.paddle.written_out import FACTORS, WHOLE, WRITTEN_OUT, Operation, Parts, factors
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import quoted
 

@@ -6,7 +6,7 @@ A scale of Paddle is the largest magnitude: quantized values are `x / scale * 12
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from npusim.frontends.forms.networks import PADDLE, STANDARD, Node
 from npusim.frontends.forms.qdq import DEQUANTIZE, QUANTIZE
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array
 
 WHOLE = ("fake_quantize_moving", "fake_quantize_range")

@@ -7,11 +7,11 @@ Nothing here knows an operator: see `npusim.frontends.tflite.export` and `npusim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 
 SCHEMA_VERSION = 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from npusim.frontends.tflite.records import inside_the_file
 from npusim.isa.base.errors import FormatError, GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, TensorType
 
 EMPTY_TABLE = struct.pack("<HHi", 4, 4, 4)

@@ -6,13 +6,14 @@ Sources: tensorflow/lite/schema/schema.fbs for the options, tensorflow/lite/kern
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isfinite, log2
 from typing import Any, NamedTuple
 
 from npusim.frontends.tflite import moving_layers, weighted_layers
 from npusim.frontends.tflite.layer import Layer, Parameters
 from npusim.frontends.tflite.moving_layers import strided_slice
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.control import IF, WHILE
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from mmap import mmap
 from typing import Any
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.isa.base.errors import FormatError
+from npusim.isa.base.lazy_dataclass import dataclass
 
 IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

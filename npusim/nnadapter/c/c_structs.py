@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Protocol
 
 from npusim.frontends.nnadapter.nnadapter_codes import UNKNOWN, Layout, Precision
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, said
 from npusim.frontends.nnadapter.operand_type import OperandType
+from npusim.isa.base.lazy_dataclass import dataclass
 
 _KEYS = tuple(field.name for field in fields(OperandType) if field.name not in ("lifetime", "ranked"))
 

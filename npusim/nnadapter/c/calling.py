@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from npusim.frontends.nnadapter.model_building import Model
@@ -15,6 +15,7 @@ from npusim.frontends.nnadapter.nnadapter_codes import ResultCode
 from npusim.frontends.nnadapter.nnadapter_errors import InvalidParameter, NNAdapterError
 from npusim.frontends.nnadapter.operand import Operand
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.nnadapter.compilation import Compilation
 from npusim.nnadapter.device_context import Context, Device
 from npusim.nnadapter.model_execution import Execution

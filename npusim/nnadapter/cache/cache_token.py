@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from npusim.frontends.nnadapter.model_building import Model
 from npusim.frontends.nnadapter.operand import Operand, Operation
 from npusim.frontends.nnadapter.operation_graphs import GraphNetwork
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.plain_values import printable, to_json
 from npusim.isa.base.tensor import SIZE_ONLY, Data, TensorType
 from npusim.isa.base.version import npusim_version

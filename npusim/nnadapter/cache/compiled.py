@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, NamedTuple
 
 from npusim.frontends.nnadapter.operand_type import OperandType, Shape
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.plain_values import Between
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.program.program import Program

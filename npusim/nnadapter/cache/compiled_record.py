@@ -8,7 +8,7 @@ indexes are int32, counts 64 bits, little endian. A model buffer is what the dev
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from npusim.frontends.nnadapter.nnadapter_codes import Layout, Lifetime, Precision
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.isa.base.errors import ProgramError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.plain_values import Between, Misfit, from_json, shown, to_json
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.program.record import codec

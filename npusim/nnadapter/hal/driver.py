@@ -18,12 +18,13 @@ nna.register(Doubler)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from npusim.frontends.nnadapter.nnadapter_codes import DeviceType
 from npusim.frontends.nnadapter.operand_type import OperandType
 from npusim.frontends.nnadapter.operation_graphs import Network, PieceGraph, Step
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.nnadapter.hal.caller_memory import Access, read, write
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from npusim.frontends.nnadapter.nnadapter_codes import DeviceType
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.nnadapter.hal.driver import Argument, Cache, Driver, Properties, Submodel
 
 _BUFFER = b"fake"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +21,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
     said,
 )
 from npusim.isa.base.errors import NpusimError, nearest
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.plain_values import printable
 from npusim.isa.hardware import file as hardware_file
 from npusim.isa.hardware.hardware import Hardware

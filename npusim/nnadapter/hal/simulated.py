@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from npusim.frontends.nnadapter.nnadapter_codes import DeviceType, OperationType
@@ -15,6 +15,7 @@ from npusim.frontends.nnadapter.nnadapter_errors import (
 )
 from npusim.frontends.nnadapter.operation_graphs import PieceGraph
 from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.program import container
 from npusim.isa.program.program import Program

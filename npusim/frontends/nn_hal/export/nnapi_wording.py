@@ -7,7 +7,7 @@ between two operations, and arguments that follow from shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from npusim.frontends.nn_hal.enumerations import OperationType
@@ -17,6 +17,7 @@ from npusim.frontends.nn_hal.operations.operation_table import row
 from npusim.frontends.nn_hal.operations.parameter_words import arguments_from
 from npusim.frontends.rewriting import ends_of_slice
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.operator.operator import Call
 
 _T = OperationType

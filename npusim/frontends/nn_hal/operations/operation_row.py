@@ -8,7 +8,7 @@ parameters (`npusim.frontends.nn_hal.export.nnapi_wording`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from math import inf
 from typing import Any, Protocol
@@ -27,6 +27,7 @@ from npusim.frontends.nn_hal.operations.named_arguments import (
 from npusim.frontends.nn_hal.operations.parameter_words import Choice, Words, arguments_of
 from npusim.frontends.nn_hal.operations.signatures import SCALARS, Mismatch, Slot, bind, tensor_types
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.table import known as known_operator

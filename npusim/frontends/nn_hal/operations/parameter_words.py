@@ -8,8 +8,9 @@ A parameter is one argument, a number that stands for its value, or several argu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

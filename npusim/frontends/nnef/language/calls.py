@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from npusim.frontends.nnef.call_network import Call, Infer, Item, Operand, ResultNames, Shape
@@ -19,6 +19,7 @@ from npusim.frontends.nnef.language.value_types import (
     holds_tensors,
 )
 from npusim.frontends.nnef.places import DocumentError, Place, Source, quoted
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.graph.limits import MOST_WRITTEN_OUT
 
 MOST_CALLS = MOST_WRITTEN_OUT

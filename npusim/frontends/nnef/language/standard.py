@@ -7,7 +7,7 @@ of NNEF 1.0.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -29,6 +29,7 @@ from npusim.frontends.nnef.language.value_types import (
     Type,
 )
 from npusim.frontends.nnef.places import Source
+from npusim.isa.base.lazy_dataclass import dataclass
 
 BORDERS = ("constant", "replicate", "reflect", "reflect-even", "ignore")
 METHODS = ("symmetric", "asymmetric", "aligned")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from npusim.frontends.nnef.language.value_types import Array, Tuple, Type, common_of
 from npusim.frontends.nnef.places import Source
+from npusim.isa.base.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

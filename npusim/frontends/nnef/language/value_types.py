@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from npusim.isa.base.lazy_dataclass import dataclass
 
 OPEN = "?"
 """The type that a call of a generic operation binds."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from npusim.frontends.nnef.call_network import Attribute, Call, Operand
 from npusim.frontends.nnef.language import standard
 from npusim.frontends.nnef.language.value_types import Tensor
 from npusim.frontends.nnef.places import DocumentError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.operator.parameters import Activation

@@ -7,13 +7,13 @@ step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Convert, Row, microsoft
 from npusim.frontends.onnx.operations.quantized_products import DynamicWeights, dynamic_product
+from npusim.isa.base.lazy_dataclass import dataclass
 
 MOST_STEPS = 1024
 

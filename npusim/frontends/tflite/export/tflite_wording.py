@@ -7,7 +7,7 @@ the schema's spelling. This file adds the operators for which that is not enough
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from npusim.frontends.tflite.moving_layers import MIRROR_MODES
 from npusim.frontends.tflite.operators import OPERATORS, POSITION_TYPES, spelled
 from npusim.frontends.tflite.weighted_layers import PAIRS
 from npusim.isa.base.errors import GraphError
+from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.parameters import NO_BORDERS, Parameters

@@ -1,0 +1,219 @@
+"""`dataclass` of the standard library, but a class gets each of its methods when somebody first calls it.
+
+The standard library writes and compiles up to six functions for each class when its module is imported. For the 200
+classes of a small run these were a fifth of all instructions of the process, and most of them were never called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError
+from types import FunctionType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any
+
+_WRITTEN = {"__repr__": "repr", "__eq__": "eq", "__hash__": "unsafe_hash"}
+"""Methods that the standard library writes, each with the option that asks for this method alone."""
+
+_NONE = {"init": False, "repr": False, "eq": False}
+"""Options with which the standard library writes no method."""
+
+
+class _Factory:
+    """The default that the signature of `__init__` shows for a field with a `default_factory`."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+class _Lazy:
+    """An attribute of a class that is computed when it is first read, and then stored in place of this descriptor."""
+
+    __slots__ = ("compute", "name", "owner")
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self.compute = compute
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        value = self.compute(self.owner)
+        setattr(self.owner, self.name, value)
+        return value.__get__(instance, owner) if isinstance(value, FunctionType) else value
+
+
+def _dataclass(
+    cls: type | None = None,
+    /,
+    *,
+    repr: bool = True,
+    eq: bool = True,
+    frozen: bool = False,
+    slots: bool = False,
+    kw_only: bool = False,
+) -> Any:
+    """Make a class of annotated fields. The options mean what they mean to `dataclasses.dataclass`.
+
+    A fault in the declaration, for example a field without default after one with a default, shows at the first call.
+    """
+
+    def made(cls: type) -> type:
+        body = dict(cls.__dict__)
+        names = [name for name, kind in cls.__annotations__.items() if "ClassVar" not in str(kind)]
+        defaults = {name: body.pop(name) for name in names if name in body}
+        options = {"repr": repr, "eq": eq, "frozen": frozen, "slots": slots, "kw_only": kw_only}
+        added: dict[str, Any] = {
+            "__dataclass_fields__": _Lazy(lambda cls: _fields(cls, defaults, kw_only)),
+            "__dataclass_params__": _Lazy(lambda cls: _twin(cls, {}, options).__dataclass_params__),
+            "__match_args__": _Lazy(_positional),
+            "__init__": _Lazy(lambda cls: _initializer(cls, frozen)),
+        }
+        if repr:
+            added["__repr__"] = _Lazy(lambda cls: _written(cls, "__repr__"))
+        if eq:
+            added["__eq__"] = _Lazy(lambda cls: _written(cls, "__eq__"))
+        if sys.version_info >= (3, 13):
+            added["__replace__"] = _Lazy(lambda cls: _twin(cls, {}, {}).__replace__)
+        added = {name: item for name, item in added.items() if name not in body}
+        # Python sets the hash of a class that defines only `__eq__` to None, which is no hash of its own.
+        if eq and (body.get("__hash__") is None if "__eq__" in body else "__hash__" not in body):
+            added["__hash__"] = _Lazy(lambda cls: _written(cls, "__hash__")) if frozen else None
+        if slots:
+            cls = _with_slots(cls, names, body | added)
+        else:
+            for name, item in added.items():
+                setattr(cls, name, item)
+                if isinstance(item, _Lazy):
+                    item.__set_name__(cls, name)
+            for name, default in defaults.items():
+                if isinstance(default, Field) and default.default is MISSING:
+                    delattr(cls, name)
+                elif isinstance(default, Field):
+                    setattr(cls, name, default.default)
+        if frozen:
+            _freeze(cls, frozenset(names))
+        return cls
+
+    return made if cls is None else made(cls)
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+    dataclass = _dataclass
+
+
+def _with_slots(cls: type, names: list[str], body: dict[str, Any]) -> type:
+    """Make the class again with a slot for each field that no base has a slot for."""
+    taken = {slot for base in cls.__mro__[1:-1] for slot in base.__dict__.get("__slots__", ())}
+    body["__slots__"] = tuple(name for name in names if name not in taken)
+    for name in ("__dict__", "__weakref__"):
+        body.pop(name, None)
+    made = type(cls)(cls.__name__, cls.__bases__, body)
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+def _freeze(cls: Any, names: frozenset[str]) -> None:
+    """Refuse to set and delete attributes of instances, and let pickle and copy set them nevertheless."""
+    if "__setattr__" not in cls.__dict__:
+        inherited_set, inherited_delete = cls.__setattr__, cls.__delattr__
+
+        def set_attribute(self: Any, name: str, value: Any) -> None:
+            if type(self) is cls or name in names:
+                raise FrozenInstanceError(f"cannot assign to field {name!r}")
+            inherited_set(self, name, value)
+
+        def delete_attribute(self: Any, name: str) -> None:
+            if type(self) is cls or name in names:
+                raise FrozenInstanceError(f"cannot delete field {name!r}")
+            inherited_delete(self, name)
+
+        cls.__setattr__, cls.__delattr__ = set_attribute, delete_attribute
+    if "__slots__" in cls.__dict__ and "__getstate__" not in cls.__dict__:
+        cls.__getstate__, cls.__setstate__ = _state, _set_state
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, item.name) for item in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for item, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, item.name, value)
+
+
+def _twin(cls: type, body: dict[str, Any], options: dict[str, bool]) -> Any:
+    """Return a class of the same name that the standard library makes from the annotations and defaults in `body`."""
+    named = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    return dataclasses.dataclass(**_NONE | options)(type(cls.__name__, (), named | body))
+
+
+def _fields(cls: type, defaults: dict[str, Any], kw_only: bool) -> dict[str, Field[Any]]:
+    """Return the fields of a class: those of its bases, replaced and followed by those that it declares."""
+    fields: dict[str, Field[Any]] = {}
+    for base in cls.__mro__[:0:-1]:
+        fields |= getattr(base, "__dataclass_fields__", {})
+    body = defaults | {"__annotations__": cls.__annotations__}
+    declared: dict[str, Field[Any]] = _twin(cls, body, {"kw_only": kw_only}).__dataclass_fields__
+    return fields | declared
+
+
+def _positional(cls: Any) -> tuple[str, ...]:
+    return tuple(item.name for item in dataclasses.fields(cls) if item.init and not item.kw_only)
+
+
+def _written(cls: Any, name: str) -> Any:
+    """Return a method as the standard library writes it."""
+    fields = {item.name: item for item in dataclasses.fields(cls)}
+    body = fields | {"__annotations__": {name: item.type for name, item in fields.items()}}
+    return getattr(_twin(cls, body, {_WRITTEN[name]: True}), name)
+
+
+def _initializer(cls: Any, frozen: bool) -> FunctionType:
+    """Write `__init__`. The standard library would write two more functions with that of a frozen class."""
+    values: dict[str, Any] = {"_set": object.__setattr__, "_factory": _Factory()}
+    positional, keywords = ["self"], list[str]()
+    lines: list[str] = []
+    for item in dataclasses.fields(cls):
+        name = item.name
+        argument, value = name, name
+        if item.default is not MISSING:
+            values[f"_default_{name}"] = item.default
+            argument = f"{name}=_default_{name}"
+        elif item.default_factory is not MISSING:
+            values[f"_default_{name}"] = item.default_factory
+            argument = f"{name}=_factory"
+            value = f"_default_{name}() if {name} is _factory else {name}"
+        if not item.init:
+            if item.default_factory is MISSING:
+                continue
+            value = f"_default_{name}()"
+        else:
+            (keywords if item.kw_only else positional).append(argument)
+        # The descriptor of a slot sets it in half the time of `object.__setattr__`.
+        slot = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+        if not frozen:
+            lines.append(f" self.{name} = {value}")
+        elif isinstance(slot, MemberDescriptorType):
+            values[f"_set_{name}"] = slot.__set__
+            lines.append(f" _set_{name}(self, {value})")
+        else:
+            lines.append(f" _set(self, {name!r}, {value})")
+    if hasattr(cls, "__post_init__"):
+        lines.append(" self.__post_init__()")
+    arguments = ", ".join(positional + ["*", *keywords] * bool(keywords))
+    outer = f"def write({', '.join(values)}):\n def __init__({arguments}):\n " + "\n ".join(
+        lines or [" pass"]
+    )
+    namespace: dict[str, Any] = {}
+    exec(f"{outer}\n return __init__", {}, namespace)
+    method: FunctionType = namespace["write"](**values)
+    method.__qualname__ = f"{cls.__qualname__}.__init__"
+    method.__module__ = cls.__module__
+    method.__annotations__ = {item.name: item.type for item in dataclasses.fields(cls) if item.init} | {
+        "return": None
+    }
+    return method
