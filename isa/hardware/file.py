@@ -89,8 +89,10 @@ def from_dict(values: Mapping[str, Any], source: str = "hardware", given: Iterab
         # run reports both kinds; a rule that reads a faulty field stays silent.
         checked = _validated(_without(values, faults), {})
     if checked is not None:
-        faults |= {path: why for path in given if (why := why_unread(checked, path)) and path not in faults}
-        checked = with_rated_point(without_unread(checked))
+        reasons = unread(checked)
+        silent = {path: why for path in given if (why := why_unread(checked, path, reasons))}
+        faults = silent | faults
+        checked = with_rated_point(without_unread(checked, reasons))
         faults.update(broken_rules(checked, unless=tuple(faults)))
     if faults or checked is None:
         raise HardwareError(f"{source}: {listed(faults)}")

@@ -70,7 +70,8 @@ def parameters(of: Hardware | None = None) -> tuple[Parameter, ...]:
 
 def parameters_read(by: Hardware) -> tuple[Parameter, ...]:
     """Return the keys that a machine reads; changing any other key has no effect on it."""
-    return tuple(each for each in parameters(by) if not why_unread(by, each.path))
+    reasons = unread(by)
+    return tuple(each for each in parameters(by) if not why_unread(by, each.path, reasons))
 
 
 def memory_parameters() -> tuple[Parameter, ...]:
@@ -195,9 +196,10 @@ def unread(hardware: Hardware) -> dict[str, str]:
     return found
 
 
-def why_unread(hardware: Hardware, path: str) -> str:
-    """Return why nothing in a machine reads a key; empty if something does."""
-    return next((why for key, why in unread(hardware).items() if f"{path}.".startswith(f"{key}.")), "")
+def why_unread(hardware: Hardware, path: str, reasons: Mapping[str, str] | None = None) -> str:
+    """Return why nothing in a machine reads a key; empty if something does. `reasons` are those of `unread`."""
+    reasons = unread(hardware) if reasons is None else reasons
+    return next((why for key, why in reasons.items() if f"{path}.".startswith(f"{key}.")), "")
 
 
 def _names(hardware: Hardware, path: str) -> list[str]:
@@ -245,9 +247,12 @@ def _listed(paths: tuple[str, ...]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def without_unread(hardware: Hardware) -> Hardware:
-    """Return the machine with defaults in all keys that it does not read, so that equal machines compare equal."""
-    for path in unread(hardware):
+def without_unread(hardware: Hardware, reasons: Mapping[str, str]) -> Hardware:
+    """Return the machine with defaults in all keys that it does not read, so that equal machines compare equal.
+
+    `reasons` are those of `unread`.
+    """
+    for path in reasons:
         hardware = _reset(hardware, *path.split("."))
     return hardware
 

@@ -6,7 +6,7 @@ Nothing here knows an operator: see `npusim.frontends.tflite.export` and `npusim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -193,11 +193,10 @@ class _Serializer:
         return self._table("Operator", **fields)
 
     def _table(self, table: str, **fields: Any) -> int:
-        builders: dict[str, Callable[..., Any]] = vars(self._schema)
-        builders[f"{table}Start"](self._builder)
+        getattr(self._schema, f"{table}Start")(self._builder)
         for field, value in fields.items():
-            builders[f"{table}Add{field}"](self._builder, value)
-        return int(builders[f"{table}End"](self._builder))
+            getattr(self._schema, f"{table}Add{field}")(self._builder, value)
+        return int(getattr(self._schema, f"{table}End")(self._builder))
 
     def _vector(self, values: Sequence[float] | Sequence[int], dtype: type[np.generic]) -> int:
         return int(self._builder.CreateNumpyVector(np.asarray(values, dtype)))

@@ -8,7 +8,7 @@ read-only views of the file's bytes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from mmap import mmap
@@ -20,6 +20,7 @@ from npusim.frontends.tflite.file_tensors import check_size, tensor_name, tensor
 from npusim.frontends.tflite.layer import EMPTY_TABLE, Layer
 from npusim.frontends.tflite.operators import COMPILED, DECIDING, OPERATORS, Deciding, Translation
 from npusim.frontends.tflite.records import IDENTIFIER, ModelRecord, OperatorRecord, decode, inside_the_file
+from npusim.frontends.tflite.schema import generated
 from npusim.frontends.tflite.shape_arithmetic import VALUES, reads_shapes, resized
 from npusim.isa.base import user_file
 from npusim.isa.base.errors import FormatError, GraphError
@@ -117,7 +118,6 @@ class _Reading:
         self._within = within
         self._count = count or itertools.count()
         self._now: dict[int, int] = {}
-        self._options_class = _options_classes()
 
     def graph(self) -> Graph:
         model, builder = self._model, self._builder
@@ -213,7 +213,7 @@ class _Reading:
 
     def _bodies(self, record: OperatorRecord, deciding: Deciding, where: str) -> list[Graph]:
         """Return the bodies of a control-flow operator; its operands give their inputs the shapes."""
-        options = _options(where, record, deciding.options, self._options_class)
+        options = _options(where, record, deciding.options)
         operands = [number for number in record.inputs[deciding.first :] if number is not None]
         shapes = [self._builder.shape(number) for number in operands]
         bodies = []
@@ -248,7 +248,7 @@ class _Reading:
             outputs=tuple(self._stored(output) for output in record.outputs),
             constants=tuple(None if operand is None else operand.array for operand in operands),
             intermediates=tuple(self._stored(operand) for operand in record.intermediates),
-            options=_options(where, record, row.options, self._options_class),
+            options=_options(where, record, row.options),
             custom_options=record.custom_options,
         )
 
@@ -319,12 +319,6 @@ def _shape_arithmetic(model: ModelRecord) -> set[int]:
     return skipped
 
 
-def _options_classes() -> Callable[[str], Any]:
-    import tflite
-
-    return lambda name: getattr(tflite, name)
-
-
 def _parameters(row: Translation, layer: Layer) -> Parameters:
     values = row.parameters(layer)
     if not known(row.op):
@@ -347,16 +341,14 @@ def _check_counts(where: str, record: OperatorRecord, row: Translation) -> None:
         raise GraphError(f"{where}: has {len(record.outputs)} outputs, must have {row.results}")
 
 
-def _options(
-    where: str, record: OperatorRecord, table: str | None, options_class: Callable[[str], Any]
-) -> Any | None:
+def _options(where: str, record: OperatorRecord, table: str | None) -> Any | None:
     """Return the options table of an operator; one that the file leaves out has all its defaults."""
     if table is None:
         return None
     if record.options_kind not in ("NONE", table):
         raise FormatError(f"{where}: has {record.options_kind}, must have {table}")
     with inside_the_file(f"{where}: options"):
-        options = options_class(table)()
+        options = generated(table)()
         if record.options_kind == "NONE" or record.options is None:
             options.Init(EMPTY_TABLE, 4)
         else:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.frontends.tflite.schema import generated
 from npusim.isa.base.errors import FormatError
 from npusim.isa.base.lazy_dataclass import dataclass
 
@@ -126,9 +127,7 @@ def decode(data: bytes | mmap) -> ModelRecord:
     Raises FormatError, and never reads more than a few times the file.
     """
     _check_header(data)
-    import tflite  # here because it imports the classes of all tables of the schema, some 65 ms
-
-    return _Decoder(data, tflite).model()
+    return _Decoder(data).model()
 
 
 def _check_header(data: bytes | mmap) -> None:
@@ -152,17 +151,16 @@ class _Decoder:
     """Reads one file. `_budget` is what vectors may still take: they can only exceed the file by overlapping,
     and a damaged file whose million operators share one long vector must not take an hour."""
 
-    def __init__(self, data: bytes | mmap, schema: Any) -> None:
+    def __init__(self, data: bytes | mmap) -> None:
         self._data = data
-        self._schema = schema
         self._budget = 4 * len(data)
-        self._operator_names = _names_by_code(schema.BuiltinOperator)
-        self._options_names = _names_by_code(schema.BuiltinOptions)
-        self._type_names = _names_by_code(schema.TensorType)
+        self._operator_names = _names_by_code(generated("BuiltinOperator"))
+        self._options_names = _names_by_code(generated("BuiltinOptions"))
+        self._type_names = _names_by_code(generated("TensorType"))
 
     def model(self) -> ModelRecord:
         with inside_the_file("model table"):
-            model = self._schema.Model.GetRootAs(self._data)
+            model = generated("Model").GetRootAs(self._data)
             version = model.Version()
         if version != SCHEMA_VERSION:
             raise FormatError(f"schema version {version}, may be {SCHEMA_VERSION}")
