@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from typer.testing import CliRunner
 
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 
 
 class Answer(NamedTuple):

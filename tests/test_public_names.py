@@ -18,7 +18,7 @@ import pytest
 import typer.main
 from typer.core import TyperGroup
 
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.reports.words.json_keys import DOCUMENTS, PARTS
 
 MODULES = (

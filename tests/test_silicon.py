@@ -31,7 +31,7 @@ from benchmarks.silicon.zoo import others, vision
 from benchmarks.silicon.zoo.page import zoo_page
 from benchmarks.silicon.zoo.zoo import APART, SEEN, Network, built, measured
 from npusim import simulate
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.isa.hardware import agreement as agreement_file
 from npusim.isa.hardware.agreement import agreements, percent
 from npusim.isa.hardware.cpu import cpu_time_us

@@ -1,127 +1,12 @@
-"""The command line. Each command imports its own modules, so that `npusim --help` starts at once."""
+"""The command line: a clear `npusim run` is started at once, all other words are read by typer."""
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any
 
-import typer
-import typer.main
-from typer.core import TyperCommand, TyperGroup
-
-from npusim.base.console import open_standard_streams, say
-from npusim.cli.base import EXIT_INTERRUPTED, Commands, Guarded, start_lightly
-from npusim.isa.base.version import npusim_version
-
-COMMANDS = (
-    (
-        "run",
-        "run",
-        "Compile and execute a model, and print the summary; of several models or machines, a table.",
-    ),
-    (
-        "demo",
-        "run",
-        "Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images.",
-    ),
-    ("compile", "program", "Compile a model to a program that `npusim run` executes."),
-    ("asm", "program", "Turn assembly into a program."),
-    (
-        "disasm",
-        "program",
-        "Print a program as assembly, with the fields by name; `npusim asm` needs all of it.",
-    ),
-    ("convert", "program", "Write a model in another format, or say which layers it cannot express and why."),
-    (
-        "quantize",
-        "quantize",
-        "Quantize a float network after training, and say what accuracy that costs on the samples.",
-    ),
-    (
-        "capabilities",
-        "catalogue",
-        "Simulate the reference models and print the PerformanceInfo table of the NN HAL driver.",
-    ),
-    ("models", "catalogue", "The built-in models."),
-    (
-        "ops",
-        "catalogue",
-        "The operators: what each model format calls them, which element types run where, and on which conditions.",
-    ),
-    ("schema", "catalogue", "The JSON Schema of the JSON that npusim writes."),
-    ("compare", "compare", "Compare results with the first of them: what changed, layer by layer."),
-    ("explore", "study", "Search a hardware space; the same command goes on where it was interrupted."),
-    (
-        "study",
-        "study",
-        "Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished.",
-    ),
-    (
-        "verify",
-        "verify",
-        "Compare npusim with who else computes the model, layer by layer, and say where the first byte differs.",
-    ),
-    ("hw", "catalogue", "Hardware: presets and files."),
-)
-"""Each command, the module of this package that holds it, and the first paragraph of its help.
-
-The module is imported when the command is called: the options of all commands together take longer to build than a
-small model takes to run.
-"""
-
-
-class Lazy(Guarded):
-    """The commands of `COMMANDS`, each imported when it is called."""
-
-    def __init__(self, **settings: Any):
-        super().__init__(**settings)
-        for name, _, text in COMMANDS:
-            self.add_command(TyperCommand(name, help=text, rich_markup_mode=None))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Import the called command, and return its name, its command object and the remaining arguments."""
-        name, command, words = super().resolve_command(ctx, args)
-        module = next((module for known, module, _ in COMMANDS if known == name), None)
-        if name and module:
-            command = load(module).get_command(ctx, name)
-        return name, command, words
-
-
-def load(module: str) -> TyperGroup:
-    """Return the commands that a module of this package holds."""
-    part = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=False)
-    import_module(f"npusim.cli.{module}").register(part)
-    part.callback()(lambda: None)
-    return typer.main.get_group(part)
-
-
-app = typer.Typer(
-    cls=Lazy,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,  # plain help: rich alone would take longer to import than all the rest
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    help="Compile quantized networks for a parametric NPU and simulate them: exact bytes, cycles, energy.",
-    epilog="Exit status: 0 done, 2 a mistake in what was given, 1 a fault of npusim.",
-)
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        say(f"npusim {npusim_version()}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
-    ] = False,
-) -> None:
-    """Define the options before the command."""
+from npusim.base.console import open_standard_streams
+from npusim.cli.base import EXIT_INTERRUPTED, cleaned, guarded, start_lightly
 
 
 def main() -> None:
@@ -131,9 +16,31 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # a name that the terminal cannot show must not stop a run
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="npusim")
-    except KeyboardInterrupt:  # before or after a command; within one, `Guarded` has seen it
+        if not _run_at_once(sys.argv[1:]):
+            from npusim.cli.typer_app import app
+
+            app(prog_name="npusim")
+    except KeyboardInterrupt:  # before or after a command; within one, `guarded` has seen it
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _run_at_once(words: list[str]) -> bool:
+    """Execute `npusim run` without typer, and return whether it did; typer takes as long as the run of a small model.
+
+    Words that may be wrong, or for which typer has special rules, are left to typer, which also words the faults.
+    """
+    if words[:1] != ["run"]:
+        return False
+    with cleaned(), guarded():
+        from npusim.cli.plain_words import read
+
+        given = read(words[1:])
+        if given is None:
+            return False
+        from npusim.cli.run import run
+
+        run(*given)
+    return True
 
 
 if __name__ == "__main__":

@@ -7,14 +7,11 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
 
-import typer
-from typer.core import TyperGroup
-
-from npusim.base.console import STANDARD_OUTPUT, cleaned_streams, data_stream, keep_for_data, say, uncleaned
+from npusim.base.console import cleaned_streams, data_stream, say, uncleaned
 from npusim.isa.base.errors import NpusimError, printable, within
 
 EXIT_OUR_FAULT = 1
@@ -26,81 +23,42 @@ EXIT_BROKEN_PIPE = 141
 DEBUG_VARIABLE = "NPUSIM_DEBUG"
 
 
-class Commands(TyperGroup):
-    """A group of commands that refuse a single-value option given twice."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name, with the check for repeated options."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None and not isinstance(command, TyperGroup):
-            command.parse_args = partial(_parsed_once, command)  # type: ignore[method-assign]
-        return command
+@contextmanager
+def cleaned() -> Iterator[None]:
+    """Clean everything that is written to a terminal, and print equal warnings once."""
+    with cleaned_streams(), warnings.catch_warnings():
+        warnings.showwarning = _WarningsOnce()
+        yield
 
 
-class Guarded(Commands):
-    """The command group that turns every fault into a line on stderr and an exit status.
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turn every fault into a line on stderr and an exit status.
 
     Status 2 is a mistake of the user; its line names the place, the value and the allowed values. Status 1 is a fault
     of npusim. A traceback is shown only with NPUSIM_DEBUG=1.
     """
-
-    def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line; everything that it writes to a terminal is cleaned."""
-        with cleaned_streams(), warnings.catch_warnings():
-            warnings.showwarning = _WarningsOnce()
-            return super().main(*args, **extra)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except NpusimError as fault:
-            raise _exit(EXIT_USER_FAULT, str(fault)) from None
-        except KeyboardInterrupt:
-            raise _exit(EXIT_INTERRUPTED, "interrupted") from None
-        except MemoryError:
-            raise _exit(EXIT_USER_FAULT, "not enough memory for this model on this computer") from None
-        except BrokenPipeError:  # the reader of the output has closed it, such as `head`
+    try:
+        yield
+    except NpusimError as fault:
+        raise _exit(EXIT_USER_FAULT, str(fault)) from None
+    except KeyboardInterrupt:
+        raise _exit(EXIT_INTERRUPTED, "interrupted") from None
+    except MemoryError:
+        raise _exit(EXIT_USER_FAULT, "not enough memory for this model on this computer") from None
+    except BrokenPipeError:  # the reader of the output has closed it, such as `head`
+        _drop_output()
+        raise SystemExit(EXIT_BROKEN_PIPE) from None
+    except OSError as fault:
+        if fault.filename is None:  # files that we write have one
             _drop_output()
-            raise typer.Exit(EXIT_BROKEN_PIPE) from None
-        except OSError as fault:
-            if fault.filename is None:  # files that we write have one
-                _drop_output()
-            where = fault.filename or "standard output"
-            raise _exit(EXIT_USER_FAULT, f"{where}: {fault.strerror or fault}") from None
-        except Exception as fault:
-            # Usage errors and exits of typer (which has its own copy of click, or not) carry a status.
-            if isinstance(fault, typer.Abort) or hasattr(fault, "exit_code"):
-                raise
-            raise _internal(fault) from fault
-
-
-def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
-    """Parse the words of a command. Raises NpusimError for an option that is repeated, whose last value would win."""
-    options = {
-        name: each
-        for each in command.params
-        for name in each.opts
-        if getattr(each, "param_type_name", "") == "option"
-    }
-    seen: set[str] = set()
-    words = iter(args)
-    for word in words:
-        if word == "--":
-            break
-        name = word.partition("=")[0] if word.startswith("--") else word[:2]
-        option = options.get(name)
-        if option is None or option.is_flag or option.multiple:
-            continue
-        if option.name in seen:
-            raise NpusimError(f"{name}: is given twice; {command.name} takes one")
-        seen.add(option.name)
-        if word == name:
-            next(words, None)  # skip its value, which may look like an option
-    parsed: list[str] = type(command).parse_args(command, ctx, args)
-    if any(ctx.params.get(each.name) == STANDARD_OUTPUT for each in options.values() if each.metavar == "F"):
-        keep_for_data()
-    return parsed
+        where = fault.filename or "standard output"
+        raise _exit(EXIT_USER_FAULT, f"{where}: {fault.strerror or fault}") from None
+    except Exception as fault:
+        # Usage errors and exits of typer (which has its own copy of click, or not) carry a status.
+        if type(fault).__name__ == "Abort" or hasattr(fault, "exit_code"):
+            raise
+        raise _internal(fault) from fault
 
 
 class _WarningsOnce:
@@ -121,16 +79,16 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), (data_stream() or sys.stdout).fileno())
 
 
-def _exit(status: int, message: str) -> typer.Exit:
+def _exit(status: int, message: str) -> SystemExit:
     if os.environ.get(DEBUG_VARIABLE) == "1":
         import traceback
 
         traceback.print_exc()
     say(f"npusim: {within(printable(message))}", err=True)
-    return typer.Exit(status)
+    return SystemExit(status)
 
 
-def _internal(fault: BaseException) -> typer.Exit:
+def _internal(fault: BaseException) -> SystemExit:
     return _exit(
         EXIT_OUR_FAULT,
         f"{type(fault).__name__}: {fault}. This is a fault of npusim, not of your input: please report it "

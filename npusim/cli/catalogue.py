@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from npusim.base.console import console, say
-from npusim.cli.base import Commands, Progress
-from npusim.cli.options import HardwareOption, hardware_inputs
+from npusim.cli.base import Progress
+from npusim.cli.options import hardware_inputs
+from npusim.cli.typer_app import Commands
+from npusim.cli.typer_options import HardwareOption
 
 JsonOption = Annotated[
     Path | None, typer.Option("--json", metavar="F", help="Write it as JSON; - is standard output.")

@@ -5,12 +5,9 @@ Other commands take some of the same options from here, so that an option means 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -53,16 +50,6 @@ class Option:
     def flag(self) -> str:
         """Return the option as a user types it."""
         return f"--{self.name.rstrip('_').replace('_', '-')}"
-
-    def declaration(self) -> Any:
-        """Return the option as typer takes it."""
-        return typer.Option(
-            self.flag,
-            metavar=self.metavar,
-            min=self.least,
-            help=self.purpose,
-            show_default=self.shows_default,
-        )
 
 
 OPTIONS = (
@@ -159,52 +146,6 @@ OPTIONS = (
 INPUT, OUTPUT, JSON, DOT, DECIDE = "--input", "--output", "--json", "--dot", "--decide"
 
 BY_NAME = {option.name: option for option in OPTIONS}
-
-HardwareOption = Annotated[
-    str | None,
-    typer.Option(
-        "--hw", metavar="NAME|FILE", help="A preset (npusim hw list) or a TOML file. [default: edge-128]"
-    ),
-]
-SetOption = Annotated[Names, BY_NAME["set_"].declaration()]
-EffortOption = Annotated[str, BY_NAME["effort"].declaration()]
-UnknownOption = Annotated[str | None, BY_NAME["unknown"].declaration()]
-HostOption = Annotated[Names, BY_NAME["host"].declaration()]
-PartitionOption = Annotated[Names, BY_NAME["partition"].declaration()]
-ShapeOption = Annotated[Names, BY_NAME["shape"].declaration()]
-
-
-def with_options(command: Callable[[list[str], Request], None]) -> Callable[..., None]:
-    """Return a command with all options of `npusim run` that calls `command` with the models and a `Request`."""
-
-    def shown(models: list[str], **values: Any) -> None:
-        files = {each.option: values.pop(each.name) for each in REPORTS}
-        command(models, Request(**values, reports={option: path for option, path in files.items() if path}))
-
-    models_type = Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL...",
-            help="A model file, a .npu program, a built-in model (npusim models), or a folder; several give a table.",
-        ),
-    ]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    shown.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter("models", keyword, annotation=models_type),
-            *(
-                inspect.Parameter(
-                    each.name,
-                    keyword,
-                    default=each.default,
-                    annotation=Annotated[each.type, each.declaration()],
-                )
-                for each in OPTIONS
-            ),
-        ]
-    )
-    shown.__doc__ = command.__doc__
-    return shown
 
 
 @dataclass(frozen=True, slots=True)

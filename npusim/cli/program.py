@@ -10,7 +10,8 @@ import typer
 
 from npusim.base.console import say
 from npusim.cli.base import Progress
-from npusim.cli.options import (
+from npusim.cli.options import hardware_inputs, names, partition_inputs, sizes_of
+from npusim.cli.typer_options import (
     EffortOption,
     HardwareOption,
     HostOption,
@@ -18,10 +19,6 @@ from npusim.cli.options import (
     SetOption,
     ShapeOption,
     UnknownOption,
-    hardware_inputs,
-    names,
-    partition_inputs,
-    sizes_of,
 )
 from npusim.frontends.targets import summary, target_of
 from npusim.isa.base.errors import CompileError, NpusimError

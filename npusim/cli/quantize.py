@@ -12,7 +12,8 @@ import typer
 
 from npusim.base.console import say
 from npusim.cli.base import Progress
-from npusim.cli.options import ShapeOption, sizes_of
+from npusim.cli.options import sizes_of
+from npusim.cli.typer_options import ShapeOption
 from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:

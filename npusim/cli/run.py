@@ -1,4 +1,4 @@
-"""The commands that run models: `npusim run` and `npusim demo`."""
+"""The command `npusim run`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from npusim.base.console import console, say
+from npusim.base.console import console
 from npusim.cli.base import Progress, ascii_only
 from npusim.cli.options import (
     CACHE,
@@ -20,11 +18,9 @@ from npusim.cli.options import (
     DOT,
     OUTPUT,
     PROMPT,
-    HardwareOption,
     Request,
     hardware_inputs,
     partition_inputs,
-    with_options,
 )
 from npusim.isa.base.errors import CompileError, NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
@@ -39,12 +35,6 @@ if TYPE_CHECKING:
     from npusim.numbers.run import RunResult
     from npusim.reports.folder import ReportFile
     from npusim.session.options import Options
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("run")(with_options(run))
-    app.command("demo")(demo)
 
 
 def run(models: list[str], request: Request) -> None:
@@ -359,27 +349,3 @@ def print_summary(result: RunResult) -> None:
         target.print()
         target.print(table(result.variants, target.width))
     sys.stdout.flush()
-
-
-def demo(hw: HardwareOption = None) -> None:
-    """Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images."""
-    from npusim import models
-    from npusim.session import api
-    from npusim.study.levers import levers
-
-    program, wall = api.prepare("digits_cnn", hw)
-    images, labels = models.digits_test()
-    right, cycles = 0, set()
-    with Progress("classifying") as progress:
-        for i, (image, label) in enumerate(zip(images, labels, strict=True)):
-            result = api.simulate(program, [image[None]])
-            right += int(result.outputs[0].argmax()) == int(label)
-            cycles.add(int(result.cycles))
-            if progress:
-                progress(i + 1, len(labels))
-    tried = levers(api.load("digits_cnn"), result, file="digits_cnn")
-    print_summary(replace(result, wall_s=replace(result.wall_s, **wall), tried=tried))
-    lines = [f"Accuracy {right / len(labels):.1%}: {right} of {len(labels)} test images."]
-    if len(cycles) == 1:
-        lines.append(f"Every inference took {cycles.pop()} cycles.")
-    say("\n" + " ".join(lines))

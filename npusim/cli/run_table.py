@@ -8,8 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-import typer
-
 from npusim.base.console import console, say
 from npusim.cli.base import EXIT_USER_FAULT, Progress
 from npusim.cli.options import TABLE, Request, hardware_inputs
@@ -97,7 +95,7 @@ def run(models: Sequence[str], machines: Sequence[str], request: Request) -> Non
         files.write_all({path: _writer(kind, table) for kind, path in request.reports.items()})
     if table.faults:
         say(f"npusim: {len(table.faults)} of {len(table.runs)} runs have no result", err=True)
-        raise typer.Exit(EXIT_USER_FAULT)
+        raise SystemExit(EXIT_USER_FAULT)
 
 
 def _count(models: Sequence[str], machines: Sequence[str]) -> str:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from npusim.base.console import console, say
-from npusim.cli.options import SetOption, ShapeOption, hardware_inputs, sizes_of
+from npusim.cli.options import hardware_inputs, sizes_of
+from npusim.cli.typer_options import SetOption, ShapeOption
 from npusim.isa.base.errors import NpusimError, printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import typer
 
 from npusim.base.console import say
 from npusim.cli.base import EXIT_OUR_FAULT, Progress
-from npusim.cli.options import HardwareOption, ShapeOption, hardware_inputs, sizes_of
+from npusim.cli.options import hardware_inputs, sizes_of
+from npusim.cli.typer_options import HardwareOption, ShapeOption
 from npusim.isa.base.errors import NpusimError
 
 if TYPE_CHECKING:

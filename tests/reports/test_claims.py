@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.comparison.comparison import compare
 from npusim.isa.hardware import agreement
 from npusim.isa.hardware.agreement import Agreement, HeldOut, Standing, standing

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.reports.json_schema import schema
 from npusim.reports.words.json_keys import DOCUMENTS, PARTS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 
 CHIP = """
 extends = "edge-128"

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from npusim.base.csv_text import cell, csv_text
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.isa.base.tensor import TensorType
 from npusim.models.writer import ModelWriter
 

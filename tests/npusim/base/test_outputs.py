@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.frontends.tflite import reader as tflite
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.program.interpreter import interpret

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 
 from ...litert.test_control import looping
 

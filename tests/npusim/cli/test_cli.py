@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from npusim import models
-from npusim.cli import app as cli_app
+from npusim.cli import typer_app as cli_app
 from npusim.cli.base import Progress
 from npusim.frontends.nnadapter.model_building import Model
 from npusim.isa.base.tensor import TensorType
@@ -587,7 +587,7 @@ def test_a_closed_pipe_is_quiet() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from npusim.cli.app import app\n"
+        "import sys; from npusim.cli.typer_app import app\n"
         "try: app()\n"
         "finally: print([m for m in ('numpy','rich','pydantic','simpy','tflite','pandas') if m in sys.modules])"
     )
@@ -605,7 +605,7 @@ def test_help_is_fast() -> None:
 @pytest.mark.slow
 def test_run_imports_only_what_it_uses(digits: Path) -> None:
     code = (
-        "import sys; from npusim.cli.app import app\n"
+        "import sys; from npusim.cli.typer_app import app\n"
         "try: app()\n"
         "finally: print([m for m in ('pandas','sklearn','rich.progress','rich.markdown','asyncio',"
         "'npusim.reports.run.chrome_trace') if m in sys.modules])"

@@ -27,8 +27,8 @@ from typer.utils import get_params_from_function
 
 import npusim
 from npusim import models
-from npusim.cli.app import COMMANDS as COMMAND_LIST
-from npusim.cli.app import app, load
+from npusim.cli.typer_app import COMMANDS as COMMAND_LIST
+from npusim.cli.typer_app import app, load
 from npusim.isa.base.errors import visible
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.text import assembly

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 
 from ...litert.test_control import X, looping
 

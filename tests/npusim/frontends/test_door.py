@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.frontends import frontend
 from npusim.isa.base.errors import FormatError, GraphError
 from npusim.isa.base.tensor import Quantization, TensorType

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.frontends.tflite.operators import COMPILED
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import FormatError, GraphError, NpusimError

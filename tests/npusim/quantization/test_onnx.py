@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.isa.base.errors import NpusimError
 from npusim.quantization import onnx as by_onnx_runtime
 from npusim.quantization.quantization import quantize

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.isa.base.errors import CompileError, NpusimError
 from npusim.isa.base.tensor import TensorType
 from npusim.isa.hardware.hardware import Hardware

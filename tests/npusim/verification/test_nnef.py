@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.isa.base.errors import NpusimError
 from npusim.verification import khronos
 

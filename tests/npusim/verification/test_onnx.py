@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.kernels.graph.builder import GraphBuilder

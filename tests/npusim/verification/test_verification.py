@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import npusim
 from npusim import models
-from npusim.cli import app as cli
+from npusim.cli import typer_app as cli
 from npusim.isa.base.errors import FormatError, NpusimError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph import reference as graph_reference

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.frontends.nn_hal.export import model, operators, written
 from npusim.frontends.nn_hal.hal_file import loads
 from npusim.frontends.nn_hal.operations.operation_table import OPERATIONS

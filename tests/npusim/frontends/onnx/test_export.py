@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.frontends.onnx.export import caveat, written
 from npusim.frontends.onnx.export.export_table import CONVERT
 from npusim.isa.base.errors import GraphError, NpusimError

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.frontends.frontend import ModelWarning
 from tests.npusim.frontends.onnx.models import model_of, single, written, x
 

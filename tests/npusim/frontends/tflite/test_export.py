@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import npusim
-from npusim.cli.app import app
+from npusim.cli.typer_app import app
 from npusim.frontends.targets import TARGETS
 from npusim.frontends.tflite import reader
 from npusim.frontends.tflite.export import written

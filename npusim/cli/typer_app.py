@@ -1,0 +1,173 @@
+"""The commands as typer reads them. Each imports its own modules when it is called."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
+
+from npusim.base.console import STANDARD_OUTPUT, keep_for_data, say
+from npusim.cli.base import cleaned, guarded
+from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.version import npusim_version
+
+COMMANDS = (
+    (
+        "run",
+        "run_commands",
+        "Compile and execute a model, and print the summary; of several models or machines, a table.",
+    ),
+    (
+        "demo",
+        "run_commands",
+        "Classify handwritten digits on the simulated NPU, with the built-in model and its 200 test images.",
+    ),
+    ("compile", "program", "Compile a model to a program that `npusim run` executes."),
+    ("asm", "program", "Turn assembly into a program."),
+    (
+        "disasm",
+        "program",
+        "Print a program as assembly, with the fields by name; `npusim asm` needs all of it.",
+    ),
+    ("convert", "program", "Write a model in another format, or say which layers it cannot express and why."),
+    (
+        "quantize",
+        "quantize",
+        "Quantize a float network after training, and say what accuracy that costs on the samples.",
+    ),
+    (
+        "capabilities",
+        "catalogue",
+        "Simulate the reference models and print the PerformanceInfo table of the NN HAL driver.",
+    ),
+    ("models", "catalogue", "The built-in models."),
+    (
+        "ops",
+        "catalogue",
+        "The operators: what each model format calls them, which element types run where, and on which conditions.",
+    ),
+    ("schema", "catalogue", "The JSON Schema of the JSON that npusim writes."),
+    ("compare", "compare", "Compare results with the first of them: what changed, layer by layer."),
+    ("explore", "study", "Search a hardware space; the same command goes on where it was interrupted."),
+    (
+        "study",
+        "study",
+        "Draw a study again from its points: tables, page, figures, summary; also of one that is unfinished.",
+    ),
+    (
+        "verify",
+        "verify",
+        "Compare npusim with who else computes the model, layer by layer, and say where the first byte differs.",
+    ),
+    ("hw", "catalogue", "Hardware: presets and files."),
+)
+"""Each command, the module of this package that holds it, and the first paragraph of its help.
+
+The module is imported when the command is called: the options of all commands together take longer to build than a
+small model takes to run.
+"""
+
+
+class Commands(TyperGroup):
+    """A group of commands that refuse a single-value option given twice."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a name, with the check for repeated options."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and not isinstance(command, TyperGroup):
+            command.parse_args = partial(_parsed_once, command)  # type: ignore[method-assign]
+        return command
+
+
+def _parsed_once(command: Any, ctx: Any, args: list[str]) -> list[str]:
+    """Parse the words of a command. Raises NpusimError for an option that is repeated, whose last value would win."""
+    options = {
+        name: each
+        for each in command.params
+        for name in each.opts
+        if getattr(each, "param_type_name", "") == "option"
+    }
+    seen: set[str] = set()
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            break
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        option = options.get(name)
+        if option is None or option.is_flag or option.multiple:
+            continue
+        if option.name in seen:
+            raise NpusimError(f"{name}: is given twice; {command.name} takes one")
+        seen.add(option.name)
+        if word == name:
+            next(words, None)  # skip its value, which may look like an option
+    parsed: list[str] = type(command).parse_args(command, ctx, args)
+    if any(ctx.params.get(each.name) == STANDARD_OUTPUT for each in options.values() if each.metavar == "F"):
+        keep_for_data()
+    return parsed
+
+
+class Lazy(Commands):
+    """The commands of `COMMANDS`, each imported when it is called."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings)
+        for name, _, text in COMMANDS:
+            self.add_command(TyperCommand(name, help=text, rich_markup_mode=None))
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; everything that it writes to a terminal is cleaned."""
+        with cleaned():
+            return super().main(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a fault ends it with a line on stderr and an exit status."""
+        with guarded():
+            return super().invoke(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the called command, and return its name, its command object and the remaining arguments."""
+        name, command, words = super().resolve_command(ctx, args)
+        module = next((module for known, module, _ in COMMANDS if known == name), None)
+        if name and module:
+            command = load(module).get_command(ctx, name)
+        return name, command, words
+
+
+def load(module: str) -> TyperGroup:
+    """Return the commands that a module of this package holds."""
+    part = typer.Typer(cls=Commands, rich_markup_mode=None, pretty_exceptions_enable=False)
+    import_module(f"npusim.cli.{module}").register(part)
+    part.callback()(lambda: None)
+    return typer.main.get_group(part)
+
+
+app = typer.Typer(
+    cls=Lazy,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # plain help: rich alone would take longer to import than all the rest
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Compile quantized networks for a parametric NPU and simulate them: exact bytes, cycles, energy.",
+    epilog="Exit status: 0 done, 2 a mistake in what was given, 1 a fault of npusim.",
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        say(f"npusim {npusim_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Define the options before the command."""
