@@ -35,9 +35,6 @@ _SESSIONS: WeakValueDictionary[int, Session] = WeakValueDictionary()
 _PARTITIONS: dict[int, Session] = {}
 """The session of each partition. Strong references, because LiteRT may call as long as it has the partition."""
 
-_NATIVE: list[NativeDelegate] = []
-"""All delegates ever given to LiteRT. It may read one until its interpreter ends, of which no callback tells."""
-
 _ADDRESSES: dict[int | None, int] = {}
 """The numbers of delegates by their addresses."""
 
@@ -45,12 +42,20 @@ _NUMBERS = count(1)
 _NAME = ctypes.create_string_buffer(b"npusim")
 
 
+def _keep(value: object) -> None:
+    """Never free an object that LiteRT may read until its last interpreter ends.
+
+    An interpreter in a reference cycle ends after Python has cleared the modules, so none of them can hold the object.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
 def native_delegate(session: Session) -> int:
     """Return the address of a TfLiteDelegate for a session."""
     number = next(_NUMBERS)
     _SESSIONS[number] = session
     native = NativeDelegate(data=number, Prepare=_PREPARE_GRAPH, flags=ALLOW_DYNAMIC_TENSORS)
-    _NATIVE.append(native)
+    _keep(native)
     _ADDRESSES[ctypes.addressof(native)] = number
     return ctypes.addressof(native)
 
@@ -94,8 +99,8 @@ def _init(context: int, buffer: int | None, length: int) -> int | None:
     return key
 
 
-def _free(context: int, key: int | None) -> None:
-    session = _PARTITIONS.pop(key or 0, None)
+def _free(context: int, key: int | None, partitions: dict[int, Session] = _PARTITIONS) -> None:
+    session = partitions.pop(key or 0, None)  # as an argument: Python may have cleared this module
     if session is not None:
         session.end(key or 0)
 
@@ -121,3 +126,6 @@ _KERNEL = Registration(
     custom_name=ctypes.cast(_NAME, ctypes.c_char_p),
     version=1,
 )
+_keep(_PREPARE_GRAPH)
+_keep(_KERNEL)
+_keep(_NAME)

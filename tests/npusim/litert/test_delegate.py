@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +195,15 @@ def test_sizes_that_do_not_fit_are_refused_by_the_interpreter_in_our_words() -> 
     with pytest.raises(npusim.NpusimError) as ours:
         delegate.check()
     assert str(ours.value) in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_process_ends_well_whose_interpreter_ends_after_the_modules() -> None:
+    # The frames that pytest keeps of a refused call hold the interpreter until Python has cleared its modules.
+    test = test_sizes_that_do_not_fit_are_refused_by_the_interpreter_in_our_words.__name__
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"{__file__}::{test}"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_shape_from_shapes_follows_the_batch() -> None:
