@@ -282,7 +282,8 @@ class MacInstruction(ConvolutionInstruction):
 
     def faults(self) -> list[str]:
         """Sizes and strides are at least 1, zero points are values of their types, windows are addressable, and the
-        clamp is not empty. Float32 requantization has no choice of rounding.
+        clamp is not empty. Float32 requantization has no choice of rounding. Beside an int16 feature map, its zero
+        point, that of the output, `low` and `high` are 0: a byte less a zero point would exceed the multipliers.
         """
         messages = ConvolutionInstruction.faults(self)
         if self.rescale and self.rounding:
@@ -290,7 +291,12 @@ class MacInstruction(ConvolutionInstruction):
                 f"rescale float32 with rounding {ROUNDINGS[self.rounding]}; it may be {ROUNDINGS[0]}"
             )
         code_low, code_high = CODES[self._ofm_signed]
-        if not self.int16 and not code_low <= self.low <= self.high <= code_high:
+        if self.int16 and any((self.ifm_zero, self.ofm_zero, self.low, self.high)):
+            messages.append(
+                f"int16 with zero points {self.ifm_zero} and {self.ofm_zero} and clamp {self.low}..{self.high}; "
+                f"all may be 0"
+            )
+        if not code_low <= self.low <= self.high <= code_high:
             messages.append(f"clamp {self.low}..{self.high} is not within {code_low}..{code_high}")
         for name, signed in (("ifm_zero", self.signed), ("weight_zero", self.weights_signed)):
             (code_low, code_high), zero = CODES[signed], getattr(self, name)

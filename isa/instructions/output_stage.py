@@ -54,6 +54,8 @@ class Finish(NamedTuple):
         multiplier = np.frombuffer(block, "<i4", scales, behind)
         shift = np.frombuffer(block, np.int8, scales, behind + 4 * scales).astype(np.int64)
         rounding: Rounding = "single" if self.single_rounding else "double"
+        if rounding == "double":  # the products of two roundings take 32 bits, to which LiteRT's sums wrap
+            accumulators = accumulators.astype(np.int32, copy=False)
         return requantise(accumulators, multiplier, shift, *clamp, rounding)
 
 

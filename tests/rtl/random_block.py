@@ -15,7 +15,7 @@ from .block_referee import PORT, BlockShape
 from .random_mac import Case, draw_size, draw_window, instruction_of, operands
 
 
-def draw_engine(rng: np.random.Generator, shape: BlockShape) -> Hardware | None:
+def draw_engine(rng: np.random.Generator, shape: BlockShape, int16_passes: int = 0) -> Hardware | None:
     """An engine of this shape with random blocks, ports, paces, latencies; None if no micro-block fits."""
 
     def one_of(*values: float) -> float:
@@ -45,6 +45,7 @@ def draw_engine(rng: np.random.Generator, shape: BlockShape) -> Hardware | None:
     )
     array = MacArray(
         kind="block",
+        int16_passes=int16_passes,
         block=block,
         ifm_bytes_per_cycle=int(rng.choice([1, 3, 8, PORT])),
         weight_bytes_per_cycle=int(rng.choice([1, 4, 8, 12, PORT])),
@@ -54,7 +55,7 @@ def draw_engine(rng: np.random.Generator, shape: BlockShape) -> Hardware | None:
 
 
 def draw_block_case(rng: np.random.Generator, shape: BlockShape, kind: str) -> Case:
-    """`kind`: convolution or depthwise."""
+    """`kind`: convolution or depthwise, of int16 values with "int16_" in front."""
     while True:
         case = _attempt(rng, shape, kind)
         if case is not None:
@@ -63,11 +64,11 @@ def draw_block_case(rng: np.random.Generator, shape: BlockShape, kind: str) -> C
 
 def _attempt(rng: np.random.Generator, shape: BlockShape, kind: str) -> Case | None:
     """One draw; None if it is too large."""
-    by_channel = kind == "depthwise"
+    by_channel, int16 = kind.endswith("depthwise"), kind.startswith("int16")
     ifm_depth = draw_size(rng, shape.depth_first_channels, 3 * shape.depth_first_channels)
     ofm_depth = draw_size(rng, 2 * shape.micro_channels, 6 * shape.micro_channels)
-    made = operands(rng, draw_window(rng), ifm_depth, None if by_channel else ofm_depth)
-    hardware = draw_engine(rng, shape)
+    made = operands(rng, draw_window(rng), ifm_depth, None if by_channel else ofm_depth, int16=int16)
+    hardware = draw_engine(rng, shape, 2 * int16)
     if made is None or hardware is None:
         return None
     instruction = instruction_of(made[0], by_channel, hardware)

@@ -44,6 +44,7 @@ def draw_hardware(rng: np.random.Generator, shape: Shape) -> Hardware:
         ifm_bytes_per_cycle=up_to(shape.ifm_port),
         weight_bytes_per_cycle=up_to(shape.weight_port),
         output_lanes=up_to(shape.lanes),
+        int16_passes=2,
     )
     return Hardware(name="rtl", mac_array=array)
 
@@ -165,8 +166,37 @@ def _float_parameters(rng: np.random.Generator, channels: int, inner: int, per_c
     return bias.astype("<i4").tobytes() + scale.tobytes()
 
 
+def _int16_parameters(rng: np.random.Generator, channels: int, inner: int, codes: dict[str, int]) -> bytes:
+    """Biases of 64 bits, scales of either arithmetic, bounds; sometimes sums of 47 bits or any bits of a float32."""
+    scales = channels if codes["per_channel"] else 1
+    extreme = rng.random() < 0.15
+    most = 1 << (46 if extreme else 21)
+    bias = rng.integers(-most, most, channels) >> rng.integers(0, 20, channels)
+    spread = int(np.log2(inner)) // 2 + (25 if extreme else 0)
+    low, high = (
+        sorted(rng.integers(-(1 << 15), 1 << 15, 2)) if rng.random() < 0.3 else (-(1 << 15), (1 << 15) - 1)
+    )
+    if codes["rescale"]:
+        scale = (2.0 ** rng.uniform(-8, -4, scales) / (1 << spread)).astype("<f4")
+        if extreme:
+            scale = np.where(
+                rng.random(scales) < 0.5, rng.integers(0, 1 << 32, scales, np.uint32).view("<f4"), scale
+            )
+        block = scale.astype("<f4").tobytes()
+    else:
+        multiplier = rng.integers(1 << 30, 1 << 31, scales)
+        multiplier[rng.random(scales) < 0.05] = 1 << 30  # ties
+        shift = np.where(
+            rng.random(scales) < (0.5 if extreme else 0.02),
+            rng.integers(-31, 15, scales),
+            np.maximum(-6 - spread + rng.integers(-2, 3, scales), -31),
+        )
+        block = multiplier.astype("<i4").tobytes() + shift.astype(np.int8).tobytes()
+    return bias.astype("<i8").tobytes() + block + np.array([low, high], "<i2").tobytes()
+
+
 def draw_case(rng: np.random.Generator, shape: Shape, kind: str) -> Case:
-    """`kind`: weight_stationary, output_stationary or depthwise."""
+    """`kind`: weight_stationary, output_stationary or depthwise, of int16 values with "int16_" in front."""
     while True:
         case = _attempt(rng, shape, kind)
         if case is not None:
@@ -175,17 +205,18 @@ def draw_case(rng: np.random.Generator, shape: Shape, kind: str) -> Case:
 
 def _attempt(rng: np.random.Generator, shape: Shape, kind: str) -> Case | None:
     """One draw; None if it is too large."""
-    by_channel = kind == "depthwise"
+    by_channel = kind.endswith("depthwise")
     values = shape.columns if by_channel else shape.rows
     ifm_depth, ofm_depth = (draw_size(rng, size, 3 * size) for size in (values, shape.columns))
-    made = operands(rng, draw_window(rng), ifm_depth, None if by_channel else ofm_depth)
+    int16 = kind.startswith("int16")
+    made = operands(rng, draw_window(rng), ifm_depth, None if by_channel else ofm_depth, int16=int16)
     if made is None:
         return None
     fields, scratchpad = made
     hardware = draw_hardware(rng, shape)
     fields |= _corner(rng, hardware)
     if not by_channel:
-        fields["output_stationary"] = int(kind == "output_stationary")
+        fields["output_stationary"] = int(kind.endswith("output_stationary"))
     return Case(instruction_of(fields, by_channel, hardware), hardware, scratchpad)
 
 
@@ -199,7 +230,12 @@ def instruction_of(fields: dict[str, int], by_channel: bool, hardware: Hardware)
 
 
 def operands(
-    rng: np.random.Generator, window: dict[str, int], ifm_depth: int, ofm_depth: int | None
+    rng: np.random.Generator,
+    window: dict[str, int],
+    ifm_depth: int,
+    ofm_depth: int | None,
+    *,
+    int16: bool = False,
 ) -> tuple[dict[str, int], NDArray[np.uint8]] | None:
     """Fields of an instruction and the memory that it works on; None if it is too large.
 
@@ -217,19 +253,25 @@ def operands(
         return None
     codes = _codes(rng)
     order = {} if by_channel else _order(rng, window, ifm_depth, ofm_depth)
-    wide = int(rng.choice([0, 0, 0, 1, 2])) if not by_channel else 0
+    wide = int(rng.choice([0, 0, 0, 1, 2])) if not by_channel and not int16 else 0
+    size = 1 + int16
+    if int16:
+        order.pop("ifm_transposed", None)
+        codes |= {"int16": 1, "ifm_zero": 0, "ofm_zero": 0, "low": 0, "high": 0}
     if wide:
         order["wide"] = wide
         codes |= {"ofm_zero": 0, "low": 0, "high": 0, "rescale": 0, "other_sign": 0}
-    if codes["rescale"]:
+    if int16:
+        parameters = _int16_parameters(rng, ofm_depth, inner, codes)
+    elif codes["rescale"]:
         parameters = _float_parameters(rng, ofm_depth, inner, codes["per_channel"])
     else:
         parameters = _parameters(rng, ofm_depth, inner, codes["per_channel"], wide)
     if weight_stride := order.get("weight_stride"):
         weight_bytes = inner * weight_stride
-    ifm_pixel = ifm_depth + int(rng.choice([0, 0, 3]))
+    ifm_pixel = size * ifm_depth + int(rng.choice([0, 0, 3]))
     ifm_row = window["ifm_width"] * ifm_pixel + int(rng.choice([0, 0, 5]))
-    ofm_pixel = (ofm_depth << wide) + int(rng.choice([0, 0, 3]))
+    ofm_pixel = size * (ofm_depth << wide) + int(rng.choice([0, 0, 3]))
     ofm_row = window["ofm_width"] * ofm_pixel + int(rng.choice([0, 0, 5]))
     if order.get("ifm_transposed"):
         ifm_row, ifm_pixel = 1, window["ifm_height"] + int(rng.choice([0, 0, 3]))

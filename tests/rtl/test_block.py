@@ -25,7 +25,7 @@ SHAPES = (
     BlockShape(2, 2, 4, step_cycles=2, depth_first_channels=8, part_kernel_elements=4, depthwise_elements=2),
     BlockShape(1, 1, 4, step_cycles=4, depth_first_channels=16, part_kernel_elements=4, depthwise_elements=3),
 )[: sized(1, 2, 3)]
-KINDS = ("convolution", "depthwise")
+KINDS = ("convolution", "depthwise", "int16_convolution", "int16_depthwise")
 INSTRUCTIONS = sized(40, 150, 400)
 """For each shape and kind."""
 
@@ -68,7 +68,7 @@ def engine(**changes: float) -> Hardware:
         "brick_channels": 8,
         "few_channels_factor": 8,
     }
-    ports = {"ifm_bytes_per_cycle": 8, "weight_bytes_per_cycle": 8}
+    ports = {"ifm_bytes_per_cycle": 8, "weight_bytes_per_cycle": 8, "int16_passes": 0}
     array = {name: changes.pop(name, value) for name, value in ports.items()}
     return Hardware(
         name="rtl", mac_array=MacArray(kind="block", block=Blocks(**{**block, **changes}), **array)
@@ -78,7 +78,10 @@ def engine(**changes: float) -> Hardware:
 def hand_written(
     hardware: Hardware, sizes: tuple[int, int, int, int], kernel: int = 1, by_channel: bool = False
 ) -> Case:
-    """A convolution without padding, of (output rows, columns, channels, input channels)."""
+    """A convolution without padding, of (output rows, columns, channels, input channels); of int16 if the engine has
+    passes for it.
+    """
+    size = 2 if hardware.mac_array.int16_passes else 1
     rows, columns, ofm_depth, ifm_depth = sizes
     rng = np.random.default_rng(sizes)
     window = {"stride": 1, "dilation": 1, "kernel": kernel}
@@ -95,17 +98,19 @@ def hand_written(
         weights=16384,
         parameters=40960,
         ofm=49152,
-        ifm_pixel_stride=ifm_depth,
-        ifm_row_stride=map_width * ifm_depth,
-        ofm_pixel_stride=ofm_depth,
-        ofm_row_stride=columns * ofm_depth,
+        ifm_pixel_stride=ifm_depth * size,
+        ifm_row_stride=map_width * ifm_depth * size,
+        ofm_pixel_stride=ofm_depth * size,
+        ofm_row_stride=columns * ofm_depth * size,
         signed=1,
         weights_signed=1,
-        low=-128,
-        high=127,
+        int16=size - 1,
+        **({"low": -128, "high": 127} if size == 1 else {}),
     )
     scratchpad = rng.integers(0, 256, SCRATCHPAD_BYTES, np.uint8)
-    parameters = rng.integers(-900, 900, ofm_depth).astype("<i4").tobytes() + b"\0\0\0\x40" + b"\xf8"
+    bias = rng.integers(-900, 900, ofm_depth).astype("<i4" if size == 1 else "<i8").tobytes()
+    bounds = np.array([-30000, 31000], "<i2").tobytes() if size == 2 else b""
+    parameters = bias + b"\0\0\0\x40" + b"\xf8" + bounds
     scratchpad[40960 : 40960 + len(parameters)] = np.frombuffer(parameters, np.uint8)
     return Case(instruction, hardware, scratchpad)
 
@@ -115,6 +120,15 @@ def hand_written(
 BY_HAND = [
     # One step for each of 2 layers of 16 micro-blocks; 256 outputs.
     ("a block", engine(), (4, 8, 8, 8), 1, False, (10 + 32) + 2 * 16 * 4 + 256 // 2 + (10 + 32)),
+    # Once for each byte of the operands, the first inputs and last outputs of each pass included.
+    (
+        "int16",
+        engine(int16_passes=2),
+        (4, 8, 8, 8),
+        1,
+        False,
+        2 * ((10 + 32) + 2 * 16 * 4 + 256 // 2 + (10 + 32)),
+    ),
     # 24 input channels are three input blocks. The output stage is done before the commands of the block are.
     ("three input blocks", engine(), (4, 8, 8, 24), 1, False, 42 + 384 + (42 + 384 + 128 + 42) // 4 + 42),
     # Part-kernel first 9 elements in 5 steps; 4 x 8 x 3 inputs, 6 x 10 x 3 in the commands: 843 / 4.

@@ -42,8 +42,8 @@ module block_bench
   logic [PORT-1:0] weight_place, weight_enable;
   address_t [PORT-1:0] weight_address;
   code_t [PORT-1:0] weight_data;
-  address_t [LANES-1:0][8:0] parameter_address;
-  code_t [LANES-1:0][8:0] parameter_data;
+  address_t [LANES-1:0][PARAMETERS-1:0] parameter_address;
+  parameters_t [LANES-1:0] parameter_data;
   logic [LANES-1:0][3:0] write;
   address_t [LANES-1:0] write_address;
   code_t [LANES-1:0][3:0] write_data;
@@ -76,7 +76,7 @@ module block_bench
       weight_data[p] = weight_enable[p] ? memory[INDEX_BITS'(weight_address[p])] : 0;
     end
     for (int lane = 0; lane < LANES; lane++) begin
-      for (int k = 0; k < 9; k++) begin
+      for (int k = 0; k < PARAMETERS; k++) begin
         parameter_data[lane][k] = write[lane][0] ? memory[INDEX_BITS'(parameter_address[lane][k])] : 0;
       end
     end

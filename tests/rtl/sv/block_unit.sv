@@ -6,11 +6,12 @@
 //   transfers  the first inputs before, the last outputs behind
 //
 // Array and stage leave a block when they are done with it and its commands are through. Feature maps pass their port
-// beside all that (`block_port`).
+// beside all that (`block_port`). An instruction on int16 values goes through twice, as in `mac_unit`.
 `timescale 1ns / 1ps
 
 module block_unit
   import npu_types::*;
+  import npu_arithmetic::*;
   import npu_blocks::*;
   import isa_words::*;
 #(
@@ -43,8 +44,8 @@ module block_unit
     output logic           [        PORT-1:0]                                   weight_enable,
     output address_t       [        PORT-1:0]                                   weight_address,
     input  code_t          [        PORT-1:0]                                   weight_data,
-    output address_t       [       LANES-1:0][               8:0]               parameter_address,
-    input  code_t          [       LANES-1:0][               8:0]               parameter_data,
+    output address_t       [       LANES-1:0][    PARAMETERS-1:0]               parameter_address,
+    input  parameters_t    [       LANES-1:0]                                   parameter_data,
     output logic           [       LANES-1:0][               3:0]               write,
     output address_t       [       LANES-1:0]                                   write_address,
     output code_t          [       LANES-1:0][               3:0]               write_data
@@ -56,10 +57,16 @@ module block_unit
   logic [575:0] held;
   window_t i;
   block_plan_t plan;
-  logic depthwise, transposed, in_float32, turned, busy;
+  logic depthwise, transposed, in_float32, int16, turned, busy;
+  logic upper, through_pass, go;  // the upper bytes pass; a pass ends; a pass starts
   logic [1:0] wide;
   count_t weight_stride, all_weights, row_step, column_step;
-  always_ff @(posedge clk) if (start) held <= word;
+  always_ff @(posedge clk) begin
+    if (start) held <= word;
+    if (go) upper <= start;
+  end
+  assign go = start || (through_pass && int16 && upper);
+  assign done = through_pass && !(int16 && upper);
   always_comb begin
     i = window_t'(held[WINDOW_OFFSET+:$bits(window_t)]);
     depthwise = held[7:0] == DEPTHWISE_OPCODE;
@@ -67,6 +74,7 @@ module block_unit
     weight_stride = depthwise ? 32'(i.ofm_depth) : 32'(held[CONVOLVE_WEIGHT_STRIDE_OFFSET+:CONVOLVE_WEIGHT_STRIDE_BITS]);
     wide = depthwise ? 0 : held[CONVOLVE_WIDE_OFFSET+:CONVOLVE_WIDE_BITS];
     in_float32 = depthwise ? held[DEPTHWISE_RESCALE_OFFSET] : held[CONVOLVE_RESCALE_OFFSET];
+    int16 = depthwise ? held[DEPTHWISE_INT16_OFFSET] : held[CONVOLVE_INT16_OFFSET];
     turned = straps.turns_rows[0] && i.ofm_height == 1;
     plan.micro_height = turned ? 1 : MICRO_HEIGHT;
     plan.micro_width = turned ? MICRO_PIXELS : MICRO_WIDTH;
@@ -217,7 +225,7 @@ module block_unit
               map_row < 32'(i.ifm_height) && map_column >= 0 && map_column < 32'(i.ifm_width);
           ifm_address[p][c][y] = i.ifm + address_t'(map_row * 32'(i.ifm_row_stride)) +
               address_t'(map_column * (transposed ? 0 : 32'(i.ifm_pixel_stride))) +
-              address_t'(channel * (transposed ? 32'(i.ifm_pixel_stride) : 1));
+              address_t'(channel * (transposed ? 32'(i.ifm_pixel_stride) : int16 ? 2 : 1)) + address_t'(int16 && upper);
         end
       end
     end
@@ -229,7 +237,8 @@ module block_unit
         products[p][c] = 0;
         for (int y = 0; y < AT_ONCE; y++) begin
           automatic count_t k = cycle * at_once + y;
-          automatic operand_t operand = {i.signed_ && ifm_data[p][c][y][7], ifm_data[p][c][y]} - i.ifm_zero;
+          automatic logic negative = (int16 ? upper : i.signed_) && ifm_data[p][c][y][7];
+          automatic operand_t operand = {negative, ifm_data[p][c][y]} - i.ifm_zero;
           if (ifm_enable[p][c][y]) products[p][c] = products[p][c] + 32'(operand) * 32'(weights[c][k]);
         end
       end
@@ -271,6 +280,11 @@ module block_unit
   );
   block_step_t block_of_array;  // its first step
   logic last_left;              // the array has left the last block
+  logic [LANES-1:0] leaves;
+  logic [LANES-1:0][$clog2(KEPT)-1:0] result;  // number of the output
+  sum_t [LANES-1:0] sum_of;
+  logic keeps;
+  assign keeps = int16 && upper;
   always_comb begin
     block_of_array = '0;
     block_of_array.row = at.row;
@@ -283,26 +297,29 @@ module block_unit
       automatic count_t row = empties.row + place / depth / width;
       automatic count_t column = empties.column + place / depth % width;
       automatic address_t channel = address_t'(empties.channel + place % depth);
-      automatic address_t scale = i.per_channel ? channel : 0;
-      automatic address_t scales = i.per_channel ? address_t'(plan.channels) : 1;
-      for (int k = 0; k < 4; k++) begin
-        parameter_address[lane][k] = i.parameters + 4 * channel + address_t'(k);
-        parameter_address[lane][4+k] = i.parameters + 4 * address_t'(plan.channels) + 4 * scale + address_t'(k);
-        write[lane][k] = lane < emitted && k < 1 << wide;
+      for (int k = 0; k < PARAMETERS; k++) begin
+        parameter_address[lane][k] = parameter_place(i, int16, in_float32, channel, k);
       end
-      parameter_address[lane][8] = i.parameters + 4 * address_t'(plan.channels) + 4 * scales + scale;
+      leaves[lane] = lane < emitted;
+      result[lane] = $clog2(KEPT)'((row * plan.columns + column) * plan.channels + 32'(channel));
+      for (int k = 0; k < 4; k++) write[lane][k] = leaves[lane] && !keeps && k < 1 << (int16 ? 1 : wide);
       write_address[lane] = i.ofm + address_t'(row * 32'(i.ofm_row_stride)) +
-          address_t'(column * 32'(i.ofm_pixel_stride)) + (channel << wide);
+          address_t'(column * 32'(i.ofm_pixel_stride)) + (channel << (int16 ? 1 : wide));
     end
   end
+  sum_t kept[KEPT];
+  always_ff @(posedge clk) begin
+    for (int lane = 0; lane < LANES; lane++) if (leaves[lane] && keeps) kept[result[lane]] <= sum_of[lane];
+  end
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
+    assign sum_of[lane] = accumulators[stage_bank][element+lane<ACCUMULATORS?element+lane : 0];
     requantise rescale (
         .in_float32,
         .single     (i.rounding),
-        .accumulator(accumulators[stage_bank][element+lane<ACCUMULATORS?element+lane : 0]),
-        .bias       (parameter_data[lane][3:0]),
-        .multiplier (parameter_data[lane][7:4]),
-        .shift      (parameter_data[lane][8]),
+        .int16,
+        .accumulator(sum_of[lane]),
+        .upper      (kept[result[lane]]),
+        .parameters (parameter_data[lane]),
         .zero       (i.ofm_zero),
         .low        (i.low),
         .high       (i.high),
@@ -317,7 +334,7 @@ module block_unit
   ) passes (
       .clk,
       .reset,
-      .start,
+      .start(go),
       .straps,
       .plan,
       .weights(all_weights),
@@ -325,7 +342,7 @@ module block_unit
       .complete(port_complete)
   );
   assign away = was_away || leaving && transferred(straps, leaving_clock + 1, last_bytes);
-  assign done = busy && away && port_complete;
+  assign through_pass = busy && away && port_complete;
 
   always_ff @(posedge clk) begin
     if (reset) begin
@@ -334,7 +351,7 @@ module block_unit
       stage_busy <= 0;
       filled_banks <= '0;
       state <= FIRST;
-    end else if (start) begin
+    end else if (go) begin
       busy <= 1;
       state <= FIRST;
       clock <= 0;

@@ -31,8 +31,8 @@ module mac_bench
   logic [WEIGHT_PORT-1:0] weight_enable;
   address_t [WEIGHT_PORT-1:0] weight_address;
   code_t [WEIGHT_PORT-1:0] weight_data;
-  address_t [LANES-1:0][8:0] parameter_address;
-  code_t [LANES-1:0][8:0] parameter_data;
+  address_t [LANES-1:0][PARAMETERS-1:0] parameter_address;
+  parameters_t [LANES-1:0] parameter_data;
   logic [LANES-1:0][3:0] write;
   address_t [LANES-1:0] write_address;
   code_t [LANES-1:0][3:0] write_data;
@@ -61,7 +61,7 @@ module mac_bench
       weight_data[p] = weight_enable[p] ? memory[weight_address[p][INDEX_BITS-1:0]] : 0;
     end
     for (int lane = 0; lane < LANES; lane++) begin
-      for (int k = 0; k < 9; k++) begin
+      for (int k = 0; k < PARAMETERS; k++) begin
         parameter_data[lane][k] = write[lane][0] ? memory[parameter_address[lane][k][INDEX_BITS-1:0]] : 0;
       end
     end

@@ -3,6 +3,9 @@
 //
 // Control is a handful of handshakes. A fold starts when its weights rest in the (shadow) registers, the feeder
 // is free and, if the fold opens a group, the half that it will write is or will just be empty.
+//
+// An instruction on int16 values goes through twice: first with their upper bytes, whose sums the output stage keeps, then
+// with the lower ones.
 `timescale 1ns / 1ps
 
 module mac_unit
@@ -30,8 +33,8 @@ module mac_unit
     output logic     [WEIGHT_PORT-1:0]       weight_enable,
     output address_t [WEIGHT_PORT-1:0]       weight_address,
     input  code_t    [WEIGHT_PORT-1:0]       weight_data,
-    output address_t [      LANES-1:0][8:0]  parameter_address,
-    input  code_t    [      LANES-1:0][8:0]  parameter_data,
+    output address_t [      LANES-1:0][PARAMETERS-1:0] parameter_address,
+    input  parameters_t [   LANES-1:0]       parameter_data,
     output logic     [      LANES-1:0][3:0]  write,              // bytes of a result, the lowest first
     output address_t [      LANES-1:0]       write_address,      // of the low byte
     output code_t    [      LANES-1:0][3:0]  write_data
@@ -42,7 +45,8 @@ module mac_unit
   window_t i, incoming;
   logic depthwise, output_stationary, incoming_depthwise, next_output_stationary;
   count_t all_inner, incoming_inner, weight_stride;
-  logic transposed, in_float32;
+  logic transposed, in_float32, int16;
+  logic upper, through, go;  // the upper bytes pass; the last output of the pass leaves; a pass starts
   logic [1:0] wide;
   corner_t corner, incoming_corner;
   // Where the corner of an instruction stands depends on its opcode.
@@ -62,7 +66,13 @@ module mac_unit
         half_accumulators: straps.half_accumulators >> half_accumulators
     };
   endfunction
-  always_ff @(posedge clk) if (start) held <= word;
+  always_ff @(posedge clk) begin
+    if (start) held <= word;
+    if (go) upper <= start;
+  end
+  assign int16 = held[7:0] == DEPTHWISE_OPCODE ? held[DEPTHWISE_INT16_OFFSET] : held[CONVOLVE_INT16_OFFSET];
+  assign go = start || (through && int16 && upper);
+  assign done = through && !(int16 && upper);
   function automatic count_t inner_values(window_t w, logic by_channel);
     return 32'(w.kernel_height) * 32'(w.kernel_width) * (by_channel ? 1 : 32'(w.ifm_depth));
   endfunction
@@ -111,7 +121,7 @@ module mac_unit
   // The weights of the next fold come as soon as this one takes its own over; without shadow registers, when the
   // array is empty.
   assign load_start = next_output_stationary ? fold_start
-      : start || (straps.shadow ? fold_start && !next_fold.closes_all : fold_left && present);
+      : go || (straps.shadow ? fold_start && !next_fold.closes_all : fold_left && present);
   assign waits_for_half = (present && weights_ready && feeder_ready && !half_empty) ||
       (output_stationary && feed_complete && load_complete && feed_last && bus_busy == 0 && !vector_taken);
 
@@ -131,7 +141,7 @@ module mac_unit
       group_half <= 0;
       bus_busy <= 0;
     end else begin
-      if (start) busy <= 1;
+      if (go) busy <= 1;
       else if (done) busy <= 0;
       if (fold_start) loaded <= 0;
       else if (load_finishing && !output_stationary) loaded <= 1;
@@ -145,12 +155,12 @@ module mac_unit
     end
   end
 
-  assign done = busy && output_finishing && !pending && !feed_active && 3'(owners[0]) + 3'(owners[1]) == 1;
+  assign through = busy && output_finishing && !pending && !feed_active && 3'(owners[0]) + 3'(owners[1]) == 1;
 
   // The array is done when the last group has left it.
   logic array_done;
   always_ff @(posedge clk) begin
-    if (start) array_done <= 0;
+    if (go) array_done <= 0;
     else if (all_left) array_done <= 1;
   end
   assign array_active = busy && !array_done && !waits_for_half;
@@ -158,7 +168,7 @@ module mac_unit
   fold_sequencer sequencer (
       .clk,
       .reset,
-      .start,
+      .start            (go),
       .advance          (fold_start),
       .output_stationary(next_output_stationary),
       .corner           (incoming_corner),
@@ -210,10 +220,12 @@ module mac_unit
       .clk,
       .reset,
       .start    (fold_start),
-      .restart  (start),
+      .restart  (go),
       .output_stationary,
       .depthwise,
       .transposed,
+      .int16,
+      .upper,
       .i,
       .next_fold,
       .corner,
@@ -323,6 +335,8 @@ module mac_unit
       .i,
       .wide,
       .in_float32,
+      .int16,
+      .keeps      (int16 && upper),
       .lanes      (straps.lanes),
       .push,
       .pushed,

@@ -84,6 +84,32 @@ package npu_arithmetic;
     return product >= Limit || product < -Limit ? 32'h8000_0000 : 32'(product);
   endfunction
 
+  // The same of a sum of 48 bits in two products of 32 bits, for shifts of at most 14: the lowest 16 bits of the product
+  // are behind all that decides. Larger shifts leave no sum beyond 32 bits within them.
+  function automatic sum_t round_wide_once(wide_sum_t value, sum_t factor, logic signed [7:0] left);
+    logic signed [63:0] product;
+    int right;
+    if (left > 14) return round_once(32'(value), factor, left);
+    right = 15 - int'(left);
+    product = 64'($signed(value[47:16])) * 64'(factor) + ((64'($signed({1'b0, value[15:0]})) * 64'(factor)) >>> 16);
+    product = (product + (64'sd1 <<< (right - 1))) >>> right;
+    return product > 64'sh7fff_ffff || product < -64'sh8000_0000 ? 32'h8000_0000 : 32'(product);
+  endfunction
+
+  // Where byte k of the parameters of a channel is, in the order of parameters_t.
+  function automatic address_t parameter_place(isa_words::window_t i, logic int16, logic in_float32, address_t channel,
+                                               int k);
+    address_t bias_bytes, scale, scales, behind;
+    bias_bytes = int16 ? 8 : 4;
+    scale = i.per_channel ? channel : 0;
+    scales = i.per_channel ? address_t'(i.ofm_depth) : 1;
+    behind = i.parameters + bias_bytes * address_t'(i.ofm_depth);
+    if (k < 8) return i.parameters + bias_bytes * channel + address_t'(k);
+    if (k < 12) return behind + 4 * scale + address_t'(k - 8);
+    if (k == 12) return behind + 4 * scales + scale;
+    return behind + (in_float32 ? 4 : 5) * scales + address_t'(k - 13);
+  endfunction
+
   function automatic code_t clamped(sum_t value, operand_t low, operand_t high);
     if (value < 32'(low)) return low[7:0];
     if (value > 32'(high)) return high[7:0];

@@ -30,12 +30,12 @@ package npu_floats;
     return {sign, final_exponent[7:0], carried ? 23'd0 : significand[22:0]};
   endfunction
 
-  function automatic float_t float_of(sum_t value);
+  function automatic float_t float_of(wide_sum_t value);
     logic [63:0] magnitude;
     int length;
-    magnitude = 64'(value < 0 ? -33'(value) : 33'(value));
+    magnitude = 64'(value < 0 ? -49'(value) : 49'(value));
     length = 0;
-    for (int k = 0; k < 33; k++) if (magnitude[k]) length = k + 1;
+    for (int k = 0; k < 49; k++) if (magnitude[k]) length = k + 1;
     if (length == 0) return '0;
     if (length < 24) return packed_float(value < 0, 126 + length, magnitude << (24 - length));
     return packed_float(value < 0, 126 + length, moved_to_even(magnitude, length - 24));
@@ -49,7 +49,7 @@ package npu_floats;
     return x.exponent == 255 && x.fraction == 0;
   endfunction
 
-  // A factor or a product below 2^-126 counts as 0: of whole numbers of 32 bits nothing that rounds to 1 comes of it.
+  // A factor or a product below 2^-126 counts as 0: of whole numbers of 48 bits nothing that rounds to 1 comes of it.
   function automatic float_t product(float_t a, float_t b);
     logic sign;
     logic [63:0] exact;
@@ -76,11 +76,11 @@ package npu_floats;
   endfunction
 
   // Whether value * scale is no number.
-  function automatic logic undefined(sum_t value, float_t scale);
+  function automatic logic undefined(wide_sum_t value, float_t scale);
     return is_nan(scale) || (is_infinite(scale) && value == 0);
   endfunction
 
-  function automatic sum_t rescaled(sum_t value, float_t scale);
+  function automatic sum_t rescaled(wide_sum_t value, float_t scale);
     return whole(product(float_of(value), scale));
   endfunction
 endpackage

@@ -213,8 +213,8 @@ module npu_system
   logic [WEIGHT_PORT-1:0] weight_enable;
   address_t [WEIGHT_PORT-1:0] weight_address;
   code_t [WEIGHT_PORT-1:0] weight_data;
-  address_t [LANES-1:0][8:0] parameter_address;
-  code_t [LANES-1:0][8:0] parameter_data;
+  address_t [LANES-1:0][PARAMETERS-1:0] parameter_address;
+  parameters_t [LANES-1:0] parameter_data;
   logic [LANES-1:0][3:0] write;
   logic array_active;
   address_t [LANES-1:0] write_address;
@@ -291,7 +291,7 @@ module npu_system
       weight_data[p] = weight_enable[p] ? scratchpad[SCRATCHPAD_BITS'(weight_address[p])] : 0;
     end
     for (int lane = 0; lane < LANES; lane++) begin
-      for (int k = 0; k < 9; k++) begin
+      for (int k = 0; k < PARAMETERS; k++) begin
         parameter_data[lane][k] = write[lane][0] ? scratchpad[SCRATCHPAD_BITS'(parameter_address[lane][k])] : 0;
       end
     end

@@ -9,6 +9,7 @@ package npu_types;
   typedef logic [15:0] element_t;  // of the vector unit: a code, or int16
   typedef logic signed [8:0] operand_t;
   typedef logic signed [31:0] sum_t;
+  typedef logic signed [47:0] wide_sum_t;  // of int16 values
   typedef logic [31:0] count_t;
   typedef logic signed [31:0] coordinate_t;
 
@@ -185,6 +186,12 @@ package npu_types;
 
   localparam int PRODUCERS = 7;
   typedef logic [PRODUCERS-1:0][23:0] counts_t;
+
+  // The parameters of a lane of the output stage, the lowest byte first: a bias of 4 or 8 bytes, 4 of a multiplier or a
+  // float32 scale, a shift, and the bounds of int16 results.
+  localparam int PARAMETERS = 17;
+  typedef code_t [PARAMETERS-1:0] parameters_t;
+  localparam int KEPT = 32768;  // sums of a pass that wait for the next one
 
   // What the output stage needs to know of a group.
   typedef struct packed {

@@ -23,6 +23,8 @@ module operand_feeder
     input  logic                                output_stationary,
     input  logic                                depthwise,
     input  logic                                transposed,         // channels lie a pixel stride apart
+    input  logic                                int16,
+    input  logic                                upper,              // bytes of int16 values pass, not the lower ones
     input  window_t                             i,
     input  fold_t                               next_fold,          // valid with `start`
     input  corner_t                             corner,
@@ -150,7 +152,8 @@ module operand_feeder
       if (enable[p]) begin
         address[p] = transposed
             ? i.ifm + address_t'(y * 32'(i.ifm_row_stride) + channel * 32'(i.ifm_pixel_stride))
-            : i.ifm + address_t'(y * 32'(i.ifm_row_stride) + x * 32'(i.ifm_pixel_stride) + channel);
+            : i.ifm + address_t'(y * 32'(i.ifm_row_stride) + x * 32'(i.ifm_pixel_stride) +
+                                 (int16 ? 2 * channel + 32'(upper) : channel));
         at_column = at_column + 1;
         if (!depthwise || at_column == fold.columns) begin
           at_column = 0;
@@ -172,7 +175,8 @@ module operand_feeder
     end
     for (int p = 0; p < PORT; p++) begin
       if (enable[p]) begin
-        operands[slot_row[p]][slot_column[p]] = present[p] ? {i.signed_ && data[p][7], data[p]} - i.ifm_zero : 0;
+        operands[slot_row[p]][slot_column[p]] = 
+            present[p] ? {(int16 ? upper : i.signed_) && data[p][7], data[p]} - i.ifm_zero : 0;
       end
     end
   end

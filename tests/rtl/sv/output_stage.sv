@@ -3,6 +3,7 @@
 
 module output_stage
   import npu_types::*;
+  import npu_arithmetic::*;
   import isa_words::*;
 #(
     parameter int COLUMNS = 4,
@@ -13,6 +14,8 @@ module output_stage
     input  window_t                       i,
     input  logic     [ 1:0]               wide,           // results of 1, 2 or 4 bytes
     input  logic                          in_float32,     // scales are float32 numbers
+    input  logic                          int16,
+    input  logic                          keeps,          // the sums for the next pass, and writes nothing
     input  count_t                        lanes,
     input  logic                          push,           // the array begins to write a group
     input  group_t                        pushed,
@@ -26,8 +29,8 @@ module output_stage
     output count_t                        cycles_left,    // of the half being emptied, this cycle included
     output logic                          working,
     output logic                          finishing,      // last cycle of a group
-    output address_t [LANES-1:0][8:0]     parameter_address,
-    input  code_t    [LANES-1:0][8:0]     parameter_data,
+    output address_t [LANES-1:0][PARAMETERS-1:0] parameter_address,
+    input  parameters_t [LANES-1:0]       parameter_data,
     output logic     [LANES-1:0][3:0]     write,          // bytes, the lowest first
     output address_t [LANES-1:0]          write_address,  // of the low byte
     output code_t    [LANES-1:0][3:0]     write_data
@@ -48,22 +51,20 @@ module output_stage
   assign cycles_left = group.pixels * passes - (pixel * passes + column / lanes);
   assign finishing = working && cycles_left == 1;
 
+  sum_t kept[KEPT];
+  logic [LANES-1:0] leaves;
+  logic [LANES-1:0][$clog2(KEPT)-1:0] result;  // number of the output
   always_comb begin
     for (int lane = 0; lane < LANES; lane++) begin
       automatic address_t channel = address_t'(group.channel + column + count_t'(lane));
-      automatic address_t depth = address_t'(i.ofm_depth);
-      automatic address_t scale = i.per_channel ? channel : 0;
-      automatic address_t scales = i.per_channel ? depth : 1;
-      for (int k = 0; k < 4; k++) begin
-        parameter_address[lane][k] = i.parameters + 4 * channel + address_t'(k);
-        parameter_address[lane][4+k] = i.parameters + 4 * depth + 4 * scale + address_t'(k);
+      for (int k = 0; k < PARAMETERS; k++) begin
+        parameter_address[lane][k] = parameter_place(i, int16, in_float32, channel, k);
       end
-      parameter_address[lane][8] = i.parameters + 4 * depth + 4 * scales + scale;
-      for (int k = 0; k < 4; k++) begin
-        write[lane][k] = working && count_t'(lane) < lanes && column + count_t'(lane) < group.columns && k < 1 << wide;
-      end
+      leaves[lane] = working && count_t'(lane) < lanes && column + count_t'(lane) < group.columns;
+      result[lane] = $clog2(KEPT)'((place.row * 32'(i.ofm_width) + place.column) * 32'(i.ofm_depth) + 32'(channel));
+      for (int k = 0; k < 4; k++) write[lane][k] = leaves[lane] && !keeps && k < 1 << (int16 ? 1 : wide);
       write_address[lane] = i.ofm + address_t'(place.row) * address_t'(i.ofm_row_stride) +
-          address_t'(place.column) * address_t'(i.ofm_pixel_stride) + (channel << wide);
+          address_t'(place.column) * address_t'(i.ofm_pixel_stride) + (channel << (int16 ? 1 : wide));
     end
   end
 
@@ -71,10 +72,10 @@ module output_stage
     requantise rescale (
         .in_float32,
         .single     (i.rounding),
+        .int16,
         .accumulator(read[lane]),
-        .bias       (parameter_data[lane][3:0]),
-        .multiplier (parameter_data[lane][7:4]),
-        .shift      (parameter_data[lane][8]),
+        .upper      (kept[result[lane]]),
+        .parameters (parameter_data[lane]),
         .zero       (i.ofm_zero),
         .low        (i.low),
         .high       (i.high),
@@ -84,6 +85,7 @@ module output_stage
   end
 
   always_ff @(posedge clk) begin
+    for (int lane = 0; lane < LANES; lane++) if (leaves[lane] && keeps) kept[result[lane]] <= read[lane];
     if (reset) begin
       head <= 0;
       tail <= 0;

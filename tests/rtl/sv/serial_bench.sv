@@ -32,8 +32,8 @@ module serial_bench
   logic [TAPS-1:0][INPUTS-1:0] weight_enable, weight_first;
   address_t [TAPS-1:0][INPUTS-1:0] weight_address;
   code_t [TAPS-1:0][INPUTS-1:0] weight_data;
-  address_t [8:0] parameter_address;
-  code_t [8:0] parameter_data;
+  address_t [PARAMETERS-1:0] parameter_address;
+  parameters_t parameter_data;
   logic [PIXELS-1:0][3:0] write;
   address_t [PIXELS-1:0] write_address;
   code_t [PIXELS-1:0][3:0] write_data;
@@ -63,7 +63,7 @@ module serial_bench
         weight_data[t][k] = weight_enable[t][k] ? memory[INDEX_BITS'(weight_address[t][k])] : 0;
       end
     end
-    for (int k = 0; k < 9; k++) parameter_data[k] = |write ? memory[INDEX_BITS'(parameter_address[k])] : 0;
+    for (int k = 0; k < PARAMETERS; k++) parameter_data[k] = |write ? memory[INDEX_BITS'(parameter_address[k])] : 0;
     bytes_read = (loading ? INPUTS : 0) + $countones(weight_first);
     bytes_written = $countones(write);
   end

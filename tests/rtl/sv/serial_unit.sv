@@ -12,6 +12,7 @@
 
 module serial_unit
   import npu_types::*;
+  import npu_arithmetic::*;
   import isa_words::*;
 #(
     parameter int SIDE = 3,
@@ -37,8 +38,8 @@ module serial_unit
     output logic           [    TAPS-1:0][INPUTS-1:0]   weight_first,      // of the bits of a weight
     output address_t       [    TAPS-1:0][INPUTS-1:0]   weight_address,
     input  code_t          [    TAPS-1:0][INPUTS-1:0]   weight_data,
-    output address_t       [         8:0]               parameter_address,
-    input  code_t          [         8:0]               parameter_data,
+    output address_t       [PARAMETERS-1:0]             parameter_address,
+    input  parameters_t                                 parameter_data,
     output logic           [  PIXELS-1:0][       3:0]   write,
     output address_t       [  PIXELS-1:0]               write_address,     // of the low byte
     output code_t          [  PIXELS-1:0][       3:0]   write_data
@@ -167,7 +168,7 @@ module serial_unit
 
   // Output: CHANNELS phases a cycle, a channel whenever `output_cycles` of them have passed.
   logic emits, empty_ends, last_group, last_column, last_row;
-  address_t out_channel, scale, scales;
+  address_t out_channel;
   assign emits = state == EMPTY && phase + CHANNELS >= straps.output_cycles;
   assign empty_ends = emits && slot + 1 == lanes;
   assign last_group = channel + lanes >= 32'(i.ofm_depth);
@@ -176,13 +177,7 @@ module serial_unit
   assign done = empty_ends && last_group && last_column && last_row;
   always_comb begin
     out_channel = address_t'(channel + slot);
-    scale = i.per_channel ? out_channel : 0;
-    scales = i.per_channel ? address_t'(i.ofm_depth) : 1;
-    for (int k = 0; k < 4; k++) begin
-      parameter_address[k] = i.parameters + 4 * out_channel + address_t'(k);
-      parameter_address[4+k] = i.parameters + 4 * address_t'(i.ofm_depth) + 4 * scale + address_t'(k);
-    end
-    parameter_address[8] = i.parameters + 4 * address_t'(i.ofm_depth) + 4 * scales + scale;
+    for (int k = 0; k < PARAMETERS; k++) parameter_address[k] = parameter_place(i, 0, in_float32, out_channel, k);
     for (int p = 0; p < PIXELS; p++) begin
       automatic count_t out_row = row + p / SIDE;
       automatic count_t out_column = column + p % SIDE;
@@ -198,10 +193,10 @@ module serial_unit
     requantise rescale (
         .in_float32,
         .single     (i.rounding),
+        .int16      (1'b0),
         .accumulator(sums[p][slot < CHANNELS ? slot : 0]),
-        .bias       (parameter_data[3:0]),
-        .multiplier (parameter_data[7:4]),
-        .shift      (parameter_data[8]),
+        .upper      (0),
+        .parameters (parameter_data),
         .zero       (i.ofm_zero),
         .low        (i.low),
         .high       (i.high),

@@ -31,8 +31,8 @@ module stream_bench
   logic [UNITS-1:0][MULTIPLIERS-1:0] weight_enable;
   address_t [UNITS-1:0][MULTIPLIERS-1:0] weight_address;
   code_t [UNITS-1:0][MULTIPLIERS-1:0] weight_data;
-  address_t [UNITS-1:0][8:0] parameter_address;
-  code_t [UNITS-1:0][8:0] parameter_data;
+  address_t [UNITS-1:0][PARAMETERS-1:0] parameter_address;
+  parameters_t [UNITS-1:0] parameter_data;
   logic [UNITS-1:0][3:0] write;
   address_t [UNITS-1:0] write_address;
   code_t [UNITS-1:0][3:0] write_data;
@@ -59,7 +59,7 @@ module stream_bench
       for (int m = 0; m < MULTIPLIERS; m++) begin
         weight_data[u][m] = weight_enable[u][m] ? memory[INDEX_BITS'(weight_address[u][m])] : 0;
       end
-      for (int k = 0; k < 9; k++) parameter_data[u][k] = |write[u] ? memory[INDEX_BITS'(parameter_address[u][k])] : 0;
+      for (int k = 0; k < PARAMETERS; k++) parameter_data[u][k] = |write[u] ? memory[INDEX_BITS'(parameter_address[u][k])] : 0;
     end
     bytes_read = entered + $countones(weight_enable);
     bytes_written = $countones(write);

@@ -10,6 +10,7 @@
 
 module stream_unit
   import npu_types::*;
+  import npu_arithmetic::*;
   import isa_words::*;
 #(
     parameter int UNITS = 2,
@@ -36,8 +37,8 @@ module stream_unit
     output logic           [UNITS-1:0][MULTIPLIERS-1:0]                   weight_enable,
     output address_t       [UNITS-1:0][MULTIPLIERS-1:0]                   weight_address,
     input  code_t          [UNITS-1:0][MULTIPLIERS-1:0]                   weight_data,
-    output address_t       [UNITS-1:0][            8:0]                   parameter_address,
-    input  code_t          [UNITS-1:0][            8:0]                   parameter_data,
+    output address_t       [UNITS-1:0][ PARAMETERS-1:0]                   parameter_address,
+    input  parameters_t    [UNITS-1:0]                                    parameter_data,
     output logic           [UNITS-1:0][            3:0]                   write,
     output address_t       [UNITS-1:0]                                    write_address,  // of the low byte
     output code_t          [UNITS-1:0][            3:0]                   write_data
@@ -188,19 +189,16 @@ module stream_unit
   end
 
   // Output elements.
-  address_t [UNITS-1:0] out_channel, scale;
-  address_t scales;
+  address_t [UNITS-1:0] out_channel;
   always_comb begin
-    scales = i.per_channel ? address_t'(i.ofm_depth) : 1;
     for (int u = 0; u < UNITS; u++) begin
       out_channel[u] = address_t'(channel + (by_channel ? u : slot));
-      scale[u] = i.per_channel ? out_channel[u] : 0;
+      for (int k = 0; k < PARAMETERS; k++) begin
+        parameter_address[u][k] = parameter_place(i, 0, in_float32, out_channel[u], k);
+      end
       for (int k = 0; k < 4; k++) begin
-        parameter_address[u][k] = i.parameters + 4 * out_channel[u] + address_t'(k);
-        parameter_address[u][4+k] = i.parameters + 4 * address_t'(i.ofm_depth) + 4 * scale[u] + address_t'(k);
         write[u][k] = multiplies && last_pass && (by_channel ? u < there : u == 0) && k < 1 << wide;
       end
-      parameter_address[u][8] = i.parameters + 4 * address_t'(i.ofm_depth) + 4 * scales + scale[u];
       write_address[u] = i.ofm + address_t'(row * 32'(i.ofm_row_stride)) +
           address_t'(column * 32'(i.ofm_pixel_stride)) + (out_channel[u] << wide);
     end
@@ -209,10 +207,10 @@ module stream_unit
     requantise rescale (
         .in_float32,
         .single     (i.rounding),
+        .int16      (1'b0),
         .accumulator(updated[u]),
-        .bias       (parameter_data[u][3:0]),
-        .multiplier (parameter_data[u][7:4]),
-        .shift      (parameter_data[u][8]),
+        .upper      (0),
+        .parameters (parameter_data[u]),
         .zero       (i.ofm_zero),
         .low        (i.low),
         .high       (i.high),
