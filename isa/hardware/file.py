@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from os.path import realpath
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ def list_presets() -> tuple[str, ...]:
 
 def hardware(name_or_path: str | Path) -> Hardware:
     """Return the hardware of a preset name or a TOML file. Raises HardwareError with every fault in one line."""
-    return _load(_locate(name_or_path), ())
+    path = _locate(name_or_path)
+    return _preset(path) if path.parent == PRESETS else _load(path, ())
 
 
 def sources(name_or_path: str | Path, folder: Path | None = None) -> tuple[Path, ...]:
@@ -243,6 +245,12 @@ def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
     )
 
 
+@cache
+def _preset(path: Path) -> Hardware:
+    """Read a preset once: the claims of every hardware ask for those that it is compared with."""
+    return _load(path, ())
+
+
 def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
     """Read a file and the files that it extends. `extended_by` are the files that extend it."""
     values = read(path, _shown(path), user_file.HARDWARE, HardwareError)
@@ -267,7 +275,7 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
         circle = " -> ".join(_shown(file) for file in (*chain, base))
         raise HardwareError(f"{where}: goes in a circle: {circle}")
     try:
-        return to_dict(_load(base, chain))
+        return to_dict(_preset(base) if base.parent == PRESETS else _load(base, chain))
     except HardwareError as error:
         # If the extended file cannot be read, this file is wrong; a fault inside it already names that file.
         raise HardwareError(str(error) if base.is_file() else f"{where}: {error}") from None

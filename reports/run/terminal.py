@@ -12,7 +12,6 @@ from rich.text import Text
 from npusim.isa.hardware.memories import FurtherMemory
 from npusim.numbers.bounds import UNBOUND
 from npusim.numbers.layers import share, sizes_text
-from npusim.reports.run import pieces
 from npusim.reports.run.run_data import Bar, RunData, run_data
 from npusim.reports.words import quantities as show
 from npusim.reports.words.grids import WIDEST, Column, grid, plain, table, titled
@@ -73,9 +72,16 @@ def summary(result: RunResult, width: int, ascii_only: bool = False) -> Renderab
         *titled(*_hottest(result, table_width, cut)),
         *titled("Energy, by component", *_energy(data, bars(46))),
         *_host(data),
-        *(titled(pieces.title(result), pieces.table(data)) if several else ()),
+        *(_pieces(result, data) if several else ()),
         *_footer(result),
     )
+
+
+def _pieces(result: RunResult, data: RunData) -> Iterable[RenderableType]:
+    """Return the table of the pieces of a run over several programs, which few runs have."""
+    from npusim.reports.run import pieces
+
+    return titled(pieces.title(result), pieces.table(data))
 
 
 def crops(width: int) -> bool:

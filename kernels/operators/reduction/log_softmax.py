@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from npusim.isa.arithmetic.float_codes import Float32Array
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.hardware import Hardware
@@ -41,7 +42,6 @@ from npusim.kernels.operators.reduction.softmax import (
     representable_scale,
     short_axis,
 )
-from npusim.kernels.operators.tables.lookup import Float32Array
 
 OUTPUT_FRACTION_BITS = 4  # an 8-bit result counts sixteenths
 

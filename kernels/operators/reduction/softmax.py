@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npusim.isa.arithmetic.float_codes import sum_in_order
+from npusim.isa.arithmetic.float_codes import Float32Array, sum_in_order
 from npusim.isa.arithmetic.integer import quantize_multiplier
 from npusim.isa.arithmetic.interpolated import softmax_of_int16, softmax_tables
 from npusim.isa.base.tensor import Array
@@ -36,7 +36,6 @@ from npusim.kernels.operator.operands import (
 )
 from npusim.kernels.operator.operator import Arithmetic, Call, Lowering, Operator, Values, literal
 from npusim.kernels.operator.rescale import Multiplier, sound_scales
-from npusim.kernels.operators.tables.lookup import Float32Array
 
 DIFFERENCE_INTEGER_BITS = 5  # of x - max(x), scaled by beta and the input scale: 0 down to -32
 SUM_INTEGER_BITS = 12  # of the sum of exponentials: 4096 terms of at most 1
