@@ -1,8 +1,8 @@
 """Builds the network of a transformer from its sizes, without weights: enough to time it.
 
-One step of a model: `tokens` new tokens meet the keys and values of `past` tokens before them. A prompt is a step with
-past = 0, each further token one with tokens = 1. Values are int8. Weights have one scale per result; of them, as of all
-constants here, only the size is known.
+The network computes one step: `tokens` new tokens attend to themselves and to the keys and values of `past` tokens
+before them. A prompt is a step with past = 0, each further token one with tokens = 1. Values are int8. Weights have one
+scale per output channel. Only the sizes of constants are known.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from npusim.kernels.graph.graph import Graph
 from npusim.kernels.table import operator
 
 _CODES = Quantization((0.05,), (0,))
-_SHARES = Quantization((1 / 256,), (-128,))
-"""The quantization of probabilities, which softmax in fixed point has."""
+"""The quantization of activations. Times do not depend on the scale."""
+_PROBABILITIES = Quantization((1 / 256,), (-128,))
+"""The quantization that softmax in fixed point gives its results."""
+_TANH = Quantization((1 / 128,), (0,))
+"""The quantization that tanh gives its results."""
 HEADS = ("last", "all", "none")
-"""The tokens whose next word is predicted."""
+"""The tokens for which a language model's head predicts the next one."""
 DEFAULT_TOKENS = 128
-"""Tokens of a prompt of which nobody says how long it is."""
+"""Tokens of a step whose length the user does not say."""
 
 
 def transformer(
@@ -32,15 +35,16 @@ def transformer(
 ) -> Graph:
     """Return the network of one step of a transformer.
 
-    tokens: tokens of each sequence that are computed; past: tokens of each whose keys and values are there.
-    batch:  sequences.
-    head:   the tokens whose word is predicted: "last" of each sequence, "all" or "none".
+    tokens: new tokens of each sequence; past: tokens of each whose keys and values are known.
+    batch:  number of sequences.
+    head:   tokens for which the next one is predicted: the "last" of each sequence, "all" or "none".
 
-    Inputs are the tokens as int32 [batch, tokens] (for images their squares as int8), and for past > 0 the keys and
-    values of every layer, int8 [batch, kv_heads, past, head_size]. Outputs are the result of the head, and the keys and
-    values of the new tokens, which a device writes behind those that are there.
+    Inputs are the tokens as int32 [batch, tokens] (of images their patches as int8), and for past > 0 the keys and
+    values of every layer, int8 [batch, kv_heads, past, head_size]; a layer with a window takes those in the window.
+    Outputs are the result of the head, and the keys and values of the new tokens, which a device appends to the known
+    ones. An encoder of text gives the vectors of all tokens and, with a head, the pooled first one.
 
-    Raises GraphError for sizes that do not go together.
+    Raises GraphError for sizes that do not fit the model.
     """
     return build(GraphBuilder(config.name), config, tokens=tokens, past=past, batch=batch, head=head)
 
@@ -75,13 +79,13 @@ def read(path: Path, builder: GraphBuilder) -> Graph:
 
 def of_sizes(config: TransformerConfig, builder: GraphBuilder) -> Graph:
     """Return the network for the sizes that the user gave the builder: `tokens`, `past` and `batch`."""
-    tokens = config.squares + 1 if config.patch else builder.size("tokens", DEFAULT_TOKENS)
+    tokens = config.patches + 1 if config.patch else builder.size("tokens", DEFAULT_TOKENS)
     past = builder.size("past", 0) if config.causal else 0
     return build(builder, config, tokens=tokens, past=past, batch=builder.size("batch", 1), head="last")
 
 
 class _Step:
-    """One step under construction. `x` in its methods is a matrix [tokens of all sequences, elements]."""
+    """The network of one step under construction. `x` in its methods is a matrix [batch * tokens, elements]."""
 
     def __init__(
         self, builder: GraphBuilder, config: TransformerConfig, tokens: int, past: int, batch: int
@@ -90,15 +94,19 @@ class _Step:
         self._tokens, self._past, self._batch = tokens, past, batch
         self._constants: dict[tuple[str, tuple[int, ...]], int] = {}
         self._new: list[int] = []
-        """Keys and values of the new tokens, layer by layer."""
+        """Tensor numbers of the new tokens' keys and values, layer by layer."""
 
     def graph(self, head: str) -> Graph:
         """Add all layers and return the graph."""
         config = self._config
         x = self._images() if config.patch else self._words()
         for layer in range(config.layers):
-            x = self._layer(f"layer{layer}", x, config.window_of(layer))
-        outputs = [self._head(x, head)] if head != "none" else [x] if not self._new else []
+            x = self._layer(f"layer{layer}", x, config.windows[layer] if config.windows else 0)
+        outputs = [] if config.causal else [x]
+        if config.norms_last:
+            outputs += [self._pooled(x)] if config.pooler and head != "none" else []
+        elif head != "none":
+            outputs = [self._head(x, head)]
         return self._builder.graph([*outputs, *self._new])
 
     # Ends
@@ -106,52 +114,66 @@ class _Step:
     def _words(self) -> int:
         config, builder = self._config, self._builder
         ids = builder.input("token_ids", TensorType("int32", (self._batch, self._tokens)))
-        self._table = self._constant("words", (config.vocabulary, config.hidden))
-        x = self._node("gather", (self._table, ids), "embedding", axis=0)
+        self._embedding = self._constant("token_embedding", (config.vocabulary, config.hidden))
+        x = self._node("gather", (self._embedding, ids), "embedding", axis=0)
         x = self._shaped(x, self._rows, config.hidden)
         if config.rotary:
             return x
+        # Those of positions and of segments are constants, whose sum is known before.
         places = self._constant("positions", (self._tokens, config.hidden))
         x = self._shaped(x, self._batch, self._tokens, config.hidden)
         x = self._shaped(self._node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
         return self._norm("embedding/norm", x)
 
     def _images(self) -> int:
-        """Return the squares of images as vectors, behind a vector that stands for the whole (ViT)."""
+        """Return the embeddings of images' patches, behind that of the class token (ViT)."""
         config = self._config
-        squares, features = config.squares, config.patch**2 * config.channels
-        if self._tokens != squares + 1:
+        patches, features = config.patches, config.patch**2 * config.channels
+        if self._tokens != patches + 1:
             raise GraphError(
-                f"tokens is {self._tokens}, must be {squares + 1}: the squares of an image, and one"
+                f"tokens is {self._tokens}, must be {patches + 1}: the patches of an image, and the class token"
             )
-        image = self._builder.input("squares", TensorType("int8", (self._batch * squares, features), _CODES))
+        image = self._builder.input("patches", TensorType("int8", (self._batch * patches, features), _CODES))
         x = self._product("embedding", image, config.hidden, biased=True)
-        x = self._shaped(x, self._batch, squares, config.hidden)
+        x = self._shaped(x, self._batch, patches, config.hidden)
         first = self._constant("class", (self._batch, 1, config.hidden))
         x = self._node("concatenation", (first, x), "embedding/class", axis=1)
         places = self._constant("positions", (self._tokens, config.hidden))
         return self._shaped(self._node("add", (x, places), "embedding/positions"), self._rows, config.hidden)
 
     def _head(self, x: int, head: str) -> int:
-        """Return the scores of all words (of all classes of an image) for the tokens that are asked for."""
+        """Return the scores of the vocabulary for the tokens in `head`; of an image those of its classes."""
         config = self._config
-        if head == "last" or config.patch:
-            whole = self._shaped(x, self._batch, self._tokens, config.hidden)
-            first = 0 if config.patch else self._tokens - 1
-            x = self._node(
-                "slice", (whole,), "head/token",
-                begin=(0, first, 0), size=(self._batch, 1, config.hidden),
-            )  # fmt: skip
-            x = self._shaped(x, self._batch, config.hidden)
-        if not config.norms_last:
-            x = self._norm("head/norm", x)
         if config.patch:
-            return self._product("head", x, config.classes or config.hidden, biased=True)
-        if not config.causal:
-            return x  # an encoder without a head for a task
-        if config.tied:
-            return self._multiplied("head", x, self._table)
-        return self._product("head", x, config.vocabulary)
+            x = self._token(x, 0)
+        elif head == "last":
+            x = self._token(x, self._tokens - 1)
+        x = self._norm("head/norm", x)
+        if config.pooler:
+            return self._pooled(x)
+        if config.patch:
+            return self._product("head", x, config.classes, biased=True)
+        name, untied = "head", not config.tied
+        x = (
+            self._product(name, x, config.vocabulary)
+            if untied
+            else self._multiplied(name, x, self._embedding)
+        )
+        return self._node("tanh", (x,), "head/cap", _TANH) if config.head_cap else x
+
+    def _pooled(self, x: int) -> int:
+        """Return the product and tanh of each sequence's first token."""
+        if self._builder.shape(x)[0] != self._batch:
+            x = self._token(x, 0)
+        x = self._product("pooler", x, self._config.hidden, biased=True)
+        return self._node("tanh", (x,), "pooler/tanh", _TANH)
+
+    def _token(self, x: int, number: int) -> int:
+        """Return the vectors of one token of each sequence, [batch, elements]."""
+        hidden = self._config.hidden
+        whole = self._shaped(x, self._batch, self._tokens, hidden)
+        x = self._node("slice", (whole,), "head/token", begin=(0, number, 0), size=(self._batch, 1, hidden))
+        return self._shaped(x, self._batch, hidden)
 
     # Layers
 
@@ -160,29 +182,26 @@ class _Step:
         for part, make in (("attention", self._attention), ("feed_forward", self._feed_forward)):
             inner = x if config.norms_last else self._norm(f"{name}/{part}/norm", x)
             made = make(f"{name}/{part}", inner, window)
-            if config.norms_behind:
-                made = self._norm(f"{name}/{part}/norm_behind", made)
+            if config.post_norms:
+                made = self._norm(f"{name}/{part}/post_norm", made)
             x = self._node("add", (x, made), f"{name}/{part}/sum")
             if config.norms_last:
                 x = self._norm(f"{name}/{part}/norm", x)
         return x
 
     def _attention(self, name: str, x: int, window: int) -> int:
-        """Return what tokens take from the values of those that they attend to.
+        """Return each token's sum of the values that it attends to, after the output product.
 
-        Queries of heads that share keys are rows of one product. The scores of past tokens and of new ones are joined,
-        so that the keys and values of the past stay where they are.
+        Queries of heads that share keys are rows of one product. The scores of past tokens and of new ones are
+        concatenated instead of their keys, so that the keys and values of the past are not copied.
         """
         config, size = self._config, self._config.head_size
         groups = config.heads // config.kv_heads
-        biased = config.biases != "none"
         queries, keys, values = (
-            self._heads(
-                self._product(f"{name}/{part}", x, heads * size, biased), heads, f"{name}/{part}/heads"
-            )
+            self._heads(self._projected(f"{name}/{part}", x, heads), heads, f"{name}/{part}/heads")
             for part, heads in (("query", config.heads), ("key", config.kv_heads), ("value", config.kv_heads))
         )
-        if config.head_norms:
+        if config.query_norms == "head":
             queries, keys = (
                 self._norm(f"{name}/{n}/norm", each) for n, each in (("query", queries), ("key", keys))
             )
@@ -194,34 +213,51 @@ class _Step:
             self._new += [keys, values]
         rows = (self._batch, config.kv_heads, groups * self._tokens)
         queries = self._shaped(queries, *rows, size)
-        seen = min(self._past, max(window - self._tokens, 0)) if window else self._past
-        scores = self._matrices(f"{name}/scores", queries, keys, adj_y=True)
-        if config.causal and self._tokens > 1:
-            # The same for all heads: rows are the tokens of `groups` heads.
-            mask = self._constant("mask", (groups * self._tokens, self._tokens))
-            scores = self._node("add", (scores, mask), f"{name}/masked")
+        # The window has the token itself. The first of several new tokens sees most of the past.
+        seen = min(self._past, window - 1) if window else self._past
+        scores = self._scores(f"{name}/scores", queries, keys, masked=config.causal)
         if seen:
             kept = (self._batch, config.kv_heads, seen, size)
             past_keys, past_values = (
                 self._builder.input(f"{name}/past_{what}", TensorType("int8", kept, _CODES))
                 for what in ("keys", "values")
             )
-            before = self._matrices(f"{name}/past_scores", queries, past_keys, adj_y=True)
+            # Later tokens see less of the past than the first one if the window cuts it.
+            cut = bool(window) and self._past + self._tokens > window
+            before = self._scores(f"{name}/past_scores", queries, past_keys, masked=cut)
             scores = self._node("concatenation", (before, scores), f"{name}/all_scores", axis=3)
-        shares = self._node("softmax", (scores,), f"{name}/softmax", _SHARES, axis=3)
+        weights = self._node("softmax", (scores,), f"{name}/softmax", _PROBABILITIES, axis=3)
         if seen:
-            before, shares = self._nodes("split", (shares,), f"{name}/shares", 2, _SHARES,
+            before, weights = self._nodes("split", (weights,), f"{name}/weights", 2, _PROBABILITIES,
                                          axis=3, sizes=(seen, self._tokens))  # fmt: skip
             taken = self._matrices(f"{name}/past_sum", before, past_values)
             taken = self._node(
-                "add", (taken, self._matrices(f"{name}/new_sum", shares, values)), f"{name}/sums"
+                "add", (taken, self._matrices(f"{name}/new_sum", weights, values)), f"{name}/sums"
             )
         else:
-            taken = self._matrices(f"{name}/sums", shares, values)
+            taken = self._matrices(f"{name}/sums", weights, values)
         taken = self._shaped(taken, self._batch, config.heads, self._tokens, size)
         taken = self._node("transpose", (taken,), f"{name}/joined", perm=(0, 2, 1, 3))
         taken = self._shaped(taken, self._rows, config.heads * size)
-        return self._product(f"{name}/output", taken, config.hidden, config.biases == "all")
+        return self._product(f"{name}/output", taken, config.hidden, config.output_bias)
+
+    def _projected(self, name: str, x: int, heads: int) -> int:
+        """Return the queries, keys or values of all heads side by side, [batch * tokens, heads * head_size]."""
+        config = self._config
+        x = self._product(name, x, heads * config.head_size, config.qkv_bias)
+        whole = config.query_norms == "whole" and not name.endswith("value")
+        return self._norm(f"{name}/norm", x) if whole else x
+
+    def _scores(self, name: str, queries: int, keys: int, masked: bool) -> int:
+        """Return the products of queries and keys, bounded by a tanh and masked if the model does so."""
+        scores = self._matrices(name, queries, keys, adj_y=True)
+        if self._config.score_cap:
+            scores = self._node("tanh", (scores,), f"{name}/cap", _TANH)
+        if masked and self._tokens > 1:
+            # The mask is the same for all heads; its rows are the tokens of the heads that share keys.
+            mask = self._constant(f"{name.rpartition('/')[2]}/mask", self._builder.shape(scores)[2:])
+            scores = self._node("add", (scores, mask), f"{name}/masked")
+        return scores
 
     def _heads(self, x: int, heads: int, name: str) -> int:
         """Return [batch, heads, tokens, head_size]."""
@@ -229,12 +265,14 @@ class _Step:
         return self._node("transpose", (x,), name, perm=(0, 2, 1, 3))
 
     def _rotated(self, name: str, x: int) -> int:
-        """Return x * cosines + (halves of x swapped) * sines; the sines of the first half are negative."""
-        size = self._config.head_size
-        low, high = self._nodes(
-            "split", (x,), f"{name}/halves", 2, axis=3, sizes=(size - size // 2, size // 2)
-        )
-        swapped = self._node("concatenation", (high, low), f"{name}/swapped", axis=3)
+        """Return x * cosines + (halves of x swapped) * sines; the sines of the first half are negative.
+
+        Elements behind the rotated ones, if any, have a cosine of 1 and a sine of 0.
+        """
+        size, half = self._config.head_size, self._config.rotary // 2
+        sizes = (half, half, size - 2 * half) if size > 2 * half else (half, half)
+        low, high, *rest = self._nodes("split", (x,), f"{name}/halves", len(sizes), axis=3, sizes=sizes)
+        swapped = self._node("concatenation", (high, low, *rest), f"{name}/swapped", axis=3)
         parts = [
             self._node("mul", (each, self._constant(what, (self._tokens, size))), f"{name}/{what}")
             for each, what in ((x, "cosines"), (swapped, "sines"))
@@ -242,13 +280,14 @@ class _Step:
         return self._node("add", tuple(parts), name)
 
     def _feed_forward(self, name: str, x: int, window: int) -> int:
-        """Return the network that all tokens go through, or the sum of the experts that each token is sent to."""
+        """Return the feed-forward network of all tokens, or the weighted sum of each token's experts."""
         experts, used = self._config.experts, self._config.experts_used
         if not experts:
             return self._network(name, x)
         router = self._product(f"{name}/router", x, experts)
-        weights = self._node("softmax", (router,), f"{name}/router/softmax", _SHARES, axis=1)
+        weights = self._node("softmax", (router,), f"{name}/router/softmax", _PROBABILITIES, axis=1)
         rows, hidden = self._rows, self._config.hidden
+        # Experts take equal shares of the tokens: which ones a token really takes depends on weights.
         sent = self._node("tile", (x,), f"{name}/sent", multiples=(used, 1)) if used > 1 else x
         taking = min(experts, used * rows)
         sizes = tuple((used * rows * (i + 1)) // taking - (used * rows * i) // taking for i in range(taking))
@@ -259,7 +298,9 @@ class _Step:
         )
         made = [self._network(f"{name}/expert{i}", part) for i, part in enumerate(parts)]
         joined = self._node("concatenation", made, f"{name}/joined", axis=0) if taking > 1 else made[0]
-        largest = self._node("reduce_max", (weights,), f"{name}/weights", _SHARES, axes=(1,), keep_dims=True)
+        largest = self._node(
+            "reduce_max", (weights,), f"{name}/weights", _PROBABILITIES, axes=(1,), keep_dims=True
+        )
         joined = self._shaped(joined, used, rows, hidden)
         joined = self._node("mul", (joined, largest), f"{name}/weighted")
         if used == 1:
@@ -267,7 +308,7 @@ class _Step:
         return self._node("sum", (joined,), f"{name}/sum", axes=(0,), keep_dims=False)
 
     def _network(self, name: str, x: int) -> int:
-        config, biased = self._config, self._config.biases == "all"
+        config, biased = self._config, self._config.inner_bias
         opened = self._product(f"{name}/gate" if config.gated else f"{name}/up", x, config.inner, biased)
         opened = self._node(config.activation, (opened,), f"{name}/activation")
         if config.gated:
@@ -277,9 +318,9 @@ class _Step:
         return self._product(f"{name}/down", opened, config.hidden, biased)
 
     def _norm(self, name: str, x: int) -> int:
-        """Return vectors along the last axis normalized: rms(x) = x / root(mean(x^2) + epsilon) * scale.
+        """Normalize along the last axis: rms(x) = x / sqrt(mean(x^2) + epsilon) * scale.
 
-        "layer" subtracts the mean first and adds a vector at last. The root is a table, into which epsilon goes.
+        "layer" subtracts the mean first and adds a bias at last. The reciprocal root is a table that includes epsilon.
         """
         axis, size = len(self._builder.shape(x)) - 1, self._builder.shape(x)[-1]
         if self._config.norm == "layer":
@@ -302,7 +343,7 @@ class _Step:
         return self._batch * self._tokens
 
     def _product(self, name: str, x: int, units: int, biased: bool = False) -> int:
-        """Return the product with weights [units, elements of x]."""
+        """Return the product of x with weights [units, elements of x]."""
         inner = self._builder.shape(x)[-1]
         weights = self._builder.sized(f"{name}/weights", _weights(units, inner))
         return self._multiplied(name, x, weights, biased)
@@ -322,7 +363,7 @@ class _Step:
         return self._node("batch_matmul", (a, b), name, adj_y=adj_y)
 
     def _constant(self, name: str, shape: tuple[int, ...]) -> int:
-        """Return the constant of that name, which layers may share."""
+        """Return the int8 constant with this name and shape; layers share it."""
         key = name, shape
         if key not in self._constants:
             self._constants[key] = self._builder.sized(name, TensorType("int8", shape, _CODES))
@@ -360,6 +401,6 @@ class _Step:
 
 @cache
 def _weights(units: int, inner: int) -> TensorType:
-    """Return the type of weights; the scales of its rows differ, as those of a trained model do."""
+    """Return the type of weights. Their scales differ by output channel, as those of a trained model do."""
     scales = tuple(0.001 + 1e-8 * unit for unit in range(units))
     return TensorType("int8", (units, inner), Quantization(scales, (0,) * units, 0))

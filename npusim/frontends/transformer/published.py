@@ -1,4 +1,4 @@
-"""Configurations of published transformers, known by name: their sizes as the publishers state them, no weights."""
+"""The table of published transformers that can be named instead of a file: the sizes in their `config.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npusim.frontends.transformer.config import TransformerConfig, config_of
 
 
 class Published(NamedTuple):
-    """A published transformer: its name, what it is, and the values of its `config.json`."""
+    """A published transformer: its name, what it is, and the values of its `config.json` that matter here."""
 
     name: str
     description: str
@@ -18,7 +18,7 @@ class Published(NamedTuple):
 
     @property
     def config(self) -> TransformerConfig:
-        """Its sizes."""
+        """The sizes of the transformer."""
         return _config(self.name)
 
 
@@ -31,7 +31,7 @@ def _row(
     positions: int,
     **more: Any,
 ) -> Published:
-    """Return a row; `sizes` are layers, hidden_size, intermediate_size, heads, and heads of keys and values."""
+    """Return a row; `sizes` are layers, hidden_size, intermediate_size, attention heads, and heads of keys."""
     keys = (
         "num_hidden_layers",
         "hidden_size",
@@ -59,7 +59,8 @@ PUBLISHED = (
     _row("tinyllama_1.1b", "TinyLlama 1.1B", "llama", (22, 2048, 5632, 32, 4), 32000, 2048),
     _row("llama3.2_1b", "Llama 3.2 1B", "llama", (16, 2048, 8192, 32, 8), 128256, 131072,
          head_dim=64, tie_word_embeddings=True),
-    _row("phi3_mini", "Phi-3 mini, 4096 tokens", "phi3", (32, 3072, 8192, 32, 32), 32064, 4096),
+    _row("phi3_mini", "Phi-3 mini, a window of 2047 tokens", "phi3", (32, 3072, 8192, 32, 32), 32064, 4096,
+         sliding_window=2047),
     _row("mistral_7b", "Mistral 7B, a window of 4096 tokens", "mistral", (32, 4096, 14336, 32, 8), 32000, 32768),
     _row("llama3_8b", "Llama 3 8B", "llama", (32, 4096, 14336, 32, 8), 128256, 8192),
     _row("mixtral_8x7b", "Mixtral 8x7B, 2 of 8 experts", "mixtral", (32, 4096, 14336, 32, 8), 32000, 32768,

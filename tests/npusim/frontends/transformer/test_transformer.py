@@ -50,6 +50,23 @@ PUBLISHED = [
     ("Gemma 3 1B", 999_885_952,
      _published("gemma3_text", 1152, 6912, 4, 26, 262144, num_key_value_heads=1, head_dim=256)),
     ("Phi-3 mini", 3_821_079_552, _published("phi3", 3072, 8192, 32, 32, 32064)),
+    ("Mistral 7B v0.3", 7_248_023_552,
+     _published("mistral", 4096, 14336, 32, 32, 32768, num_key_value_heads=8, sliding_window=None, head_dim=None)),
+    ("Mistral NeMo", 12_247_782_400,
+     _published("mistral", 5120, 14336, 32, 40, 131072, head_dim=128, sliding_window=None)),
+    ("Qwen2.5 7B", 7_615_616_512, _published("qwen2", 3584, 18944, 28, 28, 152064, num_key_value_heads=4)),
+    ("Qwen3 8B", 8_190_735_360, _published("qwen3", 4096, 12288, 32, 36, 151936, num_key_value_heads=8)),
+    ("Gemma 2 9B", 9_241_705_984, _published("gemma2", 3584, 14336, 16, 42, 256000, num_key_value_heads=8)),
+    # 4,300,079,472 with the images' tower of 416,866,032 and its projection of 2,950,272.
+    ("Gemma 3 4B, text", 3_880_263_168,
+     {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
+      "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}}),
+    ("Phi-4 mini", 3_836_021_760,
+     _published("phi3", 3072, 8192, 24, 32, 200064, num_key_value_heads=8, partial_rotary_factor=0.75,
+                tie_word_embeddings=True)),
+    ("OLMoE 1B-7B", 6_919_161_856, _published("olmoe", 2048, 1024, 16, 16, 50304)),
+    ("BERT base", 109_482_240, {**_published("bert", 768, 3072, 12, 12, 30522), "max_position_embeddings": 512}),
+    ("ViT-B/16 without classes", 86_389_248, _published("vit", 768, 3072, 12, 12, 0)),
     ("ViT-B/16", 86_567_656,
      {**_published("vit", 768, 3072, 12, 12, 0), "id2label": {str(number): "" for number in range(1000)}}),
 ]  # fmt: skip
@@ -105,17 +122,11 @@ def test_work_is_the_closed_form_and_time_keeps_the_bounds(
 
 @pytest.mark.parametrize("kind", sorted(set(FAMILIES) - {"vit"}))
 def test_every_family_compiles_and_nothing_of_it_is_the_hosts(kind: str) -> None:
-    given = {
-        **LLAMA,
-        "model_type": kind,
-        "num_key_value_heads": 4,
-        "num_local_experts": None,
-        "num_experts": 4,
-    }
+    given = {**LLAMA, "model_type": kind, "num_key_value_heads": 4}
     if kind == "mixtral":
         given["num_local_experts"] = 4
     if kind == "olmoe":
-        given["num_experts_per_tok"] = 2
+        given |= {"num_experts": 4, "num_experts_per_tok": 2}
     config = config_of(given)
     for past in (0, 20) if config.causal else (0,):
         result = timed(config, "mobile-1024", tokens=3, past=past, batch=1)
@@ -139,7 +150,7 @@ def test_a_mixture_reads_the_experts_that_its_tokens_are_sent_to() -> None:
         assert experts * feed_forward <= extra < experts * (feed_forward + rescaled)
 
 
-def test_images_are_read_as_squares() -> None:
+def test_images_are_read_as_patches() -> None:
     given = {
         **LLAMA,
         "model_type": "vit",
@@ -151,7 +162,9 @@ def test_images_are_read_as_squares() -> None:
     graph = transformer(config, tokens=17)
     assert [graph.tensors[i].type.shape for i in graph.inputs] == [(16, 192)]
     assert [graph.tensors[i].type.shape for i in graph.outputs] == [(1, 2)]
-    with pytest.raises(GraphError, match="tokens is 5, must be 17: the squares of an image, and one"):
+    with pytest.raises(
+        GraphError, match="tokens is 5, must be 17: the patches of an image, and the class token"
+    ):
         transformer(config, tokens=5)
 
 
@@ -162,17 +175,122 @@ def test_a_sliding_window_bounds_what_a_layer_reads() -> None:
     assert past == [31, 31, 100, 100]  # the first layer sees 32 tokens, the second all
 
 
+@pytest.mark.parametrize(
+    ("more", "windows"),
+    [
+        ({"model_type": "mistral", "sliding_window": 8}, (8, 8, 8, 8)),
+        ({"model_type": "mistral"}, (4096,) * 4),
+        ({"model_type": "mistral", "sliding_window": None}, ()),
+        ({"model_type": "llama", "sliding_window": 8}, ()),
+        ({"model_type": "qwen2", "sliding_window": 8}, ()),
+        ({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True}, ()),
+        (
+            {"model_type": "qwen3", "sliding_window": 8, "use_sliding_window": True, "max_window_layers": 2},
+            (0, 0, 8, 8),
+        ),
+        ({"model_type": "gemma2", "sliding_window": 8}, (8, 0, 8, 0)),
+        ({"model_type": "gemma3_text", "sliding_window": 8}, (8, 8, 8, 8)),
+        ({"model_type": "gemma3_text", "sliding_window": 8, "sliding_window_pattern": 3}, (8, 8, 0, 8)),
+        (
+            {"model_type": "gemma3_text", "sliding_window": 8,
+             "layer_types": ["full_attention"] * 3 + ["sliding_attention"]},
+            (0, 0, 0, 8),
+        ),
+    ],
+)  # fmt: skip
+def test_windows_are_those_of_the_library(more: dict[str, Any], windows: tuple[int, ...]) -> None:
+    assert config_of({**LLAMA, "num_hidden_layers": 4, **more}).windows == windows
+
+
+def test_the_first_of_several_tokens_sees_the_whole_window() -> None:
+    config = config_of({**LLAMA, "model_type": "mistral", "sliding_window": 32})
+    graph = transformer(config, tokens=40, past=100)
+    shapes = {t.name: t.type.shape for t in graph.tensors}
+    assert [t.type.shape[2] for t in (graph.tensors[i] for i in graph.inputs) if "past" in t.name] == [31] * 4
+    assert shapes["past_scores/mask"] == (2 * 40, 31)  # the second token sees 30 of them
+    assert "past_scores/mask" not in {t.name for t in transformer(config, tokens=2, past=30).tensors}
+
+
+def _changed(kind: str, **more: Any) -> TransformerConfig:
+    return config_of({**LLAMA, "model_type": kind, **more})
+
+
+def test_biases_are_those_of_the_library() -> None:
+    plain = _changed("llama").parameters
+    # Queries, keys, values and the output product; of the feed-forward network gate, up and down.
+    assert _changed("llama", attention_bias=True).parameters - plain == 2 * (64 + 32 + 32 + 64)
+    assert _changed("llama", mlp_bias=True).parameters - plain == 2 * (160 + 160 + 64)
+    assert _changed("llama", mlp_bias=None, attention_bias=None, tie_word_embeddings=None).parameters == plain
+    assert _changed("mistral", attention_bias=True) == _changed("mistral")
+    biased = transformer(_changed("llama", attention_bias=True, mlp_bias=True), tokens=2)
+    assert sum(t.name.endswith("/bias") for t in biased.tensors) == 2 * 7
+
+
+def _names(config: TransformerConfig, tokens: int = 2, head: str = "last") -> set[str]:
+    return {node.name for node in transformer(config, tokens=tokens, head=head).nodes}
+
+
+def test_gemma_2_bounds_scores_and_results() -> None:
+    caps = {"layer0/attention/scores/cap", "head/cap"}
+    assert caps <= _names(_changed("gemma2"))
+    off = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
+    assert not caps & (_names(_changed("gemma2", **off)) | _names(_changed("gemma3_text")))
+
+
+def test_a_part_of_each_head_is_rotated() -> None:
+    graph = transformer(_changed("phi3", partial_rotary_factor=0.5), tokens=2)
+    halves = next(node for node in graph.nodes if node.name == "layer0/attention/query/rotation/halves")
+    assert [graph.tensors[i].type.shape[3] for i in halves.outputs] == [4, 4, 8]
+
+
+def test_olmoe_normalizes_queries_and_keys_as_a_whole() -> None:
+    graph = transformer(_changed("olmoe", num_experts=4, num_experts_per_tok=2), tokens=2)
+    shapes = {t.name: t.type.shape for t in graph.tensors}
+    assert shapes["layer0/attention/query/norm/scale"] == (64,)
+    assert shapes["layer0/attention/key/norm/scale"] == (32,)
+    assert "layer0/attention/value/norm/scale" not in shapes
+
+
+def test_bert_gives_the_vectors_of_all_tokens_and_the_pooled_first() -> None:
+    config = _changed("bert")
+    graph = transformer(config, tokens=5, batch=2)
+    assert [graph.tensors[i].type.shape for i in graph.outputs] == [(10, 64), (2, 64)]
+    graph = transformer(config, tokens=5, batch=2, head="none")
+    assert [graph.tensors[i].type.shape for i in graph.outputs] == [(10, 64)]
+
+
+def test_a_text_config_is_stored_as_its_difference_from_the_defaults() -> None:
+    text = {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096}  # LLaVA 1.5
+    config = config_of({"model_type": "llava", "text_config": text})
+    assert (config.hidden, config.inner, config.layers, config.kv_heads) == (4096, 11008, 32, 32)
+
+
 FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "lama"}, 'model_type is "lama", did you mean llama? npusim builds llama, mistral, '),
     ({"model_type": None}, "model_type is null; npusim builds llama, "),
     ({"hidden_size": None}, "hidden_size is missing"),
-    ({"num_hidden_layers": 0}, "num_hidden_layers is 0, must be an integer, 1 to 16777216"),
+    ({"num_hidden_layers": 0}, "num_hidden_layers is 0, must be an integer, 1 to 1024"),
     ({"vocab_size": "many"}, 'vocab_size is "many", must be an integer, 0 to 16777216'),
     ({"intermediate_size": 1e300}, "intermediate_size is 1e+300, must be an integer"),
     ({"num_key_value_heads": 3}, "num_key_value_heads is 3, must divide num_attention_heads, 4"),
     ({"num_attention_heads": 3, "num_key_value_heads": 3}, "num_attention_heads is 3, must divide hidden_size, 64"),
     ({"tie_word_embeddings": "yes"}, 'tie_word_embeddings is "yes", must be true or false'),
-    ({"num_local_experts": 2, "num_experts_per_tok": 3}, "num_experts_per_tok is 3, must be at most 2, the experts"),
+    ({"model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 3},
+     "num_experts_per_tok is 3, must be at most num_local_experts, 2"),
+    ({"num_local_experts": 4}, "num_local_experts is 4: npusim cannot build this part of llama"),
+    ({"model_type": "olmoe", "n_shared_experts": 1}, "n_shared_experts is 1: npusim cannot build this part of olmoe"),
+    ({"hidden_act": "relu2"}, 'hidden_act is "relu2"; npusim knows silu, '),
+    ({"hidden_act": ["silu"]}, 'hidden_act is ["silu"]; npusim knows silu, '),
+    ({"head_dim": 5}, "head_dim is 5, of which 5 are rotated: must be even, 2 or more"),
+    ({"model_type": "phi3", "partial_rotary_factor": "half"}, 'partial_rotary_factor is "half", must be a number'),
+    ({"model_type": "bert", "position_embedding_type": "relative_key"},
+     'position_embedding_type is "relative_key", must be "absolute"'),
+    ({"model_type": "bert", "is_decoder": True}, "is_decoder is true: npusim builds bert as an encoder only"),
+    ({"model_type": "gemma2", "layer_types": ["full_attention"]}, "layer_types must be a list of 2, each one of "),
+    ({"model_type": "gemma2", "layer_types": ["full_attention", "linear"]}, "layer_types must be a list of 2, "),
+    ({"num_hidden_layers": 16777216}, "num_hidden_layers is 16777216, must be an integer, 1 to 1024"),
+    ({"model_type": ["llama"]}, 'model_type is ["llama"]'),
+    ({"model_type": "gemma3"}, "text_config is missing; in a file of gemma3 it has the language model's sizes"),
 ]  # fmt: skip
 
 
