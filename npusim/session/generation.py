@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from npusim.frontends.transformer.config import TransformerConfig, read_config
+from npusim import models
+from npusim.frontends.transformer.config import TransformerConfig, is_config, read_config
 from npusim.frontends.transformer.network import transformer
 from npusim.frontends.transformer.published import BY_NAME, PUBLISHED
-from npusim.isa.base.errors import NpusimError
+from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.check import check
 from npusim.numbers.generation import Generation, Stretch
@@ -82,17 +83,26 @@ def generate(
 
 
 def _read(path: str | Path) -> TransformerConfig:
-    if not Path(path).exists():
-        if found := BY_NAME.get(str(path)):
-            return found.config
-        raise NpusimError(
-            f"{path}: no such file; a prompt is for the config.json of a language model, or one of "
-            f"{', '.join(row.name for row in PUBLISHED if row.config.causal)}"
-        )
-    try:
-        return read_config(path)
-    except NpusimError as fault:
-        raise type(fault)(f"{path}: {fault}") from None
+    file, name = Path(path), str(path)
+    if file.exists():
+        if file.is_dir() or not is_config(file):
+            raise NpusimError(
+                f"{path}: is no configuration of a language model; a prompt is for its config.json"
+            )
+        try:
+            return read_config(path)
+        except NpusimError as fault:
+            raise type(fault)(f"{path}: {fault}") from None
+    if found := BY_NAME.get(name):
+        return found.config
+    known = [row.name for row in PUBLISHED if row.config.causal]
+    if name in models.names():
+        raise NpusimError(f"{path}: generates no tokens; models that do are {', '.join(known)}")
+    near = nearest(name, known)
+    hint = (
+        f", did you mean {near}?" if near else "; a prompt is for the config.json of a language model, or for"
+    )
+    raise NpusimError(f"{path}: no such file{hint} {'Known are ' if near else ''}{', '.join(known)}")
 
 
 def _steps(config: TransformerConfig, prompt: int, new: int, bucket: int) -> Iterator[tuple[int, int]]:

@@ -98,5 +98,19 @@ def test_models_that_generate_nothing_are_refused(tmp_path: Path) -> None:
     bert = config_of({**LLAMA, "model_type": "bert"}, "bert")
     with pytest.raises(NpusimError, match="bert generates no tokens; run it without a prompt"):
         npusim.generate(bert, 3, 2, HW)
-    done = command("run", "ds_cnn", "--prompt", "3")
-    assert done.err == "npusim: ds_cnn: no such file; a prompt is for the config.json of a language model\n"
+    for name, said in (
+        ("ds_cnn", "ds_cnn: generates no tokens; models that do are qwen2_0.5b, qwen3_0.6b, "),
+        ("bert_base", "bert_base: bert generates no tokens; run it without a prompt\n"),
+        ("qwen2_0.5", "qwen2_0.5: no such file, did you mean qwen2_0.5b? "),
+        (
+            "nothing.json",
+            "nothing.json: no such file; a prompt is for the config.json of a language model, or for qwen2",
+        ),
+        (__file__, f"{__file__}: is no configuration of a language model; a prompt is for its config.json\n"),
+    ):
+        done = command("run", name, "--prompt", "3")
+        assert done.status == 2
+        assert done.err.startswith(f"npusim: {said}")
+        assert done.err.count("\n") == 1
+    with pytest.raises(NpusimError, match="is no configuration of a language model"):
+        npusim.generate(tmp_path, 3, 2, HW)
