@@ -11,7 +11,7 @@ of the manual, docs/isa.md. So those of `faults` and `misfits` state the rules t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -49,6 +49,9 @@ class Cost(NamedTuple):
     array_cycles: int = 0
     beats: Beats | None = None
     legs: tuple[Cost, ...] = ()
+
+
+Kin = tuple[int, ...] | None
 
 
 class _Specs:
@@ -109,6 +112,16 @@ class Instruction:
     def execute(self, memory: Memory) -> list[Write]:
         """Read the operands now; return the writes to commit when the instruction completes."""
         raise NotImplementedError
+
+    @property
+    def kin(self) -> Kin:
+        """What it has in common with instructions that `execute_together` executes in one go; None if with none."""
+        return None
+
+    @classmethod
+    def execute_together(cls, kin: Sequence[Any], memory: Memory) -> list[list[Write]]:
+        """Return the writes of each of several instructions of one kin, as if all operands were read now."""
+        return [each.execute(memory) for each in kin]
 
     def cost(self, context: Context) -> Cost:
         """Return cycles and actions. They depend only on the fields and the hardware, never on data."""

@@ -14,7 +14,10 @@ two int16 values that replace `low` and `high`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -33,9 +36,9 @@ from npusim.isa.engines.kinds import ENGINES, engine_of
 from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
-from npusim.isa.instructions.instruction import Context, Cost, Instruction, zero_faults
+from npusim.isa.instructions.instruction import Context, Cost, Instruction, Kin, zero_faults
 from npusim.isa.instructions.memory import Memory, Write
-from npusim.isa.instructions.output_stage import RESCALES, Finish, parameter_bytes
+from npusim.isa.instructions.output_stage import RESCALES, Finish, joined_block, parameter_bytes
 from npusim.isa.instructions.region import Region, Regions, Space, dense, map_region
 from npusim.isa.instructions.word import ADDRESS_BITS, CODES, LAST, SIGNS, bits
 
@@ -381,11 +384,21 @@ class MacInstruction(ConvolutionInstruction):
         feature_map = self._feature_map(memory).astype(np.float64) - self.ifm_zero
         return convolution(feature_map, centred, **self._window()).astype(np.int64)
 
+    def _parameter_block(self, memory: Memory) -> bytes:
+        return memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
+
+    @property
+    def _stage(self) -> Finish:
+        """The output stage: bias, requantization, zero point and clamp."""
+        return Finish(bool(self.rescale), bool(self.rounding), self.ofm_zero, *self._results)
+
     def _finish(self, memory: Memory, accumulators: NDArray[Any]) -> list[Write]:
-        """Apply the output stage to the sums (bias, requantization, zero point, clamp) and return the write."""
-        block = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
-        finish = Finish(bool(self.rescale), bool(self.rounding), self.ofm_zero, *self._results)
-        values = finish.of(accumulators, block, bool(self.per_channel))
+        """Apply the output stage to the sums and return the write."""
+        block = self._parameter_block(memory)
+        return self._written(memory, self._stage.of(accumulators, block, bool(self.per_channel)))
+
+    def _written(self, memory: Memory, values: NDArray[Any]) -> list[Write]:
+        """Return the write of the results [rows, columns, channels]."""
         shape = (self.ofm_height, self.ofm_width, self.ofm_depth * self._result_bytes)
         strides = (self.ofm_row_stride, self.ofm_pixel_stride, 1)
         # Wider results are written as bytes, because `strides` count bytes and need not be multiples of their size.
@@ -505,6 +518,31 @@ class Convolve(MacInstruction):
         stored = memory.view(Space.SCRATCHPAD, self.weights, sizes, strides, dtype)
         return np.ascontiguousarray(stored.T).reshape(shape)
 
+    @property
+    def kin(self) -> Kin:
+        """All fields but those of the output channels, which may lie anywhere, and those of time and energy alone."""
+        if self.int16 or self.weight_stride:
+            return None
+        common: Kin = _common()(self)
+        return common
+
+    @classmethod
+    def execute_together(cls, kin: Sequence[Convolve], memory: Memory) -> list[list[Write]]:
+        """Compute tiles of one feature map and different channels in one product."""
+        first, channels = kin[0], [tile.ofm_depth for tile in kin]
+        shape = (-1, first.kernel_height, first.kernel_width, first.ifm_depth)
+        weights = np.concatenate([tile._weights(memory, shape) for tile in kin])
+        sums = convolve(
+            first._feature_map(memory), weights, first.ifm_zero, first.weight_zero, **first._window()
+        )
+        blocks = [tile._parameter_block(memory) for tile in kin]
+        values = first._stage.of(sums, *joined_block(blocks, channels, bool(first.per_channel)))
+        ends = list(accumulate(channels))
+        return [
+            tile._written(memory, np.ascontiguousarray(values[..., end - tile.ofm_depth : end]))
+            for tile, end in zip(kin, ends, strict=True)
+        ]
+
     def execute(self, memory: Memory) -> list[Write]:
         """Sum (ifm - zero) * (weight - zero) over the window, then apply the output stage."""
         shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
@@ -520,6 +558,19 @@ class Convolve(MacInstruction):
             **self._window(),
         )
         return self._finish(memory, accumulators)
+
+
+_OF_CHANNELS = {
+    "weights", "parameters", "ofm", "ofm_row_stride", "ofm_pixel_stride", "ofm_depth", "output_stationary",
+    "row_halvings", "column_halvings", "accumulator_halvings", "few_bits", "looked_up",
+}  # fmt: skip
+"""Fields in which tiles of one kin may differ: output channels and their places, and what changes no result."""
+
+
+@cache
+def _common() -> attrgetter[Any]:
+    """Return the function that gets all other fields of a `mac.convolve`."""
+    return attrgetter(*[spec.name for spec in Convolve.specs if spec.name not in _OF_CHANNELS])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ float32. For int16 feature maps, biases are int64, and the smallest and the larg
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,3 +65,22 @@ def parameter_bytes(channels: int, per_channel: bool, in_float32: bool, int16: b
     scale_bytes = FLOAT32_BYTES if in_float32 else FIXED_POINT_BYTES
     rest = scale_bytes * (channels if per_channel else 1)
     return (2 * BIAS_BYTES * channels + BOUNDS_BYTES if int16 else BIAS_BYTES * channels) + rest
+
+
+def joined_block(blocks: Sequence[bytes], channels: Sequence[int], per_channel: bool) -> tuple[bytes, bool]:
+    """Return the parameter block of the channels of several tiles, and whether each channel has its own scale.
+
+    The tiles have int32 biases.
+    """
+    biases = [block[: BIAS_BYTES * count] for block, count in zip(blocks, channels, strict=True)]
+    scales = [block[BIAS_BYTES * count :] for block, count in zip(blocks, channels, strict=True)]
+    if not per_channel and len(set(scales)) == 1:
+        return b"".join((*biases, scales[0])), False
+    counts = channels if per_channel else [1] * len(scales)
+    repeats = [1] * len(scales) if per_channel else channels
+    # All multipliers (or float32 scales) come before all shifts.
+    parts = [
+        [scale[: 4 * count] * repeat, scale[4 * count :] * repeat]
+        for scale, count, repeat in zip(scales, counts, repeats, strict=True)
+    ]
+    return b"".join((*biases, *(part[0] for part in parts), *(part[1] for part in parts))), True

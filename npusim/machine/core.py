@@ -20,13 +20,12 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from npusim.isa.base.errors import OperandFault, SimulationError
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
 from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.instruction import Context, Cost, Instruction
-from npusim.isa.instructions.memory import Memory, Write, commit
+from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.region import Region, Space, dense
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.instructions.word import WORD_BYTES
@@ -34,6 +33,7 @@ from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
 from npusim.machine.clock import Clock
+from npusim.machine.effects import Effects
 from npusim.machine.pacing import pace
 from npusim.machine.port import MemoryPort
 from npusim.machine.request import UNPACED, Pace, Requester
@@ -137,7 +137,7 @@ class Launch:
         self.core = core
         self.env, self.ports, self.hardware, self.clock = core.env, core.ports, core.hardware, core.clock
         self.program, context, self.instructions, self.costs = loaded
-        self.memory = memory
+        self.effects = None if memory is None else Effects(self.program, context, self.instructions, memory)
         self.progress = progress
         self.done = self.env.event()
         self.begin = int(self.env.now)
@@ -282,15 +282,16 @@ class Launch:
                 if self.clock is not None:
                     yield self.clock.edge()
             self.started[index] = env.now
-            writes = None if self.memory is None else self._execute(index, self.memory)
+            if self.effects is not None:
+                self.effects.start(index)
             cost = self.costs[index]
             if cost.dram:
                 for leg in cost.legs or (cost,):
                     yield from self._stream(unit, leg, self.accounts[self.program.layer_of[index]])
             elif cost.cycles:
                 yield env.timeout(cost.cycles)
-            if writes is not None:
-                commit(writes)
+            if self.effects is not None:
+                self.effects.end(index)
             self.ended[index] = env.now
             del self.current[unit]
             self.banks.release(unit)
@@ -298,13 +299,6 @@ class Launch:
                 shared.release(lock)
             self._complete(unit)
             self._count()
-
-    def _execute(self, index: int, memory: Memory) -> list[Write]:
-        """Return what an instruction will write. Raises SimulationError, naming the layer, for invalid operands."""
-        try:
-            return self.instructions[index].execute(memory)
-        except OperandFault as fault:
-            raise SimulationError(f"{self.program.layer_name(index)}: {fault}") from None
 
     def _await(self, index: int) -> Generator[simpy.Event, Any, None]:
         """Wait until every unit named in an instruction's waits has completed that many instructions."""
@@ -373,6 +367,8 @@ class Launch:
         if self.next_dispatch - self.completed == _ENOUGH - 1:
             self.ports[self.code_space].hurry()
         if self.completed == len(self.instructions):
+            if self.effects is not None:
+                self.effects.finish()
             self.done.succeed()
         if self.progress is not None and self.completed % _PROGRESS_STEP == 0:
             self.progress(self.completed, len(self.instructions))
