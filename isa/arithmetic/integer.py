@@ -14,7 +14,8 @@ last axis).
 
 from __future__ import annotations
 
-from math import exp
+import sys
+from math import exp, floor, frexp
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ Int64Array = NDArray[np.int64]
 
 _BLOCK_ELEMENTS = 1 << 15  # temporaries of a block stay inside a second-level (L2) cache
 
+_LARGEST_FLOAT = sys.float_info.max
 _LARGEST, _SMALLEST = (1 << 31) - 1, -(1 << 31)
 _ONE_THIRD = round((1 << 31) / 3)
 _EXP_MINUS_EIGHTH = round(exp(-1 / 8) * (1 << 31))
@@ -43,7 +45,7 @@ def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
     `reals`: float64 array. Returns two int64 arrays of its shape. A scale below 2**-32 gives (0, 0). An infinite
     scale is treated as the largest float64.
     """
-    mantissa, exponent = np.frexp(np.minimum(np.asarray(reals, np.float64), np.finfo(np.float64).max))
+    mantissa, exponent = np.frexp(np.minimum(np.asarray(reals, np.float64), _LARGEST_FLOAT))
     multiplier = np.floor(mantissa * 2.0**31 + 0.5).astype(np.int64)
     shift = exponent.astype(np.int64)
     carry = multiplier == 1 << 31
@@ -55,8 +57,11 @@ def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
     """Write one non-negative floating-point scale as (multiplier, shift); see `quantize_multipliers`."""
-    multiplier, shift = quantize_multipliers([real])
-    return int(multiplier[0]), int(shift[0])
+    mantissa, shift = frexp(min(real, _LARGEST_FLOAT))
+    multiplier = floor(mantissa * 2.0**31 + 0.5)
+    if multiplier == 1 << 31:
+        multiplier, shift = 1 << 30, shift + 1
+    return (0, 0) if shift < -31 else (multiplier, shift)
 
 
 def doubling_high_multiply(a: IntArray, b: IntArray | int) -> Int64Array:

@@ -95,7 +95,7 @@ def lower_gate_sums(call: Call, hardware: Hardware) -> Parts:
             constant_bytes=no_constant_bytes if keeps else constant_bytes,
             emit=emit,
             last_resort=0 if keeps else size,
-            alike=alike(call, hardware, "gate sums", rows, inner, units, size),
+            alike=alike(call, "gate sums", rows, inner, units, size, keeps),
         ),
     )
 

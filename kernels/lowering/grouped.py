@@ -91,7 +91,7 @@ def lower_groups(call: Call, hardware: Hardware) -> Parts:
         emit=emit,
         last_resort=1,
         entries=input_type(call).shape[0],
-        alike=alike(call, hardware, "groups", window, count, stage.per_channel),
+        alike=alike(call, "groups", window, count, stage.per_channel),
         **needs.fields(),
     )
     return (in_bytes(work, stage.result_bytes),)

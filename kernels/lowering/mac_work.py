@@ -252,7 +252,7 @@ def lower_convolution(call: Call, hardware: Hardware) -> Parts:
         emit=emit,
         last_resort=1,
         entries=input_type(call).shape[0],
-        alike=alike(call, hardware, "convolution", window, stage.per_channel),
+        alike=alike(call, "convolution", window, stage.per_channel),
         **_supply(call, stage, inner, output_major(inner), _taken(_output_major, call, stage)),
     )
     return (in_bytes(work, stage.result_bytes),)
@@ -279,15 +279,15 @@ def _channels_last(stage: OutputStage, zero_point: int, weights: Array, first: i
     return Constants(stage.parameters(first, last), part, zero_point)
 
 
-def alike(call: Call, hardware: Hardware, *what: Hashable) -> Hashable:
-    """Return the cache key for the costs of a call's tiles; None if no other call shares them.
+def alike(call: Call, *what: Hashable) -> Hashable:
+    """Return the cache key for the sizes and computing cycles of a call's tiles on one MAC array.
 
-    what: the lowering, and the sizes that determine its costs. Rescale, output width and batch are added.
-    Weights that are stored compressed are as large as their values make them, so such costs are not shared.
+    what: the lowering, and the sizes that determine them. Requantization, types, batch and the constant operands are
+    added.
     """
-    packs = hardware.packs_weights and call.constants.get(1) is not SIZE_ONLY
-    how = call.parameters.rescale, call.outputs[0].element.bits
-    return None if packs else (*what, *how, input_type(call).shape[0])
+    types = input_type(call).dtype, call.outputs[0].dtype
+    supply = computed(call), 1 in call.constants
+    return (*what, call.parameters.rescale, *types, input_type(call).shape[0], *supply)
 
 
 def _bytes(per_channel: int, stage: OutputStage, first: int, last: int) -> int:
@@ -359,7 +359,7 @@ def _by_channel(call: Call, hardware: Hardware, boxes: Boxes, arranged: Any = No
         last_resort=1 if sliced else 0,
         sliced=sliced,
         entries=input_type(call).shape[0],
-        alike=alike(call, hardware, "depthwise", window, stage.per_channel),
+        alike=alike(call, "depthwise", window, stage.per_channel, sliced, arranged is None),
         **_supply(call, stage, taps, boxes, None if arranged is None else _taken(arranged, call, stage)),
     )
     return (in_bytes(work, stage.result_bytes),)
@@ -412,7 +412,7 @@ def lower_matrix_product(call: Call, hardware: Hardware) -> Parts:
         outputs=(Rows(("out", 0), rows, units),),
         emit=emit,
         last_resort=1,
-        alike=alike(call, hardware, "matrix product", rows, inner, units, stage.per_channel),
+        alike=alike(call, "matrix product", rows, inner, units, stage.per_channel),
         **_supply(call, stage, inner, output_major(inner), _taken(_output_major, call, stage)),
     )
     return (in_bytes(work, stage.result_bytes),)

@@ -135,7 +135,7 @@ def lower_transposed(call: Call, hardware: Hardware) -> Parts:
         emit=_Emitter(hardware, boxes, needs, depth * size, common_fields(call, stage, hardware), size).tile,
         last_resort=1,
         entries=batch,
-        alike=alike(call, hardware, "transposed", y_axis, x_axis, depth, inner, channels, stage.per_channel),
+        alike=alike(call, "transposed", y_axis, x_axis, depth, inner, channels, stage.per_channel),
         **needs.fields(),
     )
     return (in_bytes(work, stage.result_bytes),)

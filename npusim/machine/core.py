@@ -414,8 +414,7 @@ class Launch:
         """
         parts = [port.log.since(self.transfers_before[space]) for space, port in self.ports.items()]
         transfers = Transfers.joined(parts)
-        if len(parts) > 1:
-            transfers = transfers.where(np.argsort(transfers.started, kind="stable"))
+        transfers = transfers.where(np.argsort(transfers.started, kind="stable"))
         started, ended = transfers.started, transfers.ended
         if self.clock is not None:
             started, ended = (

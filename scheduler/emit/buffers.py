@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -126,32 +126,24 @@ class Operands:
         return buffer
 
     def constants(self, index: int, item: Item, work: Work) -> list[Held]:
-        """Return the constants of each tile, and add their buffers and loads.
-
-        Consecutive tiles with the same channels share a buffer; with `Plan.share_constants` all tiles with them do.
-        """
+        """Return the constants of each tile, which tiles of the same channels share; add their buffers and loads."""
         plan = self.plans[index]
         if work.constant_bytes(0, work.channels) == 0:
             return [_NOTHING] * len(plan.tiles)
         name = f"{self._graph.nodes[item.node].name}: constants"
         pack = self._residents.packs(index)
+
+        def load(tile: Tile, slot: int) -> Held:
+            channels = tile.first_channel, tile.last_channel
+            buffer = self.new_buffer(name, work.constant_bytes(*channels), slot, slot)
+            self.loads.append(self._constant_load(item, work, channels, buffer, slot, pack))
+            if work.fetches is not None:
+                self._fetch(index, item, work.fetches(*channels), buffer, slot)
+            return Held(buffer)
+
         # If weights change from batch entry to entry, the constants are few, so they stay for all entries.
         share = plan.share_constants or (work.weights is not None and work.entries > 1)
-        current: dict[tuple[int, int], Held] = {}
-        parts: list[Held] = []
-        before: tuple[int, int] | None = None
-        for tile, slot in zip(plan.tiles, plan.slots, strict=True):
-            key = (tile.first_channel, tile.last_channel)
-            if key not in current or (not share and key != before):
-                buffer = self.new_buffer(name, work.constant_bytes(*key), slot, slot)
-                self.loads.append(self._constant_load(item, work, key, buffer, slot, pack))
-                if work.fetches is not None:
-                    self._fetch(index, item, work.fetches(*key), buffer, slot)
-                current[key] = Held(buffer)
-            _extend(current[key], slot)
-            before = key
-            parts.append(current[key])
-        return parts
+        return _shared(plan, [(tile.first_channel, tile.last_channel) for tile in plan.tiles], load, share)
 
     def _constant_load(
         self, item: Item, work: Work, channels: tuple[int, int], buffer: Buffer, slot: int, pack: bool
@@ -209,18 +201,12 @@ class Operands:
             starts = [rows.begin(tile.entry, tile.first_channel) for tile in plan.tiles]
             return [Held(place.buffer, place.offset_bytes + start, rows.row_bytes) for start in starts]
         wanted = self._wanted(index, item, rows, "weights", part, place)
-        current: dict[tuple[int, int, int], Held] = {}
-        parts: list[Held] = []
-        before: tuple[int, int, int] | None = None
-        for tile, slot in zip(plan.tiles, plan.slots, strict=True):
-            key = (tile.entry, tile.first_channel, tile.last_channel)
-            if key not in current or (not plan.share_constants and key != before):
-                span = (tile.first_channel, tile.last_channel)
-                current[key] = self._load_rows(wanted, tile.entry, span, slot)
-            _extend(current[key], slot)
-            before = key
-            parts.append(current[key])
-        return parts
+
+        def load(tile: Tile, slot: int) -> Held:
+            return self._load_rows(wanted, tile.entry, (tile.first_channel, tile.last_channel), slot)
+
+        keys = [(tile.entry, tile.first_channel, tile.last_channel) for tile in plan.tiles]
+        return _shared(plan, keys, load, plan.share_constants)
 
     def _load_weights_that_stay(self, index: int, item: Item, rows: Rows, place: Place) -> None:
         """Add loads that fill a resident storage with the weights that each tile needs, tile by tile.
@@ -251,28 +237,24 @@ class Operands:
                 for tile, span, slot in zip(plan.tiles, spans, plan.slots, strict=True)
             ]
         wanted = self._wanted(index, item, rows, "input band", part, place)
-        parts: list[Held] = []
-        before: tuple[int, int, int] | None = None
-        for tile, slot in zip(plan.tiles, plan.slots, strict=True):
-            first, last = needed(tile.first_row, tile.last_row)
-            if last <= first:
-                parts.append(_NOTHING)
-                before = None
-                continue
-            sliced = work.sliced and tile.channels < work.channels
-            key = (rows.begin(tile.entry, first), last, tile.first_channel if sliced else 0)
-            if key != before:
-                held = (
-                    self._load_slice(wanted, work, tile, (first, last), slot)
-                    if sliced
-                    else self._load_rows(wanted, tile.entry, (first, last), slot)
-                )
-            else:
-                held = parts[-1]
-            parts.append(held)
-            before = key
-            _extend(held, slot)
-        return parts
+
+        def sliced(tile: Tile) -> bool:
+            return work.sliced and tile.channels < work.channels
+
+        def load(tile: Tile, slot: int) -> Held:
+            span = needed(tile.first_row, tile.last_row)
+            if span[1] <= span[0]:
+                return _NOTHING
+            if sliced(tile):
+                return self._load_slice(wanted, work, tile, span, slot)
+            return self._load_rows(wanted, tile.entry, span, slot)
+
+        spans = [needed(tile.first_row, tile.last_row) for tile in plan.tiles]
+        keys = [
+            (rows.begin(tile.entry, first), last, tile.first_channel if sliced(tile) else 0)
+            for tile, (first, last) in zip(plan.tiles, spans, strict=True)
+        ]
+        return _shared(plan, keys, load, share=False)
 
     def _wanted(self, index: int, item: Item, rows: Rows, what: str, part: Part, place: Place) -> _Wanted:
         earliest = self.written(self._sharing.storages[part[0]], index)
@@ -336,6 +318,20 @@ def _side_by_side(size_bytes: int, run_bytes: int, stride_bytes: int) -> Runs:
     return Runs((size_bytes // run_bytes, run_bytes), (stride_bytes,), (run_bytes,))
 
 
-def _extend(held: Held, slot: int) -> None:
-    if held.buffer is not None:
-        held.buffer.last_slot = slot
+def _shared(plan: Plan, keys: Sequence[object], load: Callable[[Tile, int], Held], share: bool) -> list[Held]:
+    """Return each tile's part of an operand, and let it live up to the slots of all tiles that use it.
+
+    keys:  equal for tiles that need the same bytes. Consecutive ones share a buffer, with `share` all do.
+    load:  makes a tile's part, to be loaded for a slot.
+    """
+    current: dict[object, Held] = {}
+    parts: list[Held] = []
+    before: object = None
+    for key, tile, slot in zip(keys, plan.tiles, plan.slots, strict=True):
+        if key not in current or (not share and key != before):
+            current[key] = load(tile, slot)
+        held, before = current[key], key
+        if held.buffer is not None:
+            held.buffer.last_slot = slot
+        parts.append(held)
+    return parts

@@ -43,31 +43,37 @@ class Accesses:
         self._far: Spans[_Key, tuple[int, int, Region, int]] = Spans()
         self._indexed = 0
 
-    def add(self, region: Region, position: int) -> None:
-        """Note an access by the instruction at a position of the program."""
-        start, end = region.address, region.end
+    def add(self, region: Region, end: int, position: int) -> None:
+        """Note an access by the instruction at a position of the program. end: `region.end`."""
+        start = region.address
         self._all.append((start, end, region, position))
-        self._low, self._high = min(self._low, start), max(self._high, end)
+        if start < self._low:
+            self._low = start
+        if end > self._high:
+            self._high = end
 
-    def latest(self, region: Region, certain: int) -> int | None:
-        """Return the last instruction after the position `certain` that shares bytes with a region."""
-        start, end = region.address, region.end
-        if end <= self._low or start >= self._high:
+    def latest(self, region: Region, end: int, certain: int) -> int | None:
+        """Return the last instruction after the position `certain` that shares bytes with a region.
+
+        end: `region.end`.
+        """
+        start, accesses = region.address, self._all
+        if end <= self._low or start >= self._high or accesses[-1][3] <= certain:
             return None
-        for first, last, other, position in islice(reversed(self._all), _RECENT):
+        for first, last, other, position in islice(reversed(accesses), _RECENT):
             if position <= certain:
                 return None
             if first < end and start < last and _rows_overlap(region, other):
                 return position
-        return self._latest_by_address(region, certain) if len(self._all) > _RECENT else None
+        return self._latest_by_address(region, end, certain) if len(accesses) > _RECENT else None
 
-    def _latest_by_address(self, region: Region, certain: int) -> int | None:
+    def _latest_by_address(self, region: Region, end: int, certain: int) -> int | None:
         """Return the same as `latest`, found through the index of addresses."""
         for access in islice(self._all, self._indexed, None):
             first, last, other, _ = access
             self._far.add(first, last - 1, (first, last, other.counts, other.strides), access)
         self._indexed = len(self._all)
-        start, end = region.address, region.end
+        start = region.address
         newest = certain
         for block in self._far.near(start, end - 1):
             for first, last, other, position in reversed(block.values()):
@@ -79,25 +85,27 @@ class Accesses:
         return newest if newest > certain else None
 
 
-_Histories = Mapping[tuple[Space, int], Accesses]
+_Histories = Mapping[Space, dict[int, Accesses]]
 """Accesses by memory and unit."""
+
+_Ended = tuple[Region, int]
+"""A region, and the address after its last byte."""
 
 
 def _clashes(
-    histories: _Histories, regions: Sequence[Region], unit: int, certain: Sequence[int]
+    histories: _Histories, regions: Sequence[_Ended], unit: int, certain: Sequence[int]
 ) -> Iterator[int]:
     """Yield the last conflicting instruction of each other unit, for each region.
 
     Units complete in order, so waiting for the last one suffices.
     certain: for each unit, the position of its last instruction that is known to have completed.
     """
-    for (space, other), accesses in histories.items():
-        if other != unit:
-            for region in regions:
-                if region.space == space:
-                    latest = accesses.latest(region, certain[other])
-                    if latest is not None:
-                        yield latest
+    for region, end in regions:
+        for other, accesses in histories[region.space].items():
+            if other != unit:
+                latest = accesses.latest(region, end, certain[other])
+                if latest is not None:
+                    yield latest
 
 
 def overlap(a: Region, b: Region) -> bool:
@@ -195,12 +203,12 @@ def synchronise(
     certain_of_unit: list[list[int]] = [[0] * width for _ in range(width)]
     certain_of: list[list[int]] = []
     ordinal: list[int] = []
-    reads_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
-    writes_of: defaultdict[tuple[Space, int], Accesses] = defaultdict(Accesses)
+    reads_of: defaultdict[Space, dict[int, Accesses]] = defaultdict(dict)
+    writes_of: defaultdict[Space, dict[int, Accesses]] = defaultdict(dict)
     waits_of: list[Waits] = []
     for index, instruction in enumerate(instructions):
         unit = int(instruction.unit)
-        reads, writes = instruction.regions(context)
+        reads, writes = ([(each, each.end) for each in regions] for regions in instruction.regions(context))
         known = list(certain_of_unit[unit])
         certain = [of_unit[u][known[u] - 1] if known[u] else -1 for u in range(width)]
         clashes = {
@@ -225,6 +233,9 @@ def synchronise(
         of_unit[unit].append(index)
         certain_of_unit[unit] = [*known[:unit], len(of_unit[unit]), *known[unit + 1 :]]
         for history, regions in ((reads_of, reads), (writes_of, writes)):
-            for region in regions:
-                history[region.space, unit].add(region, index)
+            for region, end in regions:
+                of_units = history[region.space]
+                if unit not in of_units:
+                    of_units[unit] = Accesses()
+                of_units[unit].add(region, end, index)
     return waits_of

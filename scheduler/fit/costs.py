@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import count
 from typing import NamedTuple
 
 from npusim.isa.arithmetic.packing import GROUP, HEADER_BYTES, Lengths
@@ -20,6 +22,14 @@ from npusim.kernels.lowering.work import Constants, Tile, TileAddresses, Work, W
 from npusim.scheduler.fit.allocate import aligned
 from npusim.scheduler.fit.cuts import Cut, Residency, band_bytes, cuts, finest_channels, streams_rows
 
+_NUMBERS = count()
+
+
+@lru_cache(maxsize=512)
+def numbered(*values: Hashable) -> int:
+    """Return a number that stands for these values of a machine in keys, as it is quicker to hash."""
+    return next(_NUMBERS)
+
 
 class Transfers:
     """Transfer rates and latencies of one machine's memories, as tile estimates use them.
@@ -29,6 +39,8 @@ class Transfers:
                      exposed row misses; 0 for the scratchpad, which has no such port.
     map_burst_bytes: burst size of the memory of feature maps.
     gap_cycles:      cycles from the start of a load to its first byte, by space. The DMA channel idles meanwhile.
+    tile_overhead:   cycles by which each tile more delays the layer: a setup, and the decoding of two instructions.
+    array, number:   stand in keys for the array and vector unit, and for all that the estimates read of the machine.
     """
 
     def __init__(self, hardware: Hardware) -> None:
@@ -42,6 +54,10 @@ class Transfers:
         self.map_burst_bytes = hardware.port(self.maps).burst_bytes
         self._port_bytes = dma.port_bytes_per_cycle
         self._decoded_bytes = min(dma.port_bytes_per_cycle, dma.decoder_bytes_per_cycle)
+        self.tile_overhead = dma.setup_cycles + hardware.front_end.decode_cycles * 2
+        self.array = numbered(hardware.mac_array, hardware.vector)
+        holders, rates = (self.constants, self.maps, self.code), (self.cycles_per_byte, self.gap_cycles)
+        self.number = numbered(self.array, *holders, *rates, self.map_burst_bytes, self.tile_overhead)
 
     def no_bytes(self) -> list[float]:
         """Return a zero byte count for each memory."""
@@ -159,38 +175,75 @@ class _Channels(NamedTuple):
     tile_bytes: int
 
 
+class Tables:
+    """What was computed of the tiles of equal works (`Work.alike`) on one MAC array and vector unit.
+
+    cycles:   by the rows and channels of a tile.
+    bands:    input bytes, by input and row step.
+    channels: by channel step and last channels of a cut.
+    cuts:     the candidates, by what they depend on of a residency.
+    """
+
+    __slots__ = ("bands", "channels", "cuts", "cycles", "unit")
+
+    def __init__(self) -> None:
+        self.unit: Unit | None = None
+        self.cycles: dict[tuple[int, int], int] = {}
+        self.bands: dict[tuple[int, int], tuple[int, int]] = {}
+        self.channels: dict[tuple[int, int], _Channels] = {}
+        self.cuts: dict[tuple[bool, int], list[list[Cut]]] = {}
+
+
+@lru_cache(maxsize=512)
+def _tables(array: int, alike: Hashable) -> Tables:
+    """Return the tables of equal works on an array. In a study of one network, some ten arrays are remembered."""
+    return Tables()
+
+
 class TileCosts:
     """Buffer sizes and cycles of the tiles of one layer, for any placement of its operands.
 
     All tile searches of the layer share them. Cycles come from the machine's own cost model. They depend on the size
-    of a tile only, so each size is computed once.
+    of a tile only, so each size is computed once, for equal layers and machines with the same array together.
     """
 
-    def __init__(self, work: Work, hardware: Hardware) -> None:
+    def __init__(self, work: Work, hardware: Hardware, transfers: Transfers | None = None) -> None:
         self.work = work
         self.hardware = hardware
-        self.transfers = Transfers(hardware)
-        self._cycles: dict[tuple[int, int], int] = {}
-        self._bands: dict[tuple[int, int], tuple[int, int]] = {}
-        self._channels: dict[tuple[int, int], _Channels] = {}
+        self.transfers = transfers or Transfers(hardware)
+        self._tables = Tables() if work.alike is None else _tables(self.transfers.array, work.alike)
         self._traffic: dict[bool, float] = {}
         self._streams: dict[bool, bool] = {}
-        self._cuts: dict[tuple[bool, int], list[list[Cut]]] = {}
 
-    @cached_property
+    @property
     def unit(self) -> Unit:
         """The unit that executes the tiles."""
-        return self._instructions(self.work.rows, self.work.channels)[0].unit
+        if self._tables.unit is None:
+            self._tables.unit = self._whole[0].unit
+        return self._tables.unit
+
+    @cached_property
+    def _whole(self) -> tuple[Instruction, ...]:
+        """The instructions of a tile of all rows and channels."""
+        return self._instructions(self.work.rows, self.work.channels)
 
     def cycles(self, rows: int, channels: int) -> int:
         """Return the computing cycles of a tile of `rows` x `channels`, by the machine's cost model."""
         key = (rows, channels)
-        cycles = self._cycles.get(key)
+        cycles = self._tables.cycles.get(key)
         if cycles is None:
             context = Context(self.hardware)
-            instructions = self._instructions(rows, channels)
-            cycles = self._cycles[key] = sum([each.cost(context).cycles for each in instructions])
+            whole = key == (self.work.rows, self.work.channels)
+            instructions = self._whole if whole else self._instructions(rows, channels)
+            cycles = self._tables.cycles[key] = sum([each.cost(context).cycles for each in instructions])
         return cycles
+
+    def key(self, pack: bool) -> Hashable:
+        """Return what estimates read of a work and a machine; None if the work is like no other."""
+        work = self.work
+        return (
+            None if work.alike is None else (self.transfers.number, work.alike, self.constant_traffic(pack))
+        )
 
     def streams_constants(self, pack: bool) -> bool:
         """Return whether the work is limited by the transfer of constants that it reads only once.
@@ -206,7 +259,7 @@ class TileCosts:
         work, context = self.work, Context(self.hardware)
         if not work.channel_step or not work.constant_bytes(0, work.channels):
             return False
-        if any(each.rereads(context) for each in self._instructions(work.rows, work.channels)):
+        if any(each.rereads(context) for each in self._whole):
             return False
         arriving = self.transfers.cycles(self.transfers.constants, self.constant_traffic(pack))
         # If one tile takes all channels, it starts after all constants have arrived. Require that the transfer takes
@@ -259,7 +312,7 @@ class TileCosts:
         Tiles between the first and the last need the same number of rows, so one of them stands for all.
         """
         key = (position, row_step)
-        band = self._bands.get(key)
+        band = self._tables.bands.get(key)
         if band is None:
             rows, count = self.work.rows, -(-self.work.rows // row_step)
             first, middle, last = (
@@ -267,19 +320,19 @@ class TileCosts:
                 for number in (0, count // 2, count - 1)
             )
             together = first if count == 1 else first + last + (count - 2) * middle
-            band = self._bands[key] = max(first, middle, last), together
+            band = self._tables.bands[key] = max(first, middle, last), together
         return band
 
     def channels(self, cut: Cut) -> _Channels:
         """Return the channel ranges of a cut."""
         key = (cut.channel_step, cut.last_channels)
-        ranges = self._channels.get(key)
+        ranges = self._tables.channels.get(key)
         if ranges is None:
             work = self.work
             spans = sizes(work.channels, cut.channel_step)
             if cut.last_channels:
                 spans = list(Counter(last - first for first, last in cut.channels(work)).items())
-            ranges = self._channels[key] = _Channels(
+            ranges = self._tables.channels[key] = _Channels(
                 spans,
                 sum([count for _, count in spans]),
                 sum([count * aligned(work.constant_bytes(0, each)) for each, count in spans]),
@@ -290,6 +343,6 @@ class TileCosts:
     def cuts(self, residency: Residency, last_resort: bool) -> list[list[Cut]]:
         """Return the candidate cuts of the work (`npusim.scheduler.fit.cuts.cuts`)."""
         key = streams_rows(residency), finest_channels(self.work, residency) if last_resort else 0
-        if key not in self._cuts:
-            self._cuts[key] = list(cuts(self.work, residency, last_resort))
-        return self._cuts[key]
+        if key not in self._tables.cuts:
+            self._tables.cuts[key] = list(cuts(self.work, residency, last_resort))
+        return self._tables.cuts[key]

@@ -5,8 +5,9 @@ Computing cycles come from the machine's own `cost` of the instructions of each 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd, inf
 
 from npusim.isa.hardware.hardware import Hardware
@@ -47,6 +48,32 @@ Channels get fewer along these cuts, so after that only the overhead grows.
 """
 
 
+_MOST_BUDGETS = 64
+"""Most budgets for which a cut is remembered. A study of scratchpads of many sizes asks for that many per layer."""
+
+
+class Found:
+    """What searches of equal works on equal machines found.
+
+    best:         the fastest cut with its cycles, by budget; None if none fits.
+    enough_bytes: a budget that excludes no cut. The same cut, `with_enough`, is the fastest for every larger one.
+    """
+
+    __slots__ = ("best", "enough_bytes", "smallest_buffers", "with_enough")
+
+    def __init__(self) -> None:
+        self.smallest_buffers: int | None = None
+        self.best: dict[int, tuple[float, Cut] | None] = {}
+        self.enough_bytes = inf
+        self.with_enough: tuple[float, Cut] | None = None
+
+
+@lru_cache(maxsize=2048)
+def _found(work: Hashable, residency: Residency, depth: Depth, end: End, last_resort: bool) -> Found:
+    """Return what is remembered for the values that a search reads, beside the budget."""
+    return Found()
+
+
 class TileSearch:
     """Search for the fastest cut of one work, for one placement of its operands.
 
@@ -73,10 +100,9 @@ class TileSearch:
         self._pack = pack
         self._last_resort = last_resort
         self._transfers = self._costs.transfers
-        self._tile_overhead = hardware.dma.setup_cycles + hardware.front_end.decode_cycles * 2
         self._inputs: dict[int, int] = {}
-        self._smallest_buffers: int | None = None
-        self._best: dict[int, tuple[float, Cut] | None] = {}
+        key = self._costs.key(pack)
+        self._found = Found() if key is None else _found(key, residency, depth, end, last_resort)
 
     @property
     def unit(self) -> Unit:
@@ -163,7 +189,7 @@ class TileSearch:
         channels = self._costs.channels(cut)
         tiles = -(-self.work.rows // cut.row_step) * channels.tiles * self.work.entries
         transfer = self.transfer_cycles(cut)
-        overhead = tiles * self._tile_overhead
+        overhead = tiles * self._transfers.tile_overhead
         if self._end.ahead is not None and not self._end.first:
             late = max(transfer / tiles - self._end.ahead, 0.0)
             return max(self.computing_cycles(cut) + late, transfer - self._end.ahead) + overhead
@@ -291,23 +317,32 @@ class TileSearch:
 
     def smallest_buffers(self) -> int:
         """Return the scratchpad bytes of the smallest cut; with fewer, no cut fits."""
-        if self._smallest_buffers is None:
+        if self._found.smallest_buffers is None:
             work = self.work
             step = finest_channels(work, self.residency) if self._last_resort else work.channel_step
             step = min(step or work.channels, work.channels)
-            self._smallest_buffers = min(
+            self._found.smallest_buffers = min(
                 self.buffer_bytes(Cut(row_step, channel_step, outside, keep))
                 for row_step in {1, work.rows}
                 for channel_step in {step, work.channels}
                 for outside, keep in ((True, False), (False, True), (False, False))
             )
-        return self._smallest_buffers
+        return self._found.smallest_buffers
 
     def best(self, budget_bytes: int) -> tuple[float, Cut] | None:
         """Return the fastest cut whose buffers fit the budget, with its estimated cycles; None if none fits."""
-        if budget_bytes not in self._best:
-            self._best[budget_bytes] = self._search(budget_bytes)
-        return self._best[budget_bytes]
+        if budget_bytes >= self._found.enough_bytes:
+            return self._found.with_enough
+        if budget_bytes not in self._found.best:
+            best, largest = self._search(budget_bytes)
+            if largest <= budget_bytes:
+                # The budget excluded no cut, so neither does a larger one, nor any that takes the largest of them.
+                self._found.enough_bytes, self._found.with_enough = largest, best
+                return best
+            if len(self._found.best) >= _MOST_BUDGETS:
+                self._found.best.clear()
+            self._found.best[budget_bytes] = best
+        return self._found.best[budget_bytes]
 
     def ranked(self, budget_bytes: int) -> list[Cut]:
         """Return all cuts whose buffers fit, fastest by estimate first; ties keep the order of `cuts`."""
@@ -319,12 +354,16 @@ class TileSearch:
         ]
         return sorted(fitting, key=self.cycles)
 
-    def _search(self, budget_bytes: int) -> tuple[float, Cut] | None:
+    def _search(self, budget_bytes: int) -> tuple[tuple[float, Cut] | None, int]:
+        """Return the fastest cut that fits, and the bytes of the largest cut that the search looked at."""
         best: tuple[float, Cut] | None = None
+        largest = 0
         for group in self._costs.cuts(self.residency, self._last_resort):
             worse = 0
             for cut in group:
-                if self.buffer_bytes(cut) > budget_bytes:
+                size_bytes = self.buffer_bytes(cut)
+                largest = max(largest, size_bytes)
+                if size_bytes > budget_bytes:
                     continue
                 cycles = self.cycles(cut, inf if best is None else best[0])
                 if best is None or cycles < best[0]:
@@ -333,10 +372,16 @@ class TileSearch:
                 worse += 1
                 if worse >= _PATIENCE:
                     break
-        return best if best is None or not self._end.last else self._tapered(best, budget_bytes)
+        return (
+            (best, largest)
+            if best is None or not self._end.last
+            else self._tapered(best, largest, budget_bytes)
+        )
 
-    def _tapered(self, best: tuple[float, Cut], budget_bytes: int) -> tuple[float, Cut]:
-        """Return the best cut with a smaller last tile, or `best` if none is faster.
+    def _tapered(
+        self, best: tuple[float, Cut], largest: int, budget_bytes: int
+    ) -> tuple[tuple[float, Cut], int]:
+        """Return the best cut with a smaller last tile, or `best` if none is faster; and the largest cut as `_search`.
 
         A small last tile leaves little to compute after the last weights have arrived.
         """
@@ -348,6 +393,8 @@ class TileSearch:
                     if not 0 < last < min(cut.channel_step, work.channels):
                         continue
                     tapered = replace(cut, last_channels=last)
-                    if self.buffer_bytes(tapered) <= budget_bytes:
+                    size_bytes = self.buffer_bytes(tapered)
+                    largest = max(largest, size_bytes)
+                    if size_bytes <= budget_bytes:
                         best = min(best, (self.cycles(tapered, best[0]), tapered), key=lambda pair: pair[0])
-        return best
+        return best, largest

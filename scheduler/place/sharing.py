@@ -13,7 +13,7 @@ from typing import NamedTuple
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.kernels.lowering.work import Move, Work
 from npusim.scheduler.fit.allocate import Spans, aligned
-from npusim.scheduler.fit.costs import TileCosts
+from npusim.scheduler.fit.costs import TileCosts, Transfers
 from npusim.scheduler.fit.cuts import Depth, End, Residency
 from npusim.scheduler.fit.tiling import TileSearch
 from npusim.scheduler.network.network import Network
@@ -133,26 +133,26 @@ def tile_search(sharing: Sharing, index: int, roots: Collection[int], buffering:
     alone = loads_alone(network, index, packs)
     first, last = alone or index == sharing.works[0], alone or index == sharing.works[-1]
     end = End(first, last, _ahead(network, index, packs))
-    key = (_like(work, index), residency, depth, packs, finest, end)
+    costs = tile_costs(network, index, work)
+    key = (costs.key(packs) or index, residency, depth, packs, finest, end)
     known = network.memo.of(TileSearch)
     search = known.get(key)
     if search is None:
-        costs = tile_costs(network, index, work)
         search = known[key] = TileSearch(work, residency, network.hardware, depth, packs, end, costs, finest)
     return search
 
 
 def tile_costs(network: Network, index: int, work: Work) -> TileCosts:
-    """Return the tile costs of a work. Equal works share them."""
+    """Return the tile costs of a work. Equal works share them, unless packed weights have the size of their values."""
     known = network.memo.of(TileCosts)
-    costs = known.get(_like(work, index))
+    like = index if work.alike is None or network.hardware.packs_weights else work.alike
+    costs = known.get(like)
     if costs is None:
-        costs = known[_like(work, index)] = TileCosts(work, network.hardware)
+        transfers = network.memo.of(Transfers)
+        if not transfers:
+            transfers[None] = Transfers(network.hardware)
+        costs = known[like] = TileCosts(work, network.hardware, transfers[None])
     return costs
-
-
-def _like(work: Work, index: int) -> object:
-    return index if work.alike is None else work.alike
 
 
 def loads_alone(network: Network, index: int, packs: bool) -> bool:

@@ -68,8 +68,10 @@ def never_waited_for(many: int) -> Callable[[], object]:
     def work() -> None:
         accesses = Accesses()
         for position in range(many):
-            accesses.add(dense(Space.SCRATCHPAD, position * 64, 64), position)
-            assert accesses.latest(dense(Space.SCRATCHPAD, position // 3 * 64, 32), -1) == position // 3
+            region = dense(Space.SCRATCHPAD, position * 64, 64)
+            accesses.add(region, region.end, position)
+            asked = dense(Space.SCRATCHPAD, position // 3 * 64, 32)
+            assert accesses.latest(asked, asked.end, -1) == position // 3
 
     return work
 

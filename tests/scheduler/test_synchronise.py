@@ -134,12 +134,12 @@ def test_the_latest_access_is_found_however_far_back_it_lies(seed: int) -> None:
         far = region._replace(address=region.address + int(rng.integers(0, 4000)))
         certain = int(rng.integers(-1, max(position // 2, 1)))
         clashes = [at for other, at in before if at > certain and overlap(far, other)]
-        assert accesses.latest(far, certain) == (clashes[-1] if clashes else None)
+        assert accesses.latest(far, far.end, certain) == (clashes[-1] if clashes else None)
         found.add(position - clashes[-1] if clashes else 0)
         region = region._replace(
             address=region.address + int(rng.choice([0, 700, 3000, int(rng.integers(4000))]))
         )
-        accesses.add(region, position)
+        accesses.add(region, region.end, position)
         before.append((region, position))
     assert max(found) > 200  # far behind what is looked through one by one
 
