@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import simpy
@@ -33,11 +33,13 @@ from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
 from npusim.machine.banks import BankPorts
 from npusim.machine.clock import Clock
-from npusim.machine.effects import Effects
 from npusim.machine.pacing import pace
 from npusim.machine.port import MemoryPort
 from npusim.machine.request import UNPACED, Pace, Requester
 from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Execution, Trace, Transfers
+
+if TYPE_CHECKING:
+    from npusim.machine.effects import Effects
 
 Progress = Callable[[int, int], None]
 _PROGRESS_STEP = 64
@@ -137,7 +139,11 @@ class Launch:
         self.core = core
         self.env, self.ports, self.hardware, self.clock = core.env, core.ports, core.hardware, core.clock
         self.program, context, self.instructions, self.costs = loaded
-        self.effects = None if memory is None else Effects(self.program, context, self.instructions, memory)
+        self.effects: Effects | None = None
+        if memory is not None:
+            from npusim.machine.effects import Effects  # not at the top: timing alone needs none
+
+            self.effects = Effects(self.program, context, self.instructions, memory)
         self.progress = progress
         self.done = self.env.event()
         self.begin = int(self.env.now)

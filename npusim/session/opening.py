@@ -27,12 +27,13 @@ def open_model(
     sizes are given for something that has no open sizes.
     """
     from npusim.frontends import frontend as formats
-    from npusim.isa.program import container
 
     file, name = Path(path), str(path)
     if file.is_file() and _is_program(file):
         if sizes:
             raise NpusimError(f"{path}: is compiled already, its sizes are known; give the model")
+        from npusim.isa.program import container
+
         return container.load(file)
     if file.exists():
         return formats.read(file, sizes, offered)
