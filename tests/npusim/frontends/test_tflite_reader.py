@@ -718,7 +718,8 @@ def test_read_goes_by_content_before_suffix(tmp_path: Path) -> None:
         ("bare.tflite", serialize(table("Model", Version=3)), "the model has no subgraph, needs one"),
         ("table.xlsx", b"plain text",
          "neither content nor suffix '.xlsx' is of a known model format: TensorFlow Lite (.tflite, .lite), NN HAL "
-         "(.hal), NNEF (.nnef, .tgz, .tar.gz, .tar), ONNX (.onnx), Paddle (.pdmodel)"),
+         "(.hal), NNEF (.nnef, .tgz, .tar.gz, .tar), ONNX (.onnx), Paddle (.pdmodel), Hugging Face configuration "
+             "(.json)"),
     ],
 )  # fmt: skip
 def test_faults_of_a_file(tmp_path: Path, name: str, content: bytes | None, text: str) -> None:
