@@ -132,8 +132,9 @@ OPTIONS = (
     ),
     Option("new", int, 1, "N", "With --prompt: generate N tokens.", least=1),
     Option(
-        "bucket", int, 128, "N",
-        "With --prompt: programs read the keys and values of a multiple of N tokens.", least=1,
+        "bucket", int | None, None, "N",
+        "With --prompt: programs read the keys and values of a multiple of N tokens. [default: 128]", least=1,
+        shows_default=False,
     ),
     Option(
         "cache", File, None, "DIR",
@@ -172,7 +173,7 @@ class Request:
     print_partition: bool
     prompt: int | None
     new: int
-    bucket: int
+    bucket: int | None
     cache: File
     reports: Mapping[str, Path]
 

@@ -54,7 +54,11 @@ def run(models: list[str], request: Request) -> None:
         _generate(models[0], request)
         return
     if request.new > 1:
-        raise NpusimError(f"--new {request.new}: comes after a prompt; say how long it is with {PROMPT}")
+        raise NpusimError(f"--new {request.new}: comes after a prompt; give one with {PROMPT}")
+    if request.bucket:
+        raise NpusimError(
+            f"--bucket {request.bucket}: is for the tokens after a prompt; give one with {PROMPT}"
+        )
     if request.device:
         if len(models) > 1:
             raise NpusimError(f"MODEL: does not go with {DEVICES}; it takes one model")
@@ -119,7 +123,7 @@ def _generate(model: str, request: Request) -> None:
     from npusim.base import files
     from npusim.reports.run import generation
     from npusim.session import api
-    from npusim.session.generation import generate
+    from npusim.session.generation import BUCKET, generate
 
     request.require(PROMPT, f"{{option}}: does not go with {PROMPT}")
     sizes = dict(request.options.sizes or {})
@@ -137,7 +141,7 @@ def _generate(model: str, request: Request) -> None:
             request.new,
             machine,
             batch=batch,
-            bucket=request.bucket,
+            bucket=request.bucket or BUCKET,
             options=replace(request.options, sizes=None),
             progress=progress,
         )

@@ -1,4 +1,4 @@
-"""The result of a language model that reads a prompt and generates tokens: time, energy and bytes of each token."""
+"""The result of timing a language model: time, energy and DRAM traffic of a prompt and of each token after it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from npusim.numbers.run import SCHEMA_VERSION, RunResult
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TokenGroup:
     """Consecutive tokens that one program generates.
 
     tokens: number of tokens, of each sequence.
-    past:   tokens whose keys and values the program reads; fewer are there for all but the last token.
-    result: one run of the program.
+    past:   number of tokens whose keys and values the program reads. Earlier tokens of the group have fewer.
+    result: the run of the program for one token; it is the same for each.
     """
 
     tokens: int
@@ -26,14 +26,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One prompt, and the tokens that follow it.
+    """The times of a prompt and of the tokens that are generated after it.
 
-    parameters:  weights, biases and scales of the model.
+    parameters:  number of weights, biases and scales of the model.
     cache_bytes: bytes of the keys and values of one token in all layers.
-    prompt, new, batch: tokens of the prompt, generated tokens, and sequences at once.
-    bucket:      a program reads the keys and values of a multiple of so many tokens.
-    first:       the run that reads the prompt and gives the first new token.
-    stretches:   the further tokens, in order.
+    prompt, new, batch: number of tokens in the prompt, of generated tokens, and of sequences computed together.
+    bucket:      a program reads the keys and values of a multiple of `bucket` tokens.
+    first:       the run that reads the prompt and gives the first token.
+    groups:      the tokens after the first, in order.
     """
 
     model: str
@@ -44,49 +44,49 @@ class Generation:
     batch: int
     bucket: int
     first: RunResult
-    stretches: tuple[Stretch, ...]
+    groups: tuple[TokenGroup, ...]
 
     @property
     def hardware(self) -> Hardware:
-        """The machine."""
+        """The hardware of all runs."""
         return self.first.hardware
 
     @property
     def latency_ms(self) -> float:
-        """Time from the prompt to the last token."""
-        return self.first.latency_ms + sum(each.tokens * each.result.latency_ms for each in self.stretches)
+        """The time from the start of the prompt to the last token, in ms."""
+        return self.first.latency_ms + sum(each.tokens * each.result.latency_ms for each in self.groups)
 
     @property
     def energy_uj(self) -> float:
-        """Energy of prompt and tokens, of all sequences."""
-        further = sum(each.tokens * each.result.energy_uj.total for each in self.stretches)
+        """The energy of the prompt and of all tokens, of all sequences, in uJ."""
+        further = sum(each.tokens * each.result.energy_uj.total for each in self.groups)
         return self.first.energy_uj.total + further
 
     @property
     def further(self) -> int:
-        """The tokens behind the first, of each sequence."""
-        return sum(each.tokens for each in self.stretches)
+        """The number of tokens after the first, of each sequence."""
+        return sum(each.tokens for each in self.groups)
 
     @property
     def token_ms(self) -> float:
-        """Mean time of a token behind the first; 0 without any."""
+        """The mean time of a token after the first, in ms; 0 if there is none."""
         return (self.latency_ms - self.first.latency_ms) / self.further if self.further else 0.0
 
     @property
     def token_uj(self) -> float:
-        """Mean energy of a token behind the first, of one sequence; 0 without any."""
+        """The mean energy of a token after the first, of one sequence, in uJ; 0 if there is none."""
         spent = self.energy_uj - self.first.energy_uj.total
         return spent / (self.further * self.batch) if self.further else 0.0
 
     @property
     def tokens_per_s(self) -> float:
-        """Tokens behind the first per second, of all sequences; 0 without any."""
+        """Tokens after the first per second, of all sequences; 0 if there is none."""
         return 1e3 * self.batch / self.token_ms if self.further else 0.0
 
     def tokens(self) -> list[dict[str, Any]]:
-        """Return every token behind the first: its position, time, energy and DRAM traffic."""
+        """Return position, time, energy and DRAM traffic of each token after the first."""
         rows: list[dict[str, Any]] = []
-        for each in self.stretches:
+        for each in self.groups:
             row = _step(each.result)
             rows += [
                 {"position": self.prompt + len(rows) + number + 1, "past": each.past} | row

@@ -1,4 +1,4 @@
-"""Time a language model that reads a prompt and generates tokens, from its configuration."""
+"""Times a language model that reads a prompt and generates tokens, from its configuration."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from npusim import models
 from npusim.frontends.transformer.config import TransformerConfig, is_config, read_config
-from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.network import MOST_SCORES, check_length, transformer
 from npusim.frontends.transformer.published import BY_NAME, PUBLISHED
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.hardware.hardware import Hardware
 from npusim.kernels.graph.check import check
-from npusim.numbers.generation import Generation, Stretch
+from npusim.numbers.generation import Generation, TokenGroup
 from npusim.numbers.run import RunResult
 from npusim.session import api
 from npusim.session.options import FAST, Options
 
 BUCKET = 128
-"""By default a program reads the keys and values of a multiple of so many tokens."""
+"""Tokens by which the number of keys and values grows from one program to the next, by default."""
 
 
 def generate(
@@ -34,16 +34,16 @@ def generate(
 ) -> Generation:
     """Time a prompt and the tokens that a language model generates after it.
 
-    model:  a `config.json`, the name of a published model (`npusim models`), or the sizes as
-            `npusim.frontends.transformer.config.read_config` gives them.
-    prompt: tokens of the prompt; new: generated tokens, the first of which the prompt gives.
-    batch:  sequences at once.
-    bucket: devices run programs of fixed shapes. One program generates the tokens for which the keys and values of so
-            many tokens, or of a multiple, suffice, and reads all of these. 1 gives every token a program of its own.
-    progress: called with (programs simulated, all programs).
+    model:  the path of a `config.json`, the name of a published model (`npusim models`), or the sizes that
+            `npusim.frontends.transformer.config.read_config` returns.
+    prompt: number of tokens in the prompt; new: of generated tokens. The run of the prompt gives the first of them.
+    batch:  number of sequences that are computed together.
+    bucket: the shapes of a program are fixed, so a program reads the keys and values of a multiple of `bucket` tokens.
+            It generates all tokens for which these suffice. 1 gives every token a program of its own.
+    progress: called with (number of simulated programs, number of all programs).
 
-    Times are exact for the programs that run; they take a simulation for each. Raises NpusimError for a model that
-    generates nothing, sizes that do not fit the model, and a machine that is too small.
+    Each program is compiled and simulated once. Raises NpusimError for a model that generates no tokens, numbers that
+    do not fit the model, and hardware that is too small.
     """
     config = model if isinstance(model, TransformerConfig) else _read(model)
     for name, value in (("prompt", prompt), ("new", new), ("batch", batch), ("bucket", bucket)):
@@ -56,6 +56,13 @@ def generate(
             f"{config.name}: {prompt} + {new} tokens are more than max_position_embeddings, {config.positions}"
         )
     machine = hw if isinstance(hw, Hardware) else api.hardware(hw)
+    # All checks that need no compilation come before the first one, which takes seconds to minutes.
+    try:
+        check_length(config, prompt, 0)
+        check_length(config, 1, prompt + new - 2)
+    except NpusimError as fault:
+        raise type(fault)(f"{config.name}: {fault}") from None
+    _check_memory(config, machine, batch, prompt + new - 2)
     steps = list(_steps(config, prompt, new, bucket))
     done = 0
 
@@ -78,7 +85,7 @@ def generate(
         batch,
         bucket,
         timed(prompt, 0),
-        tuple(Stretch(tokens, past, timed(1, past)) for tokens, past in steps),
+        tuple(TokenGroup(tokens, past, timed(1, past)) for tokens, past in steps),
     )
 
 
@@ -105,13 +112,26 @@ def _read(path: str | Path) -> TransformerConfig:
     raise NpusimError(f"{path}: no such file{hint} {'Known are ' if near else ''}{', '.join(known)}")
 
 
+def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past: int) -> None:
+    """Raise NpusimError if the memories cannot even hold the weights, keys and values, which are int8."""
+    kept = sum(min(past, window - 1) if window else past for window in config.windows or config.layers * (0,))
+    cache = 2 * config.kv_heads * config.head_size * kept * batch
+    has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
+    if config.parameters + cache > has:
+        raise NpusimError(
+            f"{config.name}: weights of {config.parameters} bytes (int8), and {cache} of keys and values, are more "
+            f"than the memories have, {has} bytes; give more with dram.size_mib, or take a smaller model"
+        )
+
+
 def _steps(config: TransformerConfig, prompt: int, new: int, bucket: int) -> Iterator[tuple[int, int]]:
     """Yield (tokens, past) for each program after the prompt: the n-th new token meets prompt + n - 2 tokens."""
     past, left = prompt, new - 1
+    unlimited = config.windows and all(0 < window <= MOST_SCORES for window in config.windows)
+    most = config.positions if unlimited else min(config.positions, MOST_SCORES)
     while left:
         room = -(-past // bucket) * bucket
         tokens = min(left, room - past + 1)
-        if config.positions:
-            room = min(room, config.positions - 1)
+        room = min(room, most - 1)
         yield tokens, room
         past, left = past + tokens, left - tokens

@@ -1,4 +1,4 @@
-"""The summary of a generation in the terminal: times of the first token and of further ones, and what limits them."""
+"""The terminal summary of a timed language model: first token, further tokens, and what limits each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npusim.reports.run.terminal import facts, heading
 from npusim.reports.words import quantities as show
 from npusim.reports.words.reason import ending
 
-MOST_STRETCHES = 8
+MOST_GROUPS = 8
 
 
 def summary(made: Generation, width: int) -> RenderableType:
@@ -33,18 +33,19 @@ def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
         + first.uncertainty.words("latency"),
     )
     yield from _limit(first)
-    if made.stretches:
+    if made.groups:
         yield (
             "Token",
             show.time(made.token_ms),
             f"on average over {made.further} further tokens{several}: {show.digits(made.tokens_per_s)} tokens/s",
         )
-        last = made.stretches[-1]
+        last = made.groups[-1]
         yield from _limit(last.result)
         yield "Energy", show.energy(made.token_uj), "per further token, with DRAM and host"
     yield (
         "Cache",
-        show.size(made.cache_bytes * made.batch * (made.prompt + made.new)),
+        # The last token is not read by the model any more, so it has no keys and values.
+        show.size(made.cache_bytes * made.batch * (made.prompt + made.new - 1)),
         f"at the end: keys and values, {show.size(made.cache_bytes)} per token",
     )
     yield (
@@ -52,8 +53,8 @@ def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
         show.time(made.latency_ms),
         f"from the prompt to the last of {made.new} tokens, {show.energy(made.energy_uj)}",
     )
-    if len(made.stretches) > 1:
-        shown = made.stretches[:MOST_STRETCHES]
+    if len(made.groups) > 1:
+        shown = made.groups[:MOST_GROUPS]
         for each in shown:
             yield (
                 "" if each is not shown[0] else "By position",
@@ -61,11 +62,11 @@ def _rows(made: Generation) -> Iterable[tuple[str, str, str]]:
                 f"with the keys and values of {each.past} tokens: {each.tokens} token"
                 + "s" * (each.tokens > 1),
             )
-        if len(made.stretches) > len(shown):
-            yield "", "...", f"{len(made.stretches) - len(shown)} more in --json"
+        if len(made.groups) > len(shown):
+            yield "", "...", f"{len(made.groups) - len(shown)} more in --json"
 
 
 def _limit(result: RunResult) -> Iterable[tuple[str, str, str]]:
-    """Yield the line with what limits a run."""
+    """Yield the row that says what limits a run."""
     for line in ending(result)[:1]:
         yield "  limited by", line.value, line.words

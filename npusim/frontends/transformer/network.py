@@ -16,6 +16,7 @@ from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Quantization, TensorType
 from npusim.kernels.graph.builder import GraphBuilder, unshaped
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.operators.reduction.softmax import SUM_INTEGER_BITS
 from npusim.kernels.table import operator
 
 _CODES = Quantization((0.05,), (0,))
@@ -24,6 +25,8 @@ _PROBABILITIES = Quantization((1 / 256,), (-128,))
 """The quantization that softmax in fixed point gives its results."""
 _TANH = Quantization((1 / 128,), (0,))
 """The quantization that tanh gives its results."""
+MOST_SCORES = 1 << SUM_INTEGER_BITS
+"""Most scores of one token, whose exponentials softmax in fixed point can sum."""
 HEADS = ("last", "all", "none")
 """The tokens for which a language model's head predicts the next one."""
 DEFAULT_TOKENS = 128
@@ -60,11 +63,26 @@ def build(
         raise GraphError(f"head is {head}; it may be {', '.join(HEADS)}")
     if past and not config.causal:
         raise GraphError(f"past is {past}, must be 0: {config.family} reads a sequence as a whole")
+    check_length(config, tokens, past)
+    return _Step(builder, config, tokens, past, batch).graph(head)
+
+
+def check_length(config: TransformerConfig, tokens: int, past: int) -> None:
+    """Raise GraphError for a step with more tokens than the model has positions, or softmax takes scores."""
     if 0 < config.positions < past + tokens:
         raise GraphError(
             f"{past} + {tokens} tokens are more than max_position_embeddings, {config.positions}"
         )
-    return _Step(builder, config, tokens, past, batch).graph(head)
+    scores = tokens + max(_in_window(past, window) for window in config.windows or (0,))
+    if scores > MOST_SCORES:
+        raise GraphError(
+            f"{past} + {tokens} tokens: a token attends to {scores}, softmax with 8 bits takes {MOST_SCORES} at most"
+        )
+
+
+def _in_window(past: int, window: int) -> int:
+    """Return the past tokens that the first new token attends to. The window includes the token itself."""
+    return min(past, window - 1) if window else past
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -213,8 +231,7 @@ class _Step:
             self._new += [keys, values]
         rows = (self._batch, config.kv_heads, groups * self._tokens)
         queries = self._shaped(queries, *rows, size)
-        # The window has the token itself. The first of several new tokens sees most of the past.
-        seen = min(self._past, window - 1) if window else self._past
+        seen = _in_window(self._past, window)
         scores = self._scores(f"{name}/scores", queries, keys, masked=config.causal)
         if seen:
             kept = (self._batch, config.kv_heads, seen, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from npusim.frontends.transformer.config import config_of
 from npusim.frontends.transformer.network import transformer
 from npusim.isa.base.errors import NpusimError
 from npusim.kernels.graph.check import check
+from npusim.session.generation import _steps
 
 from ...command_line import command
 from ...json_documents import faults
@@ -29,7 +31,7 @@ def _step(tokens: int, past: int) -> float:
 def test_tokens_are_those_of_programs_for_their_buckets() -> None:
     # The prompt has 20 tokens. Tokens 2 to 4 meet 20, 21, 22 of them and fit in 24; tokens 5 to 9 need 32.
     made = npusim.generate(CONFIG, 20, 8, HW, bucket=8)
-    assert [(each.tokens, each.past) for each in made.stretches] == [(5, 24), (2, 32)]
+    assert [(each.tokens, each.past) for each in made.groups] == [(5, 24), (2, 32)]
     rows = made.tokens()
     assert [row["position"] for row in rows] == [21, 22, 23, 24, 25, 26, 27]
     assert [row["latency_ms"] for row in rows] == [_step(1, 24)] * 5 + [_step(1, 32)] * 2
@@ -41,17 +43,36 @@ def test_tokens_are_those_of_programs_for_their_buckets() -> None:
 
 def test_a_bucket_of_one_reads_what_is_there() -> None:
     made = npusim.generate(CONFIG, 3, 4, HW, bucket=1)
-    assert [(each.tokens, each.past) for each in made.stretches] == [(1, 3), (1, 4), (1, 5)]
+    assert [(each.tokens, each.past) for each in made.groups] == [(1, 3), (1, 4), (1, 5)]
 
 
 def test_the_last_bucket_ends_with_the_positions() -> None:
     made = npusim.generate(CONFIG, 200, 56, HW, bucket=100)
-    assert [(each.tokens, each.past) for each in made.stretches] == [(1, 200), (54, 255)]
+    assert [(each.tokens, each.past) for each in made.groups] == [(1, 200), (54, 255)]
+
+
+def test_softmax_bounds_the_last_bucket_and_the_length() -> None:
+    long = config_of({**LLAMA, "max_position_embeddings": 10000}, "long")
+    made = npusim.generate(long, 1, 1, HW)
+    assert made.latency_ms > 0
+    assert list(_steps(long, 4090, 7, 128)) == [(6, 4095)]  # 4096 scores with the token's own
+    for prompt, new in ((4097, 1), (4096, 2), (10, 4088)):
+        with pytest.raises(NpusimError, match=r"long: .* softmax with 8 bits takes 4096 at most"):
+            npusim.generate(long, prompt, new, HW)
+    windows = replace(long, windows=(100, 4096))
+    assert list(_steps(windows, 5000, 3, 128)) == [(2, 5120)]
+
+
+def test_weights_beyond_the_memory_are_refused_before_a_compilation() -> None:
+    with pytest.raises(
+        NpusimError, match=r"^llama3_8b: weights of 8030261248 bytes \(int8\), and 8454144 of keys"
+    ):
+        npusim.generate("llama3_8b", 128, 3, HW)
 
 
 def test_one_token_is_the_prompts() -> None:
     made = npusim.generate(CONFIG, 5, 1, HW)
-    assert (made.stretches, made.tokens_per_s, made.token_uj) == ((), 0.0, 0.0)
+    assert (made.groups, made.tokens_per_s, made.token_uj) == ((), 0.0, 0.0)
     assert made.latency_ms == made.first.latency_ms
 
 
@@ -80,7 +101,8 @@ def test_the_command_says_what_python_gives(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("--prompt", "250", "--new", "7"), "250 + 7 tokens are more than max_position_embeddings, 256"),
-        (("--new", "3"), "--new 3: comes after a prompt; say how long it is with --prompt"),
+        (("--new", "3"), "--new 3: comes after a prompt; give one with --prompt"),
+        (("--bucket", "128"), "--bucket 128: is for the tokens after a prompt; give one with --prompt"),
         (("--prompt", "3", "--report", "out"), "--report: does not go with --prompt"),
         (("--prompt", "3", "--shape", "tokens=4"), "--shape: with --prompt it may be batch=N"),
         (("--prompt", "3", "--hw", HW, "--hw", "edge-128"), "--prompt: takes one model and one machine"),
