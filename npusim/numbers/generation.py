@@ -88,8 +88,9 @@ class Generation:
         rows: list[dict[str, Any]] = []
         for each in self.groups:
             row = _step(each.result)
+            # The run of the prompt gives the token at prompt + 1.
             rows += [
-                {"position": self.prompt + len(rows) + number + 1, "past": each.past} | row
+                {"position": self.prompt + 2 + len(rows) + number, "past": each.past} | row
                 for number in range(each.tokens)
             ]
         return rows

@@ -33,7 +33,7 @@ def test_tokens_are_those_of_programs_for_their_buckets() -> None:
     made = npusim.generate(CONFIG, 20, 8, HW, bucket=8)
     assert [(each.tokens, each.past) for each in made.groups] == [(5, 24), (2, 32)]
     rows = made.tokens()
-    assert [row["position"] for row in rows] == [21, 22, 23, 24, 25, 26, 27]
+    assert [row["position"] for row in rows] == [22, 23, 24, 25, 26, 27, 28]
     assert [row["latency_ms"] for row in rows] == [_step(1, 24)] * 5 + [_step(1, 32)] * 2
     assert made.first.latency_ms == _step(20, 0)
     assert made.latency_ms == pytest.approx(made.first.latency_ms + sum(row["latency_ms"] for row in rows))
