@@ -94,7 +94,7 @@ def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
     instructions = _DECODED.get(id(code))
     if instructions is None:
         instructions = tuple(_decoded(code))
-        if _cannot_change(code):
+        if cannot_change(code):
             _DECODED[id(code)] = instructions
             weakref.finalize(code, _DECODED.pop, id(code), None)
     return list(instructions)
@@ -103,7 +103,7 @@ def decode_all(code: NDArray[np.uint8]) -> list[Instruction]:
 _DECODED: dict[int, tuple[Instruction, ...]] = {}
 
 
-def _cannot_change(code: NDArray[np.uint8]) -> bool:
+def cannot_change(code: NDArray[np.uint8]) -> bool:
     """Return whether neither an array nor the buffer behind it is writable."""
     owner: Any = code
     while isinstance(owner, np.ndarray):

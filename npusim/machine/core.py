@@ -10,6 +10,7 @@ belong to the system (`npusim.machine.system`), which also decides what a core r
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
@@ -27,7 +28,7 @@ from npusim.isa.instructions.actions import port_actions
 from npusim.isa.instructions.instruction import Context, Cost, Instruction
 from npusim.isa.instructions.memory import Memory
 from npusim.isa.instructions.region import Region, Space, dense
-from npusim.isa.instructions.table import decode_all
+from npusim.isa.instructions.table import cannot_change, decode_all
 from npusim.isa.instructions.word import WORD_BYTES
 from npusim.isa.program.program import Program
 from npusim.isa.program.validate import validate
@@ -63,12 +64,27 @@ class Loaded(NamedTuple):
     costs: list[Cost]
 
 
+_CHECKED: dict[int, tuple[Hardware, list[Cost]]] = {}
+"""Hardware and costs of programs whose instructions were checked, by identity. An entry goes with its program."""
+
+
 def load(program: Program, hardware: Hardware) -> Loaded:
-    """Decode and check a program. Raises ProgramError for one that breaks a rule of the instruction set."""
-    instructions = decode_all(program.code)
+    """Decode and check a program. Raises ProgramError for one that breaks a rule of the instruction set.
+
+    Further runs of a program whose code cannot change check only its tables: the rest takes as long as its events.
+    """
+    instructions, context = decode_all(program.code), Context(hardware, program.host_calls)
+    checked_for, costs = _CHECKED.get(id(program), (None, []))
+    if checked_for is hardware:
+        validate(program, ())
+        return Loaded(program, context, instructions, costs)
     validate(program, instructions)
-    context = Context(hardware, program.host_calls)
-    return Loaded(program, context, instructions, [instruction.cost(context) for instruction in instructions])
+    costs = [instruction.cost(context) for instruction in instructions]
+    if cannot_change(program.code):
+        if checked_for is None:
+            weakref.finalize(program, _CHECKED.pop, id(program), None)
+        _CHECKED[id(program)] = hardware, costs
+    return Loaded(program, context, instructions, costs)
 
 
 class Core:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -12,15 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import npusim
 from npusim.isa.base.errors import ProgramError, SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.instruction import Context, Instruction
+from npusim.isa.instructions.mac import MacInstruction
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.interpreter import interpret
 from npusim.isa.program.program import Program
+from npusim.machine import core
 from npusim.machine.system import execute
 from npusim.machine.trace import Execution
 from npusim.scheduler.emit.synchronise import synchronise
@@ -363,3 +367,30 @@ def test_units_execute_in_program_order() -> None:
     for unit in {each.unit for each in decode_all(made.code)}:
         mine = [row for row in rows(result) if row.unit == Unit(unit).name.lower()]
         assert all(first.ended <= second.started for first, second in pairwise(mine))
+
+
+def test_a_program_is_checked_once_for_each_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = npusim.compile(npusim.load("digits_cnn"), "edge-128")
+    assert isinstance(compiled, Program)
+    first = core.load(compiled, compiled.hardware)
+    monkeypatch.setattr(MacInstruction, "cost", lambda *_: pytest.fail("computed a second time"))
+    again = core.load(compiled, compiled.hardware)
+    assert again.costs is first.costs
+    monkeypatch.undo()
+    slower = npusim.hardware("edge-128", ["clock_mhz=250"])
+    assert core.load(compiled, slower).costs is not first.costs
+    key = id(compiled)
+    assert key in core._CHECKED
+    del compiled, first, again
+    gc.collect()
+    assert key not in core._CHECKED
+
+
+def test_code_that_can_change_is_checked_in_every_run() -> None:
+    compiled = npusim.compile(npusim.load("digits_cnn"), "edge-128")
+    assert isinstance(compiled, Program)
+    changing = replace(compiled, code=compiled.code.copy())
+    core.load(changing, changing.hardware)
+    changing.code[0, 0] = 0xFF
+    with pytest.raises(ProgramError, match="opcode 0xff"):
+        core.load(changing, changing.hardware)
