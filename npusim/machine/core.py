@@ -436,7 +436,8 @@ class Launch:
         """
         parts = [port.log.since(self.transfers_before[space]) for space, port in self.ports.items()]
         transfers = Transfers.joined(parts)
-        transfers = transfers.where(np.argsort(transfers.started, kind="stable"))
+        if len(parts) > 1:
+            transfers = transfers.where(np.argsort(transfers.started, kind="stable"))
         started, ended = transfers.started, transfers.ended
         if self.clock is not None:
             started, ended = (

@@ -196,13 +196,7 @@ class MemoryPort:
 
     def _account_turns(self, line: list[Request], turns: Turns, start: int, stop: int) -> None:
         """Count and record the grants up to `stop` of requests that took turns from cycle `start` on."""
-        opened = [0] * len(line)
-        for grant, bank, row, cycle, position in turns.opened:
-            if grant >= stop:
-                break
-            self._rows.rows[bank], self._rows.open_from[bank] = row, cycle
-            opened[position] += 1
-        self._rows.opened += sum(opened)
+        opened = turns.open_rows(self._rows, stop, len(line))
         ends, sizes = turns.ends[:stop], [0] * stop
         for position, request in enumerate(line):
             if position < stop or opened[position]:

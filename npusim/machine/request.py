@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import accumulate, chain, compress, repeat
 from operator import add, ne, sub
@@ -93,6 +93,13 @@ NO_ROW = -2
 """A row that no memory has, and that no bank ever has open."""
 
 
+def _running(first: int, each: int, last: int, count: int) -> list[int]:
+    """Return the running sums of `count` numbers that are alike, but for the first and the last."""
+    if count == 1:
+        return [last]
+    return [*range(first, first + (count - 1) * each, each), first + (count - 2) * each + last]
+
+
 class Requester(NamedTuple):
     """The source of a request: a unit of a core, and the memory row at which its program's addresses begin.
 
@@ -141,7 +148,6 @@ class Request:
         urgent: Callable[[], bool] | None = None,
     ) -> None:
         self.requester = requester
-        self._timing = timing
         self.rows, self.bursts = cut(region, timing)
         if requester.first_row:
             self.rows = list(map(requester.first_row.__add__, self.rows))
@@ -156,14 +162,40 @@ class Request:
         self.order: tuple[object, ...] = (came, requester)
         self.paid = timing.miss_cycles if timing.banks == 1 else 0
         cycles_of = {number: whole_cycles(number * timing.burst_cycles) for number in set(self.bursts)}
+        if self.even:
+            self._add_up_evenly(cycles_of, timing.row_bytes // timing.grant_bytes)
+        else:
+            self._add_up(cycles_of)
+        self.settles = self._settles(timing)
+        self.landings = None if pace.landing is None else list(map(sub, pace.landing, self.cycles))
+
+    def _add_up(self, cycles_of: Mapping[int, int]) -> None:
+        """Compute the running sums of any transfer. cycles_of: cycles by the number of bursts."""
         self.cycles = list(map(cycles_of.__getitem__, self.bursts))
         self.passed = list(accumulate(self.bursts))
         changes = list(map(ne, self.rows, [-1, *self.rows]))
-        self.visits = list(compress(range(len(self.bursts)), changes))
+        self.visits = list(compress(range(len(self.rows)), changes))
         misses = map(self.paid.__mul__, changes)
         self.ends: list[int] = list(accumulate(map(add, self.cycles, misses) if self.paid else self.cycles))
-        self.settles = self._settles(timing)
-        self.landings = None if pace.landing is None else list(map(sub, pace.landing, self.cycles))
+
+    def _add_up_evenly(self, cycles_of: Mapping[int, int], per_row: int) -> None:
+        """Compute the running sums of a transfer through consecutive rows, without a step for each grant.
+
+        per_row: grants of a row. All grants but the first and the last are alike.
+        """
+        count, first, last = len(self.rows), self.bursts[0], self.bursts[-1]
+        whole = self.bursts[1] if count > 2 else last
+        self.cycles = [cycles_of[whole]] * count
+        self.cycles[0], self.cycles[-1] = cycles_of[first], cycles_of[last]
+        self.passed = _running(first, whole, last, count)
+        in_first_row = bisect_right(self.rows, self.rows[0], 0, min(per_row, count))
+        self.visits = [0, *range(in_first_row, count, per_row)]
+        if self.paid:
+            misses = [self.paid, *[0] * (count - 1)]
+            misses[in_first_row::per_row] = [self.paid] * (len(self.visits) - 1)
+            self.ends = list(accumulate(map(add, self.cycles, misses)))
+        else:
+            self.ends = _running(cycles_of[first], cycles_of[whole], cycles_of[last], count)
 
     def _settles(self, timing: PortTiming) -> int | None:
         """Return the number of row visits after which each further visit costs the same; None if unknown.
@@ -176,6 +208,12 @@ class Request:
             return None
         if timing.banks == 1:
             return 1
+        if self.even:
+            # Only the first and the last visit may be shorter than those between them.
+            if len(self.visits) < 3:
+                return timing.banks
+            visit_cycles = timing.row_bytes // timing.grant_bytes * self.cycles[1]
+            return timing.banks if visit_cycles >= timing.miss_cycles else None
         visited = [self.rows[first] for first in self.visits]
         begins = [self.ends[first - 1] for first in self.visits[1:]]
         long_enough = all(map(timing.miss_cycles.__le__, map(sub, begins[1:], begins)))
@@ -185,6 +223,9 @@ class Request:
     @cached_property
     def further(self) -> list[int]:
         """The next other row after that of each grant, `NO_ROW` where none follows."""
+        if self.even:
+            last_row = self.visits[-1]
+            return [*map((1).__add__, self.rows[:last_row]), *[NO_ROW] * (len(self.rows) - last_row)]
         lengths = map(sub, [*self.visits[1:], len(self.rows)], self.visits)
         following = [*(self.rows[visit] for visit in self.visits[1:]), NO_ROW]
         return list(chain.from_iterable(map(repeat, following, lengths)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import NamedTuple, overload
 
@@ -46,7 +46,7 @@ class Source(NamedTuple):
 class Transfers(Sequence[Transfer]):
     """A sequence of transfers stored as columns, because a run may have millions of them.
 
-    started, ended, size_bytes: int64 [n]. source: index into `sources`, int64 [n].
+    started, ended, size_bytes: int64 [n]. source: index into `sources`, int32 [n].
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Transfers(Sequence[Transfer]):
         started: NDArray[np.int64],
         ended: NDArray[np.int64],
         size_bytes: NDArray[np.int64],
-        source: NDArray[np.int64],
+        source: NDArray[np.int32],
     ) -> None:
         self.started, self.ended, self.size_bytes = started, ended, size_bytes
         self.source, self.sources = source, tuple(sources)
@@ -71,16 +71,23 @@ class Transfers(Sequence[Transfer]):
         return log.since(0)
 
     @classmethod
-    def joined(cls, parts: Iterable[Transfers]) -> Transfers:
+    def joined(cls, parts: Sequence[Transfers]) -> Transfers:
         """Return several sequences as one, in their order."""
+        if len(parts) == 1:
+            return parts[0]
         numbers: dict[Source, int] = {}
-        columns: list[tuple[NDArray[np.int64], ...]] = []
+        numbered = [np.zeros(0, np.int32)]
         for part in parts:
-            own = np.array([numbers.setdefault(source, len(numbers)) for source in part.sources], np.int64)
-            columns.append((part.started, part.ended, part.size_bytes, own[part.source]))
-        empty = np.zeros(0, np.int64)
-        joined = (np.concatenate(column) for column in zip((empty,) * 4, *columns, strict=True))
-        return cls(tuple(numbers), *joined)
+            own = np.array([numbers.setdefault(source, len(numbers)) for source in part.sources], np.int32)
+            numbered.append(own[part.source])
+        empty = [np.zeros(0, np.int64)]
+        return cls(
+            tuple(numbers),
+            np.concatenate(empty + [part.started for part in parts]),
+            np.concatenate(empty + [part.ended for part in parts]),
+            np.concatenate(empty + [part.size_bytes for part in parts]),
+            np.concatenate(numbered),
+        )
 
     def at(self, started: NDArray[np.int64], ended: NDArray[np.int64]) -> Transfers:
         """Return the same transfers at other times."""
@@ -93,8 +100,13 @@ class Transfers(Sequence[Transfer]):
 
     def where(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Transfers:
         """Return some of the transfers, by a mask or by their positions."""
-        columns = (self.started, self.ended, self.size_bytes, self.source)
-        return Transfers(self.sources, *(column[chosen] for column in columns))
+        return Transfers(
+            self.sources,
+            self.started[chosen],
+            self.ended[chosen],
+            self.size_bytes[chosen],
+            self.source[chosen],
+        )
 
     def __len__(self) -> int:
         return len(self.started)
@@ -135,7 +147,7 @@ class TransferLog:
     """The transfers of a memory's port so far, in the order in which they end."""
 
     def __init__(self) -> None:
-        self._columns = tuple(array("q") for _ in range(4))
+        self._columns = (array("q"), array("q"), array("q"), array("i"))
         self._numbers: dict[Source, int] = {}
 
     def __len__(self) -> int:
@@ -163,7 +175,7 @@ class TransferLog:
 
     def since(self, first: int) -> Transfers:
         """Return the transfers from a position on."""
-        columns = (np.array(column[first:], np.int64) for column in self._columns)
+        columns = (np.array(memoryview(column)[first:]) for column in self._columns)
         return Transfers(tuple(self._numbers), *columns)
 
 

@@ -27,16 +27,65 @@ class Opened(NamedTuple):
     cycle: int
     position: int
 
+    def later(self, rounds: Rounds, number: int, banks: int) -> Opened:
+        """Return what the same grant opens so many rounds later."""
+        return Opened(
+            self.grant + number * rounds.grants,
+            self.bank,
+            self.row + number * banks,
+            self.cycle + number * rounds.cycles,
+            self.position,
+        )
+
+
+class Rounds(NamedTuple):
+    """Repetitions of a round, from a grant on.
+
+    opened: the rows that are opened in the round before the first repetition. Each repetition is that round `grants`
+            grants and `cycles` cycles later, with rows of the next stripe.
+    """
+
+    first: int
+    number: int
+    grants: int
+    cycles: int
+    opened: list[Opened]
+
 
 class Turns(NamedTuple):
     """Grants of requests in turns, from the first of the line on.
 
-    ends:   end cycle of each grant. At most the last one completes its request.
-    opened: the rows that are opened, in order.
+    ends:     end cycle of each grant. At most the last one completes its request.
+    opened:   the rows that are opened, in order, without those of repeated rounds.
+    repeated: the rounds that repeat; None if none do.
     """
 
     ends: list[int]
     opened: list[Opened]
+    repeated: Rounds | None = None
+
+    def open_rows(self, rows: OpenRows, stop: int, requests: int) -> list[int]:
+        """Open all rows of the grants before `stop`, and return how many were opened for each request of the line."""
+        number, banks, again = [0] * requests, len(rows.rows), self.repeated
+        if again is None:
+            again = Rounds(len(self.ends), 0, 1, 0, [])
+        whole = min(max(stop - again.first, 0) // again.grants, again.number)
+        end = again.first + again.number * again.grants
+        for position in [each.position for each in again.opened] if whole > 1 else ():
+            number[position] += whole - 1
+        # Each round opens the same banks, so the last whole one and what follows it leave the rows that are open.
+        late = [each.later(again, rounds, banks) for rounds in (whole, whole + 1) for each in again.opened]
+        for opened in (
+            [each for each in self.opened if each.grant < again.first],
+            [each for each in late if again.first <= each.grant < end],
+            [each for each in self.opened if each.grant >= end],
+        ):
+            for grant, bank, row, cycle, position in opened:
+                if grant < stop:
+                    rows.rows[bank], rows.open_from[bank] = row, cycle
+                    number[position] += 1
+        rows.opened += sum(number)
+        return number
 
 
 def take_turns(line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming, most: int) -> Turns:
@@ -46,10 +95,12 @@ def take_turns(line: Sequence[Request], start: int, rows: OpenRows, timing: Port
     most: number of grants after which to stop before that. Repeated rounds do not count.
     """
     machine = _TakingTurns(line, start, rows, timing)
-    while machine.left and most > 0:
+    while True:
         most -= machine.pass_grants(min(machine.left, most, machine.round_grants))
+        if not machine.left or most <= 0:
+            break
         machine.repeat_rounds()
-    return Turns(machine.ends, machine.opened)
+    return Turns(machine.ends, machine.opened, machine.repeated)
 
 
 class _State(NamedTuple):
@@ -78,6 +129,7 @@ class _TakingTurns:
     def __init__(self, line: Sequence[Request], start: int, rows: OpenRows, timing: PortTiming) -> None:
         self.ends: list[int] = []
         self.opened: list[Opened] = []
+        self.repeated: Rounds | None = None
         self._line, self._banks, self._miss_cycles = line, timing.banks, timing.miss_cycles
         self._now = start
         self._rows, self._open_from = rows.rows[:], rows.open_from[:]
@@ -104,7 +156,9 @@ class _TakingTurns:
         number, banks, miss = len(self._line), self._banks, self._miss_cycles
         rows, open_from, opened, ends = self._rows, self._open_from, self.opened, self.ends
         needed = self._woven([request.rows for request in self._line], count + number - 1)
-        further = self._woven([request.further for request in self._line], count + number - 1)
+        further: list[int] = []
+        if banks > 1:
+            further = self._woven([request.further for request in self._line], count + number - 1)
         cycles = self._woven([request.cycles for request in self._line], count)
         limits: list[int] = []
         if self._paced:
@@ -164,15 +218,10 @@ class _TakingTurns:
         ):
             return
         cycles = self._now - before.now
-        ends, opened = self.ends[before.grants :], self.opened[before.opened :]
+        ends = self.ends[before.grants :]
+        self.repeated = Rounds(state.grants, rounds, made, cycles, self.opened[before.opened :])
         for repeat in range(1, rounds + 1):
             self.ends.extend(map((repeat * cycles).__add__, ends))
-            self.opened.extend(
-                Opened(
-                    grant + repeat * made, bank, row + repeat * self._banks, cycle + repeat * cycles, position
-                )
-                for grant, bank, row, cycle, position in opened
-            )
         self._now += rounds * cycles
         self._rows[:] = [row + rounds * self._banks for row in self._rows]
         self._open_from[:] = [cycle + rounds * cycles for cycle in self._open_from]

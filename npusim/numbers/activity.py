@@ -43,6 +43,9 @@ _BY_NAME = {UNIT_NAMES[unit]: int(unit) for unit in MOVING} | {
 }
 
 
+_AT_ONCE = 1 << 14
+"""Intervals of which the states are computed at once: a run may have millions, each with a state of every unit."""
+
 _FIRST = len(COMPUTING)
 
 
@@ -120,30 +123,40 @@ def activity(
     owner, at_work = owned.instruction[coarse], owned.at_work[coarse]
     layer_of = np.append(program.layer_of.astype(np.int64), 0)  # the last entry is for "no instruction"
     depth = program.hardware.front_end.queue_depth
-    waiting = Waiting(trace, needs(trace, instructions), depth, begins)
+    asked_for = needs(trace, instructions)
     transfer = _latest(port.started, port.ended, begins)
     serving = np.append(port.instruction, NOBODY)[transfer]
-    serves = [
-        np.where(serving >= 0, layer_of[serving], NOBODY)
-        if name == PORT
-        else _served(resource, waiting, program.layer_of)
-        for name, resource in RESOURCES.items()
-    ]
+    serves = np.full((len(RESOURCES), len(begins)), NOBODY, np.int64)
     doing = _doing(trace, owner, at_work, begins)
-    stalled = np.flatnonzero((doing == _STALL) | (doing == Doing.START_UP) & (owner != NOBODY))
-    culprit, queued = waiting.at(stalled).chase(trace.unit[owner[stalled]])
     asks = _Asking(trace.started, setup_end, _last_byte(port, len(costs)))
     kinds, elsewhere = transfer_kinds(program, costs), _at_other_ports(costs, space)
-    why = _why(culprit, serving[stalled], begins[stalled], asks, kinds, elsewhere)
-    why[doing[stalled] == Doing.START_UP] = Doing.START_UP
-    doing[stalled] = np.where(queued, Doing.STALL_QUEUE, why)
-    fetching = np.flatnonzero((np.append(port.unit, NOBODY)[transfer] == Unit.FRONT_END) & (transfer >= 0))
+    by_fetch = (np.append(port.unit, NOBODY)[transfer] == Unit.FRONT_END) & (transfer >= 0)
     delayed = np.full(len(begins), NOBODY, np.int64)
-    for channel in reversed(MOVING):
-        current = waiting.current[channel, fetching]
-        waits = waiting.works[channel, fetching] & asks.at(current, begins[fetching])
-        delayed[fetching[waits]] = layer_of[current[waits]]
-    return Activity(np.diff(bounds), layer_of[owner], doing, np.array(serves), delayed, port, space)
+    for part in parts(len(begins)):
+        waiting = Waiting(trace, asked_for, depth, begins[part])
+        for row, (name, resource) in enumerate(RESOURCES.items()):
+            serves[row, part] = (
+                np.where(serving[part] >= 0, layer_of[serving[part]], NOBODY)
+                if name == PORT
+                else _served(resource, waiting, program.layer_of)
+            )
+        state = doing[part]
+        stalled = np.flatnonzero((state == _STALL) | (state == Doing.START_UP) & (owner[part] != NOBODY))
+        culprit, queued = waiting.at(stalled).chase(trace.unit[owner[part][stalled]])
+        why = _why(culprit, serving[part][stalled], begins[part][stalled], asks, kinds, elsewhere)
+        why[state[stalled] == Doing.START_UP] = Doing.START_UP
+        state[stalled] = np.where(queued, Doing.STALL_QUEUE, why)
+        fetching = np.flatnonzero(by_fetch[part])
+        for channel in reversed(MOVING):
+            current = waiting.current[channel, fetching]
+            waits = waiting.works[channel, fetching] & asks.at(current, begins[part][fetching])
+            delayed[part][fetching[waits]] = layer_of[current[waits]]
+    return Activity(np.diff(bounds), layer_of[owner], doing, serves, delayed, port, space)
+
+
+def parts(count: int) -> list[slice]:
+    """Return slices of so many intervals that their states fit into a processor's cache."""
+    return [slice(first, first + _AT_ONCE) for first in range(0, count, _AT_ONCE)]
 
 
 def _served(resource: Resource, waiting: Waiting, layer_of: NDArray[np.uint32]) -> Times:

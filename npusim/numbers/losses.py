@@ -42,7 +42,7 @@ from npusim.isa.instructions.instruction import Cost, Instruction
 from npusim.isa.instructions.table import decode_all
 from npusim.isa.program.program import Program
 from npusim.machine.trace import Execution
-from npusim.numbers.activity import CAUSE_OF, Activity, PortUse, activity, port_use
+from npusim.numbers.activity import CAUSE_OF, Activity, PortUse, activity, parts, port_use
 from npusim.numbers.bounds import NOBODY, UNBOUND, LowerBound, compulsory_bytes, needed_cycles
 from npusim.numbers.causes import CAUSES, FETCH, INSIDE
 from npusim.numbers.timeline import Times
@@ -230,18 +230,18 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
     )
     # The row after the last resource stands for a bound of 0 that no resource sets.
     limit = np.where(bounds.max(0) > 0, bounds.argmax(0), len(_RESOURCES))
-    mine = scope_of[seen.layer]
     everywhere = np.append(scope_of, -1)
-    serves = np.vstack((everywhere[seen.serves], np.full((1, len(mine)), -1, np.int64)))
-    progress = serves[limit[mine], np.arange(len(mine))] == mine
-    delayed = (everywhere[seen.delayed] == mine) & (limit[mine] == _RESOURCES.index(PORT))
-    lost_to = np.where(delayed, _FETCH, seen.doing.astype(np.int64))
-    table = np.bincount(
-        (mine * len(_LOST_IN) + lost_to)[~progress], seen.cycles[~progress], count * len(_LOST_IN)
-    )
-    table = table.astype(np.int64).reshape(count, len(_LOST_IN))
-    here = np.bincount(mine[progress], seen.cycles[progress], count).astype(np.int64)
-    cycles = np.bincount(mine, seen.cycles, count).astype(np.int64)
+    lost_to_each, here, cycles = (np.zeros(size, np.int64) for size in (count * len(_LOST_IN), count, count))
+    for part in parts(len(seen.cycles)):
+        mine, spent = scope_of[seen.layer[part]], seen.cycles[part]
+        serves = np.vstack((everywhere[seen.serves[:, part]], np.full((1, len(mine)), -1, np.int64)))
+        progress = serves[limit[mine], np.arange(len(mine))] == mine
+        delayed = (everywhere[seen.delayed[part]] == mine) & (limit[mine] == _RESOURCES.index(PORT))
+        lost_to = mine * len(_LOST_IN) + np.where(delayed, _FETCH, seen.doing[part].astype(np.int64))
+        lost_to_each += _sums(lost_to[~progress], spent[~progress], len(lost_to_each))
+        here += _sums(mine[progress], spent[progress], count)
+        cycles += _sums(mine, spent, count)
+    table = lost_to_each.reshape(count, len(_LOST_IN))
     inside = _inside(bounds, sums, hardware, seen.space)
     worked = np.vstack((sums.busy, sums.others))
     names = busy_names(hardware, seen.space)
@@ -263,6 +263,11 @@ def _accounts(seen: Activity, totals: _Totals, scope_of: Times, hardware: Hardwa
     return found
 
 
+def _sums(places: Times, amounts: Times, count: int) -> Times:
+    """Return the sum of the amounts at each of `count` places."""
+    return np.bincount(places, amounts, count).astype(np.int64)
+
+
 _HINDERED = {
     kind.resource.name: kind.works.name
     for kind in COMPUTING
@@ -273,7 +278,7 @@ _HINDERED = {
 
 def _by_scope(amounts: Times, scope_of: Times, count: int) -> Times:
     """Return the sums over the layers of each scope, int64 [rows, count]."""
-    rows = [np.bincount(scope_of, row, count).astype(np.int64) for row in amounts]
+    rows = [_sums(scope_of, row, count) for row in amounts]
     return np.array(rows, np.int64).reshape(-1, count)
 
 
