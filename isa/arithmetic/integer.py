@@ -15,7 +15,7 @@ last axis).
 from __future__ import annotations
 
 import sys
-from math import exp, floor, frexp
+from math import exp, floor, frexp, isnan
 from typing import Any, Literal
 
 import numpy as np
@@ -57,6 +57,8 @@ def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
     """Write one non-negative floating-point scale as (multiplier, shift); see `quantize_multipliers`."""
+    if isnan(real):  # rules refuse what becomes of it
+        return tuple(int(values[0]) for values in quantize_multipliers([real]))  # type: ignore[return-value]
     mantissa, shift = frexp(min(real, _LARGEST_FLOAT))
     multiplier = floor(mantissa * 2.0**31 + 0.5)
     if multiplier == 1 << 31:
