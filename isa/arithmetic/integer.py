@@ -58,7 +58,8 @@ def quantize_multipliers(reals: ArrayLike) -> tuple[Int64Array, Int64Array]:
 def quantize_multiplier(real: float) -> tuple[int, int]:
     """Write one non-negative floating-point scale as (multiplier, shift); see `quantize_multipliers`."""
     if isnan(real):  # rules refuse what becomes of it
-        return tuple(int(values[0]) for values in quantize_multipliers([real]))  # type: ignore[return-value]
+        multipliers, shifts = quantize_multipliers([real])
+        return int(multipliers[0]), int(shifts[0])
     mantissa, shift = frexp(min(real, _LARGEST_FLOAT))
     multiplier = floor(mantissa * 2.0**31 + 0.5)
     if multiplier == 1 << 31:
