@@ -19,8 +19,8 @@ from .study.spaces import digits, space_file
 
 PUBLIC = {
     "Comparison", "Graph", "Hardware", "NpusimError", "Program", "RunResult", "Verification", "WhatIf", "__version__",
-    "compare", "compile", "hardware", "load", "load_program", "quantize", "register_operator", "reset_states", "run",
-    "save_program", "simulate", "states", "unregister_operator", "verify", "what_if",
+    "compare", "compile", "generate", "hardware", "load", "load_program", "quantize", "register_operator",
+    "reset_states", "run", "save_program", "simulate", "states", "unregister_operator", "verify", "what_if",
 }  # fmt: skip
 
 

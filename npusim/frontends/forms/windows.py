@@ -55,7 +55,10 @@ class Window(NamedTuple):
 
     def after(self, outer: Window) -> Window:
         """Return the window along the axes of another one and then its own."""
-        return Window(*(first + own for first, own in zip(outer, self, strict=True)))  # type: ignore[arg-type]
+        parts: tuple[Window, ...] = (outer, self)
+        if bool(outer.said) != bool(self.said):
+            parts = tuple(part._replace(said=part.said or part.padding) for part in parts)
+        return Window(*(first + own for first, own in zip(*parts, strict=True)))
 
     def along(self, axes: Sequence[int]) -> Window:
         """Return the part of the window along some of its axes."""
