@@ -49,8 +49,12 @@ def _recorder(kind: type[Any], prefix: str, read: set[str]) -> Any:
 
 
 def unusual(seed: int) -> Hardware:
-    """Hardware that no cache has seen."""
-    changes = {"clock_mhz": 500 + seed / 1000, "dma.decoder_bytes_per_cycle": 8}
+    """Hardware that no cache has seen, with an array that none has seen either."""
+    changes = {
+        "clock_mhz": 500 + seed / 1000,
+        "dma.decoder_bytes_per_cycle": 8,
+        "mac_array.accumulator_kib": 37 + seed,
+    }
     return hardware_file.change(hardware_file.hardware("edge-128"), changes)
 
 
