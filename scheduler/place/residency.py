@@ -280,7 +280,7 @@ def _readmit(residents: Residents, evicted: Collection[int]) -> Residents:
         return tile_search(sharing, index, roots, buffering(choices, index, residents.allowance(index)))
 
     def has_room(index: int) -> bool:
-        need = search(index).smallest_buffers() if index in sharing.inputs else 0
+        need = _smallest(sharing, choices, roots, index, residents.allowance(index))
         return need <= capacity - live_bytes[index]
 
     def cycles(span: range) -> float:
