@@ -121,6 +121,7 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
         index for index, tensor in enumerate(graph.tensors) if tensor.constant
     )
     results = frozenset(graph.outputs)
+    whole_only = fixed | {state.before for state in graph.states}
     for node, parts in aliases.items():
         triples = [
             (
@@ -132,7 +133,7 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
         ]
         if any(part in results and forest.root(whole)[0] in fixed for part, whole, _ in triples):
             continue
-        joined = _joined(parent, triples, fixed | {state.before for state in graph.states})
+        joined = _joined(parent, triples, whole_only)
         if joined is not None:
             parent.update(joined)
             free.add(node)
