@@ -230,8 +230,8 @@ class Operands:
         if part[0] in self.links:
             return [Held(buffer, 0, rows.row_bytes) for buffer in self.links[part[0]]]
         place = self.part(part)
+        spans = [needed(tile.first_row, tile.last_row) for tile in plan.tiles]
         if place.buffer is not None:
-            spans = [needed(tile.first_row, tile.last_row) for tile in plan.tiles]
             return [
                 self._rows_that_stay(part[0], item, rows, place, span, tile, slot)
                 for tile, span, slot in zip(plan.tiles, spans, plan.slots, strict=True)
@@ -249,7 +249,6 @@ class Operands:
                 return self._load_slice(wanted, work, tile, span, slot)
             return self._load_rows(wanted, tile.entry, span, slot)
 
-        spans = [needed(tile.first_row, tile.last_row) for tile in plan.tiles]
         keys = [
             (rows.begin(tile.entry, first), last, tile.first_channel if sliced(tile) else 0)
             for tile, (first, last) in zip(plan.tiles, spans, strict=True)
