@@ -143,7 +143,8 @@ def adaptive_infer(call: Call[Adaptive]) -> Shapes:
 
 
 _output_shape = rules.inferred(
-    lambda call: adaptive_infer(call) * len(call.outputs),  # positions have the shape of the values
+    # Positions, if the pool gives them, have the shape of the values.
+    lambda call: adaptive_infer(call) * len(call.outputs),
     "the output has the height and width that size says",
 )
 

@@ -78,9 +78,8 @@ def infer(call: Call[Pooling]) -> Shapes:
 
 
 _output_shape = rules.inferred(
-    lambda call: (
-        infer(call) * len(call.outputs)
-    ),  # positions, if the pool gives them, have the shape of the values
+    # Positions, if the pool gives them, have the shape of the values.
+    lambda call: infer(call) * len(call.outputs),
     "the output has the shape that filter, strides and padding give",
 )
 
