@@ -68,7 +68,7 @@ class Accesses:
         return self._latest_by_address(region, end, certain) if len(accesses) > _RECENT else None
 
     def _latest_by_address(self, region: Region, end: int, certain: int) -> int | None:
-        """Return the same as `latest`, found through the index of addresses."""
+        """Return the last instruction that shares bytes with a region, as `latest` does, by the index of addresses."""
         for access in islice(self._all, self._indexed, None):
             first, last, other, _ = access
             self._far.add(first, last - 1, (first, last, other.counts, other.strides), access)
@@ -109,14 +109,14 @@ def _clashes(
 
 
 def overlap(a: Region, b: Region) -> bool:
-    """Return whether two regions share a byte. It is exact if both are dense or have the same outer strides."""
+    """Return True if two regions share a byte. It is exact if both are dense or have the same outer strides."""
     if a.space != b.space or a.address >= b.end or b.address >= a.end:
         return False
     return _rows_overlap(a, b)
 
 
 def _rows_overlap(a: Region, b: Region) -> bool:
-    """Return whether two regions share a byte, given that their address ranges overlap. When in doubt, say yes."""
+    """Return True if two regions whose address ranges overlap share a byte, or if that is uncertain."""
     if not a.strides and not b.strides:
         return True
     strides = a.strides or b.strides

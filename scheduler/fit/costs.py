@@ -27,7 +27,7 @@ _NUMBERS = count()
 
 @lru_cache(maxsize=512)
 def numbered(*values: Hashable) -> int:
-    """Return a number that stands for these values of a machine in keys, as it is quicker to hash."""
+    """Return a number that identifies values of the hardware in cache keys; it hashes faster than they do."""
     return next(_NUMBERS)
 
 
@@ -40,7 +40,7 @@ class Transfers:
     map_burst_bytes: burst size of the memory of feature maps.
     gap_cycles:      cycles from the start of a load to its first byte, by space. The DMA channel idles meanwhile.
     tile_overhead:   cycles by which each tile more delays the layer: a setup, and the decoding of two instructions.
-    array, number:   stand in keys for the array and vector unit, and for all that the estimates read of the machine.
+    array, number:   identify the MAC array and vector unit, and all that estimates read of the machine, in cache keys.
     """
 
     def __init__(self, hardware: Hardware) -> None:
@@ -98,7 +98,7 @@ class _Memory:
         self._found: dict[tuple[int, int, bool], Lengths] = {}
 
     def lengths(self, tensor: Array, zero_point: int, skips: bool) -> Lengths:
-        """`npusim.isa.arithmetic.packing.lengths` of a constant tensor."""
+        """Return the packed lengths of a constant tensor (`npusim.isa.arithmetic.packing.lengths`)."""
         key = (id(tensor), zero_point, skips)
         packed = self._found.get(key)
         if packed is None:
@@ -176,7 +176,7 @@ class _Channels(NamedTuple):
 
 
 class Tables:
-    """What was computed of the tiles of equal works (`Work.alike`) on one MAC array and vector unit.
+    """A cache of the sizes and cycles of the tiles of equal works (`Work.alike`) on one MAC array and vector unit.
 
     cycles:   by the rows and channels of a tile.
     bands:    input bytes, by input and row step.
@@ -196,7 +196,7 @@ class Tables:
 
 @lru_cache(maxsize=512)
 def _tables(array: int, alike: Hashable) -> Tables:
-    """Return the tables of equal works on an array. In a study of one network, some ten arrays are remembered."""
+    """Return the cache of equal works on a MAC array. It has room for a network on some ten arrays of a study."""
     return Tables()
 
 
@@ -239,14 +239,14 @@ class TileCosts:
         return cycles
 
     def key(self, pack: bool) -> Hashable:
-        """Return what estimates read of a work and a machine; None if the work is like no other."""
+        """Return the cache key of estimates: what they read of work and machine; None if no other work is equal."""
         work = self.work
         return (
             None if work.alike is None else (self.transfers.number, work.alike, self.constant_traffic(pack))
         )
 
     def streams_constants(self, pack: bool) -> bool:
-        """Return whether the work is limited by the transfer of constants that it reads only once.
+        """Return True if the work is limited by the transfer of constants that it reads only once.
 
         Prefetching all of them would then gain no more than the time of the work before. A work that cannot be cut by
         channels needs all constants at its start, so it never streams them.

@@ -38,7 +38,7 @@ class End(NamedTuple):
     """The position of a work at an end of its network, where neighbours hide less.
 
     No work before the first one hides its loads; no work after the last one hides its computation.
-    ahead: cycles of the item before during which only loads for this work run; None if other loads run too.
+    ahead: cycles that the work has for its prefetches, if only one item prefetches at a time; else None.
     """
 
     first: bool
@@ -102,7 +102,7 @@ def output_bytes(work: Work, rows: int, channels: int, position: int = 0) -> int
 
 
 def streams_rows(residency: Residency) -> bool:
-    """Return whether an operand is transferred row by row."""
+    """Return True if an operand is transferred row by row."""
     return not all(residency.outputs) or not all(residency.inputs) or any(residency.loaded)
 
 
@@ -114,7 +114,7 @@ def finest_channels(work: Work, residency: Residency) -> int:
 
 
 def slices(work: Work, cut: Cut) -> bool:
-    """Return whether the tiles of a cut need slices of the inputs."""
+    """Return True if the tiles of a cut need slices of the inputs."""
     return work.sliced and cut.channel_step < work.channels
 
 

@@ -53,10 +53,11 @@ _MOST_BUDGETS = 64
 
 
 class Found:
-    """What searches of equal works on equal machines found.
+    """A cache of the results of tile searches of equal works on equal machines.
 
-    best:         the fastest cut with its cycles, by budget; None if none fits.
-    enough_bytes: a budget that excludes no cut. The same cut, `with_enough`, is the fastest for every larger one.
+    smallest_buffers: bytes of the smallest cut; None if not computed yet.
+    best:             the fastest cut with its cycles, by budget; None if none fits.
+    enough_bytes:     a budget that excludes no cut. `with_enough` is the fastest cut for it and for every larger one.
     """
 
     __slots__ = ("best", "enough_bytes", "smallest_buffers", "with_enough")
@@ -70,7 +71,7 @@ class Found:
 
 @lru_cache(maxsize=2048)
 def _found(work: Hashable, residency: Residency, depth: Depth, end: End, last_resort: bool) -> Found:
-    """Return what is remembered for the values that a search reads, beside the budget."""
+    """Return the cached results for all values that a search reads, except the budget."""
     return Found()
 
 
@@ -140,7 +141,7 @@ class TileSearch:
 
     @cached_property
     def _streams_weights(self) -> bool:
-        """Return whether weights that are not constant come from DRAM tile by tile."""
+        """Return True if weights that are not constant come from DRAM tile by tile."""
         return self.work.weights is not None and not self.residency.inputs[-1]
 
     @cached_property

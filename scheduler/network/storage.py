@@ -143,7 +143,7 @@ def join_aliases(graph: Graph, aliases: Mapping[int, tuple[Alias, ...]]) -> tupl
 def _joined(
     parent: dict[int, tuple[int, int]], parts: Sequence[tuple[int, int, int]], fixed: frozenset[int]
 ) -> dict[int, tuple[int, int]] | None:
-    """Return the parents with which each `part` lies in its `whole` at an offset; None if one of them cannot.
+    """Return aliases that place each `part` at an offset in its `whole`; None if one of them is impossible.
 
     `fixed` tensors cannot become parts.
     """
@@ -249,8 +249,8 @@ def find_storages(
     writes: dict[int, list[int]] = {}
     first_reads: dict[int, int] = {}
 
-    def found(tensor: int) -> int:
-        """Return the storage of a tensor, which has no life yet if it is new."""
+    def root_of(tensor: int) -> int:
+        """Return the root tensor of a tensor's storage. A new storage has an empty lifetime."""
         root, _ = forest.root(tensor)
         if root not in first:
             first[root], last[root] = end, -1
@@ -260,13 +260,13 @@ def find_storages(
         return root
 
     def used(tensor: int, index: int) -> int:
-        """Return the storage of a tensor, which is then live at an item."""
-        root = found(tensor)
+        """Return the root tensor of a tensor's storage, and extend the storage's lifetime to an item."""
+        root = root_of(tensor)
         first[root], last[root] = min(first[root], index), max(last[root], index)
         return root
 
     for tensor in (*graph.inputs, *states):
-        root = found(tensor)
+        root = root_of(tensor)
         first[root] = -1
         from_dram.add(root)
     for index, item in enumerate(items):
@@ -290,7 +290,7 @@ def find_storages(
         else:
             from_npu.update(written)
     for tensor in (*graph.outputs, *states):
-        root = found(tensor)
+        root = root_of(tensor)
         last[root] = end
         to_dram.add(root)
     ends = (*graph.inputs, *graph.outputs) if hardware.holder("io") == Space.SCRATCHPAD else ()
@@ -359,16 +359,16 @@ class Users:
                     self._takers.setdefault(operand, []).append(number)
 
     def for_one(self, tensor: int) -> bool:
-        """Return whether a tensor is read by one operand of one node only."""
+        """Return True if a tensor is read by one operand of one node only."""
         return len(self._takers.get(tensor, ())) == 1 and tensor not in self.results
 
     def given(self, tensor: int, by: Callable[[Work | Move], bool]) -> bool:
-        """Return whether works and copies alone write a tensor, at least one of them, and `by` holds for each."""
+        """Return True if only works and copies write a tensor, at least one of them, and `by` holds for each."""
         found = [item.body for item in self._givers.get(tensor, ())]
         return bool(found) and all(isinstance(body, Work | Move) and by(body) for body in found)
 
     def needed_in_place(self, tensor: int) -> bool:
-        """Return whether all readers of a tensor run on the NPU."""
+        """Return True if all readers of a tensor run on the NPU."""
         takers = self._takers.get(tensor, ())
         bodies = [item.body for node in takers for item in self._items_of.get(node, ())]
         moved = tensor not in self.results and all(node in self._items_of for node in takers)
@@ -388,7 +388,7 @@ def _looked_up(users: Users, items: Sequence[Item]) -> set[int]:
 
 
 def _in_place(users: Users, item: Item, move: Move) -> bool:
-    """Return whether a copy can be a view; not if it joins tensors that are themselves views of another one."""
+    """Return True if a copy can be a view; not if it joins tensors that are themselves views of another one."""
     if not move.view or move.source is None:
         return False
     source, target = (operand_tensor(users.graph, item.node, each) for each in (move.source, move.target))

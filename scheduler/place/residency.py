@@ -109,11 +109,11 @@ class Residents:
         return replace(self, allowances=allowances, roots=self.roots if roots is None else roots)
 
     def prefetches(self, index: int) -> bool:
-        """Return whether an item may prefetch."""
+        """Return True if an item may prefetch."""
         return index not in self.choices.unhurried and self.allowance(index).prefetches
 
     def packs(self, index: int) -> bool:
-        """Return whether the weights of an item are packed, if the hardware can unpack them and it saves bytes."""
+        """Return True if an item's weights may be packed: they are if the hardware unpacks them and it saves bytes."""
         return index not in self.choices.unpacked
 
     def live_bytes_of_pair(self, first: int) -> int:
@@ -185,7 +185,7 @@ def _fit(sharing: Sharing, choices: Choices) -> Residents:
 
 
 def prescribed(sharing: Sharing, choices: Choices) -> Residents:
-    """Return the residents of unlimited room: all storages that may be resident, but those that the choices evict."""
+    """Return all storages that may be resident, except those that the choices evict, whether or not they fit."""
     pinned = {root for root, storage in sharing.storages.items() if storage.pinned}
     able = {root for root, storage in sharing.storages.items() if storage.may_be_resident}
     evicted = {sharing.forest.root(tensor)[0] for tensor in choices.evicted}
@@ -271,7 +271,7 @@ def _finer(sharing: Sharing, index: int, allowance: Allowance, need_bytes: int) 
 def _readmit(residents: Residents, evicted: Collection[int]) -> Residents:
     """Take evicted storages back, small ones first, if all items of their life have room and are faster by estimate.
 
-    There is room if the storage that one made room for was evicted later.
+    They may fit, because later evictions can make earlier ones unnecessary.
     """
     sharing, choices, capacity = residents.sharing, residents.choices, residents.capacity_bytes
     roots, live_bytes = set(residents.roots), Sums(residents.live_bytes)
@@ -332,7 +332,7 @@ def shrink(residents: Residents, index: int, fused: bool) -> Residents:
 
 
 def most_attempts(residents: Residents) -> int:
-    """Return a bound of the attempts to place a schedule, each of which but the last takes a step of `shrink`.
+    """Return an upper bound for the attempts to place a schedule. Each but the last ends with a step of `shrink`.
 
     Each storage is evicted at most once. Each item loses its prescribed shape, its prefetches, its second buffers and
     its coarse cuts at most once. The other steps shrink the room of an item's buffers to `_less` of it, at most until

@@ -92,7 +92,7 @@ class Sharing:
 
 
 def share(network: Network, forest: Aliases) -> Sharing:
-    """Return the storages of a network, of which `forest` says which tensors share memory."""
+    """Return the storages of a network. `forest` tells which tensors share memory."""
     storages = find_storages(network.graph, forest, network.items, network.hardware)
     inputs: dict[int, tuple[Part, ...]] = {}
     outputs: dict[int, tuple[Part, ...]] = {}
@@ -143,7 +143,7 @@ def tile_search(sharing: Sharing, index: int, roots: Collection[int], buffering:
 
 
 def tile_costs(network: Network, index: int, work: Work) -> TileCosts:
-    """Return the tile costs of a work. Equal works share them, unless packed weights have the size of their values."""
+    """Return the tile costs of a work. Equal works share them, unless packed sizes depend on the weights."""
     known = network.memo.of(TileCosts)
     like = index if work.alike is None or network.hardware.packs_weights else work.alike
     costs = known.get(like)
@@ -156,7 +156,7 @@ def tile_costs(network: Network, index: int, work: Work) -> TileCosts:
 
 
 def loads_alone(network: Network, index: int, packs: bool) -> bool:
-    """Return whether the loads of an item wait for the items before it, as `overlap` of the hardware has it."""
+    """Return True if loads of an item start only after the items before it (`overlap` in the hardware file)."""
     work, overlap = network.items[index].body, network.hardware.overlap
     if overlap != "reloads" or not isinstance(work, Work):
         return overlap == "none"
@@ -172,7 +172,7 @@ def item_before(network: Network, index: int) -> int:
 
 
 def _takes_no_time(network: Network, index: int) -> bool:
-    """Return whether an item is fused in the DMA or in another layer, so that it takes no cycles."""
+    """Return True if an item takes no cycles, because it is fused in the DMA or in another layer."""
     body = network.items[index].body
     if isinstance(body, Work):
         return not tile_costs(network, index, body).cycles(body.rows, body.channels)
@@ -180,7 +180,11 @@ def _takes_no_time(network: Network, index: int) -> bool:
 
 
 def _ahead(network: Network, index: int, packs: bool) -> int | None:
-    """Return the cycles of the item before, during which only loads for this item run; None if others run, too."""
+    """Return the cycles that an item has for its prefetches: those of the nearest item before it that takes time.
+
+    They are defined where `overlap` of the hardware is "reloads": only the next item prefetches then. None if loads of
+    several items run at the same time, or if the item does not prefetch.
+    """
     if network.hardware.overlap != "reloads" or not index or loads_alone(network, index, packs):
         return None
     before = item_before(network, index)
