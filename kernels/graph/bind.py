@@ -145,7 +145,7 @@ def names_of(tensor: Tensor) -> tuple[str, ...]:
 
 
 def check_names(sizes: Sizes, known: Sequence[str]) -> None:
-    """Raises GraphError for sizes of what is none of these names of inputs and of sizes."""
+    """Raise GraphError if a size was given for a name that is not one of `known`."""
     for name in sizes:
         if name not in known:
             near = nearest(name, known)

@@ -140,7 +140,7 @@ class GraphBuilder:
         return tensor
 
     def size(self, name: str, default: int) -> int:
-        """Return a size of the network that the user may give by this name; the default is noted where nobody does.
+        """Return a named size of the network: the one that the user gave, else the default, which a note will show.
 
         Raises GraphError for a shape in its place.
         """
@@ -153,7 +153,7 @@ class GraphBuilder:
         return given
 
     def check_sizes(self) -> None:
-        """Raises GraphError for sizes that were given to what is no input and no size of one."""
+        """Raise GraphError if a size was given for a name that neither an input nor a size has."""
         check_names(self.sizes, self._known_names)
 
     def open_input(self, name: str, type: TensorType, size_names: Sequence[str] = ()) -> int:
@@ -260,7 +260,7 @@ class GraphBuilder:
 
 
 def _assumed_text(assumed: Sizes) -> str:
-    """Return the note that open first axes were set to 1, and named sizes to their defaults, with the options."""
+    """Return the note that shows the values of sizes that nobody gave, and the options that give others."""
     from shlex import quote
 
     names = [name if isinstance(size, int) else "batch" for name, size in assumed.items()]

@@ -24,15 +24,15 @@ from npusim.kernels.operator.operator import Call
 from npusim.kernels.operator.rescale import convolution_multipliers, fully_connected_multipliers
 
 _FINE_CHANNELS = 32
-"""Cuts by channels need be no coarser, however wide the array is."""
+"""Largest granularity of cuts by channels; a wider array may get tiles that do not fill it."""
 
 
 Taken = Callable[[int, int], Constants]
-"""The constants of channels [first, last)."""
+"""A function that returns the constants of channels [first, last)."""
 
 
 Boxes = Callable[[int, int], tuple[Box, ...]]
-"""Where the weights of channels [first, last) lie in theirs."""
+"""A function that returns the boxes of a weight tensor that hold the weights of channels [first, last)."""
 
 
 def _supply(
@@ -98,7 +98,7 @@ def in_bytes(work: Work, size: int) -> Work:
 
 
 _BESIDE_A_ROW = {"ifm_height": 1, "stride_height": 2, "dilation_height": 2, "pad_top": 1}
-"""Of windows that see padding only: they read rows -1, 1, 3, ... of a map of one row."""
+"""Fields of windows that cover padding only: they read rows -1, 1, 3, ... of a map of one row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,11 @@ def _parts(call: Call, found: Gathering) -> Parts:
 
 
 class _Run(NamedTuple):
-    """Constant indices at even distances in the table: how many, from which, with the row of the first."""
+    """Consecutive constant indices that pick evenly spaced rows of a table, which one strided copy can gather.
+
+    first, times: the number of the first index, and how many there are.
+    row, step:    the table row of the first index, and the distance to the next one.
+    """
 
     first: int
     times: int

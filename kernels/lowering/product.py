@@ -38,7 +38,7 @@ def _multipliers(ifm: TensorType, weights: TensorType, ofm: TensorType) -> tuple
 
 
 class _Run(NamedTuple):
-    """Products of a batch whose factors are at even distances: how many, then begin and distance of both factors."""
+    """Consecutive products of a batch whose factors are evenly spaced: first number and step of both factors."""
 
     products: int
     first: tuple[int, int]

@@ -47,7 +47,7 @@ def scaling(name: str, kind: TensorType, factor: float | None = None, what: str 
 
 
 def _factor(name: str, kind: TensorType, factor: float | None = None) -> dict[str, Any]:
-    """The same of an operand or the output of a function of two."""
+    """Return the multiplier and zero point fields of an operand or the output of a binary instruction."""
     return scaling(name, kind, factor, "multiplier")
 
 

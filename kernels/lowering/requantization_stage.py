@@ -63,13 +63,13 @@ class OutputStage:
         return b"".join([*map(_little, blocks), *bounds])
 
     def constants(self, first: int, last: int) -> Constants:
-        """Return that block, or only its size, as the constants of a work without weights."""
+        """Return the parameter block of channels [first, last), or only its size, as a work without weights has it."""
         if self.bias is None:
             return Constants(absent_bytes=self.parameter_bytes(first, last))
         return Constants(self.parameters(first, last))
 
     def parameter_bytes(self, first: int, last: int) -> int:
-        """Return the bytes of that block."""
+        """Return the size in bytes of the parameter block of channels [first, last)."""
         return parameter_bytes(last - first, self.per_channel, self.in_float32, self.int16)
 
 

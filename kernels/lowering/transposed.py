@@ -176,7 +176,7 @@ class _Boxes(NamedTuple):
         return list(zip([first, *ends], ends, strict=False))
 
     def of(self, first: int, last: int) -> list[Box]:
-        """Return those of channels [first, last)."""
+        """Return the boxes of the weights of channels [first, last), group by group and phase by phase."""
         return [box for part in self.ranges(first, last) for box in self._of_group(*part)]
 
     def _of_group(self, first: int, last: int) -> list[Box]:

@@ -77,7 +77,7 @@ class Tile:
 
 
 class Written(NamedTuple):
-    """Where a tile of an output goes: the address of its first pixel, and the strides of rows and pixels in bytes."""
+    """The destination of a tile of an output: address of its first pixel, and row and pixel strides in bytes."""
 
     address: int
     row_stride: int
@@ -86,7 +86,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TileAddresses:
-    """Where a tile's operands lie in the scratchpad.
+    """The scratchpad addresses and strides of a tile's operands.
 
     inputs:    address of the first needed row, or column, of each input, and the bytes from row to row of each.
     constants: address of the constants of the tile's channels.

@@ -25,23 +25,23 @@ from npusim.kernels.operator.rescale import activation_of, limited
 Float32Array = NDArray[np.float32]
 
 SYMMETRIC, ASYMMETRIC = 127, 255
-"""Steps between 0 and the largest magnitude of a row, and between its smallest and largest value."""
+"""Quantization steps of a row: from 0 to its largest magnitude, and from its smallest to its largest value."""
 
 _VECTOR = 8
 """Values that LiteRT quantizes at once. The rest of a row is rounded by another instruction."""
 _OVERFLOW = -(1 << 31)
-"""What a conversion to int32 gives on x86-64 where float32 has no such number."""
+"""Result of x86-64 when a float32 value beyond int32, or NaN, is converted to int32."""
 
 ON_HOST = "rows are quantized at run time (dynamic range), again in every step"
 ON_FLOAT_UNITS = (
     "rows are quantized at run time (dynamic range), which needs float lanes and columns (vector.float32_lanes, "
     "mac_array.float32_columns) and constant weights"
 )
-"""Why the host computes such a call: a layer with a state, and one without."""
+"""Reasons why the host computes a layer with dynamic range quantization: one with a state, one without."""
 
 
 class QuantizedRows(NamedTuple):
-    """Rows of int8 values [rows, n]; of each row its float32 scale and its zero point."""
+    """Rows of int8 values [rows, n], with a float32 scale and a zero point per row."""
 
     values: NDArray[np.int8]
     scales: Float32Array
@@ -49,7 +49,7 @@ class QuantizedRows(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Of each row its float32 scale and the inverse by which values are multiplied, and its zero point."""
+    """The float32 scale, its inverse (by which values are multiplied) and the zero point of each row."""
 
     inverse: Float32Array
     scales: Float32Array
@@ -57,7 +57,7 @@ class Scales(NamedTuple):
 
 
 def asymmetric_scales(low: NDArray[Any], high: NDArray[Any]) -> Scales:
-    """Scales by which -128 .. 127 span the range of each row, from smallest and largest values with 0 among them."""
+    """Return scales that map the range of each row to -128 .. 127. The ranges [low, high] must include 0."""
     with np.errstate(all="ignore"):
         extent = high - low
         wide = extent.astype(np.float64) / ASYMMETRIC
@@ -90,7 +90,10 @@ def quantized_rows(rows: NDArray[Any], asymmetric: bool) -> QuantizedRows:
 
 
 def _zero_points(low: Float32Array, high: Float32Array, scales: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Zero points in float64, half away from 0: from the end of the range whose quotient, and so error, is smaller."""
+    """Return the zero point of each row, computed in float64 and rounded half away from 0.
+
+    It is derived from the end of the range with the smaller quotient, because its rounding error is smaller.
+    """
     below, above = low / scales, high / scales
     from_low = 128 + np.abs(below) < 127 + np.abs(above)
     exact = np.where(from_low, -128 - below, 127 - above)
@@ -123,7 +126,7 @@ def scales_of(weights: TensorType) -> Float32Array:
 def product(
     rows: NDArray[Any], weights: NDArray[Any], scales: Float32Array, asymmetric: bool
 ) -> Float32Array:
-    """Products of rows [rows, n] with weights [units, n], whose scales are one or one per unit."""
+    """Return the products of rows [rows, n] with weights [units, n] that have one scale, or one per unit."""
     quantized = quantized_rows(rows, asymmetric)
     wide = weights.astype(np.float64)  # in which sums of such products are exact
     sums = quantized.values.astype(np.float64) @ wide.T
@@ -228,9 +231,9 @@ def in_steps(
 
 
 def _half(steps: FloatSteps, row_axes: tuple[int, ...]) -> int:
-    """Return what rounds values to nearest before they are cut off.
+    """Return the tensor that is added before values are truncated, so that they are rounded to nearest.
 
-    0.5, or behind the last vector of a row a little less.
+    It is 0.5, and a little less for the values of a row after its last full vector.
     """
     shape = tuple(size if axis in row_axes else 1 for axis, size in enumerate(steps.shapes[0]))
     rest = prod(shape) % _VECTOR

@@ -16,21 +16,21 @@ from npusim.isa.base.plain_values import Between, Codec, Misfit, printable
 from npusim.isa.program.record import codec
 
 MOST = (1 << 31) - 1
-"""What sizes, counts and steps may be: 32 bits with a sign hold them in every model format."""
+"""Largest size, count or step: every model format holds them in signed 32-bit integers."""
 
 Size = Annotated[int, Between(0, MOST)]
 """A size, or a position counted from the front."""
 Count = Annotated[int, Between(1, MOST)]
-"""How many, or how far: 1 or more."""
+"""A count or a distance of at least 1."""
 Step = Annotated[int, Between(-MOST, MOST)]
-"""How far, in either direction."""
+"""A distance in either direction."""
 
 Sizes = tuple[Size, ...]
 Steps = tuple[Step, ...]
 Pair = tuple[Count, Count]
-"""Of height and width."""
+"""One value for height and one for width."""
 Border = tuple[Size, Size]
-"""How much before and behind."""
+"""Padding before and after the elements of an axis."""
 Borders = tuple[Border, Border]
 """((top, bottom), (left, right))."""
 
@@ -39,13 +39,13 @@ NO_BORDERS: Borders = ((0, 0), (0, 0))
 Activation = Literal["none", "relu", "relu6", "relu_n1_to_1"]
 
 Rescale = Literal["fixed_point", "float32", "fused", "dynamic", "dynamic_asymmetric", "power_of_two"]
-"""How quantized values become the quantized values of a result.
+"""The ways to requantize: how quantized values or their sums become quantized values of a result.
 
 fixed_point: by integer multipliers and shifts, as TFLite's kernels do.
-float32:     as ONNX writes it: quantized values become float32, the operator computes on them, the result is divided by
-its
-             scale, rounded half to even, the zero point added. Weighted sums are exact, and rescaled by one product;
-             their int32 output is the sum itself (`npusim.kernels.operators.convolution.exact_sum`).
+float32:     as ONNX defines it: quantized values become float32, the operator computes on them, the result is divided
+             by its scale and rounded half to even, and the zero point is added. Weighted sums are exact, and rescaled
+             by one product; their int32 output is the sum itself
+             (`npusim.kernels.operators.convolution.exact_sum`).
 fused:       as the operators of com.microsoft do, where they differ from that.
 dynamic, dynamic_asymmetric: float32 activations meet 8-bit weights: rows of activations are quantized at run time, with
              zero point 0 or with one of their own, as LiteRT does (`npusim.kernels.operator.dynamic_range`).
@@ -54,7 +54,7 @@ power_of_two: by a shift of one int16 operand, whose scale and that of the resul
 """
 
 DYNAMIC_RANGE: tuple[Rescale, ...] = ("dynamic", "dynamic_asymmetric")
-"""Those of layers with 8-bit weights beside float32 activations."""
+"""The requantizations of layers with 8-bit weights and float32 activations."""
 
 _REQUIRED = object()
 _DEFAULT = object()

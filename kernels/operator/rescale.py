@@ -23,11 +23,11 @@ Multiplier = tuple[int, int]
 """A real factor as (multiplier, shift)."""
 
 ADD_LEFT_SHIFT = 20
-"""Fractional bits that addends gain before they are brought to a common scale."""
+"""Bits by which 8-bit addends are shifted left before they are requantized to a common scale."""
 
 
 WIDE_LEFT_SHIFT = 15
-"""The same for addends of 16 bits."""
+"""Bits by which 16-bit addends are shifted left before they are requantized to a common scale."""
 
 
 def sound_scales(call: Call) -> bool:
@@ -158,7 +158,7 @@ def add_multipliers(
 
 
 SQUARE_LEFT_SHIFT = 7
-"""The same for the operands of a difference that is squared in 32 bits."""
+"""Bits by which 8-bit operands of squared_difference are shifted left: few, as the square must fit 32 bits."""
 
 
 def square_multipliers(call: Call) -> AddMultipliers:
@@ -217,7 +217,7 @@ def mean_multiplier(ifm: TensorType, ofm: TensorType, count: int) -> Multiplier:
 
 
 class ExactFactors(NamedTuple):
-    """Factors of two values, less their zero points, whose products compare as the floats do."""
+    """Integer factors for two operands: the products (value - zero point) * factor compare as the floats do."""
 
     first: Multiplier
     second: Multiplier
@@ -320,7 +320,10 @@ def _steps(real: float, ofm: TensorType) -> float:
 
 
 def float32_bounds(activation: Activation, ofm: TensorType) -> tuple[int, int]:
-    """Return the same bounds for the rescale "float32": divided in float32, rounded half to even."""
+    """Return the smallest and largest quantized value that `activation` lets through for the rescale "float32".
+
+    Bounds are divided by the output's scale in float32 and rounded half to even.
+    """
     low, high = code_range(ofm.dtype)
     zero = quantization(ofm).zero_point
     smallest, largest = (
