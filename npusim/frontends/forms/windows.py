@@ -26,7 +26,7 @@ class Window(NamedTuple):
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
     padding: tuple[Border, ...]
-    said: tuple[Border, ...] = ()
+    said: tuple[Border, ...]
 
     @property
     def dilated(self) -> bool:
@@ -55,14 +55,11 @@ class Window(NamedTuple):
 
     def after(self, outer: Window) -> Window:
         """Return the window along the axes of another one and then its own."""
-        parts: tuple[Window, ...] = (outer, self)
-        if bool(outer.said) != bool(self.said):
-            parts = tuple(part._replace(said=part.said or part.padding) for part in parts)
-        return Window(*(first + own for first, own in zip(*parts, strict=True)))
+        return Window(*(first + own for first, own in zip(outer, self, strict=True)))  # type: ignore[arg-type]
 
     def along(self, axes: Sequence[int]) -> Window:
         """Return the part of the window along some of its axes."""
-        return Window(*(tuple([whole[axis] for axis in axes]) for whole in self if whole))  # type: ignore[arg-type]
+        return Window(*(tuple([whole[axis] for axis in axes]) for whole in self))  # type: ignore[arg-type]
 
     def unpadded(self) -> Window:
         """Return the window over a tensor without anything around it."""

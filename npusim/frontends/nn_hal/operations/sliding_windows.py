@@ -58,7 +58,7 @@ def _window(c: Conversion, image: Sequence[int], kernel: Sequence[int]) -> Windo
         padding = (top, bottom), (left, right)
     elif c.whole("padding") == _SAME:
         padding = same(image, kernel, strides, dilations)
-    return Window(tuple(kernel), strides, dilations, padding)
+    return Window(tuple(kernel), strides, dilations, padding, padding)
 
 
 def _windowed(c: Conversion) -> Sequence[int]:

@@ -41,9 +41,8 @@ def window_of(c: CallConversion, extents: Sequence[int], size: Sequence[int]) ->
     """Return the window of a call over these extents; padding [] is automatic (rule S4)."""
     rank = len(extents)
     stride, dilation = per_axis(c, "stride", rank), per_axis(c, "dilation", rank)
-    automatic = same(extents, size, stride, dilation)
-    said = borders(c, rank)
-    return fitted(c, extents, Window(tuple(size), tuple(stride), tuple(dilation), tuple(said or automatic)))
+    padding = tuple(borders(c, rank)) or same(extents, size, stride, dilation)
+    return fitted(c, extents, Window(tuple(size), tuple(stride), tuple(dilation), padding, padding))
 
 
 def sized(c: CallConversion, extents: Sequence[int]) -> list[int]:
@@ -188,7 +187,8 @@ def unwound(
     rank = len(shape)
     c.require(len(said) in (0, rank), f"output_shape {list(said)} has not {rank} extents")
     stride, dilation = per_axis(c, "stride", rank), per_axis(c, "dilation", rank)
-    window = Window(tuple(size), tuple(stride), tuple(dilation), tuple(borders(c, rank)))
+    padding = tuple(borders(c, rank))
+    window = Window(tuple(size), tuple(stride), tuple(dilation), padding, padding)
     extents, window = windows.unwound(shape, window, extents=said)
     windows.positive(c, extents)
     if said:

@@ -108,7 +108,7 @@ def _unwound(c: NodeConversion, shape: Sequence[int], size: Sequence[int]) -> tu
     automatic = c.attribute("auto_pad", "NOTSET")
     explicit = not said and automatic in ("NOTSET", "", "VALID")
     padding = paddings(c, shape, size, stride, dilation) if explicit else ()
-    window, less_first = Window(tuple(size), stride, dilation, padding), automatic == "SAME_UPPER"
+    window, less_first = Window(tuple(size), stride, dilation, padding, padding), automatic == "SAME_UPPER"
     return unwound(shape, window, extents=said, more=more, less_first=less_first)
 
 
