@@ -22,10 +22,14 @@ def positions(size: int, kernel: int, stride: int, dilation: int, padding: Seque
     return (size + sum(padding) - extent) // stride + 1
 
 
+def covered(count: int, kernel: int, stride: int, dilation: int = 1) -> int:
+    """Return how many elements of one axis lie between the first and the last tap of `count` windows, both included."""
+    return (count - 1) * stride + (kernel - 1) * dilation + 1
+
+
 def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Border:
     """Return the padding before and after that gives ceil(size / stride) windows; an odd one goes after."""
-    windows = -(-size // stride)
-    total = max((windows - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+    total = max(covered(-(-size // stride), kernel, stride, dilation) - size, 0)
     return total // 2, total - total // 2
 
 

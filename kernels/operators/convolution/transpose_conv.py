@@ -18,7 +18,7 @@ from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
 from npusim.kernels.lowering.transposed import lower_transposed
 from npusim.kernels.operator import rules
-from npusim.kernels.operator.geometry import Window, image_ranks, maps_on_npu
+from npusim.kernels.operator.geometry import Window, covered, image_ranks, maps_on_npu
 from npusim.kernels.operator.operands import (
     by_type,
     input_type,
@@ -60,9 +60,7 @@ def _infer(call: Call[Parameters]) -> Shapes:
     channels, *kernel, _ = input_type(call, WEIGHTS).shape
     how = call.parameters
     axes = zip(size, kernel, how.strides, how.dilations, how.padding, strict=True)
-    rows, columns = how.size or [
-        (s - 1) * step + (k - 1) * apart + 1 - sum(pads) for s, k, step, apart, pads in axes
-    ]
+    rows, columns = how.size or [covered(*axis) - sum(pads) for *axis, pads in axes]
     return ((batch, rows, columns, channels),)
 
 

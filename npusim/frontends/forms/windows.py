@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from npusim.frontends.forms.conversion import Conversion
-from npusim.kernels.operator.geometry import positions, same_padding
+from npusim.kernels.operator.geometry import covered, positions, same_padding
 from npusim.kernels.operator.parameters import Border
 
 NO_BORDER: Border = (0, 0)
@@ -92,11 +92,11 @@ def rounded_up(extents: Sequence[int], window: Window, *, within: bool = True) -
     filled = []
     for axis, extent in enumerate(extents):
         stride, border = window.stride[axis], window.padding[axis]
-        reach = (window.size[axis] - 1) * window.dilation[axis] + 1
-        count = -(-(extent + sum(border) - reach) // stride) + 1
+        taps = window.size[axis], stride, window.dilation[axis]
+        count = -(-(extent + sum(border) - covered(1, *taps)) // stride) + 1
         if within and (count - 1) * stride >= extent + border[0]:
             count -= 1
-        filled.append((border[0], max((count - 1) * stride + reach - extent - border[0], 0)))
+        filled.append((border[0], max(covered(count, *taps) - extent - border[0], 0)))
     return window._replace(padding=tuple(filled))
 
 
@@ -121,8 +121,8 @@ def unwound(
     """
     result, padding = [], []
     for axis in range(len(inputs)):
-        reach = (window.size[axis] - 1) * window.dilation[axis] + 1
-        span = (inputs[axis] - 1) * window.stride[axis] + reach + (more[axis] if more else 0)
+        span = covered(inputs[axis], window.size[axis], window.stride[axis], window.dilation[axis])
+        span += more[axis] if more else 0
         if extents:
             extent = extents[axis]
         elif window.padding:

@@ -22,6 +22,7 @@ from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.graph.graph import Graph, Tensor
+from npusim.kernels.operator.geometry import covered
 from npusim.kernels.operator.parameters import NO_BORDERS
 from npusim.kernels.table import operator
 
@@ -159,8 +160,9 @@ def _transposed(to: Rewriting, n: Layer) -> None:
     image, weights, result = n.kind, n.kind_of(1), n.wanted
     sides = []
     for axis in range(2):
-        covered = (image.shape[1 + axis] - 1) * n.how.strides[axis] + weights.shape[1 + axis]
-        sides.append((n.how.padding[axis][0], covered - n.how.padding[axis][0] - result.shape[1 + axis]))
+        before = n.how.padding[axis][0]
+        reached = covered(image.shape[1 + axis], weights.shape[1 + axis], n.how.strides[axis])
+        sides.append((before, reached - before - result.shape[1 + axis]))
     if min(end for _, end in sides) >= 0:
         padding = tuple(sides)
     elif n.how.padding[0][0] or n.how.padding[1][0]:

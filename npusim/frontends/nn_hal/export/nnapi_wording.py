@@ -18,6 +18,7 @@ from npusim.frontends.nn_hal.operations.parameter_words import arguments_from
 from npusim.frontends.rewriting import ends_of_slice
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.kernels.operator.geometry import covered
 from npusim.kernels.operator.operator import Call
 
 _T = OperationType
@@ -76,12 +77,10 @@ def _transposed(call: Call, plain: Wording) -> Wording:
     image, weights = call.inputs[:2]
     assert image is not None
     assert weights is not None
-    covered = [
-        (image.shape[1 + axis] - 1) * how.strides[axis] + weights.shape[1 + axis] - sum(how.padding[axis])
-        for axis in range(2)
-    ]
+    axes = zip(image.shape[1:3], weights.shape[1:3], how.strides, strict=True)
+    reached = [covered(*axis) - sum(pads) for axis, pads in zip(axes, how.padding, strict=True)]
     size = call.outputs[0].shape
-    if how.padding[0][0] >= 0 and tuple(covered) == size[1:3]:
+    if how.padding[0][0] >= 0 and tuple(reached) == size[1:3]:
         return plain
     return _with(replace(plain, form=1), output_shape=size, padding=2)
 

@@ -14,6 +14,7 @@ from npusim.isa.base.tensor import Quantization as Scaling
 from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.graph import Tensor
 from npusim.kernels.graph.layout import permuted_tensor
+from npusim.kernels.operator.geometry import covered
 
 
 def of_reals(convert: Convert) -> Convert:
@@ -62,8 +63,8 @@ def transposed(e: Export, n: Layer) -> None:
     padding = []
     for axis in range(2):
         first, step = how.padding[axis][0], how.strides[axis]
-        covered = (n.shape[1 + axis] - 1) * step + (filter_[1 + axis] - 1) * how.dilations[axis] + 1
-        end = covered - first - result[1 + axis]
+        reached = covered(n.shape[1 + axis], filter_[1 + axis], step, how.dilations[axis])
+        end = reached - first - result[1 + axis]
         if end <= -step:
             raise GraphError("NNEF's size of a result is what windows cover")
         padding.append((first, max(end, 0)))

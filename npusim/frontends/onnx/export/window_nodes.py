@@ -14,6 +14,7 @@ from npusim.frontends.onnx.export.onnx_export import FIRST_AXIS, TO_FIRST, Expor
 from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
+from npusim.kernels.operator.geometry import covered
 from npusim.kernels.operator.parameters import NO_BORDERS
 
 
@@ -115,8 +116,8 @@ def transposed(e: Export, n: Layer) -> None:
         raise GraphError("ONNX has no transposed convolutions of quantized values in int32")
     ends, more = [], []
     for axis in range(2):
-        covered = (rows[axis] - 1) * how.strides[axis] + (kernel[axis] - 1) * how.dilations[axis] + 1
-        end = covered - how.padding[axis][0] - e.shape(n.result)[1 + axis]
+        reached = covered(rows[axis], kernel[axis], how.strides[axis], how.dilations[axis])
+        end = reached - how.padding[axis][0] - e.shape(n.result)[1 + axis]
         ends.append(max(end, 0))
         more.append(max(-end, 0))
     if any(extra >= max(pair) for extra, *pair in zip(more, how.strides, how.dilations, strict=True)):

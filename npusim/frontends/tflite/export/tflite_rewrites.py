@@ -27,7 +27,7 @@ from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.kernels.graph.graph import Graph
-from npusim.kernels.operator.geometry import same_padding
+from npusim.kernels.operator.geometry import covered, same_padding
 from npusim.kernels.operator.parameters import NO_BORDERS
 
 
@@ -111,9 +111,9 @@ def _transposed(to: Rewriting, n: Layer) -> None:
         to.changed(n, size=size)
         return
     (top, _), (left, _) = n.how.padding
-    covered = [(row - 1) * step + k for row, (_, k, step) in zip(rows, axes, strict=True)]
-    whole = [max(pair) for pair in zip(covered, (size[0] + top, size[1] + left), strict=True)]
-    if any(more - least >= step for more, least, (_, _, step) in zip(whole, covered, axes, strict=True)):
+    reached = [covered(row, *axis[1:]) for row, axis in zip(rows, axes, strict=True)]
+    whole = [max(pair) for pair in zip(reached, (size[0] + top, size[1] + left), strict=True)]
+    if any(more - least >= step for more, least, (_, _, step) in zip(whole, reached, axes, strict=True)):
         raise GraphError(f"TFLite's size of a result is what windows cover, not {list(size)}")
     shape = (result.shape[0], *whole, result.shape[3])
     wide = n.how.changed(padding=NO_BORDERS, size=tuple(whole))
