@@ -229,10 +229,8 @@ _MOST_LAYERS = 1024
 
 def read_config(path: str | Path, name: str = "") -> TransformerConfig:
     """Read a `config.json`; `name` is that of the file by default. Raises FormatError with the key at fault."""
-    with user_file.opened(path, user_file.CONFIG, FormatError, "") as file:
-        data = file.read()
     try:
-        given = json.loads(data)
+        given = json.loads(user_file.contents(path, user_file.CONFIG, FormatError, ""))
     except UnicodeDecodeError:
         raise FormatError("is no configuration of a transformer: it must be JSON text") from None
     except (ValueError, RecursionError) as fault:
@@ -244,8 +242,7 @@ def read_config(path: str | Path, name: str = "") -> TransformerConfig:
 
 def is_config(path: Path) -> bool:
     """Return whether a file is a JSON object with the key model_type."""
-    with user_file.opened(path, user_file.CONFIG, FormatError, "") as file:
-        data = file.read()
+    data = user_file.contents(path, user_file.CONFIG, FormatError, "")
     return data.lstrip()[:1] == b"{" and b'"model_type"' in data
 
 
