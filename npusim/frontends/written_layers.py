@@ -11,6 +11,9 @@ from npusim.isa.base.tensor import TensorType
 from npusim.kernels.graph.builder import GraphBuilder
 from npusim.kernels.graph.graph import Graph, Node
 
+LIMITS = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0), "relu_0_to_1": (0.0, 1.0)}
+"""The range to which an operator or activation clips, without "relu", which has no upper limit."""
+
 
 class Layer:
     """A node that is being written. Its operands are tensors by number: `layer[0]` is the first.

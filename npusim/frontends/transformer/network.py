@@ -171,11 +171,10 @@ class _Step:
             return self._pooled(x)
         if config.patch:
             return self._product("head", x, config.classes, biased=True)
-        name, untied = "head", not config.tied
         x = (
-            self._product(name, x, config.vocabulary)
-            if untied
-            else self._multiplied(name, x, self._embedding)
+            self._multiplied("head", x, self._embedding)
+            if config.tied
+            else self._product("head", x, config.vocabulary)
         )
         return self._node("tanh", (x,), "head/cap", _TANH) if config.head_cap else x
 

@@ -15,7 +15,7 @@ from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
 from npusim.frontends.nn_hal.operations.parameter_words import Words
 from npusim.frontends.nn_hal.operations.signatures import OLD_TYPES
-from npusim.kernels.operator.parameters import Border
+from npusim.kernels.operator.parameters import NO_BORDERS, Border
 
 _T = OperationType
 SIDES = ("padding_left", "padding_right", "padding_top", "padding_bottom")
@@ -52,7 +52,7 @@ def _window(c: Conversion, image: Sequence[int], kernel: Sequence[int]) -> Windo
     dilations = (1, 1)
     if "dilation_height" in names:
         dilations = c.whole("dilation_height"), c.whole("dilation_width")
-    padding: tuple[Border, ...] = ((0, 0), (0, 0))
+    padding: tuple[Border, ...] = NO_BORDERS
     if not c.call.all("padding"):
         left, right, top, bottom = (c.whole(side) for side in SIDES)
         padding = (top, bottom), (left, right)

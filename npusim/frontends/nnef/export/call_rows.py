@@ -7,12 +7,13 @@ from math import prod
 from typing import Any
 
 from npusim.frontends.nnef.export.call_parts import PARTS, bias_of, filter_of
-from npusim.frontends.nnef.export.nnef_export import LIMITS, TO_CHANNELS_FIRST, Convert, Export
+from npusim.frontends.nnef.export.nnef_export import TO_CHANNELS_FIRST, Convert, Export
 from npusim.frontends.nnef.operations import nnef_elementwise as reader
 from npusim.frontends.nnef.operations.nnef_axes import REDUCTIONS
-from npusim.frontends.written_layers import Layer
+from npusim.frontends.written_layers import LIMITS, Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import TensorType
+from npusim.kernels.operator.parameters import NO_BORDERS
 
 _ELEMENTWISE = {
     **reader.FUNCTIONS,
@@ -49,7 +50,7 @@ def _elements(e: Export, n: Layer) -> None:
                 turned = _shaped(own, [shape[axis] for axis in axes])
                 name = e.call("transpose", e.fresh(number, "_nchw"), turned, name, axes=axes)
         operands.append(name)
-    if n.op in ("relu6", "relu_n1_to_1", "relu_0_to_1"):
+    if n.op in LIMITS:
         e.result(n, "clamp", *operands, *LIMITS[n.op], first=first)
     elif n.op in ("leaky_relu", "elu"):
         e.result(n, n.op, *operands, first=first, alpha=float(getattr(n.how, "alpha", 1.0)))
@@ -98,13 +99,12 @@ def _vectors(e: Export, n: Layer) -> None:
 
 
 def _pool(e: Export, n: Layer) -> None:
-    none = ((0, 0), (0, 0))
-    if getattr(n.how, "counted", none) not in (none, n.how.padding):
+    counted = getattr(n.how, "counted", NO_BORDERS)
+    if counted not in (NO_BORDERS, n.how.padding):
         raise GraphError("NNEF counts all of a padding or none")
-    counts = getattr(n.how, "counted", none) == n.how.padding != none
     steps = {
         "size": [1, 1, *n.how.filter],
-        "border": "constant" if counts else "ignore",
+        "border": "constant" if counted == n.how.padding != NO_BORDERS else "ignore",
         "padding": [(0, 0), (0, 0), *(tuple(pair) for pair in n.how.padding)],
         "stride": [1, 1, *n.how.strides],
     }

@@ -15,7 +15,7 @@ from npusim.frontends.nnef import tensor_file
 from npusim.frontends.nnef.call_network import Attribute, Call, Item, Network, Operand, Quantization, Variable
 from npusim.frontends.nnef.operations.call_conversion import DTYPES
 from npusim.frontends.nnef.places import Place, Source
-from npusim.frontends.written_layers import Layer, Writing
+from npusim.frontends.written_layers import LIMITS, Layer, Writing
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array, TensorType
 from npusim.isa.base.tensor import Quantization as Scaling
@@ -31,9 +31,6 @@ _ITEMS: Mapping[str, Item] = {
     "signed": "integer",
     "unsigned": "integer",
 }
-
-LIMITS = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0), "relu_0_to_1": (0.0, 1.0)}
-
 
 Convert = Callable[["Export", Layer], None]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.frontends.onnx.export.onnx_export import FIRST_AXIS, OPSET, Convert, Export
 from npusim.frontends.onnx.operations import onnx_elementwise as reader
-from npusim.frontends.written_layers import Layer
+from npusim.frontends.written_layers import LIMITS, Layer
 from npusim.isa.base.errors import GraphError
 
 Steps = Callable[[Export, Layer, list[str]], str]
@@ -316,9 +316,7 @@ ELEMENTS: dict[str, Convert] = {
     **dict.fromkeys(NAMES, elementwise(named)),
     **{op: elementwise(steps) for op, steps in _WITH.items()},
     "not_equal": elementwise(lambda e, n, x: e.op("Not", e.op("Equal", *x))),
-    "relu6": elementwise(_limits(0.0, 6.0)),
-    "relu_n1_to_1": elementwise(_limits(-1.0, 1.0)),
-    "relu_0_to_1": elementwise(_limits(0.0, 1.0)),
+    **{op: elementwise(_limits(*limits)) for op, limits in LIMITS.items()},
     "clip": elementwise(_clip),
     "rsqrt": elementwise(lambda e, n, x: e.op("Reciprocal", e.op("Sqrt", *x))),
     "square": elementwise(_squared),

@@ -38,18 +38,16 @@ MOVES: dict[str, Convert] = {
 """Operators that move quantized values without a change."""
 
 EXACT = (
-    *(
-        "arg_max",
-        "arg_min",
-        "cast",
-        "dequantize",
-        "maximum",
-        "minimum",
-        "neg",
-        "select",
-        "select_v2",
-        "topk_v2",
-    ),
+    "arg_max",
+    "arg_min",
+    "cast",
+    "dequantize",
+    "maximum",
+    "minimum",
+    "neg",
+    "select",
+    "select_v2",
+    "topk_v2",
 )
 """Operators that compute on the integers of quantized values, or only select."""
 

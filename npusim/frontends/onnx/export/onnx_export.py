@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from npusim.frontends.written_layers import Layer, Writing
+from npusim.frontends.written_layers import LIMITS, Layer, Writing
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.base.tensor import Array, Quantization, TensorType
@@ -25,7 +25,6 @@ TO_FIRST = (0, 3, 1, 2)
 TO_LAST = (0, 2, 3, 1)
 FIRST_AXIS = (0, 2, 3, 1)
 """The place of each axis of an image when its channels come first."""
-_LIMITS: dict[str, tuple[float, float]] = {"relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 _CODES = ("int8", "uint8", "int16", "uint16")
 
 MICROSOFT = "com.microsoft"
@@ -231,14 +230,14 @@ class Export(Writing):
             name = self._limited(name, number, activation)
         elif activation == "relu":
             name = self.op("Relu", name)
-        elif activation in _LIMITS:
-            limits = (self.number(limit, number) for limit in _LIMITS[activation])
+        elif activation in LIMITS:
+            limits = (self.number(limit, number) for limit in LIMITS[activation])
             name = self.op("Clip", name, *limits)
         self.settle(number, self.quantised(name, self.kind(number), first), first)
 
     def _limited(self, name: str, number: int, activation: str) -> str:
         """Return integers limited as an activation does, where Relu and Clip do not take the type."""
-        least, most = _LIMITS.get(activation, (0.0, None))
+        least, most = LIMITS.get(activation, (0.0, None))
         name = self.op("Max", name, self.number(int(least), number))
         return name if most is None else self.op("Min", name, self.number(int(most), number))
 
