@@ -7,7 +7,7 @@ from pathlib import Path
 
 from npusim import models
 from npusim.frontends.transformer.config import TransformerConfig, is_config, read_config
-from npusim.frontends.transformer.network import MOST_SCORES, check_length, transformer
+from npusim.frontends.transformer.network import MOST_SCORES, check_length, in_window, transformer
 from npusim.frontends.transformer.published import BY_NAME, PUBLISHED
 from npusim.isa.base.errors import NpusimError, nearest
 from npusim.isa.hardware.hardware import Hardware
@@ -114,7 +114,7 @@ def _read(path: str | Path) -> TransformerConfig:
 
 def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past: int) -> None:
     """Raise NpusimError if the memories cannot even hold the weights, keys and values, which are int8."""
-    kept = sum(min(past, window - 1) if window else past for window in config.windows or config.layers * (0,))
+    kept = sum(in_window(past, window) for window in config.windows or config.layers * (0,))
     cache = 2 * config.kv_heads * config.head_size * kept * batch
     has = sum(machine.memory_bytes(space) for space in machine.outer_spaces)
     if config.parameters + cache > has:

@@ -73,14 +73,14 @@ def check_length(config: TransformerConfig, tokens: int, past: int) -> None:
         raise GraphError(
             f"{past} + {tokens} tokens are more than max_position_embeddings, {config.positions}"
         )
-    scores = tokens + max(_in_window(past, window) for window in config.windows or (0,))
+    scores = tokens + max(in_window(past, window) for window in config.windows or (0,))
     if scores > MOST_SCORES:
         raise GraphError(
             f"{past} + {tokens} tokens: a token attends to {scores}, softmax with 8 bits takes {MOST_SCORES} at most"
         )
 
 
-def _in_window(past: int, window: int) -> int:
+def in_window(past: int, window: int) -> int:
     """Return the past tokens that the first new token attends to. The window includes the token itself."""
     return min(past, window - 1) if window else past
 
@@ -230,7 +230,7 @@ class _Step:
             self._new += [keys, values]
         rows = (self._batch, config.kv_heads, groups * self._tokens)
         queries = self._shaped(queries, *rows, size)
-        seen = _in_window(self._past, window)
+        seen = in_window(self._past, window)
         scores = self._scores(f"{name}/scores", queries, keys, masked=config.causal)
         if seen:
             kept = (self._batch, config.kv_heads, seen, size)
