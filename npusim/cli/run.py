@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -150,7 +149,7 @@ def _generate(model: str, request: Request) -> None:
         out.print(generation.summary(made, out.width))
     finally:
         for path in request.targets.values():
-            files.write(path, files.text(json.dumps(made.to_dict(), indent=2) + "\n"))
+            files.write(path, files.text(files.json_text(made.to_dict())))
 
 
 def _run_over(model: str, request: Request, over: list[str]) -> None:

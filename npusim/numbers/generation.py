@@ -87,7 +87,12 @@ class Generation:
         """Return position, time, energy and DRAM traffic of each token after the first."""
         rows: list[dict[str, Any]] = []
         for each in self.groups:
-            row = _step(each.result)
+            result = each.result
+            row = {
+                "latency_ms": result.latency_ms,
+                "energy_uj": result.energy_uj.total,
+                "dram_bytes": result.dram_bytes.total,
+            }
             # The run of the prompt gives the token at prompt + 1.
             rows += [
                 {"position": self.prompt + 2 + len(rows) + number, "past": each.past} | row
@@ -118,12 +123,3 @@ class Generation:
                 "tokens": self.tokens(),
             },
         }
-
-
-def _step(result: RunResult) -> dict[str, Any]:
-    moved = result.dram_bytes
-    return {
-        "latency_ms": result.latency_ms,
-        "energy_uj": result.energy_uj.total,
-        "dram_bytes": moved.read + moved.write + moved.instructions,
-    }
