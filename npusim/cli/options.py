@@ -177,6 +177,12 @@ class Request:
     cache: File
     reports: Mapping[str, Path]
 
+    @classmethod
+    def of(cls, **values: Any) -> Request:
+        """Return a request from the value of every option, by name."""
+        files = {report.option: values.pop(report.name) for report in REPORTS}
+        return cls(**values, reports={option: path for option, path in files.items() if path})
+
     @property
     def settings(self) -> Sequence[str]:
         """Return the changes to the hardware."""

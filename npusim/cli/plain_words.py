@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from npusim.cli.options import OPTIONS, File, Names, Request
-from npusim.reports import REPORTS
 
 
 def read(words: list[str]) -> tuple[list[str], Request] | None:
@@ -53,5 +52,4 @@ def read(words: list[str]) -> tuple[list[str], Request] | None:
             return None
     if not models:
         return None
-    files = {report.option: values.pop(report.name) for report in REPORTS}
-    return models, Request(**values, reports={option: path for option, path in files.items() if path})
+    return models, Request.of(**values)

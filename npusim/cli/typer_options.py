@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from npusim.cli.options import BY_NAME, OPTIONS, Names, Option, Request
-from npusim.reports import REPORTS
 
 
 def declaration(option: Option) -> Any:
@@ -41,8 +40,7 @@ def with_options(command: Callable[[list[str], Request], None]) -> Callable[...,
     """Return a command with all options of `npusim run` that calls `command` with the models and a `Request`."""
 
     def shown(models: list[str], **values: Any) -> None:
-        files = {each.option: values.pop(each.name) for each in REPORTS}
-        command(models, Request(**values, reports={option: path for option, path in files.items() if path}))
+        command(models, Request.of(**values))
 
     models_type = Annotated[
         list[str],
