@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.isa.base.errors import NpusimError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.reports import REPORTS
-from npusim.session.options import COST, Options, parse_sizes
+from npusim.session.options import BUCKET, COST, Options, parse_sizes
 
 if TYPE_CHECKING:
     from npusim.isa.base.tensor import Array, Placement
@@ -133,7 +133,7 @@ OPTIONS = (
     Option("new", int, 1, "N", "With --prompt: generate N tokens.", least=1),
     Option(
         "bucket", int | None, None, "N",
-        "With --prompt: programs read the keys and values of a multiple of N tokens. [default: 128]", least=1,
+        f"With --prompt: programs read the keys and values of a multiple of N tokens. [default: {BUCKET}]", least=1,
         shows_default=False,
     ),
     Option(

@@ -122,7 +122,8 @@ def _generate(model: str, request: Request) -> None:
     from npusim.base import files
     from npusim.reports.run import generation
     from npusim.session import api
-    from npusim.session.generation import BUCKET, generate
+    from npusim.session.generation import generate
+    from npusim.session.options import BUCKET
 
     request.require(PROMPT, f"{{option}}: does not go with {PROMPT}")
     sizes = dict(request.options.sizes or {})

@@ -15,10 +15,7 @@ from npusim.kernels.graph.check import check
 from npusim.numbers.generation import Generation, TokenGroup
 from npusim.numbers.run import RunResult
 from npusim.session import api
-from npusim.session.options import FAST, Options
-
-BUCKET = 128
-"""Tokens by which the number of keys and values grows from one program to the next, by default."""
+from npusim.session.options import BUCKET, FAST, Options
 
 
 def generate(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 EFFORTS = {"fast": 0, "high": 200}
 """Optimization levels by name: how many schedules the compiler tries beside the one that it estimates to be best."""
 
+BUCKET = 128
+"""Tokens by which the number of keys and values grows from one program to the next, by default."""
+
 COST = "cost"
 """In place of a partition file: operators go to the host if that makes the run faster."""
 
