@@ -9,7 +9,7 @@ them. Counters show DRAM traffic, scratchpad in use, and power. Times are micros
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from npusim.isa.hardware.units import UNIT_NAMES, Unit
 from npusim.isa.instructions.table import row_of
-from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Transfer
+from npusim.machine.trace import INSTRUCTION_FETCH, OTHER_CORE, Source, Transfers
 from npusim.numbers.timeline import accumulate
 from npusim.reports.run.series import Charts
 from npusim.reports.words.names import CAUSE_NAMES, COMPONENT_NAMES, TRACK_NAMES
@@ -230,10 +230,13 @@ def _dram_counter(result: RunResult) -> Iterator[Event]:
         return
     edges = np.unique(np.linspace(0, total, COUNTER_WINDOWS + 1).astype(np.int64))
     seconds = np.diff(edges) / (result.hardware.clock_mhz * 1e6)
-    rates = {
-        name: np.diff(_bytes_by(list(transfers), total, edges)) / seconds
-        for name, transfers in _kinds(result.execution.trace.transfers).items()
-    }
+    transfers = Transfers.of(result.execution.trace.transfers)
+    kinds = [_kind(source) for source in transfers.sources]
+    rates = {}
+    for kind in ("read", "write", "instructions"):
+        part = transfers.where(np.array([each == kind for each in kinds], bool)[transfers.source])
+        moved = accumulate(part.started, part.ended, part.size_bytes.astype(np.float64), total)
+        rates[kind] = np.diff(moved.by(edges)) / seconds
     pid = SYSTEM if result.several_devices else PROCESS
     yield from _counter(pid, "DRAM bytes/s", _us(result, edges).tolist(), rates)
 
@@ -249,21 +252,11 @@ def _counter(
         yield {"ph": "C", "pid": pid, "name": name, "ts": times[-1], "args": dict.fromkeys(rates, 0)}
 
 
-def _kinds(transfers: Iterable[Transfer]) -> dict[str, list[Transfer]]:
-    kinds: dict[str, list[Transfer]] = {"read": [], "write": [], "instructions": []}
-    for transfer in transfers:
-        if transfer.requester == OTHER_CORE:
-            continue
-        fetch = transfer.requester == INSTRUCTION_FETCH
-        kinds["instructions" if fetch else "write" if transfer.write else "read"].append(transfer)
-    return kinds
-
-
-def _bytes_by(transfers: list[Transfer], total: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-    begin = np.array([transfer.start_cycle for transfer in transfers], np.int64)
-    end = np.array([transfer.end_cycle for transfer in transfers], np.int64)
-    sizes = np.array([transfer.size_bytes for transfer in transfers], np.float64)
-    return accumulate(begin, end, sizes, total).by(edges)
+def _kind(source: Source) -> str:
+    """Return the counter to which the transfers of a requester belong; empty for other cores."""
+    if source.requester == OTHER_CORE:
+        return ""
+    return "instructions" if source.requester == INSTRUCTION_FETCH else "write" if source.write else "read"
 
 
 def _scratchpad_counter(charts: Charts) -> Iterator[Event]:
