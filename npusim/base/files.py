@@ -25,7 +25,7 @@ def text(content: str) -> Writer:
 
 
 def json_text(plain: object) -> str:
-    """Return the text of a JSON file that people read too."""
+    """Format plain values as indented JSON. Raises ValueError for a number that is not finite."""
     return json.dumps(plain, indent=2, allow_nan=False) + "\n"
 
 

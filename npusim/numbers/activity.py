@@ -155,7 +155,7 @@ def activity(
 
 
 def parts(count: int) -> list[slice]:
-    """Return slices of so many intervals that their states fit into a processor's cache."""
+    """Divide `count` intervals into slices whose states fit into a processor's cache."""
     return [slice(first, first + _AT_ONCE) for first in range(0, count, _AT_ONCE)]
 
 

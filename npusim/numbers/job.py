@@ -94,12 +94,12 @@ class JobResult:
 
     @property
     def latency_error(self) -> float | None:
-        """As of a `RunResult`."""
+        """The typical error of the latency as a share, as of a `RunResult`; None if none is known."""
         return self.uncertainty.error("latency")
 
     @property
     def energy_error(self) -> float | None:
-        """As of a `RunResult`."""
+        """The typical error of the energy as a share, as of a `RunResult`; None if none is known."""
         return self.uncertainty.error("energy")
 
     @property

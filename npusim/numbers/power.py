@@ -103,7 +103,7 @@ class PowerOverTime:
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """The energy of a run over its cycles in pJ, accumulated by component and in total, above a steady power.
+    """The energy of a run in pJ, accumulated over its cycles by component and in total, and its constant power.
 
     standing_mw: power by component that is drawn in every cycle and is not in the accumulated energy.
     """
@@ -131,7 +131,7 @@ class Charges:
         )
 
     def moving(self, bins: int, window: int) -> MovingPower:
-        """Return the power averaged over a moving window of so many cycles, in `bins` equal bins or fewer."""
+        """Return the power averaged over a moving window of `window` cycles, in `bins` equal bins or fewer."""
         edges = edges_of(self.total, bins)
         parts = {
             name: each.moving_rate(edges, window, self.total) * self._scale + self.standing_mw.get(name, 0.0)

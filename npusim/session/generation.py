@@ -122,7 +122,10 @@ def _check_memory(config: TransformerConfig, machine: Hardware, batch: int, past
 
 
 def _steps(config: TransformerConfig, prompt: int, new: int, bucket: int) -> Iterator[tuple[int, int]]:
-    """Yield (tokens, past) for each program after the prompt: the n-th new token meets prompt + n - 2 tokens."""
+    """Yield the tokens that each program after the prompt generates, and the past tokens whose keys it reads.
+
+    The n-th new token attends to prompt + n - 2 past tokens.
+    """
     past, left = prompt, new - 1
     unlimited = config.windows and all(0 < window <= MOST_SCORES for window in config.windows)
     most = config.positions if unlimited else min(config.positions, MOST_SCORES)

@@ -38,7 +38,7 @@ class Tls:
     key: Path
 
     def require_sound(self) -> None:
-        """Raise NpusimError for a file that cannot be what it should."""
+        """Raise NpusimError for a file that cannot be read or is no PEM file."""
         for option, file in (("ca", self.ca), ("cert", self.cert), ("key", self.key)):
             text = user_file.text(file, user_file.PEM)
             if "-----BEGIN " not in text:
@@ -141,7 +141,7 @@ class DaskCluster:
             self._fill(todo, running, send)
 
     def _fill(self, todo: Iterator[list[int]], running: dict[Any, list[int]], send: Any) -> None:
-        """Keep as much in flight as the workers of the moment need."""
+        """Submit tasks until all threads of the present workers have enough to do."""
         wanted = max(LEAST_IN_FLIGHT, CHUNKS_PER_THREAD * self._threads())
         while len(running) < wanted:
             chunk = next(todo, None)

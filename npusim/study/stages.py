@@ -79,7 +79,8 @@ def stage(path: str) -> Stage:
 
 @cache
 def paths_up_to(last: Stage, of: Hardware | None = None) -> tuple[str, ...]:
-    """The parameters that matter up to a stage, in the order of the schema; those of the further memories of a machine
-    too.
+    """Return the paths of the parameters that matter up to a stage, in the order of the schema.
+
+    of: the machine whose further memories are included.
     """
     return tuple(each.path for each in parameters(of) if stage(each.path) <= last)

@@ -29,7 +29,7 @@ _THIN, _HARD = "\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}"
 
 
 def page(template: str, scripts: Sequence[str], data: object, **values: Any) -> str:
-    """A page from `template`, with `scripts` (files of the templates, in this order) and `data` for them."""
+    """Render a page from `template`, with `scripts` (files of the templates, in this order) and `data` for them."""
     sources = [(TEMPLATES / name).read_text("utf-8").strip() for name in scripts]
     hashes = " ".join(f"'sha256-{b64encode(sha256(each.encode()).digest()).decode()}'" for each in sources)
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:"
@@ -41,7 +41,7 @@ def page(template: str, scripts: Sequence[str], data: object, **values: Any) -> 
 
 
 def island(data: object) -> str:
-    """JSON that may stand inside a script element: without <, > and & (and, as ASCII, without line separators)."""
+    """Format data as JSON that is safe inside a script element: ASCII without <, > and &."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for mark in "<>&":
         text = text.replace(mark, f"\\u{ord(mark):04x}")

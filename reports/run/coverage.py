@@ -20,7 +20,7 @@ HOST = "host"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A unit of the NPU that computes an operator, of which element types and on which conditions; or the host."""
+    """A unit of the NPU, or the host, that computes an operator, with its element types and conditions."""
 
     unit: str
     types: tuple[str, ...]
@@ -74,7 +74,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """One standard operation of a door.
+    """One operation of a model format.
 
     code:      its number, where operations have some.
     arguments: inputs and outputs as its row has them, without defaults.
@@ -163,7 +163,7 @@ def _counts(rows: Sequence[Coverage]) -> str:
 
 
 def page(rows: Sequence[Coverage], operations: Sequence[Operation], standard: Sequence[Standard]) -> str:
-    """docs/operators.md: the table, the conditions of each operator, the operations of the NN HAL and of NNAdapter."""
+    """Return docs/operators.md: table and conditions of the operators, operations of the NN HAL and of NNAdapter."""
     lines = [
         *_summary(rows),
         *_conditions(rows),

@@ -157,7 +157,7 @@ def _cycle_rows(result: RunResult) -> list[Bar]:
 
 
 def of_cause(cause: str, cycles: int, total: int) -> Bar:
-    """Return cycles that are lost to a cause, of so many in all, as a bar."""
+    """Return the cycles that are lost to a cause as a bar, with their share of `total`."""
     return Bar(CAUSE_NAMES[cause], f"c-{cause}", cycles, share(cycles, total), CAUSES[cause].meaning)
 
 

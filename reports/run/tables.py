@@ -168,12 +168,12 @@ def render_runs(table: RunTable) -> str:
 
 
 def to_csv(columns: Columns) -> str:
-    """CSV with a line of column names; what a row does not have is left empty."""
+    """Format columns as CSV with a line of names; values that a row lacks are empty."""
     return csv_text(list(columns), zip(*columns.values(), strict=True))
 
 
 def write_parquet(columns: Columns, file: BinaryIO) -> None:
-    """Parquet with the same columns; types are found from the values."""
+    """Write columns as Parquet, with types inferred from the values."""
     import pyarrow
     from pyarrow import parquet
 

@@ -64,7 +64,7 @@ class Column(NamedTuple):
 
 
 def table(columns: Sequence[Column], indent: int = 0) -> Table:
-    """Return columns side by side, each below its head, behind so many empty columns of the terminal."""
+    """Lay out columns side by side, each below its head; `indent` is the width of an empty column before them."""
     made = Table.grid(padding=(0, 1))
     if indent:
         made.add_column(width=indent)
@@ -78,12 +78,12 @@ def table(columns: Sequence[Column], indent: int = 0) -> Table:
 
 
 def titled(title: str, *body: RenderableType) -> Iterable[RenderableType]:
-    """Return an empty line, a title in bold, and what stands below it."""
+    """Return the parts of a section: an empty line, a title in bold, and the body."""
     return Text(""), Text(title, style="bold"), *body
 
 
 def plain(shown: RenderableType, width: int, crop: bool = True) -> str:
-    """Return what a terminal of `width` columns shows as text without colours; `crop` cuts longer lines."""
+    """Render for a terminal of `width` columns as text without colours; `crop` cuts longer lines."""
     file = StringIO()
     console(file, width=width, color_system=None, force_terminal=False).print(shown, crop=crop)
     return file.getvalue()
