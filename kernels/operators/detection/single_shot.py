@@ -12,7 +12,7 @@ from npusim.isa.base.elements import Workload
 from npusim.isa.base.errors import SimulationError
 from npusim.isa.base.tensor import Array
 from npusim.kernels.operator import parameters, rules
-from npusim.kernels.operator.operands import elementwise, input_type, input_value
+from npusim.kernels.operator.operands import elementwise, input_type
 from npusim.kernels.operator.operator import Call, Operator, Shapes, Values
 from npusim.kernels.operator.parameters import Count
 from npusim.kernels.operators.detection.boxes import (
@@ -25,6 +25,7 @@ from npusim.kernels.operators.detection.boxes import (
     decreasing,
     hard,
     in_float32,
+    real,
     suppressed,
 )
 from npusim.kernels.operators.reduction.extremes import largest
@@ -65,8 +66,10 @@ def _tflite_infer(call: Call[DetectionPostProcessParameters]) -> Shapes:
 
 
 def _reference(call: Call[DetectionPostProcessParameters], values: Values) -> list[Array]:
-    boxes = _decode(call, _real(call, values, _BOXES)[0], _real(call, values, _TFLITE_ANCHORS))
-    scores = _real(call, values, _TFLITE_SCORES)[0]
+    encodings, scores, anchors = (
+        real(input_type(call, position), value) for position, value in enumerate(arrays(values, 3))
+    )
+    boxes, scores = _decode(call, encodings[0], anchors), scores[0]
     scores = scores[:, scores.shape[1] - call.parameters.num_classes :]  # without the background
     select = _tflite_regular if call.parameters.use_regular_nms else _tflite_fast
     rows, chosen, classes, count = select(call.parameters, boxes, scores)
@@ -84,16 +87,8 @@ def _detections(outputs: Sequence[Array]) -> list[Array]:
     return [*(np.ascontiguousarray(each[:, :count]) for each in outputs[:_NUMBER]), outputs[_NUMBER]]
 
 
-def _real(call: Call, values: Values, position: int) -> Float32Array:
-    tensor, value = input_type(call, position), input_value(values, position)
-    if tensor.quantization is None or tensor.real:
-        return value.astype(np.float32, copy=False)
-    codes = value.astype(np.float32) - np.float32(tensor.quantization.zero_point)
-    return codes * np.float32(tensor.quantization.scale)
-
-
 def _decode(
-    call: Call[DetectionPostProcessParameters], encodings: Float32Array, anchors: Float32Array
+    call: Call[DetectionPostProcessParameters], encodings: Float32Array, anchors: Array
 ) -> Float32Array:
     """Return corners [boxes, 4]; centres and half sizes are float64 expressions rounded to float32."""
     scales = [np.float32(scale) for scale in call.parameters.scales]
