@@ -55,8 +55,7 @@ def list_presets() -> tuple[str, ...]:
 
 def hardware(name_or_path: str | Path) -> Hardware:
     """Return the hardware of a preset name or a TOML file. Raises HardwareError with every fault in one line."""
-    path = _locate(name_or_path)
-    return _preset(path) if path.parent == PRESETS else _load(path, ())
+    return _load(_locate(name_or_path), ())
 
 
 def sources(name_or_path: str | Path, folder: Path | None = None) -> tuple[Path, ...]:
@@ -245,16 +244,20 @@ def _locate(name_or_path: str | Path, folder: Path | None = None) -> Path:
     )
 
 
+def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
+    """Return the hardware of a file and the files that it extends. `extended_by` are the files that extend it."""
+    return _preset(path) if path.parent == PRESETS else _read(path, extended_by)
+
+
 @cache
 def _preset(path: Path) -> Hardware:
     """Read a preset once: the claims of every hardware ask for those that it is compared with."""
-    return _load(path, ())
+    return _read(path, ())
 
 
-def _load(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
-    """Read a file and the files that it extends. `extended_by` are the files that extend it."""
-    values = read(path, _shown(path), user_file.HARDWARE, HardwareError)
+def _read(path: Path, extended_by: tuple[Path, ...]) -> Hardware:
     shown = _shown(path)
+    values = read(path, shown, user_file.HARDWARE, HardwareError)
     base: dict[str, Any] = {}
     if "extends" in values:
         base = _base(values.pop("extends"), path, (*extended_by, path))
@@ -275,7 +278,7 @@ def _base(extends: object, path: Path, chain: tuple[Path, ...]) -> dict[str, Any
         circle = " -> ".join(_shown(file) for file in (*chain, base))
         raise HardwareError(f"{where}: goes in a circle: {circle}")
     try:
-        return to_dict(_preset(base) if base.parent == PRESETS else _load(base, chain))
+        return to_dict(_load(base, chain))
     except HardwareError as error:
         # If the extended file cannot be read, this file is wrong; a fault inside it already names that file.
         raise HardwareError(str(error) if base.is_file() else f"{where}: {error}") from None
