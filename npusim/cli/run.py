@@ -126,7 +126,8 @@ def _generate(model: str, request: Request) -> None:
     from npusim.session.options import BUCKET
 
     request.require(PROMPT, f"{{option}}: does not go with {PROMPT}")
-    sizes = dict(request.options.sizes or {})
+    options = request.options
+    sizes = dict(options.sizes or {})
     batch = sizes.pop("batch", 1)
     if sizes or not isinstance(batch, int):
         raise NpusimError(f"--shape: with {PROMPT} it may be batch=N")
@@ -142,7 +143,7 @@ def _generate(model: str, request: Request) -> None:
             machine,
             batch=batch,
             bucket=request.bucket or BUCKET,
-            options=replace(request.options, sizes=None),
+            options=replace(options, sizes=None),
             progress=progress,
         )
     try:
