@@ -14,7 +14,7 @@ two int16 values that replace `low` and `high`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from operator import attrgetter
@@ -376,13 +376,17 @@ class MacInstruction(ConvolutionInstruction):
         array, problem = context.hardware.mac_array, self._problem
         return engine_of(array).use(array, problem, self._layout).weight_values > problem.weights
 
-    def _sums_of_int16(
-        self, memory: Memory, weights: NDArray[Any], convolution: Callable[..., NDArray[Any]]
-    ) -> NDArray[np.int64]:
-        """Return the sums of products of int16 values. They have 48 bits, so float64 holds them exactly."""
-        centred = weights.astype(np.float64) - self.weight_zero
-        feature_map = self._feature_map(memory).astype(np.float64) - self.ifm_zero
-        return convolution(feature_map, centred, **self._window()).astype(np.int64)
+    def _sums(self, memory: Memory, weights: NDArray[Any]) -> NDArray[Any]:
+        """Return the sums of (ifm - zero point) * (weight - zero point) over the windows."""
+        feature_map, window = self._feature_map(memory), self._window()
+        if not self.int16:
+            in_integers = depthwise_convolve if self._by_channel else convolve
+            return in_integers(feature_map, weights, self.ifm_zero, self.weight_zero, **window)
+        # Sums of products of int16 values have 48 bits, so float64 holds them exactly.
+        in_floats = depthwise_convolve_float if self._by_channel else convolve_float
+        map_values = feature_map.astype(np.float64) - self.ifm_zero
+        weight_values = weights.astype(np.float64) - self.weight_zero
+        return in_floats(map_values, weight_values, **window).astype(np.int64)
 
     def _parameter_block(self, memory: Memory) -> bytes:
         return memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes()).tobytes()
@@ -532,9 +536,7 @@ class Convolve(MacInstruction):
         first, channels = kin[0], [tile.ofm_depth for tile in kin]
         shape = (-1, first.kernel_height, first.kernel_width, first.ifm_depth)
         weights = np.concatenate([tile._weights(memory, shape) for tile in kin])
-        sums = convolve(
-            first._feature_map(memory), weights, first.ifm_zero, first.weight_zero, **first._window()
-        )
+        sums = first._sums(memory, weights)
         blocks = [tile._parameter_block(memory) for tile in kin]
         values = first._stage.of(sums, *joined_block(blocks, channels, bool(first.per_channel)))
         ends = list(accumulate(channels))
@@ -546,18 +548,7 @@ class Convolve(MacInstruction):
     def execute(self, memory: Memory) -> list[Write]:
         """Sum (ifm - zero) * (weight - zero) over the window, then apply the output stage."""
         shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
-        if self.int16:
-            return self._finish(
-                memory, self._sums_of_int16(memory, self._weights(memory, shape), convolve_float)
-            )
-        accumulators = convolve(
-            self._feature_map(memory),
-            self._weights(memory, shape),
-            self.ifm_zero,
-            self.weight_zero,
-            **self._window(),
-        )
-        return self._finish(memory, accumulators)
+        return self._finish(memory, self._sums(memory, self._weights(memory, shape)))
 
 
 _OF_CHANNELS = {
@@ -607,9 +598,4 @@ class Depthwise(MacInstruction):
     def execute(self, memory: Memory) -> list[Write]:
         """Sum the products of each channel separately, then apply the output stage."""
         weights = self._weights(memory, (self.kernel_height, self.kernel_width, self.ofm_depth))
-        if self.int16:
-            return self._finish(memory, self._sums_of_int16(memory, weights, depthwise_convolve_float))
-        accumulators = depthwise_convolve(
-            self._feature_map(memory), weights, self.ifm_zero, self.weight_zero, **self._window()
-        )
-        return self._finish(memory, accumulators)
+        return self._finish(memory, self._sums(memory, weights))
