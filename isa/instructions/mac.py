@@ -37,6 +37,7 @@ from npusim.isa.engines.mac_array import MOST_BITS
 from npusim.isa.engines.systolic.systolic import DATAFLOWS
 from npusim.isa.hardware.units import Unit
 from npusim.isa.instructions.instruction import Context, Cost, Instruction, Kin, zero_faults
+from npusim.isa.instructions.lanes import code_type
 from npusim.isa.instructions.memory import Memory, Write
 from npusim.isa.instructions.output_stage import RESCALES, Finish, joined_block, parameter_bytes
 from npusim.isa.instructions.region import Region, Regions, Space, dense, map_region
@@ -44,7 +45,6 @@ from npusim.isa.instructions.word import ADDRESS_BITS, CODES, LAST, SIGNS, bits
 
 ROUNDINGS = ("double", "single")
 RESULTS = ("codes", "16_bits", "32_bits")
-_CODE_TYPES = (np.uint8, np.int8)
 ADDRESSABLE = 1 << ADDRESS_BITS
 MAC_CAUSES = tuple(dict.fromkeys(cause for engine in ENGINES for cause in engine.causes))
 
@@ -281,7 +281,7 @@ class MacInstruction(ConvolutionInstruction):
 
     @property
     def _map_type(self) -> Any:
-        return np.dtype("<i2") if self.int16 else _CODE_TYPES[self.signed]
+        return np.dtype("<i2") if self.int16 else code_type(self.signed)
 
     def faults(self) -> list[str]:
         """Sizes and strides are at least 1, zero points are values of their types, windows are addressable, and the
@@ -327,9 +327,8 @@ class MacInstruction(ConvolutionInstruction):
         return messages
 
     def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
-        dtype = np.int8 if self.weights_signed else np.uint8
         raw = memory.bytes_at(Space.SCRATCHPAD, self.weights, self._weight_count())
-        return raw.view(dtype).reshape(shape)
+        return raw.view(code_type(self.weights_signed)).reshape(shape)
 
     def cost(self, context: Context) -> Cost:
         """The closed form of the hardware's MAC engine type, for the part of the array that the instruction uses."""
@@ -417,7 +416,7 @@ class MacInstruction(ConvolutionInstruction):
         """
         size = self._result_bytes
         if size == 1:
-            return self.low, self.high, _CODE_TYPES[self._ofm_signed]
+            return self.low, self.high, code_type(self._ofm_signed)
         limit = 1 << (8 * size - 1)
         return -limit, limit - 1, np.dtype(f"<i{size}")
 
@@ -512,12 +511,12 @@ class Convolve(MacInstruction):
             return MacInstruction._feature_map(self, memory)
         shape = (self.ifm_height, 1, self.ifm_depth)
         strides = (1, 1, self.ifm_pixel_stride)
-        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, _CODE_TYPES[self.signed])
+        return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, code_type(self.signed))
 
     def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
         if not self.weight_stride:
             return MacInstruction._weights(self, memory, shape)
-        dtype = np.int8 if self.weights_signed else np.uint8
+        dtype = code_type(self.weights_signed)
         sizes, strides = (self._inner, self.ofm_depth), (self.weight_stride, 1)
         stored = memory.view(Space.SCRATCHPAD, self.weights, sizes, strides, dtype)
         return np.ascontiguousarray(stored.T).reshape(shape)
