@@ -128,6 +128,12 @@ class ConvolutionInstruction(Instruction):
         return self.ofm_depth * self._inner
 
     @property
+    def _weight_shape(self) -> tuple[int, ...]:
+        """The shape of the weights, as the reference convolutions take them."""
+        kernel = self.kernel_height, self.kernel_width
+        return (*kernel, self.ofm_depth) if self._by_channel else (self.ofm_depth, *kernel, self.ifm_depth)
+
+    @property
     def _layout(self) -> Layout:
         """The dataflow and the part of the array that the instruction uses."""
         halvings = self.row_halvings, self.column_halvings, self.accumulator_halvings
@@ -326,9 +332,10 @@ class MacInstruction(ConvolutionInstruction):
             messages.append(f"the windows of an output row have {row} elements; they may have {ADDRESSABLE}")
         return messages
 
-    def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
+    def _weights(self, memory: Memory) -> NDArray[Any]:
         raw = memory.bytes_at(Space.SCRATCHPAD, self.weights, self._weight_count())
-        return raw.view(code_type(self.weights_signed)).reshape(shape)
+        values: NDArray[Any] = raw.view(code_type(self.weights_signed))
+        return values.reshape(self._weight_shape)
 
     def cost(self, context: Context) -> Cost:
         """The closed form of the hardware's MAC engine type, for the part of the array that the instruction uses."""
@@ -513,13 +520,13 @@ class Convolve(MacInstruction):
         strides = (1, 1, self.ifm_pixel_stride)
         return memory.view(Space.SCRATCHPAD, self.ifm, shape, strides, code_type(self.signed))
 
-    def _weights(self, memory: Memory, shape: tuple[int, ...]) -> NDArray[Any]:
+    def _weights(self, memory: Memory) -> NDArray[Any]:
         if not self.weight_stride:
-            return MacInstruction._weights(self, memory, shape)
+            return MacInstruction._weights(self, memory)
         dtype = code_type(self.weights_signed)
         sizes, strides = (self._inner, self.ofm_depth), (self.weight_stride, 1)
         stored = memory.view(Space.SCRATCHPAD, self.weights, sizes, strides, dtype)
-        return np.ascontiguousarray(stored.T).reshape(shape)
+        return np.ascontiguousarray(stored.T).reshape(self._weight_shape)
 
     @property
     def kin(self) -> Kin:
@@ -533,9 +540,7 @@ class Convolve(MacInstruction):
     def execute_together(cls, kin: Sequence[Convolve], memory: Memory) -> list[list[Write]]:
         """Compute tiles of one feature map and different channels in one product."""
         first, channels = kin[0], [tile.ofm_depth for tile in kin]
-        shape = (-1, first.kernel_height, first.kernel_width, first.ifm_depth)
-        weights = np.concatenate([tile._weights(memory, shape) for tile in kin])
-        sums = first._sums(memory, weights)
+        sums = first._sums(memory, np.concatenate([tile._weights(memory) for tile in kin]))
         blocks = [tile._parameter_block(memory) for tile in kin]
         values = first._stage.of(sums, *joined_block(blocks, channels, bool(first.per_channel)))
         ends = list(accumulate(channels))
@@ -546,8 +551,7 @@ class Convolve(MacInstruction):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Sum (ifm - zero) * (weight - zero) over the window, then apply the output stage."""
-        shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
-        return self._finish(memory, self._sums(memory, self._weights(memory, shape)))
+        return self._finish(memory, self._sums(memory, self._weights(memory)))
 
 
 _OF_CHANNELS = {
@@ -596,5 +600,4 @@ class Depthwise(MacInstruction):
 
     def execute(self, memory: Memory) -> list[Write]:
         """Sum the products of each channel separately, then apply the output stage."""
-        weights = self._weights(memory, (self.kernel_height, self.kernel_width, self.ofm_depth))
-        return self._finish(memory, self._sums(memory, weights))
+        return self._finish(memory, self._sums(memory, self._weights(memory)))

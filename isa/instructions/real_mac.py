@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.isa.arithmetic import real
 from npusim.isa.arithmetic.convolution import convolve_float, depthwise_convolve_float
@@ -90,24 +89,16 @@ class _RealWindow(ConvolutionInstruction):
         engine, array = self._array(context)
         return engine.misfits(array, self._layout, self._by_channel)
 
-    def _sums(
-        self, ifm: NDArray[np.float32], weights: NDArray[np.float32], window: dict[str, Any]
-    ) -> NDArray[np.float64]:
-        """Return the sums of products of all outputs, [ofm_height, ofm_width, ofm_depth].
-
-        window: strides, dilations, pads and output shape, as the reference convolutions take them.
-        """
-        raise NotImplementedError
-
     def execute(self, memory: Memory) -> list[Write]:
         """Compute the sums of products, add the bias, apply the activation, and round once."""
         size, dtype = self._map_bytes, self._map_type
         with np.errstate(all="ignore"):
             ifm = self._feature_map(memory).astype(np.float32)
             raw = memory.bytes_at(Space.SCRATCHPAD, self.weights, self._weight_count() * size)
-            weights = np.frombuffer(raw.tobytes(), dtype).astype(np.float32)
+            weights = np.frombuffer(raw.tobytes(), dtype).astype(np.float32).reshape(self._weight_shape)
+            convolution = depthwise_convolve_float if self._by_channel else convolve_float
             biases = memory.bytes_at(Space.SCRATCHPAD, self.parameters, self._parameter_bytes())
-            sums = self._sums(ifm, weights, self._window()) + np.frombuffer(biases.tobytes(), np.float32)
+            sums = convolution(ifm, weights, **self._window()) + np.frombuffer(biases.tobytes(), np.float32)
             values = real.activated(sums.astype(np.float32), self.activation)
         strides = (self.ofm_row_stride, self.ofm_pixel_stride, size)
         target = memory.view(Space.SCRATCHPAD, self.ofm, self.tile, strides, dtype)
@@ -156,12 +147,6 @@ class RealConvolve(_RealWindow):
         """Name of the dataflow, one of `DATAFLOWS`."""
         return DATAFLOWS[self.output_stationary]
 
-    def _sums(
-        self, ifm: NDArray[np.float32], weights: NDArray[np.float32], window: dict[str, Any]
-    ) -> NDArray[np.float64]:
-        shape = (self.ofm_depth, self.kernel_height, self.kernel_width, self.ifm_depth)
-        return convolve_float(ifm, weights.reshape(shape), **window)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealDepthwise(_RealWindow):
@@ -187,9 +172,3 @@ class RealDepthwise(_RealWindow):
         if self.output_stationary:
             messages.append("output_stationary is 1; it may be 0")
         return messages
-
-    def _sums(
-        self, ifm: NDArray[np.float32], weights: NDArray[np.float32], window: dict[str, Any]
-    ) -> NDArray[np.float64]:
-        shape = (self.kernel_height, self.kernel_width, self.ofm_depth)
-        return depthwise_convolve_float(ifm, weights.reshape(shape), **window)
