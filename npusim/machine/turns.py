@@ -162,9 +162,8 @@ class _TakingTurns:
         cycles = self._woven([request.cycles for request in self._line], count)
         limits: list[int] = []
         if self._paced:
-            unlimited = [[0] * len(request.rows) for request in self._line]
-            columns = [request.pace.not_before for request in self._line]
-            limits = self._woven([a or b for a, b in zip(columns, unlimited, strict=True)], count)
+            columns = [request.pace.not_before or [0] * len(request.rows) for request in self._line]
+            limits = self._woven(columns, count)
         candidates = (*range(1, number), 0) if banks > 1 else ()
         now, done = self._now, len(ends)
         for grant in range(count):
