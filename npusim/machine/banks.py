@@ -12,7 +12,7 @@ that holds ports waits for no others, so it ends, and then the first request in 
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
@@ -254,16 +254,11 @@ class OpenRows:
             self._open(bank, row, now)
         return max(now, self.open_from[bank])
 
-    def open_ahead(self, row: int, now: int, wanted: Container[int]) -> bool:
-        """Start to open a row ahead of its use and return whether it was started.
-
-        It is not if the row is open already, or if its bank holds one of the rows in `wanted`.
-        """
+    def open_ahead(self, row: int, now: int, running: int) -> None:
+        """Start to open a row ahead of its use, unless it is open or its bank holds the row that is `running`."""
         bank = row % len(self.rows)
-        opens = self.rows[bank] != row and self.rows[bank] not in wanted
-        if opens:
+        if self.rows[bank] not in (row, running):
             self._open(bank, row, now)
-        return opens
 
     def skip(self, row: int, before: int, number: int) -> None:
         """Set the state after `number` row activations of a transfer through consecutive rows, without simulating each.

@@ -249,7 +249,7 @@ class Request:
             last = min(visits[visit], stop) if visit < len(visits) else stop
             ready = rows.need(self.rows[first], begin)
             if visit < len(visits):
-                rows.open_ahead(self.rows[visits[visit]], begin, (self.rows[first],))
+                rows.open_ahead(self.rows[visits[visit]], begin, self.rows[first])
             segments += self.segments(first, last, ready)
             first, visit, seen = last, visit + 1, seen + 1
             begin = self.ends[last - 1] + segments[-1].late
