@@ -389,8 +389,6 @@ class Launch:
         if self.next_dispatch - self.completed == _ENOUGH - 1:
             self.ports[self.code_space].hurry()
         if self.completed == len(self.instructions):
-            if self.effects is not None:
-                self.effects.finish()
             self.done.succeed()
         if self.progress is not None and self.completed % _PROGRESS_STEP == 0:
             self.progress(self.completed, len(self.instructions))

@@ -31,7 +31,8 @@ _Range = tuple[Space, int, int]
 class Effects:
     """The execution of the instructions of one launch.
 
-    Each unit calls `start` and `end` for its instructions in order.
+    Each unit calls `start` and `end` for its instructions in order. The last of a row of kin is never put off beyond
+    its end, so nothing is left when all instructions have ended.
     """
 
     def __init__(
@@ -83,10 +84,6 @@ class Effects:
             if _meet(writes, self._reads) or _meet(writes, self._written):
                 self._catch_up()
         commit(self._writes.pop(index))
-
-    def finish(self) -> None:
-        """Compute all that is put off."""
-        self._catch_up()
 
     def _catch_up(self) -> None:
         """Compute what is put off, and write the results of what has ended."""

@@ -141,7 +141,6 @@ def after(steps: list[tuple[str, int]], instructions: list[Instruction], content
     made = effects.Effects(program, program.context, instructions, memory)
     for name, index in steps:
         getattr(made, name)(index)
-    made.finish()
     return memory.spaces[Space.SCRATCHPAD].tobytes()
 
 
