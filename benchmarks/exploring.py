@@ -8,7 +8,6 @@ As a script it measures one search in a warm process and prints points and secon
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -69,13 +68,9 @@ def exploring(rounds: int) -> Iterator[Row]:
 
 
 def _measure(model: str, programs: str, points: int, jobs: int) -> Rate:
-    from benchmarks.measure import BenchmarkError
+    from benchmarks.measure import output_of
 
-    command = [sys.executable, "-P", __file__, model, programs, str(points), str(jobs)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchmarkError(f"exploring.py: {(done.stderr.strip() or 'it failed').splitlines()[-1]}")
-    return Rate(*json.loads(done.stdout))
+    return Rate(*json.loads(output_of(Path(__file__), model, programs, str(points), str(jobs))))
 
 
 def search(model: str, programs: str, points: int, jobs: int) -> Rate:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,11 +11,11 @@ from statistics import median
 from benchmarks import peers
 from benchmarks.exploring import exploring
 from benchmarks.measure import (
-    BenchmarkError,
     Comparison,
     Row,
     Sample,
     npusim_run,
+    output_of,
     peak_bytes,
     take_turns,
     wall_s,
@@ -39,7 +37,7 @@ def exact(rounds: int) -> Iterator[Row]:
     peers.require_litert()
     network = peers.model(MOBILENET_V2)
     worker = Path(__file__).with_name("warm_exact.py")
-    samples = json.loads(_output_of(worker, str(network), str(rounds)))
+    samples = json.loads(output_of(worker, str(network), str(rounds)))
     comparison = Comparison(*([Sample(*pair) for pair in samples[side]] for side in ("ours", "peer")))
     yield _time_row("exact, warm", network, comparison, limit=10.0)
 
@@ -61,7 +59,7 @@ def points(rounds: int) -> Iterator[Row]:
     """CPU time of a design point in a sweep: of a program reused, and of a compilation with its timing."""
     worker = Path(__file__).with_name("points.py")
     files = [f"{name}={peers.model(name)}" for name in MLPERF_TINY[:2]]
-    samples = [json.loads(_output_of(worker, *files)) for _ in range(min(rounds, 3))]
+    samples = [json.loads(output_of(worker, *files)) for _ in range(min(rounds, 3))]
     for key in samples[0]:
         kind, name = key.split()
         spent_ms = median(sample[key] for sample in samples) * 1e3
@@ -118,15 +116,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cycles": cycles,
     "exploring": exploring,
 }
-
-
-def _output_of(worker: Path, *arguments: str) -> str:
-    """What a worker prints."""
-    command = [sys.executable, "-P", str(worker), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchmarkError(f"{worker.name}: {(done.stderr.strip() or 'it failed').splitlines()[-1]}")
-    return done.stdout
 
 
 def _npusim_cycles(network: Path) -> int:

@@ -111,6 +111,17 @@ def npusim_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "npusim", *arguments]
 
 
+def output_of(worker: Path, *arguments: str, **variables: str) -> str:
+    """What a worker prints, in a process of its own with some environment variables set."""
+    command = [sys.executable, "-P", str(worker), *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **variables}
+    )
+    if done.returncode:
+        raise BenchmarkError(f"{worker.name}: {(done.stderr.strip() or 'it failed').splitlines()[-1]}")
+    return done.stdout
+
+
 def _last_line(output: IO[bytes]) -> str:
     output.seek(0)
     lines = output.read().decode(errors="replace").split("\n")

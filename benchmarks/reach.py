@@ -9,19 +9,23 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import peers
-from benchmarks.measure import BenchmarkError, Sample, npusim_command, npusim_run, run_fresh
+from benchmarks.limits import HARDWARE, MLPERF_TINY, MOBILENET_V2
+from benchmarks.measure import (
+    BenchmarkError,
+    Sample,
+    npusim_command,
+    npusim_run,
+    output_of,
+    run_fresh,
+    take_turns,
+)
 
 ONNXIM_VARIABLE = "NPUSIM_ONNXIM"
-HARDWARE = ("--hw", "edge-128")
-MOBILENET_V2 = "coral_mobilenet_v2_1.0_224_quant"
-TINY = ("mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_vww96_int8", "mlperf_ad01_int8")
 POINTS = {"ds_cnn": 110, "mlperf_resnet8_int8": 60, "mobilenet_v2": 8}
 HERE = Path(__file__).parent
 
@@ -72,7 +76,7 @@ def timing(rounds: int) -> Iterator[Reached]:
 def tiny(rounds: int) -> Iterator[Reached]:
     """The four MLPerf Tiny networks with data against a compilation by Vela, both in a fresh process."""
     peers.require_vela()
-    for name in TINY:
+    for name in MLPERF_TINY:
         network = peers.model(name)
         ours, peer = _in_turns(
             rounds,
@@ -154,10 +158,9 @@ def reach(rounds: int, names: Sequence[str]) -> int:
 
 
 def _in_turns(rounds: int, ours: Callable[[], Sample], peer: Callable[[], Sample]) -> tuple[float, float]:
-    """Return the least CPU seconds of both, which run one after the other; the first round warms both up."""
-    pairs = [(ours().cpu_s, peer().cpu_s) for _ in range(rounds + 1)][1:]
-    mine, others = zip(*pairs, strict=True)
-    return min(mine), min(others)
+    """Return the least CPU seconds of both."""
+    taken = take_turns(ours, peer, rounds)
+    return min(each.cpu_s for each in taken.ours), min(each.cpu_s for each in taken.peer)
 
 
 def _ratio(what: str, ours_s: float, peer_s: float, goal: float) -> Reached:
@@ -169,10 +172,4 @@ def _seconds(what: str, cpu_s: float, goal: float) -> Reached:
 
 
 def _output_of(worker: Path, *arguments: str) -> str:
-    """What a worker prints, in a process of its own with one BLAS thread."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-P", str(worker), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        raise BenchmarkError(f"{worker.name}: {(done.stderr.strip() or 'it failed').splitlines()[-1]}")
-    return done.stdout
+    return output_of(worker, *arguments, OPENBLAS_NUM_THREADS="1")
