@@ -88,7 +88,7 @@ def tiny(rounds: int) -> Iterator[Reached]:
 
 def points(rounds: int) -> Iterator[Reached]:
     """Design points per second of CPU, each compiled and simulated."""
-    files = [f"{name}={peers.model(name)}" for name in POINTS if name.startswith("mlperf")]
+    files = [f"{name}={peers.model(name)}" for name in MLPERF_TINY[:2]]  # those that the worker reads
     samples = [json.loads(_output_of(HERE / "points.py", *files)) for _ in range(min(rounds, 3))]
     for name, goal in POINTS.items():
         rate = 1 / min(sample[f"compile {name}"] for sample in samples)
