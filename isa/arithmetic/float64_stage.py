@@ -55,7 +55,7 @@ class Float64Stage(NamedTuple):
         return max(int(sums.max()), -int(sums.min())) << self.left < _LARGEST_SUM
 
     def fill(self, sums: IntArray, codes: IntArray) -> Int64Array:
-        """Write the codes of sums [pixels * channels]; return the positions where the result is in doubt.
+        """Requantize sums [pixels * channels] into `codes` and return the positions of results that are in doubt.
 
         Operands of a block are one-dimensional and of one length, channels repeated: numpy has vector code for that.
         """
@@ -94,9 +94,9 @@ class Float64Stage(NamedTuple):
 def float64_stage(
     multipliers: bytes, shifts: bytes, rounds_twice: bool, zero_point: int, low: int, high: int, dtype: str
 ) -> Float64Stage | None:
-    """Return the stage for 8-bit codes; None if the integer rule may differ, which is rare.
+    """Return the output stage for 8-bit results in float64, or None if it could differ from the integer rule.
 
-    It is remembered, because all tiles of a layer and all its runs have the same one.
+    That is rare. Results are cached, because all tiles of a layer and all its runs share one output stage.
 
     multipliers, shifts: int64 arrays of one length, as bytes.
     dtype: the character of the codes' type.

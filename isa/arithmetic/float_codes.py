@@ -18,9 +18,10 @@ Codes = NDArray[np.integer[Any]]
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def dequantise(codes: Codes, scale: np.float32, zero_point: int) -> Float32Array:
-    """Dequantize values of up to 16 bits to float32: f32(f32(value - zero_point) * scale).
+    """Return the float32 numbers that quantized integers of up to 16 bits stand for.
 
-    The difference is exact, because it fits the 24 bits of a float32 significand.
+    Each is f32(f32(value - zero_point) * scale), where f32 rounds to float32. The difference is exact, because it fits
+    the 24 bits of a float32 significand.
     """
     steps = codes.astype(np.int32) - np.int32(zero_point)
     reals: Float32Array = steps.astype(np.float32) * np.float32(scale)
@@ -31,17 +32,18 @@ def dequantise(codes: Codes, scale: np.float32, zero_point: int) -> Float32Array
 def quantise(
     reals: Float32Array, scale: np.float32, zero_point: int, low: int, high: int, dtype: DTypeLike
 ) -> Codes:
-    """Quantize float32 values to integers of `dtype`: clamp(rint(f32(value / scale)) + zero_point, low, high).
+    """Return float32 values as quantized integers of the type `dtype`.
 
-    NaN gives the smallest value of `dtype`.
+    Each is clamp(rint(f32(value / scale)) + zero_point, low, high), where rint rounds halves to even. NaN gives the
+    smallest value of `dtype`.
     """
     return clamped(np.rint(reals / np.float32(scale)) + np.float32(zero_point), low, high, dtype)
 
 
 def sum_in_order(values: NDArray[Any]) -> NDArray[Any]:
-    """Sum along the last axis in order, from the first to the last element, in the type of the values.
+    """Return the sums along the last axis, which keeps one element. Elements are added from first to last.
 
-    The axis remains, with one element. numpy's `sum` may add in another order, which rounds differently.
+    The sums have the type of the values. numpy's `sum` may add in another order, which rounds differently.
     """
     total: NDArray[Any] = np.add.accumulate(values, axis=-1)[..., -1:]
     return total

@@ -1,4 +1,4 @@
-"""Packing and decoding of weights, remembered by content.
+"""A cache of packed and decoded weights, by their content.
 
 A warm process packs, measures and decodes the same weights in every run, and that took almost half of an exact run. So
 the results are kept, each under the digest of the bytes that it was computed from. `pack` also tells the decoder which
@@ -20,7 +20,7 @@ from npusim.isa.arithmetic import packing
 from npusim.isa.arithmetic.packing import Bytes, Lengths
 
 _KEPT_BYTES = 1 << 26
-"""Bytes of results that are kept, those used last. They hold ResNet-50, packed and not."""
+"""Capacity of the cache. It holds the weights of ResNet-50, both packed and decoded."""
 
 _LARGEST_SHARE = 8
 """A result that takes more than this fraction of `_KEPT_BYTES` would displace too many others and is not kept."""
@@ -30,9 +30,9 @@ _Result = TypeVar("_Result", bytes, Bytes, Lengths)
 
 
 class _Memo:
-    """Results by key, up to a number of bytes. The results that were used longest ago are dropped first.
+    """A cache with a limit in bytes, which drops the least recently used results first.
 
-    Threads may share it, as the executions of a HAL device do.
+    Threads may share it, because executions of a HAL device run in several.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -72,7 +72,7 @@ def _digest(values: NDArray[Any]) -> bytes:
 
 
 def pack(weights: NDArray[Any], zero_point: int, skips: bool = False) -> bytes:
-    """`npusim.isa.arithmetic.packing.pack`, remembered. The decoder is told what the packed bytes hold."""
+    """Call `npusim.isa.arithmetic.packing.pack` through the cache, and cache the decoded weights, too."""
     key = "pack", _digest(weights), weights.dtype.char, zero_point, skips
     packed: bytes | None = _MEMO.get(key)
     if packed is None:
@@ -84,7 +84,7 @@ def pack(weights: NDArray[Any], zero_point: int, skips: bool = False) -> bytes:
 
 
 def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Lengths:
-    """`npusim.isa.arithmetic.packing.lengths`, remembered."""
+    """Call `npusim.isa.arithmetic.packing.lengths` through the cache; the result is read-only."""
     key = "lengths", _digest(weights), weights.dtype.char, zero_point, skips
     found: Lengths | None = _MEMO.get(key)
     if found is None:
@@ -96,7 +96,7 @@ def lengths(weights: NDArray[Any], zero_point: int, skips: bool = False) -> Leng
 
 
 def unpack(packed: Bytes, count: int, zero_point: int) -> Bytes:
-    """`npusim.isa.arithmetic.packing.unpack`, remembered; the result is read-only."""
+    """Call `npusim.isa.arithmetic.packing.unpack` through the cache; the result is read-only."""
     key = _decoded_key(packed, count, zero_point)
     codes: Bytes | None = _MEMO.get(key)
     if codes is None:

@@ -14,10 +14,10 @@ from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 _WRITTEN = {"__repr__": "repr", "__eq__": "eq", "__hash__": "unsafe_hash"}
-"""Methods that the standard library writes, each with the option that asks for this method alone."""
+"""Methods that the standard library generates, each with the option of `dataclasses.dataclass` that requests it."""
 
 _NONE = {"init": False, "repr": False, "eq": False}
-"""Options with which the standard library writes no method."""
+"""Options with which the standard library generates no method."""
 
 
 class _Factory:
@@ -28,7 +28,7 @@ class _Factory:
 
 
 class _Lazy:
-    """An attribute of a class that is computed when it is first read, and then stored in place of this descriptor."""
+    """A descriptor that computes a class attribute on the first access. The value then replaces the descriptor."""
 
     __slots__ = ("compute", "name", "owner")
 
@@ -106,7 +106,7 @@ else:
 
 
 def _with_slots(cls: type, names: list[str], body: dict[str, Any]) -> type:
-    """Make the class again with a slot for each field that no base has a slot for."""
+    """Return a copy of the class with a slot for each field that has no slot in a base class."""
     taken = {slot for base in cls.__mro__[1:-1] for slot in base.__dict__.get("__slots__", ())}
     body["__slots__"] = tuple(name for name in names if name not in taken)
     for name in ("__dict__", "__weakref__"):
@@ -117,7 +117,7 @@ def _with_slots(cls: type, names: list[str], body: dict[str, Any]) -> type:
 
 
 def _freeze(cls: Any, names: frozenset[str]) -> None:
-    """Refuse to set and delete attributes of instances, and let pickle and copy set them nevertheless."""
+    """Make instances immutable: setting or deleting a field raises FrozenInstanceError. pickle and copy still work."""
     if "__setattr__" not in cls.__dict__:
         inherited_set, inherited_delete = cls.__setattr__, cls.__delattr__
 
@@ -146,13 +146,13 @@ def _set_state(self: Any, state: list[Any]) -> None:
 
 
 def _twin(cls: type, body: dict[str, Any], options: dict[str, bool]) -> Any:
-    """Return a class of the same name that the standard library makes from the annotations and defaults in `body`."""
+    """Return a standard-library dataclass of the same name, made from the annotations and defaults in `body`."""
     named = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     return dataclasses.dataclass(**_NONE | options)(type(cls.__name__, (), named | body))
 
 
 def _fields(cls: type, defaults: dict[str, Any], kw_only: bool) -> dict[str, Field[Any]]:
-    """Return the fields of a class: those of its bases, replaced and followed by those that it declares."""
+    """Return the fields of a class by name: those of its bases, then its own, which replace inherited ones."""
     fields: dict[str, Field[Any]] = {}
     for base in cls.__mro__[:0:-1]:
         fields |= getattr(base, "__dataclass_fields__", {})
@@ -166,14 +166,14 @@ def _positional(cls: Any) -> tuple[str, ...]:
 
 
 def _written(cls: Any, name: str) -> Any:
-    """Return a method as the standard library writes it."""
+    """Return the method of this name that the standard library generates for the class."""
     fields = {item.name: item for item in dataclasses.fields(cls)}
     body = fields | {"__annotations__": {name: item.type for name, item in fields.items()}}
     return getattr(_twin(cls, body, {_WRITTEN[name]: True}), name)
 
 
 def _initializer(cls: Any, frozen: bool) -> FunctionType:
-    """Write `__init__`. The standard library would write two more functions with that of a frozen class."""
+    """Generate `__init__`. For a frozen class the standard library would generate two more functions with it."""
     values: dict[str, Any] = {"_set": object.__setattr__, "_factory": _Factory()}
     positional, keywords = ["self"], list[str]()
     lines: list[str] = []

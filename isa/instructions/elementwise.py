@@ -118,7 +118,10 @@ class Binary(Formatted, Grid):
         return 1 if self.name in RELATIONS else self.number_format.size_bytes
 
     def steps_of_element(self) -> Mapping[str, int]:
-        """Return the actions of the function. A comparison that requantizes its operands counts as an addition."""
+        """Return how often one output element causes each energy action of the function, by the name of the action.
+
+        A comparison that requantizes its operands counts as an addition.
+        """
         if self.name in RELATIONS and self.number_format.arithmetic == "fixed_point":
             return {MAX if SCALES[self.scale] == "codes" else ADD: 1}
         steps: Mapping[str, int] = self.way.steps(1)

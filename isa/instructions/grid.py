@@ -104,7 +104,7 @@ class Grid(VectorInstruction):
         return read, self.elements * self.output_bytes
 
     def steps_of_element(self) -> Mapping[str, int]:
-        """Return the actions of one element, with their counts."""
+        """Return how often one output element causes each energy action, by the name of the action."""
         raise NotImplementedError
 
     def work(self, context: Context) -> tuple[Work, ...]:

@@ -52,6 +52,7 @@ class Cost(NamedTuple):
 
 
 Kin = tuple[int, ...] | None
+"""Key of instructions that can be executed together; None for an instruction that is executed alone."""
 
 
 class _Specs:
@@ -115,12 +116,12 @@ class Instruction:
 
     @property
     def kin(self) -> Kin:
-        """What it has in common with instructions that `execute_together` executes in one go; None if with none."""
+        """The key that instructions of one class share if `execute_together` can execute them in one computation."""
         return None
 
     @classmethod
     def execute_together(cls, kin: Sequence[Any], memory: Memory) -> list[list[Write]]:
-        """Return the writes of each of several instructions of one kin, as if all operands were read now."""
+        """Execute instructions of one kin. Read all operands now; return the writes of each instruction."""
         return [each.execute(memory) for each in kin]
 
     def cost(self, context: Context) -> Cost:
@@ -168,7 +169,7 @@ class Instruction:
 
 
 def zero_faults(instruction: Instruction, names: Iterable[str]) -> list[str]:
-    """Return a message for each of the named fields that is 0 although it must be at least 1."""
+    """Check that fields of an instruction are at least 1, and return a message for each that is 0."""
     return [f"{name} is 0; it may be 1 or more" for name in names if not getattr(instruction, name)]
 
 

@@ -58,7 +58,7 @@ _SIZES = (
     "ifm_height", "ifm_width", "ifm_depth", "ofm_height", "ofm_width", "ofm_depth", "kernel_height",
     "kernel_width", "stride_height", "stride_width", "dilation_height", "dilation_width",
 )  # fmt: skip
-"""The fields of a convolution that must be at least 1."""
+"""Names of the convolution's sizes, strides and dilations, none of which may be 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -530,7 +530,7 @@ class Convolve(MacInstruction):
 
     @property
     def kin(self) -> Kin:
-        """All fields but those of the output channels, which may lie anywhere, and those of time and energy alone."""
+        """All fields that results depend on, apart from those that choose the output channels and their addresses."""
         if self.int16 or self.weight_stride:
             return None
         common: Kin = _common()(self)
@@ -538,7 +538,7 @@ class Convolve(MacInstruction):
 
     @classmethod
     def execute_together(cls, kin: Sequence[Convolve], memory: Memory) -> list[list[Write]]:
-        """Compute tiles of one feature map and different channels in one product."""
+        """Compute tiles of one feature map, with different output channels, in one matrix product."""
         first, channels = kin[0], [tile.ofm_depth for tile in kin]
         sums = first._sums(memory, np.concatenate([tile._weights(memory) for tile in kin]))
         blocks = [tile._parameter_block(memory) for tile in kin]
@@ -558,12 +558,12 @@ _OF_CHANNELS = {
     "weights", "parameters", "ofm", "ofm_row_stride", "ofm_pixel_stride", "ofm_depth", "output_stationary",
     "row_halvings", "column_halvings", "accumulator_halvings", "few_bits", "looked_up",
 }  # fmt: skip
-"""Fields in which tiles of one kin may differ: output channels and their places, and what changes no result."""
+"""Fields in which tiles of one kin may differ. They choose the output channels, or change time and energy alone."""
 
 
 @cache
 def _common() -> attrgetter[Any]:
-    """Return the function that gets all other fields of a `mac.convolve`."""
+    """Return the function that reads all other fields of a `mac.convolve`."""
     return attrgetter(*[spec.name for spec in Convolve.specs if spec.name not in _OF_CHANNELS])
 
 

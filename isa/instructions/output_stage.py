@@ -68,7 +68,7 @@ def parameter_bytes(channels: int, per_channel: bool, in_float32: bool, int16: b
 
 
 def joined_block(blocks: Sequence[bytes], channels: Sequence[int], per_channel: bool) -> tuple[bytes, bool]:
-    """Return the parameter block of the channels of several tiles, and whether each channel has its own scale.
+    """Join the parameter blocks of several tiles. Return the joined block, and whether it has a scale per channel.
 
     The tiles have int32 biases.
     """

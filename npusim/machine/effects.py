@@ -1,8 +1,8 @@
-"""What the instructions of a launch do to memory: operands are read at the start, results written at the end.
+"""The execution of a launch's instructions on data: operands are read at the start, results written at the end.
 
-Small matrix products take longer than they compute. So tiles of a layer that read one feature map are computed in one
-product, later than they started, if nothing can tell. A tile that has started is put off while another of its kin
-follows in its unit. What was put off is computed before
+The overhead of a call exceeds the work of a small matrix product. So tiles of a layer that read the same feature map
+are put off and computed in one product, where no byte depends on it. A tile that has started is put off while another
+of its kin (`Instruction.kin`) follows in its unit. What was put off is computed before
 
 * another instruction reads or writes bytes that a tile put off writes, or writes bytes that it reads;
 * one of them reads what another writes.
@@ -23,7 +23,7 @@ from npusim.isa.instructions.region import Region, Space
 from npusim.isa.program.program import Program
 
 _MOST_RESULTS = 1 << 18
-"""Results that are put off at most. Larger products gain nothing, and their sums leave the cache."""
+"""Number of results from which on they are no longer put off. Larger products gain nothing and leave the cache."""
 
 _Range = tuple[Space, int, int]
 
@@ -31,8 +31,8 @@ _Range = tuple[Space, int, int]
 class Effects:
     """The execution of the instructions of one launch.
 
-    Each unit calls `start` and `end` for its instructions in order. The last of a row of kin is never put off beyond
-    its end, so nothing is left when all instructions have ended.
+    Each unit calls `start` and `end` for its instructions in order. An instruction is put off beyond its end only
+    if another of its kin follows, so nothing is left when all have ended.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Effects:
         commit(self._writes.pop(index))
 
     def _catch_up(self) -> None:
-        """Compute what is put off, and write the results of what has ended."""
+        """Compute the instructions that are put off, and write the results of those that have ended."""
         put_off, self._put_off = self._put_off, []
         if not put_off:
             return
@@ -113,7 +113,7 @@ class Effects:
 
 
 def _followed_by_kin(instructions: Sequence[Instruction]) -> dict[int, int]:
-    """Return the instructions whose unit goes on with one of their kin, with the index of that one."""
+    """Return the next instruction of the same unit, by index, for those instructions where it is of the same kin."""
     followed = {}
     last: dict[int, tuple[int, object]] = {}
     for index, instruction in enumerate(instructions):
@@ -130,7 +130,7 @@ def _range(region: Region) -> _Range:
 
 
 def _meet(regions: Iterable[Region], ranges: Sequence[_Range]) -> bool:
-    """Return whether regions may touch a byte of some ranges."""
+    """Return whether the address range of a region overlaps one of the ranges."""
     for region in regions:
         first, end = region.address, region.end
         for space, begin, stop in ranges:

@@ -94,7 +94,7 @@ NO_ROW = -2
 
 
 def _running(first: int, each: int, last: int, count: int) -> list[int]:
-    """Return the running sums of `count` numbers that are alike, but for the first and the last."""
+    """Return the running sums of `count` numbers: `first`, then `each` repeatedly, then `last`."""
     if count == 1:
         return [last]
     return [*range(first, first + (count - 1) * each, each), first + (count - 2) * each + last]
@@ -170,7 +170,7 @@ class Request:
         self.landings = None if pace.landing is None else list(map(sub, pace.landing, self.cycles))
 
     def _add_up(self, cycles_of: Mapping[int, int]) -> None:
-        """Compute the running sums of any transfer. cycles_of: cycles by the number of bursts."""
+        """Compute the running sums of any transfer. cycles_of: cycles of a grant by its number of bursts."""
         self.cycles = list(map(cycles_of.__getitem__, self.bursts))
         self.passed = list(accumulate(self.bursts))
         changes = list(map(ne, self.rows, [-1, *self.rows]))
@@ -222,7 +222,7 @@ class Request:
 
     @cached_property
     def further(self) -> list[int]:
-        """The next other row after that of each grant, `NO_ROW` where none follows."""
+        """For each grant, the next row that the transfer enters after the grant's own, or `NO_ROW` in the last row."""
         if self.even:
             last_row = self.visits[-1]
             return [*map((1).__add__, self.rows[:last_row]), *[NO_ROW] * (len(self.rows) - last_row)]

@@ -35,7 +35,7 @@ class Transfer:
 
 
 class Source(NamedTuple):
-    """What transfers of one requester have in common, as in `Transfer`."""
+    """The fields that all transfers of one requester in one direction share (see `Transfer`)."""
 
     requester: str
     write: bool

@@ -1,7 +1,7 @@
-"""Transfers that take turns at a memory's port: what they would do, grant by grant, if no other request arrived.
+"""The timing of competing transfers at a memory's port, which are served one grant each in turn (round robin).
 
-Which rows are opened depends on the order of the grants alone, not on time. So the grants of several transfers are
-computed at once, without an event for each.
+It is computed ahead, as if no other request arrived. Which rows are opened depends on the order of the grants alone,
+not on time. So the grants of several transfers are computed at once, without an event for each.
 
 While transfers pass through consecutive rows, a *round* in which each enters one row of every bank often repeats: the
 next round opens the rows one stripe further, after the same cycles. Such rounds are added without a loop over their
@@ -19,7 +19,10 @@ from npusim.machine.request import NO_ROW, Request
 
 
 class Opened(NamedTuple):
-    """A row that is opened when a grant begins, for the request at this position of the line."""
+    """A row activation: it starts when a grant begins, for the request at this position of the line.
+
+    cycle: the cycle from which the row can be used.
+    """
 
     grant: int
     bank: int
@@ -28,7 +31,7 @@ class Opened(NamedTuple):
     position: int
 
     def later(self, rounds: Rounds, number: int, banks: int) -> Opened:
-        """Return what the same grant opens so many rounds later."""
+        """Return the corresponding row activation of a repeated round, `number` rounds later."""
         return Opened(
             self.grant + number * rounds.grants,
             self.bank,
@@ -53,7 +56,7 @@ class Rounds(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Grants of requests in turns, from the first of the line on.
+    """The timing of the grants of several requests in turn, starting with the first request of the line.
 
     ends:     end cycle of each grant. At most the last one completes its request.
     opened:   the rows that are opened, in order, without those of repeated rounds.
@@ -104,7 +107,7 @@ def take_turns(line: Sequence[Request], start: int, rows: OpenRows, timing: Port
 
 
 class _State(NamedTuple):
-    """The open rows of the banks, when each can be used, and the grants and opened rows so far, in a cycle."""
+    """A snapshot of the port in cycle `now`: the banks, and the numbers of grants and row activations so far."""
 
     now: int
     rows: list[int]
@@ -142,7 +145,7 @@ class _TakingTurns:
         self.left = min((left - 1) * len(line) + position for position, left in enumerate(grants_left)) + 1
 
     def _woven(self, columns: Sequence[Sequence[int]], count: int) -> list[int]:
-        """Return the values of the next `count` grants of a column that each request has."""
+        """Interleave columns, one per request, and return the entries of at least the next `count` grants in turn."""
         number = len(columns)
         woven = [0] * (-(-count // number) * number)
         for position, (request, column) in enumerate(zip(self._line, columns, strict=True)):
