@@ -1,4 +1,4 @@
-"""A node of a graph as writers see it: its parameters, operands and results; and what ONNX and NNEF share."""
+"""The base class of the ONNX and NNEF writers, and the view of a graph's node that all writers convert."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Layer:
 
 
 class Writing:
-    """A graph on its way into a format whose images have their channels first.
+    """A model under construction in a format whose images have their channels first.
 
     Tensors are known by their numbers. `lasts` has those in the graph's own order of axes, `firsts` the channels-first
     images. Images are transposed when an operation needs the other order.

@@ -43,7 +43,7 @@ _NAME = ctypes.create_string_buffer(b"npusim")
 
 
 def _keep(value: object) -> None:
-    """Never free an object that LiteRT may read until its last interpreter ends.
+    """Keep an object alive until the process ends, because LiteRT may read it until its last interpreter ends.
 
     An interpreter in a reference cycle ends after Python has cleared the modules, so none of them can hold the object.
     """

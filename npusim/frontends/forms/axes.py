@@ -1,4 +1,4 @@
-"""Windows along the channels, and means of points of regions."""
+"""Local response normalization and ROI align, which several front ends build alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
 
 
 def response(c: Conversion, x: int, size: int, **parameters: Any) -> int:
-    """Add a local response normalization over `size` channels; a window of even size has one more behind."""
+    """Add a local response normalization over `size` channels, of which an even size has one more behind the centre."""
     how: dict[str, Any] = {"axis": 1, "radius": (size - 1) // 2, "one_more": size % 2 == 0}
     return c.node("local_response_normalization", [x], **how, **parameters)
 
@@ -28,8 +28,9 @@ def region_means(
     samples: tuple[int, int],
     centers: bool,
 ) -> int:
-    """Add means of points of regions, which may lie anywhere: image, regions, and the image of each.
+    """Add ROI align: each bin of a region is the mean of sampled points. Regions may reach beyond the image.
 
+    operands: the image, the regions, and the number of the image that each region is in.
     scale: pixels for a unit of the regions' coordinates.
     samples: points along height and width of a bin; 0 for as many as it has pixels.
     """

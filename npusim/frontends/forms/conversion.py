@@ -1,4 +1,4 @@
-"""What adds the nodes of one operation to a graph, whatever the format that the operation comes from."""
+"""The base class with which ONNX, Paddle, NNEF and NNAdapter convert one operation into nodes of a graph."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
 
 class Conversion:
-    """One operation of a model on its way into a graph.
+    """The conversion of one operation of a model into nodes of a graph.
 
     Forms (windows, convolutions, pools, moves ...) add nodes through it and know no format. A subclass per front end
     says where operands come from, which types results have, how errors read (`fault`), and what happens to quantized

@@ -9,7 +9,7 @@ from npusim.frontends.forms.conversion import Conversion
 
 
 def yolo_box(c: Conversion, sides: Sequence[int]) -> dict[str, Any]:
-    """Return the parameters of boxes of a YOLO head. `sides` are widths and heights of its anchors in turn."""
+    """Return the parameters of the boxes of a YOLO head. `sides` alternates the widths and heights of its anchors."""
     fits = len(sides) % 2 == 0 and min(sides, default=0) > 0
     c.require(fits, f"anchors are {list(sides)}, must be pairs above 0")
     return {

@@ -1,4 +1,4 @@
-"""The grammar of signatures that all tables of operations share, and the operands of a call by its names.
+"""The grammar of the signatures in all tables of operations, and the assignment of a call's operands to them.
 
 A word `name:kind` is an argument; a name alone is a tensor. Behind the name or its kind, `?` marks an argument that may
 be omitted, `+` one or more arguments, `*` any number, and `=` the value in a call without it. Each format says which
@@ -35,7 +35,7 @@ class Argument(NamedTuple):
 
 @cache
 def arguments(text: str) -> tuple[Argument, ...]:
-    """Return the arguments of a text."""
+    """Parse a signature, such as "X scale? rest*", into its arguments. Raises ValueError for a word that is none."""
     return tuple(map(_argument, text.split()))
 
 
@@ -56,7 +56,7 @@ def dealt(
     names: str,
     what: str = "inputs",
 ) -> Iterator[tuple[Any, Sequence[Operand]]]:
-    """Yield each argument or result with its operands; a repeated one takes those that the others leave.
+    """Assign operands to arguments or results in order; yield each with its operands. A repeated one takes the surplus.
 
     slots: arguments or results, which have the field `repeats`. Those behind the last operand get none.
     least: the least number of operands.

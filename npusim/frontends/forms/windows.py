@@ -30,7 +30,7 @@ class Window(NamedTuple):
 
     @property
     def dilated(self) -> bool:
-        """Whether the taps of the window lie apart."""
+        """Whether any two neighbouring taps of the window are more than one element apart."""
         return any(size > 1 and step > 1 for size, step in zip(self.size, self.dilation, strict=True))
 
     @property
@@ -54,7 +54,7 @@ class Window(NamedTuple):
         return [positions(*axis) for axis in zip(extents, *self[:4], strict=True)]
 
     def after(self, outer: Window) -> Window:
-        """Return the window along the axes of another one and then its own."""
+        """Join two windows: the axes of `outer` come first, then those of this window."""
         return Window(*(first + own for first, own in zip(outer, self, strict=True)))  # type: ignore[arg-type]
 
     def along(self, axes: Sequence[int]) -> Window:
@@ -62,7 +62,7 @@ class Window(NamedTuple):
         return Window(*(tuple([whole[axis] for axis in axes]) for whole in self))  # type: ignore[arg-type]
 
     def unpadded(self) -> Window:
-        """Return the window over a tensor without anything around it."""
+        """Return the same window without padding."""
         none = (NO_BORDER,) * len(self.size)
         return self._replace(padding=none, said=none)
 

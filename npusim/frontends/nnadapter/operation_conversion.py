@@ -114,7 +114,7 @@ class Operands:
 
 
 class Conversion(forms.Conversion):
-    """One operation on its way into a graph: its arguments by name, and the nodes that its row adds.
+    """The conversion of one NNAdapter operation into nodes of a graph, with its arguments by name.
 
     Reading a value that is not known raises NotKnown; what an operator cannot take raises InvalidParameter.
     """

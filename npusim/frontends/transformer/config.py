@@ -267,7 +267,7 @@ def config_of(given: Mapping[str, Any], name: str = "transformer") -> Transforme
 
 
 class _Keys:
-    """The values of a file, with the defaults of its family. null is a value: a window of null is none at all."""
+    """The values of a file over the defaults of its family. null overrides a default: a null window means no window."""
 
     def __init__(self, kind: str, given: Mapping[str, Any], family: Family, inside: bool) -> None:
         self.kind, self.family = kind, family
@@ -387,11 +387,11 @@ class _Keys:
         return key in self.family.defaults and self.values[key] is not None and self.number(key) > 0
 
     def size(self, key: str, default: int | None = None) -> int:
-        """Return an integer from 0 on."""
+        """Return the integer of a key, 0 or more; the default if the value is null or missing."""
         return self._integer(key, default, 0, _MOST)
 
     def count(self, key: str, default: int | None = None, most: int = _MOST) -> int:
-        """Return an integer from 1 on."""
+        """Return the integer of a key, 1 or more; the default if the value is null or missing."""
         return self._integer(key, default, 1, most)
 
     def _integer(self, key: str, default: int | None, least: int, most: int) -> int:
@@ -405,14 +405,14 @@ class _Keys:
         return value
 
     def number(self, key: str) -> float:
-        """Return a finite number."""
+        """Return the number of a key."""
         value = self.values.get(key)
         if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < _MOST:
             raise FormatError(f"{key} is {_shown(value)}, must be a number")
         return float(value)
 
     def flag(self, key: str, follow: bool = False) -> bool:
-        """Return true or false, null as false. A key that the family does not have is false, unless `follow`."""
+        """Return the truth value of a key, false for null. Keys that the family lacks are false, unless `follow`."""
         value = self.values.get(key) if follow or key in self.family.defaults else None
         if value is not None and not isinstance(value, bool):
             raise FormatError(f"{key} is {_shown(value)}, must be true or false")

@@ -73,7 +73,7 @@ def tensor_type(kind: TensorType, slot: str = "") -> OperandType:
 
 
 class _Writing:
-    """A graph on its way into a model; `at` maps tensor and operand type to the operand."""
+    """A HAL model under construction; `at` maps a tensor of the graph and an operand type to the operand."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -221,7 +221,7 @@ class Operands(Protocol):
 
 
 class Conversion:
-    """One call on its way into a graph.
+    """The conversion of one NNAPI operation into nodes of a graph.
 
     Reading a value that is not known yet raises Needs. Values that the operator does not take raise Refused.
     """

@@ -27,7 +27,7 @@ _ELEMENTWISE = {
     "quantize": "copy",
     "dequantize": "copy",
 }
-"""NNEF's names of elementwise operators."""
+"""The NNEF operation of each elementwise operator."""
 
 
 def _elements(e: Export, n: Layer) -> None:

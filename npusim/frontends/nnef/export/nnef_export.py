@@ -36,7 +36,7 @@ Convert = Callable[["Export", Layer], None]
 
 
 class Export(Writing):
-    """A graph on its way into calls."""
+    """An NNEF network under construction: the calls that a graph is converted into, and the data of its constants."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)

@@ -19,7 +19,7 @@ REDUCTIONS = {
     "arg_max": "argmax_reduce",
     "arg_min": "argmin_reduce",
 }
-"""NNEF's names by operator, for reader and writer."""
+"""The NNEF operation of each reduction, for the reader and the writer."""
 
 
 def _reduced(c: CallConversion, op: str) -> Sequence[int]:

@@ -35,7 +35,7 @@ COMPARISONS = {
     "not_equal": "ne",
 }
 LOGIC = {"logical_and": "and", "logical_or": "or"}
-"""NNEF's names by operator, for reader and writer."""
+"""The NNEF operation of each operator, in five tables that the reader and the writer share."""
 
 _BY_LIMITS: Mapping[tuple[float, float], Activation] = {(0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_to_1"}
 

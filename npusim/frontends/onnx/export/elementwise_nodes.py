@@ -23,7 +23,7 @@ NAMES = {
     **reader.LOGIC,
     **reader.OTHERS,
 }
-"""ONNX's names of operators that it has under the same definition."""
+"""The ONNX operation of each operator that ONNX defines in the same way."""
 
 
 def elementwise(steps: Steps) -> Convert:

@@ -50,7 +50,7 @@ class Operation:
 
 
 class Export(Writing):
-    """A graph on its way into an ONNX model. Its tensors are quantized where the graph is."""
+    """An ONNX model under construction. The model quantizes the same tensors as the graph that it is made from."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)

@@ -42,7 +42,7 @@ REDUCTIONS = {
     "reduce_min": "ReduceMin",
 }
 POSITIONS = {"arg_max": "ArgMax", "arg_min": "ArgMin"}
-"""ONNX's names by operator, for reader and writer."""
+"""The ONNX operation of each reduction, in two tables that the reader and the writer share."""
 
 
 def _reduction(op: str, name: str) -> Row:

@@ -35,7 +35,7 @@ COMPARISONS = {
 }
 LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 OTHERS = {"relu": "Relu", "prelu": "PRelu", "pow": "Pow", "logical_not": "Not"}
-"""ONNX's names by operator, for reader and writer."""
+"""The ONNX operation of each operator, in six tables that the reader and the writer share."""
 
 PARAMETERS: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
@@ -45,7 +45,7 @@ PARAMETERS: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "thresholded_relu": ("ThresholdedRelu", {"alpha": 1.0}),
     "hard_sigmoid": ("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
 }
-"""ONNX's names of operators whose parameters are attributes of the same names, with the attributes' defaults."""
+"""The ONNX operation of each operator whose parameters ONNX names alike, and the defaults of its attributes."""
 
 
 def _with(op: str, name: str, attributes: Mapping[str, float]) -> Row:

@@ -39,7 +39,7 @@ def fields_of(options: str) -> tuple[str, ...]:
 
 
 class _Subgraph:
-    """A graph on its way into a subgraph of the file; `at` maps its tensors to those of the file.
+    """A subgraph of a TFLite file under construction; `at` maps the tensors of the graph to those of the file.
 
     A state is one variable of the file, before and after its update.
     """
