@@ -223,7 +223,9 @@ def test_the_head_stays_in_sight(page: Page) -> None:
 
 def test_buffers_are_listed_when_opened(page: Page, result: RunResult) -> None:
     page.locator("#buffers summary").click()
-    assert page.locator("#buffer-table tbody tr").count() == len(result.program.buffers)
+    rows = page.locator("#buffer-table tbody tr")
+    rows.first.wait_for()  # the browser says that the part is open after the click has returned
+    assert rows.count() == len(result.program.buffers)
 
 
 # Charts over time
