@@ -374,6 +374,13 @@ class Hardware(Section):
         """Return the name of a memory in keys and reports."""
         return self.memory[space - FIRST_FURTHER].name if space >= FIRST_FURTHER else space.name.lower()
 
+    def size_key(self, space: Space) -> str:
+        """Return the key of the hardware file that gives the size of a memory."""
+        name = self.memory_name(space)
+        if space == Space.DRAM:
+            return f"{name}.size_mib"
+        return f"memory.{name}.size_kib" if space >= FIRST_FURTHER else f"{name}.size_kib"
+
     def memory_bytes(self, space: Space) -> int:
         """Return the capacity of a memory in bytes."""
         if space >= FIRST_FURTHER:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from npusim.isa.base.errors import CompileError, GraphError
 from npusim.isa.base.lazy_dataclass import dataclass
 from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.dma import Copy
 from npusim.isa.instructions.gather import Gather, list_bytes
 from npusim.isa.instructions.instruction import layout
@@ -198,8 +199,17 @@ def _require_room(graph: Graph, hardware: Hardware) -> None:
     """Raise CompileError for tensors that cannot fit into the memories, before time is spent on scheduling.
 
     All inputs are placed at the same time, and each output as a whole. Of a tensor between fused layers only a stripe
-    is placed (`_MOST_STRIPES`). Constants are left out, because compression may store them in fewer bits.
+    is placed (`_MOST_STRIPES`). Constants with values are left out, because compression may store them in fewer bits.
     """
+    space = hardware.holder("constants")
+    sized = sum(each.type.size_bytes for each in graph.tensors if each.constant and each.array is None)
+    if sized > (there := hardware.memory_bytes(space)):
+        name = hardware.memory_name(space)
+        least = sized >> (20 if space == Space.DRAM else 10)
+        raise CompileError(
+            f"{graph.name}: constants alone take {sized:,} bytes, the memory {name} of {hardware.name} has {there:,}; "
+            f"give more than {hardware.size_key(space)}={least}, or a smaller model"
+        )
     room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
     inputs = sum(graph.tensors[number].type.size_bytes for number in graph.inputs)
     needs = [(inputs, inputs, "its inputs take")]

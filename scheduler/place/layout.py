@@ -183,10 +183,9 @@ class MemoryLayout:
         hardware, there = self._hardware, self._hardware.memory_bytes(space)
         if needed_bytes > there:
             name = hardware.memory_name(space)
-            key = f"memory.{name}.size_kib" if space >= FIRST_FURTHER else f"{name}.size_kib"
             raise CompileError(
                 f"{self._graph.name}: needs {needed_bytes} bytes of the memory {name}, {hardware.name} has {there}; "
-                f"enlarge {key}, or let another memory hold part of it"
+                f"enlarge {hardware.size_key(space)}, or let another memory hold part of it"
             )
 
 

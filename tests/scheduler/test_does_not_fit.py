@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from npusim.frontends.transformer.network import transformer
+from npusim.frontends.transformer.published import BY_NAME
 from npusim.isa.base.errors import CompileError, GraphError
 from npusim.isa.hardware.file import hardware
 from npusim.isa.hardware.hardware import Hardware
@@ -76,6 +78,22 @@ def test_what_does_not_fit_is_named(network: Callable[[], Graph], operator: str,
     )
     # One KiB more is enough.
     assert compile_graph(network(), tiny(size_kib + 1)).scratchpad_peak_bytes <= (size_kib + 1) * 1024
+
+
+@pytest.mark.parametrize(
+    ("preset", "said"),
+    [
+        ("edge-128", "the memory dram of edge-128 has 67,108,864; give more than dram.size_mib=1049"),
+        ("gap9", "the memory l2 of gap9 has 1,572,864; give more than memory.l2.size_kib=1074266"),
+    ],
+)
+def test_constants_of_known_size_are_refused_before_any_search(preset: str, said: str) -> None:
+    graph = transformer(BY_NAME["tinyllama_1.1b"].config, tokens=1)
+    with pytest.raises(CompileError) as caught:
+        prepare(graph, hardware(preset))
+    sized = sum(each.type.size_bytes for each in graph.tensors if each.constant)
+    wanted = f"tinyllama_1.1b: constants alone take {sized:,} bytes, {said}, or a smaller model"
+    assert str(caught.value) == wanted
 
 
 def test_the_operator_that_needs_most_is_named() -> None:
