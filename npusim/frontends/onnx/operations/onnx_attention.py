@@ -148,27 +148,36 @@ def _turned(c: NodeConversion, name: str, cosine: int, sine: int) -> int:
             heads = shape[2] // (2 * c.shape(cosine)[-1])
         c.require(heads > 0 and shape[2] % heads == 0, f"num_heads {heads} do not fit {list(shape)}")
         x = c.transposed(c.reshaped(x, (*shape[:2], heads, shape[2] // heads)), (0, 2, 1, 3))
-    batch, heads, rows, depth = c.shape(x)
+    batch, _, rows, depth = c.shape(x)
     part = int(c.attribute("rotary_embedding_dim", 0)) or depth
     c.require(part <= depth and part % 2 == 0, f"rotary_embedding_dim is {part}, of {depth}")
     cosine, sine = (_at_positions(c, cache, batch, rows, part // 2) for cache in (cosine, sine))
-    rest = None
-    if part < depth:
-        x, rest = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(part, depth - part))
-    if c.flag("interleaved"):
-        pairs = c.reshaped(x, (batch, heads, rows, part // 2, 2))
+    made = rotated(c, x, cosine, sine, c.flag("interleaved"))
+    return c.reshaped(c.transposed(made, (0, 2, 1, 3)), shape) if len(shape) == 3 else made
+
+
+def rotated(c: NodeConversion, x: int, cosine: int, sine: int, interleaved: bool) -> int:
+    """Return x, [batch, heads, rows, depth], with pairs of its first elements rotated.
+
+    cosine, sine: [batch or 1, 1, rows, pairs]. A pair is two neighbours if `interleaved`, otherwise an element of the
+    first half of 2 * pairs elements and the one at the same place in the second half.
+    """
+    batch, heads, rows, depth = c.shape(x)
+    half, rest = c.shape(cosine)[3], None
+    if 2 * half < depth:
+        x, rest = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(2 * half, depth - 2 * half))
+    if interleaved:
+        pairs = c.reshaped(x, (batch, heads, rows, half, 2))
         first, second = c.nodes("unpack", [pairs], [c.like(x)] * 2, axis=4)
     else:
-        first, second = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(part // 2, part // 2))
+        first, second = c.nodes("split", [x], [c.like(x)] * 2, axis=3, sizes=(half, half))
     real = c.step("sub", [c.step("mul", [cosine, first]), c.step("mul", [sine, second])])
     other = c.step("add", [c.step("mul", [sine, first]), c.step("mul", [cosine, second])])
-    if c.flag("interleaved"):
-        made = c.reshaped(c.step("pack", [real, other], axis=4), (batch, heads, rows, part))
+    if interleaved:
+        made = c.reshaped(c.step("pack", [real, other], axis=4), (batch, heads, rows, 2 * half))
     else:
         made = c.step("concatenation", [real, other], axis=3)
-    if rest is not None:
-        made = c.step("concatenation", [made, rest], axis=3)
-    return c.reshaped(c.transposed(made, (0, 2, 1, 3)), shape) if len(shape) == 3 else made
+    return made if rest is None else c.step("concatenation", [made, rest], axis=3)
 
 
 def _at_positions(c: NodeConversion, cache: int, batch: int, rows: int, half: int) -> int:

@@ -6,6 +6,7 @@ from npusim.frontends.forms import qdq_operations
 from npusim.frontends.forms.node_rows import Row, registered
 from npusim.frontends.onnx.operations import (
     block_quantized,
+    grouped_attention,
     onnx_attention,
     onnx_axes,
     onnx_control,
@@ -21,17 +22,10 @@ from npusim.frontends.onnx.operations import (
 )
 
 _MODULES = (
-    *(block_quantized, onnx_attention, onnx_axes, onnx_control, onnx_elementwise, onnx_images, onnx_matrices),
-    *(
-        onnx_moves,
-        onnx_recurrent,
-        onnx_windows,
-        qdq_operations,
-        qoperators,
-        quantized_products,
-        shape_constants,
-    ),
-)
+    block_quantized, grouped_attention, onnx_attention, onnx_axes, onnx_control, onnx_elementwise, onnx_images,
+    onnx_matrices, onnx_moves, onnx_recurrent, onnx_windows, qdq_operations, qoperators, quantized_products,
+    shape_constants,
+)  # fmt: skip
 
 ROWS: tuple[Row, ...] = tuple(
     sorted((row for module in _MODULES for row in module.ROWS), key=lambda row: (row.domain, row.name))

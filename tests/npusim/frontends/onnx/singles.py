@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.npusim.frontends.onnx.models import Fixed, Single, fixed, scalar, single, w, x
 
@@ -231,6 +233,37 @@ def fused_attention() -> Iterator[Single]:
     yield single(embed, words, None, *tables[:2], None, *norm, outputs=2)
 
 
+def grouped_attention() -> Iterator[Single]:
+    """Four heads of queries on two of keys, 16 elements each: prompts, chunks and single tokens, every cache."""
+    name, heads = "com.microsoft::GroupQueryAttention", {"num_heads": 4, "kv_num_heads": 2, "outputs": 3}
+
+    def parts(batch: int, rows: int) -> tuple[NDArray[Any], ...]:
+        return x(batch, rows, 64), x(batch, rows, 32), x(batch, rows, 32, low=-2)
+
+    def cache(batch: int, past: int) -> tuple[NDArray[Any], ...]:
+        return x(batch, 2, past, 16), x(batch, 2, past, 16, low=-2)
+
+    def lengths(*last: int) -> tuple[NDArray[Any], Fixed]:
+        return np.int32(last), scalar(max(last) + 1, "int32")
+
+    grown, chunk = (*parts(1, 3), *cache(1, 5), np.int32([7])), x(1, 3, 128)
+    angles = w(20, 8), w(20, 8, low=-0.9)
+    yield single(name, *parts(1, 5), None, None, *lengths(4), **heads)
+    yield single(name, *grown, np.array(8, np.int32), **heads)
+    yield single(name, chunk, None, None, *cache(1, 5), *lengths(7), scale=0.4, **heads)
+    # A cache of 12 places: the position is known, given by the run, and differs within a batch.
+    yield single(name, *parts(1, 3), *cache(1, 12), fixed(7, of="int32"), scalar(8, "int32"), **heads)
+    yield single(name, *parts(1, 3), *cache(1, 12), *lengths(7), *angles, do_rotary=1, **heads)
+    yield single(name, *parts(1, 5), *cache(1, 12), *lengths(4), local_window_size=2, **heads)
+    yield single(name, *parts(2, 1), *cache(2, 6), *lengths(4, 6), local_window_size=3, softcap=1.5, **heads)
+    rotation = {"do_rotary": 1, "rotary_interleaved": 1}
+    yield single(name, *parts(2, 1), *cache(2, 9), *lengths(3, 7), *angles, **rotation, **heads)
+    places = np.int64([[9, 2, 4]])
+    yield single(name, *grown, scalar(8, "int32"), *angles, places, x(1, 4, 3, 8), do_rotary=1, **heads)
+    yield single(name, *grown, scalar(8, "int32"), *[None] * 4, w(4), local_window_size=4, **heads)
+    yield single(name, *grown, scalar(8, "int32"), *[None] * 3, x(1, 1, 3, 8), smooth_softmax=1, **heads)
+
+
 def matrices() -> Iterator[Single]:
     yield single("MatMul", x(2, 3, 4), w(4, 5))
     yield single("MatMul", x(2, 1, 3, 4), x(5, 4, 2))
@@ -413,6 +446,7 @@ SINGLES: tuple[Single, ...] = (
     *chosen_by_constants(),
     *fused(),
     *fused_attention(),
+    *grouped_attention(),
     *matrices(),
     *reductions(),
     *moves(),
