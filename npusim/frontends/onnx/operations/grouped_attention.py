@@ -15,6 +15,7 @@ from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row, microsoft
 from npusim.frontends.onnx.operations.onnx_attention import rotated
+from npusim.isa.base.tensor import Array
 
 _REFUSED = {
     "k_scale": "caches of quantized keys",
@@ -126,7 +127,8 @@ def _turned(c: NodeConversion, sizes: _Sizes, starts: int, tensors: Sequence[int
         chosen = c.nodes("gather", [cache, places], [c.like(cache)], axis=0)[0]
         shape = c.shape(chosen)
         angles.append(c.reshaped(chosen, (shape[0], 1, sizes.rows, pairs)))
-    return [rotated(c, x, *angles, c.flag("rotary_interleaved")) for x in tensors]
+    cosine, sine = angles
+    return [rotated(c, x, cosine, sine, c.flag("rotary_interleaved")) for x in tensors]
 
 
 def _appended(c: NodeConversion, sizes: _Sizes, starts: int, new: int, name: str) -> int:
@@ -200,11 +202,11 @@ def _hidden(c: NodeConversion, sizes: _Sizes, starts: int, like: int) -> int | N
     known = c.builder.tensors[starts].array
     along = np.arange(sizes.columns, dtype=np.int32)
     if known is not None:
-        starting = known[:1] if (known == known[0]).all() else known
-        ahead = along - (starting + np.arange(sizes.rows, dtype=np.int32))[:, None, :, None]
-        seen = ahead <= 0
+        first: Array = known[:1] if len(np.unique(known)) == 1 else known
+        offsets = along - np.add(first, np.arange(sizes.rows))[:, None, :, None]
+        seen = offsets <= 0
         if window > 0:
-            seen &= ahead > -window
+            seen &= offsets > -window
         if seen.all():
             return None
         return c.constant(np.where(seen, 0, -np.inf).astype(c.builder.type(like).numpy_dtype))

@@ -256,6 +256,7 @@ def grouped_attention() -> Iterator[Single]:
     yield single(name, *parts(1, 3), *cache(1, 12), *lengths(7), *angles, do_rotary=1, **heads)
     yield single(name, *parts(1, 5), *cache(1, 12), *lengths(4), local_window_size=2, **heads)
     yield single(name, *parts(2, 1), *cache(2, 6), *lengths(4, 6), local_window_size=3, softcap=1.5, **heads)
+    yield single(name, *parts(3, 1), *cache(3, 6), fixed(4, 6, 4, of="int32"), scalar(7, "int32"), **heads)
     rotation = {"do_rotary": 1, "rotary_interleaved": 1}
     yield single(name, *parts(2, 1), *cache(2, 9), *lengths(3, 7), *angles, **rotation, **heads)
     places = np.int64([[9, 2, 4]])
