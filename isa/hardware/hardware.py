@@ -190,6 +190,12 @@ class Vector(Section):
         le=1024,
         description="cycles to divide a float32 sum by the number of its elements and quantize the result",
     )
+    moment_cycles: Annotated[PositiveCycles, _RESCALE_AND_NPU] = Field(
+        default=1,
+        le=1024,
+        description="cycles to add a value and its square to two sums of a normalization; 1, a multiplier in front of "
+        "one of two adders, is an assumption",
+    )
     int16_passes: Annotated[int, ON_NPU] = Field(
         default=0,
         ge=0,

@@ -57,6 +57,8 @@ ACTIONS: tuple[Action, ...] = (
            "one 8-bit result from 8-bit values by two float32 multiply-adds", "fused_cycles"),
     Action("vector_dequantise", "vector", "element",
            "one 8-bit value dequantized to float32 and added to a sum", "dequantise_cycles"),
+    Action("vector_moments", "vector", "element",
+           "one 8-bit value and its square added to two integer sums", "moment_cycles"),
     Action("vector_quantise", "vector", "element",
            "a float32 sum divided by its number of terms, and quantized", "quantise_cycles"),
     Action("vector_float16_add", "vector", "element", "add, compare or move of float16", "float_cycles"),

@@ -55,9 +55,14 @@ class Rows(VectorInstruction):
         return self.all_rows, self.depth
 
     @property
+    def interleaved(self) -> int:
+        """Number of rows in a set of interleaved rows."""
+        return self.gap + 1
+
+    @property
     def all_rows(self) -> int:
         """Number of rows, including interleaved ones."""
-        return self.rows * (self.gap + 1)
+        return self.rows * self.interleaved
 
     @property
     def size_bytes(self) -> int:
@@ -80,7 +85,7 @@ class Rows(VectorInstruction):
 
         compute: takes and returns elements as [..., depth].
         """
-        shape = self.rows, self.depth, self.gap + 1
+        shape = self.rows, self.depth, self.interleaved
         source = memory.bytes_at(Space.SCRATCHPAD, self.input, self.size_bytes).view(source_type)
         target = memory.bytes_at(Space.SCRATCHPAD, self.output, self.size_bytes).view(dtype)
         results = compute(np.ascontiguousarray(source.reshape(shape).swapaxes(1, 2)))

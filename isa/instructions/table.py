@@ -39,6 +39,7 @@ ROWS: tuple[tuple[int, Unit, str], ...] = (
     (0x34, Unit.VECTOR, "vector.Lookup"),
     (0x35, Unit.VECTOR, "rows.Softmax"),
     (0x3B, Unit.VECTOR, "rows.UnitLength"),
+    (0x36, Unit.VECTOR, "normalize.Normalize"),
     (0x38, Unit.VECTOR, "reduction.Reduce"),
     (0x3E, Unit.VECTOR, "cell.LstmCell"),
     (0x37, Unit.VECTOR, "grid.Select"),

@@ -54,8 +54,22 @@ def row_work_by_table(
     call: Call[Along], make: Callable[[RowFields, int], Instruction], table: bytes
 ) -> Parts:
     """Lower a function of rows with a table that every tile needs; `make` also gets the table's address."""
-    shape, axis, inner = input_type(call).shape, axis_of(call), _inner(call)
-    depth, outer = shape[axis], prod(shape[:axis])
+    shape, axis = input_type(call).shape, axis_of(call)
+    sizes = prod(shape[:axis]), shape[axis], _inner(call)
+    return row_parts(call, sizes, make, Constants(table))
+
+
+def row_parts(
+    call: Call,
+    sizes: tuple[int, int, int],
+    make: Callable[[RowFields, int], Instruction],
+    constants: Constants,
+) -> Parts:
+    """Lower a function of rows with constants that every tile needs; `make` also gets their address.
+
+    sizes: number of sets of rows, elements of a row, interleaved rows of a set.
+    """
+    outer, depth, inner = sizes
 
     def emit(tile: Tile, at: TileAddresses) -> Instruction:
         return make(RowFields(at.inputs[0], at.output, tile.rows, depth, inner - 1), at.constants)
@@ -70,8 +84,8 @@ def row_work_by_table(
             channel_step=0,
             inputs=inputs,
             outputs=(target,),
-            constants=lambda first, last: Constants(table),
-            constant_bytes=lambda first, last: len(table),
+            constants=lambda first, last: constants,
+            constant_bytes=lambda first, last: constants.size_bytes,
             emit=emit,
             overwrites=(0,),
         ),

@@ -46,7 +46,7 @@ float32:     as ONNX defines it: quantized values become float32, the operator c
              by its scale and rounded half to even, and the zero point is added. Weighted sums are exact, and rescaled
              by one product; their int32 output is the sum itself
              (`npusim.kernels.operators.convolution.exact_sum`).
-fused:       as the operators of com.microsoft do, where they differ from that.
+fused:       as the operators of com.microsoft do, where they differ from that; normalizations by integer sums.
 dynamic, dynamic_asymmetric: float32 activations meet 8-bit weights: rows of activations are quantized at run time, with
              zero point 0 or with one of their own, as LiteRT does (`npusim.kernels.operator.dynamic_range`).
 power_of_two: by a shift of one int16 operand, whose scale and that of the result are powers of two, as LiteRT adds and

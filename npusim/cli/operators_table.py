@@ -105,7 +105,7 @@ def standard(
 
 def _covered(entry: Operator) -> Coverage:
     any_type = entry.types == ANY_ALIKE
-    types = first_operand(entry.types)
+    types = first_operand(_type_rows(entry))
     ways = tuple(_way(entry, rescales, row, types) for rescales, row in entry.every_lowering)
     reached = {name for way in ways for name in way.types}
     left = tuple(name for name in types if name not in reached)
@@ -122,6 +122,14 @@ def _covered(entry: Operator) -> Coverage:
         if row.on_host and row.types
     )
     return Coverage(entry.name, _names(entry.name), shown, ways, left, mixed)
+
+
+def _type_rows(entry: Operator) -> tuple[str, ...]:
+    """Return the rows of element types; those of other arithmetics count if fixed point has no quantized values."""
+    if any("int8" in row for row in entry.types):
+        return entry.types
+    others = (row for row in entry.arithmetics if row.lowerings and not row.in_float)
+    return (*entry.types, *(types for row in others for types in row.types or ()))
 
 
 def _deciding(op: str) -> Coverage:
@@ -176,7 +184,7 @@ def _keeps(rule: Callable[[Call], bool], call: Call) -> bool:
 
 def _probes(entry: Operator, first: str) -> Iterator[Call]:
     """Return calls of an operator whose first input has an element type, one for each matching row of its types."""
-    for row in entry.types:
+    for row in _type_rows(entry):
         inputs, outputs = entries(row)
         if first not in inputs[0]:
             continue

@@ -89,6 +89,7 @@ CYCLES = {
     "vector_literal_divide": "literal_divide_cycles",
     "vector_fused": "fused_cycles",
     "vector_dequantise": "dequantise_cycles",
+    "vector_moments": "moment_cycles",
     "vector_quantise": "quantise_cycles",
     **{
         f"vector_{element}_{effort}": cycles

@@ -10,7 +10,9 @@ import pytest
 from npusim.isa.arithmetic.rows import logarithm
 from npusim.isa.hardware.file import change, hardware
 from npusim.isa.instructions.instruction import Context, Cost, Instruction
+from npusim.isa.instructions.lanes import bits_of
 from npusim.isa.instructions.memory import Memory, commit
+from npusim.isa.instructions.normalize import FUNCTIONS, LONGEST_FUSED, Normalize
 from npusim.isa.instructions.region import Space
 from npusim.isa.instructions.rows import Softmax, UnitLength
 
@@ -73,7 +75,8 @@ CHIP = change(
     hardware("edge-128"),
     {
         "vector.lanes": 4, "vector.startup_cycles": 10, "vector.mul_cycles": 5, "vector.max_cycles": 2,
-        "vector.requantise_cycles": 7, "vector.reduce_cycles": 6, "vector.exp_cycles": 11,
+        "vector.requantise_cycles": 7, "vector.reduce_cycles": 6, "vector.exp_cycles": 11, "vector.moment_cycles": 12,
+        "vector.fused_cycles": 13, "vector.dequantise_cycles": 14, "vector.literal_cycles": 15,
     },
 )  # fmt: skip
 R, W = "scratchpad_read_byte", "scratchpad_write_byte"
@@ -106,14 +109,81 @@ PER_LINE = 2 + (11 + 6) + (11 + 7)
             10 + 2 * 2 * (3 * (5 + 6 + 7) + 11),
             {"vector_mul_q8": 30, "vector_add_i32": 30, "requantise": 30, "vector_exp": 10, R: 60, W: 30},
         ),
+        # both sums; result; the roots of two rows in one group; factors and addends of 9 elements, 8 bytes each
+        (
+            Normalize(fused=1, rows=2, depth=9),
+            10 + 2 * 3 * (12 + 13) + 11 + 3 * 8,
+            {"vector_moments": 18, "vector_fused": 18, "vector_exp": 2, R: 36 + 72, W: 18},
+        ),
+        # sum; centred squares; result; 17 rows: 16 and one, with four groups of roots and one
+        (
+            Normalize(rows=17, depth=3),
+            10 + 17 * (14 + (14 + 13) + 15) + 5 * 11 + 2 * 8,
+            {
+                "vector_dequantise": 102,
+                "vector_fused": 51,
+                "vector_literal_mul": 51,
+                "vector_exp": 17,
+                R: 3 * 51 + 2 * 24,
+                W: 51,
+            },
+        ),
+        # no sum
+        (
+            Normalize(function=FUNCTIONS.index("rms"), rows=1, depth=4),
+            10 + (14 + 13) + 15 + 11 + 8,
+            {
+                "vector_dequantise": 4,
+                "vector_fused": 4,
+                "vector_literal_mul": 4,
+                "vector_exp": 1,
+                R: 8 + 32,
+                W: 4,
+            },
+        ),
     ],
 )
 def test_occupancy(instruction: Instruction, cycles: int, actions: dict[str, int]) -> None:
     assert instruction.cost(Context(CHIP)) == Cost(cycles, actions)
 
 
+def normalized(values: Any, parameters: Any, **fields: int) -> Any:
+    """Return what a normalization of rows of int8 gives; the input's scale is 1/2, the output's 1/4."""
+    given, table = np.array(values, np.int8), np.array(parameters, "<f4")
+    scratchpad = np.zeros(1024, np.uint8)
+    scratchpad[: given.size] = given.view(np.uint8).ravel()
+    scratchpad[256 : 256 + 4 * table.size] = table.view(np.uint8).ravel()
+    types = {"low": -128, "high": 127, "input_signed": 1, "signed": 1}
+    scales = {"input_scale": bits_of(0.5), "output_scale": bits_of(0.25)}
+    rows, depth = given.shape
+    row = Normalize(output=OUT, rows=rows, depth=depth, table=256, **types, **scales, **fields)
+    commit(row.execute(Memory({Space.SCRATCHPAD: scratchpad})))
+    return scratchpad[OUT : OUT + given.size].view(np.int8).reshape(given.shape).tolist()
+
+
+def test_normalizations() -> None:
+    """(1, 3) less 1 is worth (0, 1): its mean is 1/2 and so is its deviation, (-1, 1); half of that, plus 1, in 1/4."""
+    rms = FUNCTIONS.index("rms")
+    half, fused_half = (
+        [[0.5, 1.0]] * 2,
+        [[2.0, 4.0]] * 2,
+    )  # as the method "fused" has it, in steps of the output
+    for method, table in ((0, half), (1, fused_half)):
+        assert normalized([[1, 3]], table, input_zero=1, output_zero=3, fused=method) == [[3 + 2, 3 + 6]]
+        # the root of the mean of (0, 1) squared is sqrt(1/2): (0, 1.414)
+        assert normalized([[1, 3]], table, input_zero=1, fused=method, function=rms) == [[4, 4 + 3]]
+        # rows that are all alike have no deviation; epsilon keeps it from 0 / 0
+        epsilon = bits_of(1e-5)
+        assert normalized([[9, 9], [1, 3]], table, epsilon=epsilon, fused=method) == [[4, 4], [2, 6]]
+        assert normalized([[9, 9]], table, fused=method) == [[-128, -128]]
+
+
 def test_faults() -> None:
     assert Softmax(rows=1).faults() == ["depth is 0; it may be 1 or more"]
+    assert Normalize(fused=1, rows=1, depth=LONGEST_FUSED + 1).faults() == [
+        "depth is 65537 with fused; it may be at most 65536"
+    ]
+    assert Normalize(rows=1, depth=1, high=256).faults() == ["clamp 0..256 is not within 0..255"]
     assert UnitLength(rows=1, depth=33026).faults() == [
         "depth 33026 may overflow the accumulator; it may be less than 33026"
     ]

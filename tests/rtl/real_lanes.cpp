@@ -234,6 +234,44 @@ unsigned float_reduce_result(unsigned function, unsigned long long gathered, uns
     return code_of_steps(steps + float(zero), low, high, least);
 }
 
+unsigned long long normal_sum(unsigned fused, unsigned long long sum, int x, unsigned scale, int zero) {
+    return fused ? sum + (long long)(x - zero) : wide_bits(wide(sum) + double(real_of(x, scale, zero)));
+}
+
+unsigned long long normal_mean(unsigned long long sum, unsigned depth) { return wide_bits(wide(sum) / depth); }
+
+unsigned long long normal_square(unsigned fused, unsigned long long squares, int x, unsigned long long mean,
+                                 unsigned scale, int zero) {
+    if (fused) return squares + (unsigned long long)((long long)(x - zero) * (x - zero));
+    const double centred = double(real_of(x, scale, zero)) - wide(mean);
+    return wide_bits(wide(squares) + centred * centred);
+}
+
+unsigned long long normal_root(unsigned fused, unsigned long long sum, unsigned long long squares, unsigned depth,
+                               unsigned scale, unsigned epsilon) {
+    if (!fused) return wide_bits(std::sqrt(wide(squares) / depth + double(real(epsilon))));
+    const long long total = (long long)sum;
+    const double spread = double((long long)squares * depth - total * total);
+    const double s = real(scale);
+    const double root = s / std::sqrt(s * s * (spread / (double(depth) * depth)) + double(real(epsilon)));
+    return both(float(root), float(-(double(total) / depth) * root));
+}
+
+unsigned normal_result(unsigned fused, int x, unsigned long long mean, unsigned long long root, unsigned factor,
+                       unsigned addend, unsigned scale, int zero, unsigned output_scale, int output_zero, int low,
+                       int high, int least) {
+    float steps;
+    if (fused) {
+        const double a = real(uint32_t(root)), b = real(uint32_t(root >> 32));
+        const float normal = float(double(x - zero) * a + b);
+        steps = float(double(normal) * real(factor) + double(real(addend)));
+    } else {
+        const double normal = (double(real_of(x, scale, zero)) - wide(mean)) / wide(root);
+        steps = float(normal * double(real(factor)) + double(real(addend))) / real(output_scale);
+    }
+    return code_of_steps(std::nearbyintf(steps) + float(output_zero), low, high, least);
+}
+
 unsigned real_widened(unsigned stored, unsigned word) {
     switch (stored) {
         case STORED_INT8: return bits(int8_t(word));

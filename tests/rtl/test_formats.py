@@ -19,6 +19,7 @@ from .random_mac import draw_case
 from .random_serial import draw_serial_case
 from .random_stream import draw_stream_case
 from .test_cell import drawn
+from .test_normal import drawn as drawn_rows
 
 FORMAT_FIELDS = (
     "format", "int16", "source", "target", "rescale", "entry", "element", "function", "bilinear", "arithmetic",
@@ -86,7 +87,7 @@ def described() -> set[str]:
         for _ in times
         for element in (0, 1)
     }
-    names |= {name_of(drawn(rng)) for _ in times}
+    names |= {name_of(draw(rng)) for draw in (drawn, drawn_rows) for _ in times}
     for engine, draw, shape, kinds in (
         ("systolic", draw_case, test_mac.SHAPES[0], test_mac.ALL_KINDS),
         ("block", draw_block_case, test_block.SHAPES[0], test_block.KINDS),

@@ -11,6 +11,7 @@ from npusim.isa.instructions.gather import ANYWHERE
 from npusim.isa.instructions.instruction import Instruction
 from npusim.isa.instructions.lanes import FORMAT_NAMES
 from npusim.isa.instructions.mac import HALVINGS_BITS
+from npusim.isa.instructions.normalize import HELD_ROWS
 from npusim.isa.instructions.table import all_instructions
 from npusim.isa.instructions.vector import INT16_TABLES, TYPES
 from npusim.isa.instructions.word import WAIT_SPECS, WAITS, FieldSpec
@@ -27,8 +28,9 @@ _VECTOR = (
     "vec.resize",
     "vec.select",
     "vec.lstm",
+    "vec.normalize",
 )
-"""Vector instructions that are described: those that the registers execute, and the step of cells."""
+"""Vector instructions that are described: those that the registers execute, the step of cells, and normalizations."""
 _CHOICES = {
     "format": FORMAT_NAMES,
     "binary": elementwise.NAMES,
@@ -118,6 +120,7 @@ def package() -> str:
         f"  localparam int ANYWHERE_BIT = {ANYWHERE.bit_length() - 1};",
         *_vector_rows(rows),
         f"  localparam int HALVINGS_BITS = {HALVINGS_BITS};",
+        f"  localparam int NORMALIZE_HELD_ROWS = {HELD_ROWS};",
         *(
             f"  localparam int {name.upper()}_{spec.name.upper()}_OFFSET = {spec.offset};\n"
             f"  localparam int {name.upper()}_{spec.name.upper()}_BITS = {spec.width};"

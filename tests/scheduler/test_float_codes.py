@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.isa.base.tensor import Quantization, TensorType
+from npusim.isa.base.tensor import Array, Quantization, TensorType
 from npusim.isa.hardware.file import change, hardware
 from npusim.kernels.graph.builder import unshaped
 from npusim.kernels.graph.graph import Graph
@@ -132,6 +132,40 @@ def random_sums(pick: Pick) -> Graph:
 @given(graphs(random_sums), st.sampled_from([EDGE, SMALL]))
 @examples(150)
 def test_sums(graph: Graph, chosen: object) -> None:
+    on_npu(graph)
+    check(graph, chosen)  # type: ignore[arg-type]
+
+
+def reals(sketch: Sketch, shape: tuple[int, ...]) -> Array:
+    return sketch.rng.normal(0, 3, shape).astype(np.float32)
+
+
+def random_norms(pick: Pick) -> Graph:
+    """A layer or RMS normalization over the last axes, literal or fused, of any types; scale and bias of any kind."""
+    sketch = Sketch("random", seed=pick(0, 1 << 20))
+    dtypes = [("int8", "uint8")[pick(0, 1)] for _ in range(2)]
+    shape = (pick(1, 3), pick(1, 20), pick(1, 30))
+    begin = pick(0, 2)
+    source = operand(pick, sketch, shape, dtypes[0], False)
+    vectors = [
+        operand(pick, sketch, shape[begin:], "int8", True)
+        if pick(0, 1)
+        else sketch.add_tensor(TensorType("float32", shape[begin:]), reals(sketch, shape[begin:]))
+        for _ in range(2)
+    ]
+    output = unshaped(dtypes[1], quantization(pick, dtypes[1]))
+    how = {"epsilon": (0.0, 1e-5, 0.1)[pick(0, 2)], "centred": bool(pick(0, 1))}
+    rescale = ("float32", "fused")[pick(0, 1)]
+    node = sketch.node(
+        "layer_normalization", [source, *vectors], output, begin_axis=begin, rescale=rescale, **how
+    )
+    return sketch.graph([node])
+
+
+@pytest.mark.slow
+@given(graphs(random_norms), st.sampled_from([EDGE, SMALL]))
+@examples(100)
+def test_normalizations(graph: Graph, chosen: object) -> None:
     on_npu(graph)
     check(graph, chosen)  # type: ignore[arg-type]
 

@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npusim.isa.arithmetic.float_codes import sum_in_order
 from npusim.isa.base.elements import Workload
 from npusim.isa.base.tensor import Array
+from npusim.isa.hardware.hardware import Hardware
+from npusim.isa.instructions.lanes import bits_of
+from npusim.isa.instructions.normalize import FUNCTIONS, LONGEST_FUSED, PARAMETER_BYTES, Normalize
+from npusim.isa.instructions.rows import METHODS
+from npusim.kernels.lowering.quantized_in_float32 import float32_rescale, scaling
+from npusim.kernels.lowering.row_work import RowFields, row_parts
+from npusim.kernels.lowering.work import Constants, Parts
 from npusim.kernels.operator import parameters, rules
 from npusim.kernels.operator.axes import Along, an_axis, axis_of
-from npusim.kernels.operator.element_types import alike
+from npusim.kernels.operator.element_types import alike, dequantize_values
 from npusim.kernels.operator.expansion import Expansion
 from npusim.kernels.operator.float_steps import FloatSteps
+from npusim.kernels.operator.fused import finish_steps, one_scale
 from npusim.kernels.operator.operands import (
     by_type,
+    code_range,
     elementwise,
     input_type,
     input_value,
     like_input,
+    quantization,
     with_halves,
 )
-from npusim.kernels.operator.operator import Call, Operator, Rule, Values
+from npusim.kernels.operator.operator import (
+    Arithmetic,
+    Call,
+    Lowering,
+    Operator,
+    Rule,
+    Values,
+    call_in_float32,
+    literal,
+)
 from npusim.kernels.operator.parameters import Count, Parameters, Size
 from npusim.kernels.operators.movement.shape_changes import ReshapeParameters
 
@@ -38,9 +59,17 @@ Aligned = Callable[[Call], Shape]
 
 
 def moments_operator(
-    name: str, parameters: type[Parameters], rules: tuple[Rule, ...], sizes: Sizes, aligned: Aligned
+    name: str,
+    parameters: type[Parameters],
+    rules: tuple[Rule, ...],
+    sizes: Sizes,
+    aligned: Aligned,
+    arithmetics: tuple[Arithmetic, ...] = (),
 ) -> Operator:
-    """Return the operator on x, scale and bias; `parameters` has `epsilon`, which is added to the variance."""
+    """Return the operator on x, scale and bias; `parameters` has `epsilon`, which is added to the variance.
+
+    The mean counts as 0 if `parameters` has `centred`, and it is False.
+    """
 
     def floats(call: Call, values: Values) -> list[Array]:
         shape, axes = sizes(call)
@@ -49,7 +78,9 @@ def moments_operator(
             return [input_value(values)]
         scale, bias = (input_value(values, i).astype(np.float64).reshape(aligned(call)) for i in (1, 2))
         with np.errstate(all="ignore"):
-            centred = x.reshape(shape) - x.reshape(shape).mean(axis=axes, keepdims=True)
+            centred = x.reshape(shape)
+            if _is_centred(call):
+                centred = centred - centred.mean(axis=axes, keepdims=True)
             variance = (centred * centred).mean(axis=axes, keepdims=True)
             normal = (centred / np.sqrt(variance + call.parameters.epsilon)).reshape(x.shape)
             return [(normal * scale + bias).astype(np.float32)]
@@ -58,7 +89,7 @@ def moments_operator(
         shape, axes = sizes(call)
         steps = FloatSteps(call)
         x = reshaped(steps, 0, shape)
-        centred = steps.pair("sub", x, steps.reduction("mean", x, axes))
+        centred = steps.pair("sub", x, steps.reduction("mean", x, axes)) if _is_centred(call) else x
         variance = steps.reduction("mean", steps.pair("mul", centred, centred), axes)
         root = steps.function("rsqrt", steps.pair("add", variance, steps.number(call.parameters.epsilon)))
         normal = reshaped(steps, steps.pair("mul", centred, root), input_type(call).shape)
@@ -76,7 +107,12 @@ def moments_operator(
         workload=three_passes,
         expand=expand,
         on_host="no unit computes it as a whole, and its parts need float lanes",
+        arithmetics=arithmetics,
     )
+
+
+def _is_centred(call: Call) -> bool:
+    return bool(getattr(call.parameters, "centred", True))
 
 
 def three_passes(call: Call) -> Workload:
@@ -237,10 +273,14 @@ GROUP_NORMALIZATION = moments_operator(
 
 
 class LayerNormalizationParameters(parameters.Parameters):
-    """Parameters of scale * (x - mean) / sqrt(variance + epsilon) + bias, over the axes from begin_axis on."""
+    """Parameters of scale * (x - mean) / sqrt(variance + epsilon) + bias, over the axes from begin_axis on.
+
+    centred: if False, the mean counts as 0, and the variance is the mean of the squares (RMS normalization).
+    """
 
     begin_axis: Size
     epsilon: float = 1e-5
+    centred: bool = True
 
 
 def _an_axis(call: Call[LayerNormalizationParameters]) -> bool:
@@ -262,12 +302,136 @@ def _layer_sizes(call: Call[LayerNormalizationParameters]) -> tuple[tuple[int, .
     return shape, tuple(range(call.parameters.begin_axis, len(shape)))
 
 
+def _rows(call: Call[LayerNormalizationParameters], x: NDArray[Any]) -> NDArray[Any]:
+    """Return the input as [rows, elements that have a mean and a variance]."""
+    return x.reshape(-1, prod(_normalized(call)))
+
+
+def _in_order(call: Call[LayerNormalizationParameters], values: Values) -> list[Array]:
+    """Compute float32 values for the rescale "float32": sums in float64, in order, rounded once."""
+    x, scale, bias = (_rows(call, input_value(values, i).astype(np.float64)) for i in range(3))
+    if not x.size:
+        return [input_value(values).astype(np.float32)]
+    with np.errstate(all="ignore"):
+        if call.parameters.centred:
+            x = x - sum_in_order(x) / x.shape[1]
+        variance = sum_in_order(x * x) / x.shape[1]
+        root = np.sqrt(variance + np.float32(call.parameters.epsilon))
+        results = (x / root * scale + bias).astype(np.float32)
+    return [results.reshape(input_type(call).shape)]
+
+
+def _fused(call: Call[LayerNormalizationParameters], values: Values) -> list[Array]:
+    """Compute quantized values for the rescale "fused": integer sums, then two products and sums in float32.
+
+    x stands for values less their zero point, with mean m and variance v. r = s / sqrt(s * s * v + epsilon) is float64,
+    normal = f32(x * f32(r) + f32(-m * r)), result = rint(f32(normal * scale / output scale + bias / output scale)).
+    """
+    given, output = quantization(input_type(call)), call.outputs[0]
+    x = _rows(call, input_value(values).astype(np.int64) - given.zero_point)
+    if not x.size:
+        return [input_value(values).astype(output.numpy_dtype)]
+    size = x.shape[1]
+    sums = x.sum(axis=1, keepdims=True) * int(call.parameters.centred)
+    spread = (size * (x * x).sum(axis=1, keepdims=True) - sums * sums).astype(np.float64)
+    s = float(np.float32(given.scale))
+    with np.errstate(all="ignore"):
+        root = s / np.sqrt(s * s * (spread / float(size * size)) + np.float32(call.parameters.epsilon))
+        offset = (-(sums / size) * root).astype(np.float32).astype(np.float64)
+        normal = (x * root.astype(np.float32).astype(np.float64) + offset).astype(np.float32)
+        numbers = [dequantize_values(value, kind) if kind.quantized else value
+                   for value, kind in ((input_value(values, i), input_type(call, i)) for i in (1, 2))]  # fmt: skip
+        scale, bias = _in_steps(call, *numbers).astype(np.float64)
+        steps = np.rint((normal * scale + bias).astype(np.float32))
+    results = finish_steps(call, steps + np.float32(quantization(output).zero_point))
+    return [results.reshape(output.shape)]
+
+
+def _in_steps(call: Call, scale: Array, bias: Array) -> NDArray[np.float32]:
+    """Return float32 scale and bias, each divided by the output's scale: [2, elements]."""
+    step = np.float32(quantization(call.outputs[0]).scale)
+    return np.stack([scale.ravel(), bias.ravel()]).astype(np.float32) / step
+
+
+def _quantized_alone(call: Call) -> bool:
+    """fused, input and result are int8 or uint8 tensors with one scale and zero point"""
+    return one_scale(input_type(call)) and one_scale(call.outputs[0])
+
+
+def _bytes(call: Call) -> bool:
+    """on the NPU input and result are int8 or uint8 tensors with one scale and zero point"""
+    return _quantized_alone(call)
+
+
+def _constant_vectors(call: Call) -> bool:
+    """on the NPU scale and bias are constants"""
+    return 1 in call.constants and 2 in call.constants
+
+
+def _short_rows(call: Call[LayerNormalizationParameters]) -> bool:
+    """on the NPU 1 to 65536 elements have a mean and a variance"""
+    return 0 < prod(_normalized(call)) <= LONGEST_FUSED
+
+
+def _lower(call: Call[LayerNormalizationParameters], hardware: Hardware) -> Parts:
+    """Lower to one instruction per tile of rows."""
+    output, how = call.outputs[0], call.parameters
+    low, high = code_range(output.dtype)
+    fused, depth = how.rescale == "fused", prod(_normalized(call))
+    fields = {
+        **scaling("input", input_type(call)),
+        **scaling("output", output),
+        "function": FUNCTIONS.index("layer" if how.centred else "rms"),
+        "fused": METHODS.index("fused" if fused else "literal"),
+        "epsilon": bits_of(how.epsilon),
+        "low": low,
+        "high": high,
+    }
+
+    def make(rows: RowFields, table: int) -> Normalize:
+        return Normalize(
+            input=rows.input, output=rows.output, rows=rows.rows, depth=depth, table=table, **fields
+        )
+
+    sizes = input_type(call).elements // depth, depth, 1
+    return row_parts(call, sizes, make, _table(call))
+
+
+def _table(call: Call[LayerNormalizationParameters]) -> Constants:
+    """Return the pairs of scale and bias as float32, divided by the output's scale where the rescale is "fused"."""
+    size = prod(_normalized(call)) * PARAMETER_BYTES
+    constants = call_in_float32(call).constants
+    scale, bias = (constants[position] for position in (1, 2))
+    if not isinstance(scale, np.ndarray) or not isinstance(bias, np.ndarray):
+        return Constants(absent_bytes=size)
+    with np.errstate(all="ignore"):
+        pairs = (
+            _in_steps(call, scale, bias)
+            if call.parameters.rescale == "fused"
+            else np.stack([scale.ravel(), bias.ravel()])
+        )
+    return Constants(np.ascontiguousarray(pairs.T, "<f4").tobytes())
+
+
+_ON_NPU = Lowering("vector", (_bytes, _constant_vectors, _short_rows), _lower, (float32_rescale,))
+_LAYER_RULES = (rules.operands(3), rules.same_shape, _an_axis, _per_element)
+
 LAYER_NORMALIZATION = moments_operator(
     "layer_normalization",
     LayerNormalizationParameters,
-    (rules.operands(3), rules.same_shape, _an_axis, _per_element),
+    _LAYER_RULES,
     _layer_sizes,
     _normalized,
+    (
+        literal(_ON_NPU, reference=_in_order),
+        Arithmetic(
+            ("fused",),
+            ("int8|uint8, int8|uint8|float32, int8|uint8|int32|float32 -> int8|uint8",),
+            (*_LAYER_RULES, _quantized_alone),
+            _fused,
+            (_ON_NPU,),
+        ),
+    ),
 )
 """All elements behind the first axes normalized by their own mean and variance, then scaled."""
 

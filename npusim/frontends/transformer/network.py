@@ -334,23 +334,22 @@ class _Step:
         return self._product(f"{name}/down", opened, config.hidden, biased)
 
     def _norm(self, name: str, x: int) -> int:
-        """Normalize along the last axis: rms(x) = x / sqrt(mean(x^2) + epsilon) * scale.
+        """Normalize along the last axis; "layer" subtracts the mean first, "rms" does not.
 
-        "layer" subtracts the mean first and adds a bias at last. The reciprocal root is a table that includes epsilon.
+        RMS normalization has no bias, but its instruction adds zeros, which takes no further time.
         """
-        axis, size = len(self._builder.shape(x)) - 1, self._builder.shape(x)[-1]
-        if self._config.norm == "layer":
-            x = self._node("sub", (x, self._mean(f"{name}/mean", x, axis)), f"{name}/centred")
-        squares = self._node("square", (x,), f"{name}/squares")
-        root = self._node("rsqrt", (self._mean(f"{name}/variance", squares, axis),), f"{name}/root")
-        x = self._node("mul", (x, root), f"{name}/normal")
-        x = self._node("mul", (x, self._constant(f"{name}/scale", (size,))), f"{name}/scaled")
-        if self._config.norm == "layer":
-            x = self._node("add", (x, self._constant(f"{name}/bias", (size,))), name)
-        return x
-
-    def _mean(self, name: str, x: int, axis: int) -> int:
-        return self._node("mean", (x,), name, axes=(axis,), keep_dims=True)
+        shape = self._builder.shape(x)
+        centred = self._config.norm == "layer"
+        parts = "scale", "bias" if centred else "zeros"
+        scale, bias = (self._constant(f"{name}/{part}", shape[-1:]) for part in parts)
+        return self._node(
+            "layer_normalization",
+            (x, scale, bias),
+            name,
+            begin_axis=len(shape) - 1,
+            centred=centred,
+            rescale="fused",
+        )
 
     # Nodes
 

@@ -75,6 +75,7 @@ AT_45_NM = {
     "vector_fused": 2 * (0.9 + 3.7) + 2 * (0.2 + SHIFT) + 0.6 + REGISTERS,
     "vector_dequantise": TO_FLOAT + 0.9 + REGISTERS,
     "vector_quantise": QUOTIENT + TO_CODE + REGISTERS,
+    "vector_moments": 0.2 + 2 * 0.1 + REGISTERS,
     "weight_unpack": SHIFT + 0.1 + 0.526,
     "instruction_issue": 20,
 }

@@ -106,6 +106,48 @@ package npu_reals;
     int least
   );
 
+  // Statistics of rows: integers if fused, else the bits of float64. The root of a fused row is two float32, its factor
+  // in the low half.
+  import "DPI-C" function longint unsigned normal_sum(
+    int unsigned fused,
+    longint unsigned sum,
+    int x,
+    int unsigned scale,
+    int zero
+  );
+  import "DPI-C" function longint unsigned normal_mean(longint unsigned sum, int unsigned depth);
+  import "DPI-C" function longint unsigned normal_square(
+    int unsigned fused,
+    longint unsigned squares,
+    int x,
+    longint unsigned mean,
+    int unsigned scale,
+    int zero
+  );
+  import "DPI-C" function longint unsigned normal_root(
+    int unsigned fused,
+    longint unsigned sum,
+    longint unsigned squares,
+    int unsigned depth,
+    int unsigned scale,
+    int unsigned epsilon
+  );
+  import "DPI-C" function int unsigned normal_result(
+    int unsigned fused,
+    int x,
+    longint unsigned mean,
+    longint unsigned root,
+    int unsigned factor,
+    int unsigned addend,
+    int unsigned scale,
+    int zero,
+    int unsigned output_scale,
+    int output_zero,
+    int low,
+    int high,
+    int least
+  );
+
   // Bytes of a stored type.
   function automatic logic [31:0] stored_bytes(logic [2:0] stored);
     case (32'(stored))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.bias_scales import of_sums
-from npusim.frontends.onnx.export.onnx_export import FIRST_AXIS, TO_FIRST, Export
+from npusim.frontends.onnx.export.onnx_export import FIRST_AXIS, OPSET, TO_FIRST, Export
 from npusim.frontends.written_layers import Layer
 from npusim.isa.base.errors import GraphError
 from npusim.isa.base.tensor import Array
@@ -289,7 +289,9 @@ def group(e: Export, n: Layer) -> None:
 
 
 def layer(e: Export, n: Layer) -> None:
-    """Add LayerNormalization over the last axes."""
+    """Add LayerNormalization over the last axes. Raises GraphError for RMS normalization."""
+    if not n.how.centred:
+        raise GraphError(f"RMSNormalization is of opset 23, npusim writes opset {OPSET}")
     numbers = [e.real(n[position]) for position in range(3)]
     e.result(n, e.op("LayerNormalization", *numbers, axis=n.how.begin_axis, epsilon=n.how.epsilon))
 

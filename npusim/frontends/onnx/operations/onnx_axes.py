@@ -197,17 +197,21 @@ def _moments(c: NodeConversion, x: int, axis: int) -> tuple[int, int]:
     return mean, c.step("rsqrt", [c.step("add", [variance, c.scalar(_epsilon(c), variance)])])
 
 
-def _normalized(c: NodeConversion, x: int, axis: int, epsilon: float, scale: str, bias: str) -> int:
+def _normalized(
+    c: NodeConversion, x: int, axis: int, epsilon: float, scale: str, bias: str, centred: bool = True
+) -> int:
     behind = c.shape(x)[axis:]
     operands = [x, _vector(c, scale, behind, 1.0), _vector(c, bias, behind, 0.0)]
-    return c.node("layer_normalization", operands, begin_axis=axis, epsilon=epsilon)
+    return c.node("layer_normalization", operands, begin_axis=axis, epsilon=epsilon, centred=centred)
 
 
 def _root_mean_square(c: NodeConversion) -> Sequence[int | None]:
-    """Return scale * x / sqrt(mean(x ** 2) + epsilon)."""
-    x = c.real("X")
-    axis = c.axis(int(c.attribute("axis", -1)), len(c.shape(x)))
+    """Return scale * x / sqrt(mean(x ** 2) + epsilon): quantized values in one step, others in parts."""
+    axis = c.axis(int(c.attribute("axis", -1)), len(c.shape("X")))
     c.require(not any(c.outputs[1:]), "npusim has the first output alone")
+    if c.builder.type(c.tensor("X")).quantized8:
+        return [_normalized(c, c.tensor("X"), axis, _epsilon(c), "scale", "B", centred=False)]
+    x = c.real("X")
     return [rms_normalized(c, x, axis, _epsilon(c), "scale")]
 
 
@@ -313,8 +317,8 @@ ROWS: tuple[Row, ...] = (
     Row("Hardmax", "input", _hardmax, "arg_max equal cast reshape", groups=False),
     Row("BatchNormalization", "X scale B input_mean input_var", _batch, "batch_normalization"),
     Row("LayerNormalization", "X Scale B?", _layer, "layer_normalization broadcast_to mean sub square rsqrt"),
-    Row("RMSNormalization", "X scale", _root_mean_square, _ROOT),
-    Row("SimplifiedLayerNormalization", "X scale", _root_mean_square, _ROOT),
+    Row("RMSNormalization", "X scale", _root_mean_square, f"{_ROOT} layer_normalization"),
+    Row("SimplifiedLayerNormalization", "X scale", _root_mean_square, f"{_ROOT} layer_normalization"),
     Row("SkipLayerNormalization", _SKIP, _skip, "layer_normalization add", domain=MICROSOFT),
     Row("SkipSimplifiedLayerNormalization", "input skip gamma bias?", _skip, _ROOT, domain=MICROSOFT),
     Row("InstanceNormalization", "input scale B", _instance, "group_normalization"),
