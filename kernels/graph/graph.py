@@ -103,7 +103,7 @@ class Tensors(Protocol):
         """The tensors by number."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: caches refer to graphs weakly
 class Graph:
     """A network: nodes in an order in which they can run.
 

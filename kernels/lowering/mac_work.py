@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from npusim.isa.base.lazy_dataclass import dataclass
-from npusim.isa.base.tensor import SIZE_ONLY, Array
+from npusim.isa.base.tensor import SIZE_ONLY, Array, IdentityCache
 from npusim.isa.engines.engine import Problem
 from npusim.isa.engines.kinds import engine_of
 from npusim.isa.hardware.hardware import Hardware
@@ -55,9 +55,12 @@ def _absent(per_channel: int, size_bytes: Callable[[int, int], int], first: int,
     return Constants(absent_bytes=size_bytes(first, last), absent_weights=per_channel * (last - first))
 
 
+_STAGES = IdentityCache[OutputStage]()
+
+
 def convolution_stage(call: Call) -> OutputStage:
-    """Return the output stage of a convolution."""
-    return output_stage(call, convolution_multipliers, "double")
+    """Return the output stage of a convolution. It is the same on every machine, so it is remembered with the call."""
+    return _STAGES.get(call) or _STAGES.put(call, output_stage(call, convolution_multipliers, "double"))
 
 
 def in_bytes(work: Work, size: int) -> Work:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound=Parameters, covariant=True, default=Any)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: caches refer to calls weakly
 class Call(Generic[P]):
     """One use of an operator: parameters and the types of its operands (None: optional input absent).
 

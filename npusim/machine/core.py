@@ -10,7 +10,6 @@ belong to the system (`npusim.machine.system`), which also decides what a core r
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
@@ -21,6 +20,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from npusim.isa.base.tensor import IdentityCache
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming
 from npusim.isa.hardware.units import PRODUCERS, UNIT_NAMES, Unit
@@ -64,8 +64,8 @@ class Loaded(NamedTuple):
     costs: list[Cost]
 
 
-_CHECKED: dict[int, tuple[Hardware, list[Cost]]] = {}
-"""Hardware and costs of programs whose instructions were checked, by identity. An entry goes with its program."""
+_CHECKED = IdentityCache[tuple[Hardware, list[Cost]]]()
+"""Hardware and costs of programs whose instructions were checked."""
 
 
 def load(program: Program, hardware: Hardware) -> Loaded:
@@ -74,16 +74,14 @@ def load(program: Program, hardware: Hardware) -> Loaded:
     Further runs of a program whose code cannot change check only its tables: the rest takes as long as its events.
     """
     instructions, context = decode_all(program.code), Context(hardware, program.host_calls)
-    checked_for, costs = _CHECKED.get(id(program), (None, []))
+    checked_for, costs = _CHECKED.get(program) or (None, [])
     if checked_for is hardware:
         validate(program, ())
         return Loaded(program, context, instructions, costs)
     validate(program, instructions)
     costs = [instruction.cost(context) for instruction in instructions]
     if cannot_change(program.code):
-        if checked_for is None:
-            weakref.finalize(program, _CHECKED.pop, id(program), None)
-        _CHECKED[id(program)] = hardware, costs
+        _CHECKED.put(program, (hardware, costs))
     return Loaded(program, context, instructions, costs)
 
 

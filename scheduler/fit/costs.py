@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 from npusim.isa.arithmetic.packing import GROUP, HEADER_BYTES, Lengths
 from npusim.isa.arithmetic.packing_memo import lengths, pack
-from npusim.isa.base.tensor import Array
+from npusim.isa.base.tensor import Array, IdentityCache
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import PortTiming, Space, whole_cycles
 from npusim.isa.hardware.units import Unit
@@ -91,23 +90,18 @@ _SAMPLES = 128
 """Number of groups of weights that an estimate samples."""
 
 
-class _Memory:
-    """A cache of packed lengths by tensor identity and zero point. An entry goes when its tensor is freed."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[int, int, bool], Lengths] = {}
-
-    def lengths(self, tensor: Array, zero_point: int, skips: bool) -> Lengths:
-        """Return the packed lengths of a constant tensor (`npusim.isa.arithmetic.packing.lengths`)."""
-        key = (id(tensor), zero_point, skips)
-        packed = self._found.get(key)
-        if packed is None:
-            packed = self._found[key] = lengths(tensor, zero_point, skips)
-            weakref.finalize(tensor, self._found.pop, key, None)
-        return packed
+_LENGTHS = IdentityCache[dict[tuple[int, bool], Lengths]]()
+"""Packed lengths of constant tensors, by zero point and whether the decoder skips zeros."""
 
 
-_MEMORY = _Memory()
+def _tensor_lengths(tensor: Array, zero_point: int, skips: bool) -> Lengths:
+    """Return the packed lengths of a constant tensor (`npusim.isa.arithmetic.packing.lengths`)."""
+    known = _LENGTHS.get(tensor)
+    if known is None:
+        known = _LENGTHS.put(tensor, {})
+    if (zero_point, skips) not in known:
+        known[zero_point, skips] = lengths(tensor, zero_point, skips)
+    return known[zero_point, skips]
 
 
 def block(constants: Constants, packed: bool, skips: bool = False) -> tuple[Piece, int]:
@@ -137,12 +131,12 @@ def _lengths(constants: Constants, skips: bool) -> Lengths:
     weights, whole, first = constants.weights, constants.whole, constants.first_weight
     assert weights is not None
     if whole is None:
-        return _MEMORY.lengths(weights, constants.zero_point, skips)
+        return _tensor_lengths(weights, constants.zero_point, skips)
     last = first + weights.size
     if first % GROUP or (last % GROUP and last < whole.size):
         return lengths(weights, constants.zero_point, skips)
     groups = slice(first // GROUP, -(-last // GROUP))
-    return Lengths(*(each[groups] for each in _MEMORY.lengths(whole, constants.zero_point, skips)))
+    return Lengths(*(each[groups] for each in _tensor_lengths(whole, constants.zero_point, skips)))
 
 
 def share(constants: Constants, skips: bool = False) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from npusim.isa.base.errors import CompileError, GraphError
 from npusim.isa.base.lazy_dataclass import dataclass
+from npusim.isa.base.tensor import IdentityCache
 from npusim.isa.hardware.hardware import Hardware
 from npusim.isa.hardware.memories import Space
 from npusim.isa.instructions.dma import Copy
@@ -22,7 +23,7 @@ from npusim.kernels.graph.unknown import require_known
 from npusim.kernels.lowering.work import Move, Pick, Work
 from npusim.kernels.operator.element_types import in_words, refusal
 from npusim.kernels.operator.operator import Alias, Call, Lowering, Operator, Part, Refusal
-from npusim.kernels.table import check_lacks, operator
+from npusim.kernels.table import check_lacks, known, operator
 from npusim.scheduler.network.storage import Aliases, HostStep, Item, join_aliases, on_the_way
 
 Made = TypeVar("Made")
@@ -164,6 +165,36 @@ class Network:
     memo: Memo = field(default_factory=Memo)
 
 
+class _Checked(NamedTuple):
+    """What the checks of a graph found, which holds on every machine.
+
+    operators:   those of its nodes when it was checked; a user may replace one of them by another.
+    largest:     the tensors that need most memory (`_largest`).
+    sized_bytes: the constants that are known by their size only. They are stored as they are.
+    uses:        the operator and the call of nodes that keep the rules, by identity. They are nodes of the graph.
+    """
+
+    operators: list[Operator | None]
+    largest: tuple[int, int, str]
+    sized_bytes: int
+    uses: dict[int, tuple[Operator, Call]]
+
+
+_CHECKED = IdentityCache[_Checked]()
+
+
+def _check(graph: Graph) -> _Checked:
+    """Check a graph, or recall what was found. Raises GraphError for a graph that is not well formed."""
+    found = _CHECKED.get(graph)
+    operators = [operator(node.op) if known(node.op) else None for node in graph.nodes]
+    if found is None or found.operators != operators:
+        check_bound(graph)
+        _require_straight_line(graph)
+        sized = sum(each.type.size_bytes for each in graph.tensors if each.constant and each.array is None)
+        found = _CHECKED.put(graph, _Checked(operators, _largest(graph), sized, {}))
+    return found
+
+
 def prepare(graph: Graph, hardware: Hardware) -> Network:
     """Check a graph, simplify it, check the rules of its operators and lower them.
 
@@ -171,12 +202,12 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     for a machine that lacks operators which npusim does not have.
     """
     check_lacks(hardware)
-    check_bound(graph)
-    _require_straight_line(graph)
-    _require_room(graph, hardware)
+    found = _check(graph)
+    _require_room(graph, hardware, found)
     require_known(graph)
+    own = {id(node) for node in graph.nodes}
     graph = simplify(graph, hardware)
-    uses = tuple(_checked(graph, node) for node in range(len(graph.nodes)))
+    uses = tuple(_use(graph, node, found.uses if id(node) in own else {}) for node in graph.nodes)
     check_states(graph)
     nexts = {state.after for state in graph.states}
     updates = [not nexts.isdisjoint(node.outputs) for node in graph.nodes]
@@ -195,22 +226,12 @@ def prepare(graph: Graph, hardware: Hardware) -> Network:
     return Network(graph, hardware, uses, on_the_way(graph, items, hardware), aliases)
 
 
-def _require_room(graph: Graph, hardware: Hardware) -> None:
-    """Raise CompileError for tensors that cannot fit into the memories, before time is spent on scheduling.
+def _largest(graph: Graph) -> tuple[int, int, str]:
+    """Return the tensors that need most memory: the bytes they need, the bytes they have, and words for a message.
 
     All inputs are placed at the same time, and each output as a whole. Of a tensor between fused layers only a stripe
     is placed (`_MOST_STRIPES`). Constants with values are left out, because compression may store them in fewer bits.
     """
-    space = hardware.holder("constants")
-    sized = sum(each.type.size_bytes for each in graph.tensors if each.constant and each.array is None)
-    if sized > (there := hardware.memory_bytes(space)):
-        name = hardware.memory_name(space)
-        least = sized >> (20 if space == Space.DRAM else 10)
-        raise CompileError(
-            f"{graph.name}: constants alone take {sized:,} bytes, the memory {name} of {hardware.name} has {there:,}; "
-            f"give more than {hardware.size_key(space)}={least}, or a smaller model"
-        )
-    room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
     inputs = sum(graph.tensors[number].type.size_bytes for number in graph.inputs)
     needs = [(inputs, inputs, "its inputs take")]
     for number, tensor in enumerate(graph.tensors):
@@ -219,7 +240,21 @@ def _require_room(graph: Graph, hardware: Hardware) -> None:
             needs.append(
                 (size if whole else size // _MOST_STRIPES, size, f"tensor {quoted(tensor.name)} takes")
             )
-    need, size, what = max(needs)
+    return max(needs)
+
+
+def _require_room(graph: Graph, hardware: Hardware, found: _Checked) -> None:
+    """Raise CompileError for tensors that cannot fit into the memories, before time is spent on scheduling."""
+    space = hardware.holder("constants")
+    if found.sized_bytes > (there := hardware.memory_bytes(space)):
+        name = hardware.memory_name(space)
+        least = found.sized_bytes >> (20 if space == Space.DRAM else 10)
+        raise CompileError(
+            f"{graph.name}: constants alone take {found.sized_bytes:,} bytes, the memory {name} of {hardware.name} has "
+            f"{there:,}; give more than {hardware.size_key(space)}={least}, or a smaller model"
+        )
+    room = sum(hardware.memory_bytes(space) for space in hardware.spaces)
+    need, size, what = found.largest
     if need > room:
         raise CompileError(
             f"{graph.name}: {what} {size:,} bytes, all memories of {hardware.name} have {room:,} (dram.size_mib, the "
@@ -236,9 +271,16 @@ def _require_straight_line(graph: Graph) -> None:
             )
 
 
-def _checked(graph: Graph, node: int) -> tuple[Operator, Call]:
+def _use(graph: Graph, each: Node, uses: dict[int, tuple[Operator, Call]]) -> tuple[Operator, Call]:
+    """Return the operator and call of a node, and remember them. Raises GraphError for a call that breaks a rule."""
+    use = uses.get(id(each))
+    if use is None:
+        use = uses[id(each)] = _checked(graph, each)
+    return use
+
+
+def _checked(graph: Graph, each: Node) -> tuple[Operator, Call]:
     """Return the operator and call of a node. Raises GraphError if a rule of the operator is broken."""
-    each = graph.nodes[node]
     try:
         found = operator(each.op)
     except GraphError as error:

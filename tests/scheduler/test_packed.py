@@ -48,10 +48,10 @@ def test_share_is_that_of_the_packed_block() -> None:
 
 def test_tensors_are_forgotten_when_nobody_has_them() -> None:
     gc.collect()  # tensors of other tests that only cycles keep
-    before = len(costs._MEMORY._found)
+    before = len(costs._LENGTHS)
     weights = RNG.normal(3, 6, (10, 64)).astype(np.int8)
     costs.share(Constants(b"", weights, 3))
-    assert len(costs._MEMORY._found) == before + 1
+    assert len(costs._LENGTHS) == before + 1
     del weights
     gc.collect()
-    assert len(costs._MEMORY._found) == before
+    assert len(costs._LENGTHS) == before

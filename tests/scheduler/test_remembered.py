@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import npusim
+from npusim.isa.base.errors import GraphError
 from npusim.isa.hardware.file import change, hardware
 from npusim.kernels.graph.graph import Graph
+from npusim.kernels.lowering import mac_work
+from npusim.kernels.operator.operator import Call
+from npusim.kernels.table import operator
 from npusim.scheduler import compile_graph
 from npusim.scheduler.fit import costs, tiling
+from npusim.scheduler.network import network
 
 from ..graphs import Sketch
 
@@ -96,6 +103,43 @@ def test_programs_do_not_depend_on_what_was_compiled_before(make: Callable[[], G
             assert program.code.tobytes() == cold.code.tobytes()
             assert program.buffers == cold.buffers
             assert bytes(program.constants) == bytes(cold.constants)
+
+
+def test_a_graph_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = sums()
+    first = compile_graph(graph, hardware("edge-128"))
+    monkeypatch.setattr(network, "check_bound", lambda _: pytest.fail("checked again"))
+    monkeypatch.setattr(network, "_checked", lambda *_: pytest.fail("asked for its rules again"))
+    monkeypatch.setattr(mac_work, "output_stage", lambda *_: pytest.fail("computed again"))
+    assert compile_graph(graph, hardware("edge-128")).code.tobytes() == first.code.tobytes()
+    with pytest.raises(pytest.fail.Exception, match="checked again"):
+        compile_graph(replace(graph), hardware("edge-128"))
+
+
+def test_an_operator_that_changed_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = sums()
+    compile_graph(graph, hardware("edge-128"))
+
+    def never(call: Call) -> bool:
+        """it never runs"""
+        return False
+
+    refused = replace(operator("add"), rules=(never,))
+    monkeypatch.setattr(network, "operator", lambda name: refused if name == "add" else operator(name))
+    with pytest.raises(GraphError, match="breaks a rule: it never runs"):
+        compile_graph(graph, hardware("edge-128"))
+
+
+def test_graphs_and_what_is_known_of_them_are_freed() -> None:
+    gc.collect()
+    caches = (network._CHECKED, mac_work._STAGES, costs._LENGTHS)
+    before = [len(cache) for cache in caches]
+    graph = sums()
+    compile_graph(graph, hardware("edge-128"))
+    assert all(len(cache) > count for cache, count in zip(caches, before, strict=True))
+    del graph
+    gc.collect()
+    assert [len(cache) for cache in caches] == before
 
 
 def test_what_is_remembered_is_bounded() -> None:
