@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import inf, isfinite
+from collections.abc import Callable, Mapping, Sequence
+from math import inf, isfinite, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -38,34 +38,32 @@ def padding_scheme(call: Call) -> str | None:
 
 def at_least(least: int, *names: str) -> Rule:
     """Return the rule that scalars are not smaller than `least`."""
-
-    def rule(call: Call) -> str | None:
-        values = ((name, call.whole(name)) for name in names)
-        return next((name for name, value in values if value is not None and value < least), None)
-
-    rule.__doc__ = f"{_listed(names)} {'is' if len(names) == 1 else 'are'} {least} or more"
-    return rule
+    return _scalars(names, Call.whole, lambda value: value >= least, f"{least} or more")
 
 
 def positive(*names: str) -> Rule:
     """Return the rule that real scalars are above 0."""
-
-    def rule(call: Call) -> str | None:
-        values = ((name, call.number(name)) for name in names)
-        return next((name for name, value in values if value is not None and not value > 0), None)
-
-    rule.__doc__ = f"{_listed(names)} {'is' if len(names) == 1 else 'are'} above 0"
-    return rule
+    return _scalars(names, Call.number, lambda value: value > 0, "above 0")
 
 
 def finite(*names: str) -> Rule:
     """Return the rule that real scalars are finite."""
+    return _scalars(names, Call.number, isfinite, "finite")
+
+
+def _scalars(
+    names: Sequence[str],
+    read: Callable[[Call, str], float | None],
+    holds: Callable[[float], bool],
+    words: str,
+) -> Rule:
+    """Return the rule that something holds for scalars, which `words` say."""
 
     def rule(call: Call) -> str | None:
-        values = ((name, call.number(name)) for name in names)
-        return next((name for name, value in values if value is not None and not isfinite(value)), None)
+        values = ((name, read(call, name)) for name in names)
+        return next((name for name, value in values if value is not None and not holds(value)), None)
 
-    rule.__doc__ = f"{_listed(names)} {'is' if len(names) == 1 else 'are'} finite"
+    rule.__doc__ = f"{_listed(names)} {'is' if len(names) == 1 else 'are'} {words}"
     return rule
 
 
@@ -191,19 +189,6 @@ def broadcast(first: tuple[Size, ...], second: tuple[Size, ...]) -> tuple[Size, 
     return tuple(result)
 
 
-def length_of(name: str, wanted: str, of: str, axis: int) -> Rule:
-    """Return the rule that a tensor has one dimension, of the size of an axis of another."""
-
-    def rule(call: Call) -> str | None:
-        sizes, size = call.shape(name), call.size(of, axis)
-        if sizes is None:
-            return None
-        return None if len(sizes) == 1 and may_be_same(sizes[0], size) else name
-
-    rule.__doc__ = f"{name} has one dimension, {wanted}"
-    return rule
-
-
 def entry_per_dimension(name: str, of: str) -> Rule:
     """Return the rule that a tensor has one dimension with an element per dimension of another."""
 
@@ -230,6 +215,10 @@ def pair_per_dimension(name: str, of: str) -> Rule:
 # Sizes by name
 
 
+_ANY = "?"
+"""The word of a size that may be any."""
+
+
 class _Source(NamedTuple):
     """The argument that defines a named size, and the position of the name in its text."""
 
@@ -243,30 +232,48 @@ class _Sizes(NamedTuple):
     texts: Mapping[str, tuple[str, ...]]
     sources: Mapping[str, _Source]
     sequences: Sequence[str]
+    images: Sequence[str]
 
     def size(self, call: Call, argument: str, place: int) -> Size:
         """Return the size at a position of an argument's text; None while it is not known."""
+        if argument in self.images:
+            image = call.image(argument)
+            return None if image is None else image[place]
         if argument not in self.sequences or place > 1:
             return call.size(argument, place)
         time_major = call.whole("time_major")
         return None if time_major is None else call.size(argument, place if time_major else 1 - place)
 
-    def wanted(self, call: Call, symbol: str, argument: str, place: int) -> tuple[Size, int]:
-        """Return the value that a size must have, None for any, and the number that it must be a multiple of."""
-        *factors, name = symbol.split("*")
-        factor = int(factors[0]) if factors else 1
-        if name.isdigit():
-            return int(name), 1
+    def product(self, call: Call, words: Sequence[str]) -> Size:
+        """Return the product of numbers, and of sizes and scalars by their names; None while one is not known."""
+        factors = [int(word) if word.isdigit() else self._named(call, word) for word in words]
+        known = [factor for factor in factors if factor is not None]
+        return prod(known) if len(known) == len(factors) else None
+
+    def _named(self, call: Call, name: str) -> Size:
+        if name not in self.sources:
+            return call.whole(name)
         source = self.sources[name]
-        if source == (argument, place):
-            return None, factor
-        size = self.size(call, *source)
-        if "*" in self.texts[source.argument][source.place] and size is not None:
-            size //= int(self.texts[source.argument][source.place].split("*")[0])
-        return None if size is None else size * factor, factor
+        size, [*factors, _] = self.size(call, *source), self.texts[source.argument][source.place].split("*")
+        return size if size is None else size // (self.product(call, factors) or 1)
+
+    def fits(self, call: Call, argument: str, place: int) -> bool:
+        """Return True if the size at a position of an argument is that of its text, as far as both are known."""
+        size, symbol = self.size(call, argument, place), self.texts[argument][place]
+        *factors, name = words = symbol.split("*")
+        if size is None or symbol == _ANY:
+            return True
+        wanted = None if self.sources.get(name) == (argument, place) else self.product(call, words)
+        return size == wanted if wanted is not None else size % (self.product(call, factors) or 1) == 0
 
 
-def dimensions(said: Mapping[str, str], sequences: Sequence[str] = ()) -> tuple[Rule, ...]:
+def dimensions(
+    said: Mapping[str, str],
+    sequences: Sequence[str] = (),
+    *,
+    images: Sequence[str] = (),
+    scalars: Sequence[str] = (),
+) -> tuple[Rule, ...]:
     """Return a rule per argument: it has as many dimensions as its text has words, of the sizes that these name.
 
         dimensions({
@@ -274,37 +281,36 @@ def dimensions(said: Mapping[str, str], sequences: Sequence[str] = ()) -> tuple[
             "weights": "units inputs",
             "bias": "units",
             "deltas": "boxes 4*classes",
-            "sizes": "images 2",
+            "sizes": "? 2",
         })
 
-    The first argument that has a name says the size. "4*classes" is four times that size, and a number is itself.
+    The first argument that has a name says the size. "4*classes" is four times that size, a number is itself, and "?"
+    any size.
 
     sequences: arguments of [steps, batch, depth] if the scalar `time_major` is true, else of [batch, steps, depth].
+    images: arguments of [batch, height, width, channels], or of [batch, channels, height, width] if `nchw` is true.
+    scalars: names that are those of scalar arguments.
     """
     texts = {name: tuple(text.split()) for name, text in said.items()}
     sources: dict[str, _Source] = {}
-    for name, symbols in texts.items():
+    for argument, symbols in texts.items():
         for place, symbol in enumerate(symbols):
-            sources.setdefault(symbol.split("*")[-1], _Source(name, place))
-    sizes = _Sizes(texts, sources, sequences)
+            name = symbol.split("*")[-1]
+            if name != _ANY and name not in scalars and not name.isdigit():
+                sources.setdefault(name, _Source(argument, place))
+    sizes = _Sizes(texts, sources, sequences, images)
     return tuple(_rule(sizes, name) for name in said)
 
 
 def _rule(sizes: _Sizes, name: str) -> Rule:
-    symbols = sizes.texts[name]
+    count = len(sizes.texts[name])
 
     def rule(call: Call) -> str | None:
         argument, shape = call.get(name), call.shape(name)
         if argument is None or shape is None or (argument.undecided and None in shape):
             return None
-        if len(shape) != len(symbols):
-            return name
-        for place, symbol in enumerate(symbols):
-            size = sizes.size(call, name, place)
-            wanted, factor = sizes.wanted(call, symbol, name, place)
-            if size is not None and (size % factor or wanted not in (None, size)):
-                return name
-        return None
+        fits = len(shape) == count and all(sizes.fits(call, name, place) for place in range(count))
+        return None if fits else name
 
     rule.__doc__ = _text(sizes, name)
     return rule
@@ -315,13 +321,13 @@ def _text(sizes: _Sizes, name: str) -> str:
     shown = f"[{', '.join(symbols)}]"
     if name in sizes.sequences:
         shown = f"{shown} ([{', '.join((symbols[1], symbols[0], *symbols[2:]))}] unless time_major)"
-    borrowed = {
-        word: sizes.sources[word]
-        for symbol in symbols
-        if not (word := symbol.split("*")[-1]).isdigit() and sizes.sources[word].argument != name
-    }
-    origins = [f"{word} as {source.argument} has it" for word, source in borrowed.items()]
-    return f"{name} has dimensions {shown}{', ' if origins else ''}{', '.join(origins)}"
+    if name in sizes.images:
+        shown = f"{shown} ([{', '.join(symbols[axis] for axis in (0, 3, 1, 2))}] if nchw)"
+    sources = {word: sizes.sources.get(word) for symbol in symbols for word in symbol.split("*")}
+    origins = [
+        f"{word} as {own.argument} has it" for word, own in sources.items() if own and own.argument != name
+    ]
+    return ", ".join((f"{name} has dimensions {shown}", *origins))
 
 
 # Quantization

@@ -11,6 +11,7 @@ from npusim.frontends.nn_hal.operations import constraints
 from npusim.frontends.nn_hal.operations.constraints import (
     at_least,
     axis_of,
+    dimensions,
     elements_at_least,
     entry_per_dimension,
     rank_of,
@@ -94,16 +95,6 @@ def _block_divides_padded(call: Call) -> str | None:
         for size, before, after, step in padded
     )
     return None if all(fits) else "input"
-
-
-def _two_blocks(call: Call) -> str | None:
-    """block_shape has one dimension, with an element for height and one for width"""
-    return None if constraints.may_equal(call.shape("block_shape"), (2,)) else "block_shape"
-
-
-def _two_pairs(call: Call) -> str | None:
-    """paddings has dimensions [2, 2], a pair for height and one for width"""
-    return None if constraints.may_equal(call.shape("paddings"), (2, 2)) else "paddings"
 
 
 # Slices
@@ -191,11 +182,6 @@ def _strided_slice(c: Conversion) -> Sequence[int]:
 # Order
 
 
-def _one_axis(call: Call) -> str | None:
-    """axis has one element"""
-    return None if constraints.may_equal(call.shape("axis"), (1,)) else "axis"
-
-
 def _groups_divide(call: Call) -> str | None:
     """the dimension of input at axis is divisible by groups"""
     axis, groups = call.axis("axis", "input"), call.whole("groups")
@@ -209,6 +195,7 @@ _PADDED = (constraints.pair_per_dimension("paddings", "input"), _padded)
 _NOT_NEGATIVE = elements_at_least(0, "paddings")
 _MODES = constraints.one_of("mode", 0, 1, "0 (reflect) or 1 (symmetric)")
 _IMAGE = rank_of("input", 4)
+_TWO_BLOCKS = dimensions({"block_shape": "2"})
 _BLOCK = "input:T block_size:i | nchw:b=0 @1.2 > output:T"
 _STRIDED = "input:T begin:I32 end:I32 strides:I32 begin_mask:i end_mask:i shrink_axis_mask:i > output:T"
 _BOUNDS = tuple(entry_per_dimension(name, "input") for name in ("begin", "end", "strides"))
@@ -258,7 +245,7 @@ _BLOCKS = (
         SINCE_1_1,
         "batch_to_space_nd",
         (elements_at_least(1, "block_shape"),),
-        (_IMAGE, _two_blocks, _block_divides_batch),
+        (_IMAGE, *_TWO_BLOCKS, _block_divides_batch),
         fixed={"crops": ((0, 0), (0, 0))},
     ),
     move(
@@ -267,7 +254,7 @@ _BLOCKS = (
         SINCE_1_1,
         "space_to_batch_nd",
         (elements_at_least(1, "block_shape"), _NOT_NEGATIVE),
-        (_IMAGE, _two_blocks, _two_pairs, _block_divides_padded),
+        (_IMAGE, *_TWO_BLOCKS, *dimensions({"paddings": "2 2"}), _block_divides_padded),
     ),
 )
 
@@ -304,7 +291,7 @@ _PARTS = (
         _SINCE_7,
         "reverse_v2",
         (constraints.axes_of("axis", "input"),),
-        (_one_axis, constraints.same_shape("input", "output")),
+        (*dimensions({"axis": "1"}), constraints.same_shape("input", "output")),
         words={"axes": "axis"},
     ),
     move(

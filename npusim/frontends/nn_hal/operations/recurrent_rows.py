@@ -96,14 +96,6 @@ def _units(call: Call) -> str | None:
     return "bias" if known and not constraints.may_be_same(rows // rank, call.size("bias", 0)) else None
 
 
-def _memory(call: Call) -> str | None:
-    """state has the memory of all filters per batch, [batch, memory_size * filters], and so has state_out"""
-    filters, memory = call.size("weights_time", 0), call.size("weights_time", 1)
-    wanted = (call.size("input", 0), None if filters is None or memory is None else filters * memory)
-    names = ("state", "state_out")
-    return next((name for name in names if not constraints.may_equal(call.shape(name), wanted)), None)
-
-
 def _without_newest(call: Call) -> str:
     """Return a hint if the state is as long as types.hal says, one element per filter shorter than in drivers."""
     filters, memory = call.size("weights_time", 0), call.size("weights_time", 1)
@@ -116,6 +108,8 @@ _SVDF_SIZES = {
     "input": "batch inputs",
     "weights_feature": "filters inputs",
     "weights_time": "filters memory_size",
+    "state": "batch memory_size*filters",
+    "state_out": "batch memory_size*filters",
     "bias": "units",
     "output": "batch units",
 }
@@ -165,7 +159,7 @@ ROWS: tuple[Row, ...] = (
         _TYPES,
         "svdf",
         (constraints.at_least(1, "rank"), constraints.activation),
-        (*dimensions(_SVDF_SIZES), _filters, _units, _memory),
+        (*dimensions(_SVDF_SIZES), _filters, _units),
         fixed={"shift": "after"},
         order=(1, 0),
         other=_without_newest,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npusim.frontends.nn_hal.enumerations import OperandType, OperationType
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive, rank_of
+from npusim.frontends.nn_hal.operations.constraints import dimensions, finite, positive
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
 from npusim.frontends.nn_hal.operations.parameter_words import Choice, Words
@@ -51,23 +51,6 @@ def _sigma(call: Call) -> str | None:
     return "sigma" if call.whole("kernel") == 2 and sigma is not None and not sigma > 0 else None
 
 
-def _anchored(call: Call) -> str | None:
-    """scores have a channel, and deltas four, for each row of anchors"""
-    anchors = call.size("anchors", 0)
-    scores, deltas = call.image("scores"), call.image("deltas")
-    if anchors is None or scores is None or deltas is None:
-        return None
-    if not constraints.may_be_same(scores[3], anchors):
-        return "scores"
-    same = all(map(constraints.may_be_same, scores[:3], deltas[:3]))
-    return None if same and constraints.may_be_same(deltas[3], 4 * anchors) else "deltas"
-
-
-def _sized(call: Call) -> str | None:
-    """sizes has a row of two for each batch of scores"""
-    return None if constraints.may_equal(call.shape("sizes"), (call.size("scores", 0), 2)) else "sizes"
-
-
 def _detections(c: Conversion) -> Sequence[int]:
     """Add the node with one of the two limits, by the kind of suppression; the other is not used and 1."""
     is_regular = c.flag("regular")
@@ -93,30 +76,18 @@ def _encoded(call: Call) -> str | None:
     return "deltas" if length is not None and length < 4 else None
 
 
-def _rows(call: Call) -> str | None:
-    """outputs have max_detections rows"""
-    most = call.whole("max_detections")
-    names = ("scores_out", "boxes", "classes")
-    return next((name for name in names if not constraints.may_be_same(call.size(name, 1), most)), None)
-
-
 # Regions
 
 
-def _region_sizes(call: Call) -> str | None:
-    """output has dimensions [regions, height, width, channels] in the layout of input"""
-    image, output = call.image("input"), call.image("output")
-    if image is None or output is None:
-        return None
-    wanted = (call.size("regions", 0), call.whole("height"), call.whole("width"), image[3])
-    return None if constraints.may_equal(output, wanted) else "output"
-
-
-_REGIONS = (
-    rank_of("input", 4),
-    rank_of("output", 4),
-    *dimensions({"regions": "regions 4", "images": "regions"}),
-    _region_sizes,
+_REGIONS = dimensions(
+    {
+        "input": "? ? ? channels",
+        "regions": "regions 4",
+        "images": "regions",
+        "output": "regions height width channels",
+    },
+    images=("input", "output"),
+    scalars=("height", "width"),
 )
 _REGION = "input:T regions:B images:I32 height:i width:i height_stride:s width_stride:s"
 _STRIDES = ("height_stride", "width_stride")
@@ -131,27 +102,18 @@ _REGION_PARAMETERS = (
 # Keypoints
 
 
-def _square(call: Call) -> str | None:
-    """heatmaps are square, with 2 or more pixels a side"""
+def _large_heatmaps(call: Call) -> str | None:
+    """heatmaps have 2 or more pixels a side"""
     image = call.image("heatmaps")
-    if image is None:
-        return None
-    _, height, width, _ = image
-    small = any(side is not None and side < 2 for side in (height, width))
-    return None if constraints.may_be_same(height, width) and not small else "heatmaps"
+    return "heatmaps" if image is not None and image[1] is not None and image[1] < 2 else None
 
 
-def _keypoint_sizes(call: Call) -> str | None:
-    """outputs have a score and a place per box and keypoint, [boxes, keypoints] and [boxes, keypoints, 2]"""
-    image = call.image("heatmaps")
-    if image is None:
-        return None
-    sizes = image[0], image[3]
-    if not constraints.may_equal(call.shape("scores"), sizes):
-        return "scores"
-    return None if constraints.may_equal(call.shape("keypoints"), (*sizes, 2)) else "keypoints"
-
-
+_KEYPOINT_SIZES = {
+    "heatmaps": "boxes side side keypoints",
+    "boxes": "boxes 4",
+    "scores": "boxes keypoints",
+    "keypoints": "boxes keypoints 2",
+}
 _TRANSFORM_SIZES = {
     "boxes": "boxes 4",
     "deltas": "boxes 4*classes",
@@ -168,14 +130,22 @@ _SUPPRESSION_SIZES = {
     "classes": "rows",
     "images_out": "rows",
 }
-_PROPOSAL_SIZES = {"anchors": "anchors 4", "scores_out": "rows", "boxes_out": "rows 4", "images_out": "rows"}
+_PROPOSAL_SIZES = {
+    "anchors": "anchors 4",
+    "scores": "batch rows columns anchors",
+    "deltas": "batch rows columns 4*anchors",
+    "sizes": "batch 2",
+    "scores_out": "boxes",
+    "boxes_out": "boxes 4",
+    "images_out": "boxes",
+}
 _DETECTION_SIZES = {
     "scores": "batches anchors classes",
     "deltas": "batches anchors encoding",
     "anchors": "anchors 4",
-    "scores_out": "batches rows",
-    "boxes": "batches rows 4",
-    "classes": "batches rows",
+    "scores_out": "batches max_detections",
+    "boxes": "batches max_detections 4",
+    "classes": "batches max_detections",
     "valid": "batches",
 }
 _DETECTION_SCALES = ("dy_scale", "dx_scale", "dh_scale", "dw_scale")
@@ -224,7 +194,7 @@ ROWS: tuple[Row, ...] = (
         "T A S: F16,F16,F16@1.2 F32,F32,F32@1.2 Q8,Q16S,Q16A@1.2 Q8S,Q16S,Q16A@1.3",
         "generate_proposals",
         (positive(*_STRIDES), finite(*_STRIDES, "iou_threshold", "min_size")),
-        (*(rank_of("scores", 4), rank_of("deltas", 4)), *dimensions(_PROPOSAL_SIZES), *(_anchored, _sized)),
+        dimensions(_PROPOSAL_SIZES, images=("scores", "deltas")),
         (constraints.same_quantization("scores", "scores_out"), *_eighths("anchors", "sizes", "boxes_out")),
         words={"most_before": "max_before", "most_after": "max_after"},
         images=("scores", "deltas"),
@@ -245,7 +215,7 @@ ROWS: tuple[Row, ...] = (
             finite(*_DETECTION_SCALES, *_THRESHOLDS),
             _counts,
         ),
-        (*dimensions(_DETECTION_SIZES), _encoded, _rows),
+        (*dimensions(_DETECTION_SIZES, scalars=("max_detections",)), _encoded),
         words={"scales": _DETECTION_SCALES},
         convert=_detections,
     ),
@@ -255,11 +225,7 @@ ROWS: tuple[Row, ...] = (
         f"T B: {_WITH_BOXES}",
         "heatmap_max_keypoint",
         (),
-        (
-            rank_of("heatmaps", 4),
-            *dimensions({"heatmaps": "boxes first second third", "boxes": "boxes 4"}),
-            *(_square, _keypoint_sizes),
-        ),
+        (*dimensions(_KEYPOINT_SIZES, images=("heatmaps",)), _large_heatmaps),
         _eighths("boxes", "keypoints"),
         images=("heatmaps",),
     ),

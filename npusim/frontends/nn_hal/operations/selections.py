@@ -115,6 +115,11 @@ def _unweighted(call: Call) -> str | None:
     return None if weight.omitted or weight.undecided or kind in (None, _DENSE) else "weight"
 
 
+def _weight_per_row(call: Call) -> str | None:
+    """weight has one dimension, an element per row of input"""
+    return None if constraints.may_equal(call.shape("weight"), (call.size("input", 0),)) else "weight"
+
+
 def _short(call: Call) -> str | None:
     """sparse signatures have at most 32 bits, those of type 3 with the number of the hash function"""
     kind, functions, bits = call.whole("type"), call.size("hash", 0), call.size("hash", 1)
@@ -133,12 +138,6 @@ def _length(call: Call) -> str | None:
     return None if constraints.may_equal(call.shape("output"), (wanted,)) else "output"
 
 
-def _samples(call: Call) -> str | None:
-    """output has dimensions [batches, samples]"""
-    wanted = (call.size("input", 0), call.whole("samples"))
-    return None if constraints.may_equal(call.shape("output"), wanted) else "output"
-
-
 _HASHES = (
     Row(
         _T.LSH_PROJECTION,
@@ -149,7 +148,7 @@ _HASHES = (
         (
             *dimensions({"hash": "functions bits"}),
             rank_of("input", 1, inf),
-            constraints.length_of("weight", "an element per row of input", "input", 0),
+            _weight_per_row,
             *(_short, _length),
         ),
         words={"type": Choice("type", _TYPES)},
@@ -160,7 +159,9 @@ _HASHES = (
         f"T: {FLOATS}",
         "random_multinomial",
         (at_least(1, "samples"),),
-        (*dimensions({"input": "batches classes", "seeds": "2"}), _samples),
+        dimensions(
+            {"input": "batches classes", "seeds": "2", "output": "batches samples"}, scalars=("samples",)
+        ),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -10,7 +10,7 @@ from npusim.frontends.forms.windows import Window, same, unwound
 from npusim.frontends.nn_hal.enumerations import HalVersion, OperationType
 from npusim.frontends.nn_hal.fault import Fault, Refused
 from npusim.frontends.nn_hal.operations import constraints
-from npusim.frontends.nn_hal.operations.constraints import at_least, length_of, rank_of
+from npusim.frontends.nn_hal.operations.constraints import at_least, rank_of
 from npusim.frontends.nn_hal.operations.named_arguments import Call
 from npusim.frontends.nn_hal.operations.operation_row import Conversion, Row, Rule
 from npusim.frontends.nn_hal.operations.parameter_words import Words
@@ -89,13 +89,9 @@ def _padding_below_filter(call: Call) -> str | None:
     return None
 
 
-def _same_depth(call: Call) -> str | None:
-    """batch and depth of the output are those of the input"""
-    image, output = call.image("input"), call.image("output")
-    if image is None or output is None:
-        return None
-    same = all(constraints.may_be_same(image[axis], output[axis]) for axis in (0, 3))
-    return None if same else "output"
+def _sizes(said: Mapping[str, str], *scalars: str) -> tuple[Rule, ...]:
+    """Return the rules of sizes, by their names, of arguments among which are images."""
+    return constraints.dimensions(said, images=("input", "output"), scalars=scalars)
 
 
 def _pool(type_: OperationType, types: str, *quantization: Rule) -> Row:
@@ -110,7 +106,7 @@ def _pool(type_: OperationType, types: str, *quantization: Rule) -> Row:
             at_least(1, "stride_width", "stride_height", "filter_width", "filter_height"),
             _padding_below_filter,
         ),
-        shapes=(rank_of("input", 4), rank_of("output", 4), not_empty, _same_depth),
+        shapes=(*_sizes({"input": "batch ? ? depth", "output": "batch ? ? depth"}), not_empty),
         quantization=quantization,
         words=WORDS,
         convert=_windowed,
@@ -120,48 +116,9 @@ def _pool(type_: OperationType, types: str, *quantization: Rule) -> Row:
 # Filters
 
 
-def _channels(call: Call, name: str) -> int | None:
-    image = call.image(name)
-    return None if image is None else image[3]
-
-
-def _depth(call: Call) -> str | None:
-    """the depth of the input is that of the filter, its dimension 3"""
-    same = constraints.may_be_same(_channels(call, "input"), call.size("filter", 3))
-    return None if same else "input"
-
-
-def _output_depth(call: Call) -> str | None:
-    """the depth of the output is the number of filters, dimension 0 of the filter"""
-    same = constraints.may_be_same(_channels(call, "output"), call.size("filter", 0))
-    return None if same else "output"
-
-
 def _filters(call: Call) -> str | None:
     """no size of the filter is 0"""
     return "filter" if 0 in (call.shape("filter") or ()) else None
-
-
-def _one_filter_image(call: Call) -> str | None:
-    """dimension 0 of the filter is 1"""
-    return None if call.size("filter", 0) in (None, 1) else "filter"
-
-
-def _multiplied_depth(call: Call) -> str | None:
-    """dimension 3 of the filter is the depth of the input times the multiplier, and the depth of the output"""
-    depth, multiplier = _channels(call, "input"), call.whole("multiplier")
-    filters = call.size("filter", 3)
-    if None not in (depth, multiplier, filters) and depth * multiplier != filters:  # type: ignore[operator]
-        return "filter"
-    return None if constraints.may_be_same(filters, _channels(call, "output")) else "output"
-
-
-def _grouped_depth(call: Call) -> str | None:
-    """the depth of the input is the number of groups times dimension 3 of the filter"""
-    depth, groups, inner = _channels(call, "input"), call.whole("groups"), call.size("filter", 3)
-    if depth is None or groups is None or inner is None:
-        return None
-    return None if depth == groups * inner else "input"
 
 
 def _grouped_filters(call: Call) -> str | None:
@@ -182,14 +139,13 @@ def _convolution(
 ) -> Row:
     """Return the row of a convolution; form: its signature behind the operands, with {} for the padding."""
     parameters = (constraints.activation, constraints.padding_scheme, at_least(0, *SIDES), *parameters)
-    ranks = (rank_of("input", 4), rank_of("filter", 4), rank_of("output", 4), not_empty, _filters)
     return Row(
         type_,
         more.pop("forms", None) or _forms(f"input:T filter:F bias:B {form}"),
         types,
         op,
         parameters,
-        (*ranks, *shapes),
+        (*shapes, not_empty, _filters),
         quantization,
         words=WORDS,
         **{"convert": _windowed, **more},
@@ -267,9 +223,13 @@ _STRIDES = ("stride_width", "stride_height")
 _STEPS = at_least(1, *_STRIDES, "dilation_width", "dilation_height")
 _FURTHER = "| nchw:b=0 @1.2 | dilation_width:i=1 dilation_height:i=1 @1.2 > output:T"
 _STEP_SLOTS = "stride_width:i stride_height:i"
-_BIAS = length_of("bias", "with an element per filter, dimension 0 of the filter", "filter", 0)
-_DEPTHWISE_BIAS = length_of("bias", "with an element per filter, dimension 3 of the filter", "filter", 3)
-_UNIT_BIAS = length_of("bias", "with an element per unit, dimension 0 of the weights", "filter", 0)
+_SIZES = {"filter": "filters ? ? depth", "input": "? ? ? depth", "bias": "filters", "output": "? ? ? filters"}
+_CONVOLUTION = _sizes(_SIZES)
+_GROUPED = _sizes(_SIZES | {"input": "? ? ? groups*depth"}, "groups")
+_DEPTHWISE = _sizes(
+    {"input": "? ? ? depth", "filter": "1 ? ? filters", "bias": "filters", "output": "? ? ? filters"}
+)
+_MULTIPLIED = _sizes({"input": "? ? ? depth", "filter": "1 ? ? multiplier*depth"}, "multiplier")
 _BY_FILTER = (constraints.channel_dimension(0), constraints.bias_scale)
 _BELOW_1_2 = constraints.output_above_product("input", "filter", until=HalVersion.V1_2)
 _ALIKE = constraints.same_quantization("input", "output")
@@ -281,7 +241,7 @@ ROWS: tuple[Row, ...] = (
         _FILTERED,
         "conv_2d",
         (_STEPS,),
-        (_depth, _BIAS, _output_depth),
+        _CONVOLUTION,
         (*_BY_FILTER, _BELOW_1_2),
     ),
     _convolution(
@@ -290,7 +250,7 @@ ROWS: tuple[Row, ...] = (
         _FILTERED,
         "depthwise_conv_2d",
         (_STEPS, at_least(1, "multiplier")),
-        (_one_filter_image, _multiplied_depth, _DEPTHWISE_BIAS),
+        (*_DEPTHWISE, *_MULTIPLIED),
         (constraints.channel_dimension(3), constraints.bias_scale, _BELOW_1_2),
     ),
     _convolution(
@@ -299,7 +259,7 @@ ROWS: tuple[Row, ...] = (
         _SINCE_1_2,
         "conv_2d",
         (at_least(1, *_STRIDES, "groups"),),
-        (_grouped_depth, _grouped_filters, _BIAS, _output_depth),
+        (*_GROUPED, _grouped_filters),
         _BY_FILTER,
     ),
     _convolution(
@@ -308,7 +268,7 @@ ROWS: tuple[Row, ...] = (
         _SINCE_1_2,
         "transpose_conv",
         (at_least(1, *_STRIDES), _output_shape),
-        (_depth, _BIAS, _output_depth),
+        _CONVOLUTION,
         _BY_FILTER,
         forms=tuple(
             f"input:T filter:F bias:B {padding} {_STEP_SLOTS} activation:i nchw:b > output:T"
@@ -322,7 +282,7 @@ ROWS: tuple[Row, ...] = (
         "T F B: F32,F32,F32@1.0 Q8,Q8,I32@1.0 F16,F16,F16@1.2 Q8S,Q8S,I32@1.3",
         "fully_connected",
         (constraints.activation,),
-        (rank_of("input", 2, 4), rank_of("filter", 2), _filters, _weights, _UNIT_BIAS, _units),
+        (rank_of("input", 2, 4), *_sizes({"filter": "units ?", "bias": "units"}), _filters, _weights, _units),
         (constraints.bias_scale, _BELOW_1_2),
     ),
     Row(

@@ -58,7 +58,7 @@ def test_the_state_of_svdf_has_the_newest_element_too(width: int, hint: bool) ->
     inputs, outputs = LEGAL["SVDF"]  # memory 5, 8 filters
     short: list[Value] = [*inputs[:4], f(2, width), *inputs[5:]]
     message = fault("SVDF", short, [f(2, width), outputs[1]])
-    assert "state has the memory of all filters per batch, [batch, memory_size * filters]" in message
+    assert "state has dimensions [batch, memory_size*filters], batch as input has it" in message
     said = "types.hal writes memory_size - 1, drivers have memory_size"
     assert message.endswith(f"; {said}") is hint
 

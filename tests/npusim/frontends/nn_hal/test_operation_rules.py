@@ -38,12 +38,12 @@ SPOILED: tuple[tuple[str, int, Value, str], ...] = (
         tensor("Q8", (1, 5, 1, 2), 0.5, 3),
         "has dimensions [1, 5, 1, 2], [1, 1, 5, 2] by",
     ),
-    ("CONV_2D", 0, tensor("Q8", (1, 4, 4, 3)), "the depth of the input is that of the filter"),
-    ("CONV_2D", 0, tensor("Q8", (4, 4, 2)), "input has 4 dimensions"),
-    ("CONV_2D", 2, tensor("I32", (2,), 0.125), "bias has one dimension, with an element per filter"),
+    ("CONV_2D", 0, tensor("Q8", (1, 4, 4, 3)), "[?, depth, ?, ?] if nchw), depth as filter has it"),
+    ("CONV_2D", 0, tensor("Q8", (4, 4, 2)), "input has dimensions [?, ?, ?, depth]"),
+    ("CONV_2D", 2, tensor("I32", (2,), 0.125), "bias has dimensions [filters], filters as filter has it"),
     ("CONV_2D", 2, tensor("I32", (3,), 0.1251), "(bias) has scale 0.125100002 and zero point 0"),
     ("CONV_2D", 3, 3, "the implicit padding scheme is 0 (none), 1 (SAME) or 2 (VALID)"),
-    ("CONV_2D", 7, tensor("Q8", (1, 2, 2, 4), 1.0), "the depth of the output is the number of filters"),
+    ("CONV_2D", 7, tensor("Q8", (1, 2, 2, 4), 1.0), "output has dimensions [?, ?, ?, filters]"),
     ("CONV_2D", 7, tensor("Q8", (1, 2, 3, 3), 1.0), "outputs[0]: operands[7] (output) has dimensions"),
     ("CONV_2D channels", 2, BIAS, "or 0 with a scale per channel"),
     (
@@ -53,15 +53,15 @@ SPOILED: tuple[tuple[str, int, Value, str], ...] = (
         "the channelDim of a per-channel filter is 0",
     ),
     ("CONV_2D dilated", 11, 0, "(dilation_width) is 0"),
-    ("DEPTHWISE_CONV_2D", 1, tensor("Q8", (2, 2, 2, 4), 0.25), "dimension 0 of the filter is 1"),
+    ("DEPTHWISE_CONV_2D", 1, tensor("Q8", (2, 2, 2, 4), 0.25), "filter has dimensions [1, ?, ?, filters]"),
     (
         "DEPTHWISE_CONV_2D",
         6,
         3,
-        "(filter) has dimensions [1, 2, 2, 4]; dimension 3 of the filter is the depth",
+        "(filter) has dimensions [1, 2, 2, 4]; filter has dimensions [1, ?, ?, multiplier*depth]",
     ),
     ("DEPTHWISE_CONV_2D", 6, 0, "multiplier is 1 or more"),
-    ("GROUPED_CONV_2D", 6, 1, "the number of groups times dimension 3 of the filter"),
+    ("GROUPED_CONV_2D", 6, 1, "input has dimensions [?, ?, ?, groups*depth]"),
     ("GROUPED_CONV_2D", 6, 0, "groups are 1 or more"),
     ("TRANSPOSE_CONV_2D", 3, vector(1, 8, 8), "output_shape has a size above 0 per dimension"),
     ("TRANSPOSE_CONV_2D", 3, vector(1, 8, 8, 2), "a channel per filter"),
@@ -100,7 +100,7 @@ SPOILED: tuple[tuple[str, int, Value, str], ...] = (
     ("DEPTH_TO_SPACE", 0, tensor("Q8", (1, 2, 2, 6)), "divisible by the block size squared"),
     ("SPACE_TO_DEPTH", 0, tensor("Q8", (1, 2, 3, 4)), "height and width of the input are divisible"),
     ("BATCH_TO_SPACE_ND", 1, vector(2, 0), "the values of block_shape are 1 or more"),
-    ("BATCH_TO_SPACE_ND", 1, vector(2, 2, 2), "an element for height and one for width"),
+    ("BATCH_TO_SPACE_ND", 1, vector(2, 2, 2), "block_shape has dimensions [2]"),
     ("BATCH_TO_SPACE_ND", 0, tensor("F32", (6, 1, 1, 2)), "divisible by the number of pixels of a block"),
     ("SPACE_TO_BATCH_ND", 2, pairs((0, 0), (0, 0)), "with the paddings are divisible by the block"),
     ("SLICE", 1, vector(1, -1), "a slice begins at 0 or behind"),
@@ -112,7 +112,7 @@ SPOILED: tuple[tuple[str, int, Value, str], ...] = (
     ("STRIDED_SLICE", 7, tensor("F32", (3,)), "has dimensions [3], [2] by its operands"),
     ("TILE", 1, vector(2, 1, 1), "multiples has one dimension"),
     ("TILE", 1, vector(2, -1), "the values of multiples are 0 or more"),
-    ("REVERSE", 1, vector(0, 1), "axis has one element"),
+    ("REVERSE", 1, vector(0, 1), "axis has dimensions [1]"),
     ("REVERSE", 1, vector(2), "axis are in [-n, n)"),
     ("CHANNEL_SHUFFLE", 1, 4, "is divisible by groups"),
     ("GATHER", 2, vector(3), "indices are in [0, s)"),
@@ -183,8 +183,8 @@ def test_known_sizes_count_beside_open_ones() -> None:
     operands = [open_batch, tensor("F32", (3, 2, 2, 2)), tensor("F32", (3,)), 2, 1, 1, 0]
     message = fault("CONV_2D", operands, [tensor("F32", (0, 3, 3, 3))])
     assert message == (
-        "operations[0].inputs[0]: operands[0] (input) has dimensions [?, 4, 4, 3]; the depth of the input is that of "
-        "the filter, its dimension 3"
+        "operations[0].inputs[0]: operands[0] (input) has dimensions [?, 4, 4, 3]; input has dimensions "
+        "[?, ?, ?, depth] ([?, depth, ?, ?] if nchw), depth as filter has it"
     )
 
 

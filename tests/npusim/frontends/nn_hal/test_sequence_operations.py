@@ -289,7 +289,7 @@ SPOILED: list[tuple[str, str, int, Any, str]] = [
         "in",
         4,
         f(2, 32),
-        "(state) has dimensions [2, 32]; state has the memory of all filters per bat",
+        "(state) has dimensions [2, 32]; state has dimensions [batch, memory_size*filters]",
     ),
     ("QUANTIZED_16BIT_LSTM", "in", 0, tensor("Q8", (2, 3), 0.5, 128), "(input) has scale 0.5 and zero point"),
     (
@@ -335,7 +335,7 @@ SPOILED: list[tuple[str, str, int, Any, str]] = [
         "in",
         1,
         f(1, 3, 2, 4),
-        "(deltas) has dimensions [1, 3, 2, 4]; scores have a chan",
+        "(deltas) has dimensions [1, 3, 2, 4]; deltas has dimensions [batch, rows, columns, 4*anchors]",
     ),
     (
         "GENERATE_PROPOSALS",
