@@ -172,6 +172,24 @@ def gather_nd(sample: Sample) -> list[int]:
     return [sample.writer.operator("GATHER_ND", (ifm, indices), output, version=3, options="GatherNdOptions")]
 
 
+def dynamic_update_slice(sample: Sample) -> list[int]:
+    """Places are constants: random inputs would nearly all be moved to an end."""
+    shape = sample.shape(sample.pick(1, 4), 6, 300)
+    sizes = tuple(sample.pick(1, size) for size in shape)
+    ifm = sample.input(shape)
+    update = sample.input_like(ifm, sizes)
+    dtype = sample.one(("int32", "int64"))
+    places = [sample.pick(-2, size + 1) for size in shape]
+    first = sample.writer.constant("places", np.array(places, dtype))
+    options = "DynamicUpdateSliceOptions"
+    operands = (ifm, update, first)
+    return [
+        sample.writer.operator(
+            "DYNAMIC_UPDATE_SLICE", operands, sample.kept(ifm, shape), version=2, options=options
+        )
+    ]
+
+
 def fill(sample: Sample) -> list[int]:
     shape = sample.shape(sample.pick(1, 4))
     value = sample.input(())

@@ -189,6 +189,7 @@ ROWS: dict[str, Row] = {
     "HASHTABLE_LOOKUP": Row("hashtable_lookup", gathers.hashtable_lookup, MOVED),
     "GATHER": Row("gather", gathers.gather, MOVED),
     "GATHER_ND": Row("gather_nd", gathers.gather_nd, MOVED),
+    "DYNAMIC_UPDATE_SLICE": Row("dynamic_update_slice", gathers.dynamic_update_slice, MOVED),
     "MIRROR_PAD": Row("mirror_pad", gathers.mirror_pad, MOVED),
     "PACK": Row("pack", gathers.pack, MOVED[:-1]),
     "REVERSE_V2": Row("reverse_v2", gathers.reverse, MOVED),

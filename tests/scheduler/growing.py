@@ -350,6 +350,7 @@ ROWS: dict[str, Row] = {
     "gather": lambda m, n: m.node([m.x(30, 64), m.c(n, of="int32", below=30)]),
     "gather_nd": lambda m, n: m.node([m.x(30, 64), m.c(n, 1, of="int32", below=30)]),
     "scatter_nd": lambda m, n: m.node([m.x(8 * n, 64), m.c(n, 1, of="int32", below=8), m.x(n, 64)]),
+    "dynamic_update_slice": lambda m, n: m.node([m.x(8 * n, 64), m.x(n, 64), m.c(2, of="int32", below=8)]),
     "embedding_lookup": lambda m, n: m.node([m.x(n, of="int32"), m.x(30, 64)]),
     "hashtable_lookup": lambda m, n: m.node(
         [m.x(n, of="int32"), m.x(30, of="int32"), m.x(30, 64)], m.result(), unshaped("uint8")

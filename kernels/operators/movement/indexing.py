@@ -258,6 +258,37 @@ Inputs: data, indices [..., k], of each tuple one place along the first k axes o
 """
 
 
+def _slice_reference(call: Call, values: Values) -> list[Array]:
+    """Move the places so that the update lies within the data, as LiteRT does."""
+    result, update = input_value(values).copy(), input_value(values, 1)
+    limits = np.array(result.shape, np.int64) - update.shape
+    first = np.clip(input_value(values, 2).astype(np.int64), 0, limits).tolist()
+    result[tuple([slice(at, at + size) for at, size in zip(first, update.shape, strict=True)])] = update
+    return [result]
+
+
+def _within(call: Call) -> bool:
+    """the update has as many axes as the data, and no more elements along any; there is a place for each axis"""
+    data, update = input_type(call).shape, input_type(call, 1).shape
+    fits = len(data) == len(update) and all(new <= old for new, old in zip(update, data, strict=True))
+    return fits and input_type(call, 2).shape == (len(data),)
+
+
+DYNAMIC_UPDATE_SLICE = Operator(
+    name="dynamic_update_slice",
+    types=tuple(f"{name}, {name}, int32|int64 -> {name}" for name in names()),
+    rules=(rules.operands(3), rules.same_shape, _within),
+    infer=like_input,
+    reference=_slice_reference,
+    workload=move,
+    on_host="where it writes depends on values",
+)
+"""A tensor with an update in place of the elements that begin at the given place.
+
+Inputs: data, update, and the place of the update's first element, a number for each axis of the data.
+"""
+
+
 def _embedding_limits(call: Call) -> tuple[int, ...]:
     return (input_type(call, 1).shape[0],)
 
@@ -393,6 +424,7 @@ OPERATORS = (
     GATHER,
     GATHER_ND,
     SCATTER_ND,
+    DYNAMIC_UPDATE_SLICE,
     EMBEDDING_LOOKUP,
     HASHTABLE_LOOKUP,
 )

@@ -225,7 +225,7 @@ OPERATORS: dict[str, Translation] = {
     **_plain(2, "EQUAL", "FLOOR_DIV", "FLOOR_MOD", "GATHER_ND", "GREATER", "GREATER_EQUAL", "LESS"),
     **_plain(2, "LESS_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "MAXIMUM", "MINIMUM", "NOT_EQUAL", "POW", "PRELU"),
     **_plain(2, "SQUARED_DIFFERENCE"),
-    **_plain(3, "SELECT", "SELECT_V2"),
+    **_plain(3, "DYNAMIC_UPDATE_SLICE", "SELECT", "SELECT_V2"),
     **_alike("ADD SUB", 2, _sum),
     **_alike("MUL DIV", 2, Layer.activation),
     **_alike("SOFTMAX", 1, _options(beta=float)),

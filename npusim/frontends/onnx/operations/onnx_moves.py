@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from npusim.frontends.forms import moves
+from npusim.frontends.forms.conversion import MOST_CONSTANT
 from npusim.frontends.forms.node_conversion import NodeConversion
 from npusim.frontends.forms.node_rows import Row
 from npusim.frontends.onnx.operations.onnx_axes import axes_of
@@ -251,6 +252,33 @@ def _scatter_nd(c: NodeConversion) -> Sequence[int]:
     return [c.node("scatter_nd", [data, indices, updates], reduction=_reduction(c))]
 
 
+def _tensor_scatter(c: NodeConversion) -> Sequence[int]:
+    """Add the update of a cache, which begins at another place of the axis in each batch."""
+    cache, update = c.real("past_cache"), c.real("update")
+    shape, sizes = c.shape(cache), c.shape(update)
+    axis, mode = c.axis(int(c.attribute("axis", -2)), len(shape)), c.attribute("mode", "linear")
+    c.require(mode in ("linear", "circular"), f"mode is {mode!r}, must be 'linear' or 'circular'")
+    c.require(axis > 0, "axis is 0, along which batches lie; must be another")
+    alike = shape == (*sizes[:axis], shape[axis], *sizes[axis + 1 :])
+    c.require(alike, f"past_cache {list(shape)} and update {list(sizes)} may differ along axis {axis} only")
+    tables, count = prod(shape[:axis]), sizes[axis]
+    extents = c.small((shape[0], tables // (shape[0] or 1), count), MOST_CONSTANT)
+    places = c.constant(np.broadcast_to(np.arange(count), extents))
+    if c.has("write_indices"):
+        places = c.step("add", [places, c.reshaped(c.real("write_indices"), (shape[0], 1, 1))])
+    if mode == "circular":
+        places = c.step("floor_mod", [places, c.scalar(shape[axis], places)])
+    numbers = np.broadcast_to(np.arange(tables).reshape(*extents[:2], 1), extents)
+    pairs = c.step("pack", [c.constant(numbers), places], axis=3)
+    inner = shape[axis + 1 :]
+    operands = (
+        c.reshaped(cache, (tables, shape[axis], *inner)),
+        c.reshaped(pairs, (tables * count, 2)),
+        c.reshaped(update, (tables * count, *inner)),
+    )
+    return [c.reshaped(c.step("scatter_nd", operands, reduction="none"), shape)]
+
+
 def _scatter_elements(c: NodeConversion) -> Sequence[int]:
     data, indices, updates = c.real("data"), c.real("indices"), c.real("updates")
     shape, sizes = c.shape(data), c.shape(indices)
@@ -288,6 +316,13 @@ ROWS: tuple[Row, ...] = (
     Row("Gather", "data indices", _gather, f"gather {_WRAPPED}"),
     Row("GatherND", "data indices", _gather_nd, f"gather_nd concatenation {_WRAPPED}"),
     Row("GatherElements", "data indices", _gather_elements, f"gather mul reshape {_WRAPPED}"),
+    Row(
+        "TensorScatter",
+        "past_cache update write_indices?",
+        _tensor_scatter,
+        f"scatter_nd add floor_mod pack {_WRAPPED}",
+        groups=False,
+    ),
     Row("ScatterND", "data indices updates", _scatter_nd, f"scatter_nd {_WRAPPED}", groups=False),
     Row(
         "ScatterElements",

@@ -29,6 +29,7 @@ TYPES: dict[str, tuple[str, ...]] = {
         "BATCH_TO_SPACE_ND",
         "BROADCAST_TO",
         "CONCATENATION",
+        "DYNAMIC_UPDATE_SLICE",
         "EMBEDDING_LOOKUP",
         "EQUAL",
         "EXPAND_DIMS",

@@ -265,6 +265,14 @@ def grouped_attention() -> Iterator[Single]:
     yield single(name, *grown, scalar(8, "int32"), *[None] * 3, x(1, 1, 3, 8), smooth_softmax=1, **heads)
 
 
+def cache_updates() -> Iterator[Single]:
+    name, cache, new = "TensorScatter", x(2, 3, 6, 4), x(2, 3, 2, 4, low=-2)
+    yield single(name, cache, new, opset=24)
+    yield single(name, cache, new, np.int64([4, 1]), opset=24)
+    yield single(name, cache, new, fixed(5, 2), mode="circular", opset=24)
+    yield single(name, x(2, 6, 4), x(2, 3, 4, low=-2), np.int64([3, 0]), axis=1, opset=24)
+
+
 def matrices() -> Iterator[Single]:
     yield single("MatMul", x(2, 3, 4), w(4, 5))
     yield single("MatMul", x(2, 1, 3, 4), x(5, 4, 2))
@@ -448,6 +456,7 @@ SINGLES: tuple[Single, ...] = (
     *fused(),
     *fused_attention(),
     *grouped_attention(),
+    *cache_updates(),
     *matrices(),
     *reductions(),
     *moves(),
